@@ -1,0 +1,114 @@
+use std::any::type_name;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+
+use super::*;
+use crate::kernel::{Event, OnError};
+
+/// A group of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// A run from start to end.
+    Agent,
+    /// The conversation as it is stored.
+    Session,
+    /// What the person types.
+    Input,
+    /// One turn.
+    Turn,
+    /// The request to the model.
+    Provider,
+    /// The response as it arrives.
+    Stream,
+    /// One tool call.
+    Tool,
+    /// Sub-agents.
+    Spawn,
+    /// Skills, prompts and other files.
+    Resources,
+}
+
+/// One event as the reference shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventDoc {
+    /// Its name.
+    pub name: &'static str,
+    /// Its phase.
+    pub phase: Phase,
+    /// The Rust type.
+    pub rust: String,
+    /// How answers combine.
+    pub mode: String,
+    /// What a handler may answer.
+    pub reply: String,
+    /// What a failing handler does.
+    pub on_error: OnError,
+    /// Whether a stopped run still announces it.
+    pub cancellable: bool,
+    /// Its data; the description is the event's documentation.
+    pub schema: Schema,
+}
+
+impl EventDoc {
+    /// What the reference says of `E`.
+    #[must_use]
+    pub fn of<E: Event + JsonSchema>(phase: Phase) -> Self {
+        let mut settings = SchemaSettings::draft2020_12();
+        settings.inline_subschemas = false;
+        Self {
+            name: E::NAME,
+            phase,
+            rust: short(type_name::<E>()),
+            mode: short(type_name::<E::Mode>()),
+            reply: short(type_name::<E::Reply>()),
+            on_error: E::ON_ERROR,
+            cancellable: E::CANCELLABLE,
+            schema: settings.into_generator().into_root_schema_for::<E>(),
+        }
+    }
+}
+
+/// A type's name without its modules.
+fn short(name: &str) -> String {
+    let mut out = String::new();
+    let mut word = String::new();
+    for c in name.chars() {
+        if c.is_alphanumeric() || c == '_' || c == ':' {
+            word.push(c);
+        } else {
+            out.push_str(word.rsplit("::").next().unwrap_or(&word));
+            word.clear();
+            out.push(c);
+        }
+    }
+    out.push_str(word.rsplit("::").next().unwrap_or(&word));
+    out
+}
+
+macro_rules! catalogue {
+    ($($phase:ident: $($event:ty),+;)+) => {
+        /// Every event of this crate, in the order of the phases.
+        #[must_use]
+        pub fn catalogue() -> Vec<EventDoc> {
+            vec![$($(EventDoc::of::<$event>(Phase::$phase)),+),+]
+        }
+    };
+}
+
+catalogue! {
+    Agent: AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect, ThinkingSelect;
+    Session: SessionStart, SessionTurns, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
+        SessionBeforeTree, SessionBeforeCompact;
+    Input: Input, UserBash;
+    Turn: ContextTransform, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
+        UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
+    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderRetry;
+    Stream: StreamStart, StreamText, StreamThinking, StreamToolArgs, StreamEnd;
+    Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,
+        ToolProgress, ToolErrored, ToolTransform, ToolAfter, ToolResultsAfter;
+    Spawn: SpawnBefore, SpawnComplete, SpawnError;
+    Resources: ResourcesDiscover;
+}

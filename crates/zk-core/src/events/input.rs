@@ -1,0 +1,82 @@
+use std::ops::ControlFlow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::kernel::{Absorb, Event, First, Fold, Source};
+use crate::model::Image;
+
+/// A person typed something, before anything is expanded. Each handler sees the text as changed so far; one
+/// that has handled it ends the matter.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Input {
+    /// The text so far.
+    pub text: String,
+    /// The images so far.
+    pub images: Vec<Image>,
+    /// Whether a handler dealt with it: no model is asked.
+    pub handled: bool,
+}
+
+/// An answer to [`Input`]. No answer leaves it as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InputReply {
+    /// Go on with this instead.
+    Transform {
+        /// The new text.
+        text: String,
+        /// The new images; nothing keeps the current ones.
+        images: Option<Vec<Image>>,
+    },
+    /// It is dealt with; later handlers are not asked.
+    Handled,
+}
+
+impl Event for Input {
+    const NAME: &'static str = "input";
+    type Reply = InputReply;
+    type Mode = Fold;
+}
+
+impl Absorb for Input {
+    fn absorb(&mut self, reply: InputReply, _: &Source) -> ControlFlow<()> {
+        match reply {
+            InputReply::Transform { text, images } => {
+                self.text = text;
+                if let Some(images) = images {
+                    self.images = images;
+                }
+                ControlFlow::Continue(())
+            }
+            InputReply::Handled => {
+                self.handled = true;
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// A person runs a command of their own (`!command`). The first handler with a result stands in for running
+/// it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UserBash {
+    /// The command.
+    pub command: String,
+    /// Whether its output stays out of the conversation (`!!command`).
+    pub private: bool,
+}
+
+/// An answer to [`UserBash`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BashOutput {
+    /// What it printed.
+    pub output: String,
+    /// Its exit code.
+    pub exit_code: i32,
+}
+
+impl Event for UserBash {
+    const NAME: &'static str = "user:bash";
+    type Reply = BashOutput;
+    type Mode = First;
+}

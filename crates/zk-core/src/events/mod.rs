@@ -1,0 +1,64 @@
+//! The catalogue: every point in an agent's life, by phase, in the order it is reached.
+//!
+//! A run: `input` → `session:start` → `agent:before-start` → `session:turns` (the prompt) → `system:before` →
+//! `agent:start` → turns → `agent:done` → `session:end`.
+//!
+//! A turn: `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
+//! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
+//! (always) → the tool calls → `tool-results:after` or `session:turns` → `usage`.
+//!
+//! A tool call: `tool:gate` → (`tool:blocked` | substituted | counted) → `tool:unknown`? →
+//! `validation:reject` or `validation:coerce` → `tool:before` → `tool:progress` → `tool:error`? →
+//! `tool:transform` → `tool:after`.
+//!
+//! The reference with every field is generated from this module into `docs/reference/events.md`.
+
+mod catalogue;
+mod input;
+mod provider;
+mod resources;
+mod run;
+mod session;
+mod spawn;
+mod stream;
+mod tool;
+mod turn;
+
+pub use catalogue::{EventDoc, Phase, catalogue};
+pub use input::{BashOutput, Input, InputReply, UserBash};
+pub use provider::{ProviderPayload, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch};
+pub use resources::{Resources, ResourcesDiscover};
+pub use run::{
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, BeforeStart, Cause, ModelSelect, SystemBefore,
+    ThinkingSelect,
+};
+pub use session::{
+    SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree,
+    SessionEnd, SessionStart, SessionTurns, TurnsCause,
+};
+pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
+pub use stream::{StreamEnd, StreamStart, StreamText, StreamThinking, StreamToolArgs};
+pub use tool::{
+    CallRef, Coercion, Decision, ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBlocked, ToolErrored,
+    ToolGate, ToolProgress, ToolResultsAfter, ToolSkipped, ToolTransform, ToolUnknown, UnknownReply,
+    ValidationCoerce, ValidationReject,
+};
+pub use turn::{
+    BudgetExceeded, BudgetMode, ContextTransform, HistoryRepaired, MessageEnd, OutputReady, SteerInject,
+    SteerKind, SystemTransform, ToolBudgetExceeded, TurnAfter, TurnBefore, UsageUpdate,
+};
+
+/// Declares an event nobody can answer.
+macro_rules! notify {
+    ($event:ty, $name:literal $(, $item:ident = $value:expr)*) => {
+        impl $crate::kernel::Event for $event {
+            const NAME: &'static str = $name;
+            $(const $item: notify!(@ $item) = $value;)*
+            type Reply = ();
+            type Mode = $crate::kernel::Notify;
+        }
+    };
+    (@ ON_ERROR) => { $crate::kernel::OnError };
+    (@ CANCELLABLE) => { bool };
+}
+use notify;

@@ -1,0 +1,104 @@
+use std::ops::ControlFlow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::notify;
+use crate::kernel::{Absorb, Event, Fold, Source};
+use crate::model::{ModelRef, ThinkingRequest};
+use crate::service::{RetryNotice, ToolChoice};
+
+/// The parameters of the request about to be made. Handlers patch them, for this turn only.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProviderRequest {
+    /// The model.
+    pub model: ModelRef,
+    /// The reasoning asked for.
+    pub thinking: ThinkingRequest,
+    /// Output limit in tokens.
+    pub max_tokens: u32,
+    /// Which tool the model has to call.
+    pub tool_choice: ToolChoice,
+}
+
+/// An answer to [`ProviderRequest`]: what is set is changed.
+#[derive(Clone, Debug, Default)]
+pub struct RequestPatch {
+    /// The reasoning.
+    pub thinking: Option<ThinkingRequest>,
+    /// The output limit.
+    pub max_tokens: Option<u32>,
+    /// The tool choice.
+    pub tool_choice: Option<ToolChoice>,
+}
+
+impl Event for ProviderRequest {
+    const NAME: &'static str = "provider:request";
+    type Reply = RequestPatch;
+    type Mode = Fold;
+}
+
+impl Absorb for ProviderRequest {
+    fn absorb(&mut self, reply: RequestPatch, _: &Source) -> ControlFlow<()> {
+        if let Some(thinking) = reply.thinking {
+            self.thinking = thinking;
+        }
+        if let Some(max_tokens) = reply.max_tokens {
+            self.max_tokens = max_tokens;
+        }
+        if let Some(tool_choice) = reply.tool_choice {
+            self.tool_choice = tool_choice;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The JSON body about to be sent, in the provider's own shape. A handler answers with the body to send
+/// instead. Without listeners the body is never built as a value.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProviderPayload {
+    /// The model.
+    pub model: ModelRef,
+    /// The body so far.
+    pub payload: Value,
+}
+
+impl Event for ProviderPayload {
+    const NAME: &'static str = "provider:payload";
+    type Reply = Value;
+    type Mode = Fold;
+}
+
+impl Absorb for ProviderPayload {
+    fn absorb(&mut self, reply: Value, _: &Source) -> ControlFlow<()> {
+        self.payload = reply;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The head of a response arrived.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProviderResponse {
+    /// The model.
+    pub model: ModelRef,
+    /// The HTTP status.
+    pub status: u16,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    /// The rate-limit headers, by lower-case name.
+    pub limits: Vec<(String, String)>,
+    /// Milliseconds since the request was started.
+    pub elapsed_ms: u64,
+}
+notify!(ProviderResponse, "provider:response");
+
+/// A request failed and will be sent again.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProviderRetry {
+    /// The model.
+    pub model: ModelRef,
+    /// When and why.
+    pub retry: RetryNotice,
+}
+notify!(ProviderRetry, "provider:retry");

@@ -1,0 +1,31 @@
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::{Event, Gather};
+
+/// Where are skills, prompts and instructions? Every answer counts, each with who gave it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ResourcesDiscover {
+    /// The working directory.
+    pub cwd: PathBuf,
+}
+
+/// An answer to [`ResourcesDiscover`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Resources {
+    /// Directories with skills.
+    pub skills: Vec<PathBuf>,
+    /// Directories with prompt templates.
+    pub prompts: Vec<PathBuf>,
+    /// Files with instructions for the system prompt.
+    pub instructions: Vec<PathBuf>,
+}
+
+impl Event for ResourcesDiscover {
+    const NAME: &'static str = "resources:discover";
+    type Reply = Resources;
+    type Mode = Gather;
+}

@@ -1,0 +1,127 @@
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::notify;
+use crate::kernel::{Absorb, Event, Fold, Source};
+use crate::model::{Message, ModelRef, Stats, ThinkingLevel};
+use crate::service::RunStatus;
+
+/// A run is about to begin: handlers may add messages, which are collected, and change the system prompt,
+/// which is chained: `system` is always the prompt as changed so far.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AgentBeforeStart {
+    /// The prompt of the run, unless it resumes without one.
+    pub prompt: Option<Arc<Message>>,
+    /// The system prompt so far.
+    pub system: String,
+    /// The messages added so far; they follow the prompt.
+    pub messages: Vec<Arc<Message>>,
+}
+
+/// An answer to [`AgentBeforeStart`].
+#[derive(Clone, Debug, Default)]
+pub struct BeforeStart {
+    /// Messages to add after the prompt.
+    pub messages: Vec<Message>,
+    /// The whole new system prompt, if it changes.
+    pub system: Option<String>,
+}
+
+impl Event for AgentBeforeStart {
+    const NAME: &'static str = "agent:before-start";
+    type Reply = BeforeStart;
+    type Mode = Fold;
+}
+
+impl Absorb for AgentBeforeStart {
+    fn absorb(&mut self, reply: BeforeStart, _: &Source) -> ControlFlow<()> {
+        self.messages.extend(reply.messages.into_iter().map(Arc::new));
+        if let Some(system) = reply.system {
+            self.system = system;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The run has a system prompt of its own. To change a prompt, handle `system:transform`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SystemBefore {
+    /// The prompt.
+    pub system: Arc<str>,
+}
+notify!(SystemBefore, "system:before");
+
+/// A run begins.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AgentStart {
+    /// The run.
+    pub run_id: crate::model::RunId,
+    /// The model it begins with.
+    pub model: ModelRef,
+    /// The thinking level it begins with.
+    pub thinking: ThinkingLevel,
+    /// The tools the model sees, by their canonical names.
+    pub tools: Vec<String>,
+}
+notify!(AgentStart, "agent:start");
+
+/// The run is being stopped.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AgentAbort {
+    /// The run.
+    pub run_id: crate::model::RunId,
+}
+notify!(AgentAbort, "agent:abort", CANCELLABLE = false);
+
+/// The run is over, however it ended.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AgentDone {
+    /// The run.
+    pub run_id: crate::model::RunId,
+    /// How it ended.
+    pub status: RunStatus,
+    /// The error it ended with, in words.
+    pub error: Option<String>,
+    /// The last answer's text.
+    pub text: String,
+    /// What it did.
+    pub stats: Stats,
+}
+notify!(AgentDone, "agent:done", CANCELLABLE = false);
+
+/// What changed a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Somebody asked for it.
+    Set,
+    /// A session was resumed.
+    Restore,
+}
+
+/// Another model from the next turn on.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ModelSelect {
+    /// Before.
+    pub from: Option<ModelRef>,
+    /// From now on.
+    pub to: ModelRef,
+    /// What changed it.
+    pub cause: Cause,
+}
+notify!(ModelSelect, "model:select", CANCELLABLE = false);
+
+/// Another thinking level from the next turn on.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ThinkingSelect {
+    /// Before.
+    pub from: ThinkingLevel,
+    /// From now on.
+    pub to: ThinkingLevel,
+    /// What changed it.
+    pub cause: Cause,
+}
+notify!(ThinkingSelect, "thinking:select", CANCELLABLE = false);

@@ -1,0 +1,151 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::notify;
+use crate::kernel::{Event, LastOrStop, OnError, Stops};
+use crate::model::{EntryId, Message, RunId, SessionId, TurnUsage};
+use crate::service::RunStatus;
+
+/// A run begins in a session. Whoever stores sessions notes it here.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionStart {
+    /// The session, if there is one.
+    pub session_id: Option<SessionId>,
+    /// The run.
+    pub run_id: RunId,
+    /// How many messages it continues from.
+    pub messages: usize,
+}
+notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
+
+/// Messages joined the conversation, other than an assistant message with its tool results, which are stored
+/// as a pair at `tool-results:after`. A handler that fails stops the run: nothing goes on unstored.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionTurns {
+    /// The run.
+    pub run_id: RunId,
+    /// The messages, in order.
+    pub messages: Vec<Arc<Message>>,
+    /// Usage of the turn, when the messages are a model's answer.
+    pub usage: Option<TurnUsage>,
+    /// What brought them.
+    pub cause: TurnsCause,
+}
+notify!(SessionTurns, "session:turns", ON_ERROR = OnError::Throw, CANCELLABLE = false);
+
+/// What brought messages into a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnsCause {
+    /// The prompt of the run.
+    Prompt,
+    /// An answer without tool calls, whole or broken off.
+    Answer,
+    /// A steering message.
+    Steer,
+    /// A follow-up.
+    FollowUp,
+    /// A budget or another part of the harness.
+    Harness,
+}
+
+/// A run ended in a session, however it ended.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionEnd {
+    /// The session, if there is one.
+    pub session_id: Option<SessionId>,
+    /// The run.
+    pub run_id: RunId,
+    /// How it ended.
+    pub status: RunStatus,
+    /// The run's messages in the history: from this one …
+    pub from: usize,
+    /// … up to, not including, this one.
+    pub to: usize,
+}
+notify!(SessionEnd, "session:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
+
+/// An answer to a `session:before-*` event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionBeforeReply {
+    /// Do not do it; this answer wins at once.
+    pub cancel: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// What the handler supplies instead of the default, such as a summary.
+    pub data: Option<Value>,
+}
+
+impl Stops for SessionBeforeReply {
+    fn stops(&self) -> bool {
+        self.cancel
+    }
+}
+
+/// Another session is about to be opened. The last answer wins unless one cancels.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionBeforeSwitch {
+    /// The session now.
+    pub from: Option<SessionId>,
+    /// The session to be opened; a new one if nothing.
+    pub to: Option<SessionId>,
+}
+
+impl Event for SessionBeforeSwitch {
+    const NAME: &'static str = "session:before-switch";
+    type Reply = SessionBeforeReply;
+    type Mode = LastOrStop;
+}
+
+/// A session is about to be copied from an entry on. The last answer wins unless one cancels.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionBeforeFork {
+    /// The session.
+    pub session_id: SessionId,
+    /// The entry.
+    pub entry: EntryId,
+}
+
+impl Event for SessionBeforeFork {
+    const NAME: &'static str = "session:before-fork";
+    type Reply = SessionBeforeReply;
+    type Mode = LastOrStop;
+}
+
+/// The leaf of a session is about to move. The last answer wins unless one cancels.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionBeforeTree {
+    /// The session.
+    pub session_id: SessionId,
+    /// The leaf now.
+    pub from: Option<EntryId>,
+    /// The leaf to be.
+    pub to: EntryId,
+}
+
+impl Event for SessionBeforeTree {
+    const NAME: &'static str = "session:before-tree";
+    type Reply = SessionBeforeReply;
+    type Mode = LastOrStop;
+}
+
+/// The context is about to be compacted. The last answer wins unless one cancels; `data` may be the whole
+/// summary.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionBeforeCompact {
+    /// The session, if there is one.
+    pub session_id: Option<SessionId>,
+    /// Tokens in the context now, as far as known.
+    pub tokens: u64,
+    /// What the person asked the summary to heed.
+    pub instructions: Option<String>,
+}
+
+impl Event for SessionBeforeCompact {
+    const NAME: &'static str = "session:before-compact";
+    type Reply = SessionBeforeReply;
+    type Mode = LastOrStop;
+}

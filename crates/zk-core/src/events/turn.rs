@@ -1,0 +1,212 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::notify;
+use crate::kernel::{Absorb, Event, Fold, Source};
+use crate::model::wire::Repair;
+use crate::model::{Block, Message, ModelRef, ThinkingRequest, TurnId, TurnUsage, Usage};
+
+/// The messages about to be sent. A handler answers with the list to send instead; the stored history does
+/// not change.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ContextTransform {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The messages so far.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl Event for ContextTransform {
+    const NAME: &'static str = "context:transform";
+    type Reply = Vec<Arc<Message>>;
+    type Mode = Fold;
+}
+
+impl Absorb for ContextTransform {
+    fn absorb(&mut self, reply: Self::Reply, _: &Source) -> ControlFlow<()> {
+        self.messages = reply;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The system prompt about to be sent. A handler answers with the whole new prompt, for this turn only. A
+/// prompt that differs from turn to turn costs the provider's cache.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SystemTransform {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The turn's number in the run, from 1.
+    pub turn: u32,
+    /// The prompt so far.
+    pub system: Arc<str>,
+}
+
+impl Event for SystemTransform {
+    const NAME: &'static str = "system:transform";
+    type Reply = String;
+    type Mode = Fold;
+}
+
+impl Absorb for SystemTransform {
+    fn absorb(&mut self, reply: String, _: &Source) -> ControlFlow<()> {
+        self.system = reply.into();
+        ControlFlow::Continue(())
+    }
+}
+
+/// The history had to be mended to be sendable. The stored history does not change.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HistoryRepaired {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// What was mended.
+    pub repairs: Vec<Repair>,
+}
+notify!(HistoryRepaired, "history:repaired");
+
+/// A turn begins: what will be sent is settled.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TurnBefore {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its number in the run, from 1.
+    pub turn: u32,
+    /// The model.
+    pub model: ModelRef,
+    /// How many messages are sent.
+    pub messages: usize,
+    /// The reasoning asked for.
+    pub thinking: ThinkingRequest,
+}
+notify!(TurnBefore, "turn:before");
+
+/// The model's message is complete and not stored yet. A handler may answer with other content; the role
+/// cannot change.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MessageEnd {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The message so far.
+    pub message: Message,
+}
+
+impl Event for MessageEnd {
+    const NAME: &'static str = "message:end";
+    type Reply = Vec<Block>;
+    type Mode = Fold;
+}
+
+impl Absorb for MessageEnd {
+    fn absorb(&mut self, reply: Vec<Block>, _: &Source) -> ControlFlow<()> {
+        self.message.content = reply;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The model has answered, or failed to: always, once a turn has begun, and before its tool calls run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TurnAfter {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Its number in the run, from 1.
+    pub turn: u32,
+    /// Its usage; zero when it failed.
+    pub usage: Usage,
+    /// Its cost in US dollars, if known.
+    pub cost: Option<f64>,
+    /// The message, unless it failed.
+    pub message: Option<Arc<Message>>,
+    /// Why it failed, in words.
+    pub error: Option<String>,
+    /// Tool calls of the run so far, by canonical name.
+    pub tool_counts: Arc<BTreeMap<String, u32>>,
+}
+notify!(TurnAfter, "turn:after", CANCELLABLE = false);
+
+/// Running totals after a turn.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct UsageUpdate {
+    /// The turn.
+    pub turn: TurnUsage,
+    /// The run so far, sub-agents included.
+    pub total: Usage,
+    /// Its cost in US dollars, as far as known.
+    pub cost: f64,
+}
+notify!(UsageUpdate, "usage", CANCELLABLE = false);
+
+/// Whether a message interrupted the run or waited for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SteerKind {
+    /// Delivered between tool calls or turns.
+    Steer,
+    /// Delivered when the run would have ended.
+    FollowUp,
+}
+
+/// Queued messages join the conversation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SteerInject {
+    /// Which queue they waited in.
+    pub kind: SteerKind,
+    /// The messages.
+    pub messages: Vec<Arc<Message>>,
+}
+notify!(SteerInject, "steer:inject");
+
+/// The structured output of the run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct OutputReady {
+    /// The output.
+    pub output: Value,
+    /// The schema it follows.
+    pub schema: Value,
+}
+notify!(OutputReady, "output");
+
+/// The results of a turn were larger than the run's byte budget. Nothing is cut; the model is asked to
+/// summarise.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BudgetExceeded {
+    /// The turn's number.
+    pub turn: u32,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Bytes of all results of the turn.
+    pub bytes: usize,
+    /// The budget.
+    pub budget: usize,
+}
+notify!(BudgetExceeded, "budget:exceeded");
+
+/// What happens to a call over its tool's budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetMode {
+    /// It is refused.
+    Block,
+    /// It runs, and the model is asked once to come to an end.
+    Steer,
+}
+
+/// A tool was called more often than its budget allows.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolBudgetExceeded {
+    /// The tool.
+    pub tool: String,
+    /// Its calls in this run before this one.
+    pub count: u32,
+    /// The budget.
+    pub max: u32,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// What happens.
+    pub mode: BudgetMode,
+}
+notify!(ToolBudgetExceeded, "tool-budget:exceeded");

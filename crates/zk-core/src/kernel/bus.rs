@@ -1,0 +1,289 @@
+use std::any::TypeId;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::registry::{Item, Shelves};
+use super::scope::ScopeInner;
+use super::table::{Entry, Observer, Table, read, write};
+use super::{Cx, Event, HookError, OnError, Origin, Reach, Scope, Source};
+
+/// The table of everything registered with one agent, and the way its events travel.
+///
+/// A bus is a cheap handle; clones are the same bus. A [child](Bus::child) has a table of its own, sees its
+/// parent's services and items, and lets the parent's handlers of [`Reach::Descendants`] take part in its
+/// events. There is no global bus.
+#[derive(Clone)]
+pub struct Bus {
+    pub(super) inner: Arc<BusInner>,
+}
+
+pub(super) struct BusInner {
+    pub(super) table: RwLock<Table>,
+    pub(super) items: Shelves,
+    pub(super) services: Shelves,
+    pub(super) parent: Option<Bus>,
+    pub(super) policy: OnError,
+    origin: Arc<Origin>,
+    /// Shared by a whole tree, so "registration order" means the same for parents and children.
+    sequence: Arc<AtomicU64>,
+    report: Arc<dyn Fn(&HookError) + Send + Sync>,
+    scopes: Mutex<Vec<Arc<ScopeInner>>>,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bus")
+            .field("origin", &self.inner.origin)
+            .field("registrations", &self.describe().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Settings of a new bus.
+#[derive(Clone)]
+pub struct BusBuilder {
+    policy: OnError,
+    origin: Origin,
+    report: Arc<dyn Fn(&HookError) + Send + Sync>,
+}
+
+impl fmt::Debug for BusBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BusBuilder").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+impl BusBuilder {
+    /// What [`OnError::Inherit`] means here; [`OnError::Continue`] unless set.
+    #[must_use]
+    pub fn policy(mut self, policy: OnError) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The name of the root agent; `main` unless set.
+    #[must_use]
+    pub fn agent(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.origin.agent = name.into();
+        self
+    }
+
+    /// Where failures that do not end an emit are reported. Nothing is printed unless you say so here.
+    #[must_use]
+    pub fn on_error(mut self, report: impl Fn(&HookError) + Send + Sync + 'static) -> Self {
+        self.report = Arc::new(report);
+        self
+    }
+
+    /// The bus.
+    #[must_use]
+    pub fn build(self) -> Bus {
+        Bus {
+            inner: Arc::new(BusInner {
+                table: RwLock::default(),
+                items: Shelves::default(),
+                services: Shelves::default(),
+                parent: None,
+                policy: self.policy,
+                origin: Arc::new(self.origin),
+                sequence: Arc::default(),
+                report: self.report,
+                scopes: Mutex::default(),
+                closed: AtomicBool::new(false),
+            }),
+        }
+    }
+}
+
+impl Bus {
+    /// A bus with the default settings.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Settings for a new bus.
+    #[must_use]
+    pub fn builder() -> BusBuilder {
+        BusBuilder { policy: OnError::Continue, origin: Origin::default(), report: Arc::new(|_| ()) }
+    }
+
+    /// The bus of a sub-agent called `agent`, one level deeper.
+    #[must_use]
+    pub fn child(&self, agent: impl Into<Arc<str>>) -> Self {
+        Self {
+            inner: Arc::new(BusInner {
+                table: RwLock::default(),
+                items: Shelves::default(),
+                services: Shelves::default(),
+                parent: Some(self.clone()),
+                policy: self.inner.policy,
+                origin: Arc::new(Origin { agent: agent.into(), depth: self.inner.origin.depth + 1 }),
+                sequence: self.inner.sequence.clone(),
+                report: self.inner.report.clone(),
+                scopes: Mutex::default(),
+                closed: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// A scope for what `source` registers. It lives until it is closed, or the bus is.
+    #[must_use]
+    pub fn scope(&self, source: impl Into<Arc<str>>) -> Scope {
+        let inner = Arc::new(ScopeInner::new(self, Source::new(source)));
+        self.scopes().push(inner.clone());
+        Scope::from_inner(inner)
+    }
+
+    /// A context for events outside any run.
+    #[must_use]
+    pub fn cx(&self) -> Cx {
+        Cx::new(self.clone())
+    }
+
+    /// Whose bus this is.
+    #[must_use]
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.inner.origin
+    }
+
+    /// Whether anybody would see an `E` emitted here.
+    #[must_use]
+    pub fn listens<E: Event>(&self) -> bool {
+        let event = TypeId::of::<E>();
+        let own = {
+            let table = read(&self.inner.table);
+            table.observers().is_some() || table.handlers(event).is_some()
+        };
+        own || self.ancestors().any(|bus| {
+            let table = read(&bus.inner.table);
+            table.observers().is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
+                || table
+                    .handlers(event)
+                    .is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
+        })
+    }
+
+    /// The item called `name`, with its decorators, of this bus or the nearest ancestor that has it.
+    #[must_use]
+    pub fn item<T: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
+        self.lineage().find_map(|bus| bus.inner.items.get::<T>(name, &bus.inner))
+    }
+
+    /// All items of a kind in the order of their names; a child's item hides its parent's of the same name.
+    #[must_use]
+    pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
+        let mut found: Vec<Item<T>> = Vec::new();
+        for bus in self.lineage() {
+            for item in bus.inner.items.list::<T>(&bus.inner) {
+                if !found.iter().any(|nearer| nearer.name == item.name) {
+                    found.push(item);
+                }
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found
+    }
+
+    /// The service of type `T`, of this bus or the nearest ancestor that has one.
+    #[must_use]
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.lineage().find_map(|bus| bus.inner.services.get::<T>("", &bus.inner))
+    }
+
+    /// Closes every scope, newest first, and keeps the bus usable.
+    pub async fn clear(&self) {
+        loop {
+            let Some(scope) = self.scopes().pop() else { return };
+            scope.close().await;
+        }
+    }
+
+    /// As [`Bus::clear`], and nothing can be registered any more.
+    pub async fn close(&self) {
+        self.inner.closed.store(true, Ordering::Release);
+        self.clear().await;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.inner.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        self.inner.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn scopes(&self) -> MutexGuard<'_, Vec<Arc<ScopeInner>>> {
+        self.inner.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ancestors(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(self.inner.parent.as_ref(), |bus| bus.inner.parent.as_ref())
+    }
+
+    fn lineage(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.ancestors())
+    }
+
+    /// Who takes part in an `E` emitted now: a snapshot, so handlers may register and remove while it runs.
+    pub(super) fn plan<E: Event>(&self) -> Plan {
+        let event = TypeId::of::<E>();
+        let (observers, handlers) = {
+            let table = read(&self.inner.table);
+            (table.observers().cloned(), table.handlers(event).cloned())
+        };
+        if self.inner.parent.is_none() {
+            return Plan { observers, handlers };
+        }
+        let mut joined: Vec<Entry> = Vec::new();
+        let mut watching: Vec<Observer> = Vec::new();
+        for bus in self.ancestors() {
+            let table = read(&bus.inner.table);
+            let all = table.handlers(event).map_or(&[][..], |all| all);
+            joined.extend(all.iter().filter(|one| one.reach == Reach::Descendants).cloned());
+            let all = table.observers().map_or(&[][..], |all| all);
+            watching.extend(all.iter().filter(|one| one.reach == Reach::Descendants).cloned());
+        }
+        Plan {
+            observers: merge(observers, watching, |one| one.id),
+            handlers: merge(handlers, joined, |one| (one.stage, one.id)),
+        }
+    }
+}
+
+impl BusInner {
+    pub(super) fn report(&self, error: &HookError) {
+        // A reporter that panics has nowhere left to be reported.
+        let _ = super::erase::catch(|| (self.report)(error));
+    }
+
+    pub(super) fn write_table(&self, change: impl FnOnce(&mut Table)) {
+        change(&mut write(&self.table));
+    }
+}
+
+pub(super) struct Plan {
+    pub(super) observers: Option<Arc<[Observer]>>,
+    pub(super) handlers: Option<Arc<[Entry]>>,
+}
+
+fn merge<T: Clone, K: Ord>(
+    own: Option<Arc<[T]>>,
+    mut joined: Vec<T>,
+    key: impl Fn(&T) -> K,
+) -> Option<Arc<[T]>> {
+    if joined.is_empty() {
+        return own;
+    }
+    joined.extend(own.iter().flat_map(|own| own.iter()).cloned());
+    joined.sort_by_key(key);
+    Some(joined.into())
+}

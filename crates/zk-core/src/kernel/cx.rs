@@ -1,0 +1,106 @@
+use std::fmt;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Bus, Item, Origin};
+
+/// What a handler is given besides the event: the run it serves, its stop token, the services.
+///
+/// It is built per run, never per emit; clones share everything.
+#[derive(Clone)]
+pub struct Cx {
+    bus: Bus,
+    stop: CancellationToken,
+    run: Arc<str>,
+    turn: Arc<str>,
+}
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("origin", self.origin())
+            .field("run", &self.run)
+            .field("turn", &self.turn)
+            .field("stopped", &self.is_stopped())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cx {
+    pub(super) fn new(bus: Bus) -> Self {
+        Self { bus, stop: CancellationToken::new(), run: Arc::from(""), turn: Arc::from("") }
+    }
+
+    /// The bus the events of this run travel on.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// The agent whose event this is; its depth is above 0 for a sub-agent.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        self.bus.origin()
+    }
+
+    /// The id of the run, empty outside a run.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.run
+    }
+
+    /// The id of the turn, empty between turns.
+    #[must_use]
+    pub fn turn_id(&self) -> &str {
+        &self.turn
+    }
+
+    /// Cancelled when the run is to stop.
+    #[must_use]
+    pub fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Whether the run is to stop.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// The service of type `T`: `cx.get::<dyn Ui>()`. Ask again instead of keeping it: it can be swapped.
+    #[must_use]
+    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.bus.get()
+    }
+
+    /// The registered item of kind `T` called `name`.
+    #[must_use]
+    pub fn item<T: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
+        self.bus.item(name)
+    }
+
+    /// All registered items of kind `T`, by name.
+    #[must_use]
+    pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
+        self.bus.items()
+    }
+
+    /// This context for the run `run`, stopped by `stop`.
+    #[must_use]
+    pub fn for_run(&self, run: impl Into<Arc<str>>, stop: CancellationToken) -> Self {
+        Self { bus: self.bus.clone(), stop, run: run.into(), turn: Arc::from("") }
+    }
+
+    /// This context inside the turn `turn`.
+    #[must_use]
+    pub fn for_turn(&self, turn: impl Into<Arc<str>>) -> Self {
+        Self { turn: turn.into(), ..self.clone() }
+    }
+
+    /// This context under another stop token, normally a child of its own.
+    #[must_use]
+    pub fn with_stop(&self, stop: CancellationToken) -> Self {
+        Self { stop, ..self.clone() }
+    }
+}

@@ -1,0 +1,48 @@
+//! The kernel: typed events, the ways their answers combine, and who registered what.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`event`](Event) | a point plugins can take part in; it names its reply type and its mode |
+//! | [`mode`](Mode) | how the answers of several handlers become one outcome |
+//! | [`handler`](Handler) | what a plugin registers |
+//! | [`scope`](Scope) | one plugin's registrations, removed together |
+//! | [`registry`](Item) | named items beside the events: tools, providers, services |
+//! | [`bus`](Bus) | the table of all that, and the children that inherit from it |
+//! | [`cx`](Cx) | what a handler is given: the run it serves, its stop token, the services |
+//!
+//! # What is absent
+//!
+//! The kernel knows no message, no model, no tool, no permission, no file and no command. It imports
+//! nothing of this crate outside its own folder. It prints nothing and reads no environment.
+
+mod bus;
+mod cx;
+mod describe;
+mod emit;
+mod erase;
+mod event;
+mod fold;
+mod handler;
+mod mode;
+mod observe;
+mod plugin;
+mod policy;
+mod registry;
+mod reply;
+mod scope;
+mod source;
+mod table;
+
+pub use bus::{Bus, BusBuilder};
+pub use cx::Cx;
+pub use describe::{Registration, RegistrationKind};
+pub use event::{AnyEvent, Event, Outcome};
+pub use fold::{Absorb, Fold};
+pub use handler::{AsyncHook, AsyncHookWith, Handler};
+pub use mode::{First, Gather, Gathered, LastOrStop, Mode, Notify, Stops, Veto};
+pub use plugin::{InstallError, Plugin, plugin_fn};
+pub use policy::{BoxError, Cause, EmitError, HookError, OnError};
+pub use registry::{Item, NameTaken};
+pub use reply::{Answer, IntoReply};
+pub use scope::{Hook, HookOptions, Scope, ScopeGuard, Tombstones};
+pub use source::{Origin, Reach, Source, Stage};

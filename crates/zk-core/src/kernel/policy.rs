@@ -1,0 +1,98 @@
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+use super::Source;
+
+/// An error of any type, as handlers return it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a failing handler does to the emit it took part in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// As the host of the bus chose (by default [`OnError::Continue`]).
+    #[default]
+    Inherit,
+    /// Report it and go on as if the handler had not answered.
+    Continue,
+    /// End the emit with the error: whoever emitted must read it as *no*.
+    Throw,
+}
+
+/// A handler that failed: which, of whom, registered where, and why.
+#[derive(Debug)]
+pub struct HookError {
+    /// The event's name.
+    pub event: &'static str,
+    /// Who registered the handler.
+    pub source: Source,
+    /// Where it was registered.
+    pub location: &'static Location<'static>,
+    /// What went wrong.
+    pub cause: Cause,
+}
+
+/// Why a handler gave no answer.
+#[derive(Debug)]
+pub enum Cause {
+    /// It returned an error.
+    Failed(BoxError),
+    /// It panicked, with this message.
+    Panicked(String),
+    /// It took longer than its limit.
+    TimedOut(Duration),
+    /// It was removed by a reload and its replacement has not registered yet.
+    Removed,
+}
+
+impl fmt::Display for HookError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (handler of `{}`, registered at {}): ", self.source, self.event, self.location)?;
+        match &self.cause {
+            Cause::Failed(error) => write!(f, "{error}"),
+            Cause::Panicked(message) => write!(f, "panicked: {message}"),
+            Cause::TimedOut(limit) => write!(f, "no answer within {limit:?}"),
+            Cause::Removed => f.write_str("removed by a reload and not replaced yet"),
+        }
+    }
+}
+
+impl std::error::Error for HookError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Failed(error) => Some(&**error),
+            Cause::Panicked(_) | Cause::TimedOut(_) | Cause::Removed => None,
+        }
+    }
+}
+
+/// Why an emit has no outcome.
+#[derive(Debug)]
+pub enum EmitError {
+    /// A handler failed and the event's policy is [`OnError::Throw`].
+    Hook(HookError),
+    /// The run was stopped before all handlers had been asked.
+    Cancelled {
+        /// The event's name.
+        event: &'static str,
+    },
+}
+
+impl fmt::Display for EmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hook(error) => error.fmt(f),
+            Self::Cancelled { event } => write!(f, "the run was stopped during `{event}`"),
+        }
+    }
+}
+
+impl std::error::Error for EmitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Hook(error) => Some(error),
+            Self::Cancelled { .. } => None,
+        }
+    }
+}

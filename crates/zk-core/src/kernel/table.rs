@@ -1,0 +1,170 @@
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::Location;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use super::observe::Observe;
+use super::{Reach, Source, Stage};
+
+/// What is registered with one bus. Storage is not generic: one downcast at the call keeps forty events with
+/// five handlers each from being compiled two hundred times.
+#[derive(Default)]
+pub(super) struct Table {
+    handlers: HashMap<TypeId, Arc<[Entry]>, BuildHasherDefault<TypeIdHasher>>,
+    observers: Option<Arc<[Observer]>>,
+}
+
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) id: u64,
+    pub(super) scope: u64,
+    pub(super) event: &'static str,
+    pub(super) stage: Stage,
+    pub(super) reach: Reach,
+    pub(super) time_limit: Option<Duration>,
+    pub(super) source: Source,
+    pub(super) location: &'static Location<'static>,
+    pub(super) identity: Identity,
+    /// Whether a failure of this handler must be read as *no*: it then leaves a tombstone on reload.
+    pub(super) guards: bool,
+    /// A `Runner<E>`, or nothing where a reload left a tombstone.
+    pub(super) run: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+#[derive(Clone)]
+pub(super) struct Observer {
+    pub(super) id: u64,
+    pub(super) scope: u64,
+    pub(super) reach: Reach,
+    pub(super) source: Source,
+    pub(super) location: &'static Location<'static>,
+    pub(super) identity: Identity,
+    pub(super) run: Arc<dyn Observe>,
+}
+
+/// What makes two registrations the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// A closure with state: each registration is one of its own.
+    Unique,
+    /// The same shared handler.
+    Address(usize),
+    /// The same function: a type without state has one value.
+    Function(TypeId),
+}
+
+impl Identity {
+    pub(super) fn of_fn<F: 'static>() -> Self {
+        if size_of::<F>() == 0 { Self::Function(TypeId::of::<F>()) } else { Self::Unique }
+    }
+
+    pub(super) fn of_arc<H>(handler: &Arc<H>) -> Self {
+        Self::Address(Arc::as_ptr(handler).cast::<()>().addr())
+    }
+}
+
+impl Table {
+    pub(super) fn handlers(&self, event: TypeId) -> Option<&Arc<[Entry]>> {
+        self.handlers.get(&event)
+    }
+
+    pub(super) fn observers(&self) -> Option<&Arc<[Observer]>> {
+        self.observers.as_ref()
+    }
+
+    /// Adds `entry`, unless the scope registered the same handler before; gives the id that stands for it.
+    pub(super) fn add(&mut self, event: TypeId, entry: Entry) -> u64 {
+        let mut entries = self.handlers.get(&event).map(|old| old.to_vec()).unwrap_or_default();
+        if entry.identity != Identity::Unique
+            && let Some(same) = entries.iter().find(|old| {
+                old.scope == entry.scope
+                    && old.identity == entry.identity
+                    && old.stage == entry.stage
+                    && old.reach == entry.reach
+                    && old.run.is_some()
+            })
+        {
+            return same.id;
+        }
+        let id = entry.id;
+        entries.retain(|old| old.run.is_some() || old.source != entry.source);
+        entries.push(entry);
+        entries.sort_by_key(|entry| (entry.stage, entry.id));
+        self.handlers.insert(event, entries.into());
+        id
+    }
+
+    pub(super) fn add_observer(&mut self, observer: Observer) -> u64 {
+        let mut observers = self.observers.as_ref().map(|old| old.to_vec()).unwrap_or_default();
+        if observer.identity != Identity::Unique
+            && let Some(same) =
+                observers.iter().find(|old| old.scope == observer.scope && old.identity == observer.identity)
+        {
+            return same.id;
+        }
+        let id = observer.id;
+        observers.push(observer);
+        self.observers = Some(observers.into());
+        id
+    }
+
+    /// Keeps the handlers for which `keep` holds after it may have changed them.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+        self.handlers.retain(|_, entries| {
+            let mut list = entries.to_vec();
+            list.retain_mut(&mut keep);
+            let empty = list.is_empty();
+            *entries = list.into();
+            !empty
+        });
+    }
+
+    pub(super) fn retain_observers(&mut self, keep: impl FnMut(&Observer) -> bool) {
+        if let Some(observers) = &self.observers {
+            let mut list = observers.to_vec();
+            let mut keep = keep;
+            list.retain(&mut keep);
+            self.observers = (!list.is_empty()).then(|| list.into());
+        }
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.handlers.values().flat_map(|entries| entries.iter())
+    }
+}
+
+/// A `TypeId` is a hash already.
+#[derive(Default)]
+pub(super) struct TypeIdHasher(u64);
+
+impl Hasher for TypeIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            for (to, from) in word.iter_mut().zip(chunk) {
+                *to = *from;
+            }
+            self.write_u64(u64::from_ne_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 ^= word;
+    }
+}
+
+// A panic while a lock is held cannot leave these maps half written: every write replaces one value.
+
+pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,203 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{CallId, ModelRef};
+
+/// One piece of a message, in the form every provider's own blocks are converted to and from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Text.
+    Text(Text),
+    /// An image.
+    Image(Image),
+    /// A document, such as a PDF.
+    Document(Document),
+    /// A call the model asks for (assistant messages only).
+    ToolCall(ToolCall),
+    /// The answer to a call (user messages only).
+    ToolResult(ToolResult),
+    /// Reasoning (assistant messages only).
+    Thinking(Thinking),
+    /// Stands for what a compaction took out of the context.
+    Compaction(Compaction),
+}
+
+/// Text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Text {
+    /// The text.
+    pub text: String,
+    /// What the provider wants back with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireData>,
+}
+
+/// An image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Image {
+    /// Such as `image/png`.
+    pub media_type: String,
+    /// The bytes in standard base64.
+    pub data: String,
+}
+
+/// A document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document {
+    /// Such as `application/pdf`.
+    pub media_type: String,
+    /// A name to show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The bytes in standard base64.
+    pub data: String,
+}
+
+/// A call the model asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCall {
+    /// The provider's own id.
+    pub id: CallId,
+    /// The canonical tool name.
+    pub name: String,
+    /// The parsed arguments, always a JSON object. Empty when `malformed` is set.
+    pub args: Value,
+    /// The argument text as received, when it is not a complete JSON object: such a call is answered with an
+    /// error and never executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub malformed: Option<String>,
+    /// What the provider wants back with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireData>,
+}
+
+impl ToolCall {
+    /// A call with parsed arguments.
+    pub fn new(id: impl Into<CallId>, name: impl Into<String>, args: Value) -> Self {
+        Self { id: id.into(), name: name.into(), args, malformed: None, wire: None }
+    }
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolResult {
+    /// The id of the call it answers.
+    pub call_id: CallId,
+    /// What the tool gave.
+    pub content: ToolContent,
+    /// Whether the call failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
+}
+
+/// What a tool gives the model: text, or text and images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ToolContent {
+    /// Text.
+    Text(String),
+    /// Text, images and documents.
+    Blocks(Vec<Block>),
+}
+
+impl ToolContent {
+    /// All text in it, images and documents as a marker.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Blocks(blocks) => {
+                let parts: Vec<&str> = blocks
+                    .iter()
+                    .map(|block| match block {
+                        Block::Text(text) => text.text.as_str(),
+                        Block::Image(_) => "[image]",
+                        Block::Document(_) => "[document]",
+                        Block::ToolCall(_)
+                        | Block::ToolResult(_)
+                        | Block::Thinking(_)
+                        | Block::Compaction(_) => "",
+                    })
+                    .collect();
+                parts.join("\n")
+            }
+        }
+    }
+}
+
+impl From<String> for ToolContent {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for ToolContent {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// Reasoning. Only the model it came from may see it again, and only with its signature.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thinking {
+    /// The readable part; empty where the provider withholds it.
+    pub text: String,
+    /// The provider's proof that the block is unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// The opaque payload of a redacted block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redacted: Option<String>,
+    /// The model it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ModelRef>,
+    /// What the provider wants back with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireData>,
+}
+
+/// A compaction's summary, in the place of the messages before it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compaction {
+    /// The summary.
+    pub summary: String,
+    /// Context tokens before the compaction.
+    pub tokens_before: u64,
+}
+
+/// Provider data that has to be sent back unchanged with a block, to that provider and model only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WireData {
+    /// The model it came from.
+    pub origin: ModelRef,
+    /// The data, in the provider's own shape.
+    pub data: Value,
+}
+
+impl Block {
+    /// A text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(Text { text: text.into(), wire: None })
+    }
+
+    /// A result block.
+    pub fn result(call_id: impl Into<CallId>, content: impl Into<ToolContent>, is_error: bool) -> Self {
+        Self::ToolResult(ToolResult { call_id: call_id.into(), content: content.into(), is_error })
+    }
+
+    /// The text, if it is a text block.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(&text.text),
+            Self::Image(_)
+            | Self::Document(_)
+            | Self::ToolCall(_)
+            | Self::ToolResult(_)
+            | Self::Thinking(_)
+            | Self::Compaction(_) => None,
+        }
+    }
+}

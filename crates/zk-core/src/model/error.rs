@@ -1,0 +1,254 @@
+use std::fmt;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::EmitError;
+
+/// Classes of provider errors. Match on these, never on text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Too many requests; waiting helps.
+    Rate,
+    /// No money, or the plan is used up; waiting does not help.
+    Quota,
+    /// The provider is overloaded or failing; waiting helps.
+    Overloaded,
+    /// The request does not fit the model's window.
+    ContextExceeded,
+    /// The key is missing, wrong or not allowed.
+    Auth,
+    /// The provider could not be reached or the connection broke.
+    Transport,
+    /// No data, or no progress, for too long.
+    Stalled,
+    /// The provider answered something that is not its protocol, or ended without saying so.
+    Malformed,
+    /// The provider rejects the request; sending it again does not help.
+    Rejected,
+    /// The model or a filter refused to answer.
+    Refused,
+    /// The run was stopped.
+    Aborted,
+}
+
+impl ErrorKind {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::Rate | Self::Overloaded | Self::Transport | Self::Stalled => true,
+            Self::Quota
+            | Self::ContextExceeded
+            | Self::Auth
+            | Self::Malformed
+            | Self::Rejected
+            | Self::Refused
+            | Self::Aborted => false,
+        }
+    }
+
+    /// The class in words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate limited",
+            Self::Quota => "quota exhausted",
+            Self::Overloaded => "overloaded",
+            Self::ContextExceeded => "context window exceeded",
+            Self::Auth => "not authorised",
+            Self::Transport => "connection failed",
+            Self::Stalled => "stalled",
+            Self::Malformed => "malformed response",
+            Self::Rejected => "request rejected",
+            Self::Refused => "refused",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// How far a request had got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Making the request.
+    Request,
+    /// Connecting and sending.
+    Connect,
+    /// Waiting for the response head.
+    Response,
+    /// Waiting for the first event of the stream.
+    FirstEvent,
+    /// In the middle of the stream.
+    Stream,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Request => "building the request",
+            Self::Connect => "connecting",
+            Self::Response => "waiting for the response",
+            Self::FirstEvent => "waiting for the first event",
+            Self::Stream => "in the stream",
+        })
+    }
+}
+
+/// A request that a provider did not answer properly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProviderError {
+    /// The class.
+    pub kind: ErrorKind,
+    /// The provider's name.
+    pub provider: String,
+    /// The model asked.
+    pub model: String,
+    /// How far the request had got.
+    pub phase: Phase,
+    /// What happened, without secrets.
+    pub message: String,
+    /// The HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The provider's own code or type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The provider's id of the request, for its support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Since the request was started.
+    pub elapsed: Duration,
+    /// How long the provider asks to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+    /// What the provider itself says about retrying; outranks the class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub should_retry: Option<bool>,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl ProviderError {
+    /// An error without details.
+    pub fn new(
+        kind: ErrorKind,
+        provider: impl Into<String>,
+        model: impl Into<String>,
+        phase: Phase,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            provider: provider.into(),
+            model: model.into(),
+            phase,
+            message: message.into(),
+            status: None,
+            code: None,
+            request_id: None,
+            elapsed: Duration::ZERO,
+            retry_after: None,
+            should_retry: None,
+            hint: None,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.should_retry.unwrap_or_else(|| self.kind.is_retryable())
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}: {}", self.provider, self.model, self.kind.as_str())?;
+        if let Some(status) = self.status {
+            write!(f, " (HTTP {status}")?;
+            if let Some(code) = &self.code {
+                write!(f, ", {code}")?;
+            }
+            f.write_str(")")?;
+        } else if let Some(code) = &self.code {
+            write!(f, " ({code})")?;
+        }
+        write!(f, " while {}", self.phase)?;
+        if self.elapsed > Duration::ZERO {
+            write!(f, " after {:.1} s", self.elapsed.as_secs_f64())?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(id) = &self.request_id {
+            write!(f, " [request {id}]")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, ". {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ProviderError {}
+
+/// Why a run did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The history does not fit the model's window.
+    #[error("{0}")]
+    ContextExceeded(ProviderError),
+    /// The provider failed.
+    #[error("{0}")]
+    Provider(ProviderError),
+    /// The run was stopped. Whatever the native error was, a stopped run ends with this one.
+    #[error("the run was stopped")]
+    Aborted,
+    /// A hook whose failure must stop the turn failed, normally the one that stores it.
+    #[error("{0}")]
+    Hook(#[from] EmitError),
+    /// A limit of the run was reached.
+    #[error(
+        "stopped after {turns} turns, the limit of this run; raise it with --max-turns, or continue the session"
+    )]
+    TurnLimit {
+        /// The limit.
+        turns: u32,
+    },
+    /// The agent was used in a way it cannot serve.
+    #[error("{0}")]
+    Usage(String),
+    /// The model did not give the structured output asked for.
+    #[error("no structured output: {0}")]
+    Output(String),
+}
+
+impl From<ProviderError> for AgentError {
+    fn from(error: ProviderError) -> Self {
+        match error.kind {
+            ErrorKind::ContextExceeded => Self::ContextExceeded(error),
+            ErrorKind::Aborted => Self::Aborted,
+            ErrorKind::Rate
+            | ErrorKind::Quota
+            | ErrorKind::Overloaded
+            | ErrorKind::Auth
+            | ErrorKind::Transport
+            | ErrorKind::Stalled
+            | ErrorKind::Malformed
+            | ErrorKind::Rejected
+            | ErrorKind::Refused => Self::Provider(error),
+        }
+    }
+}
+
+impl AgentError {
+    /// The provider's error behind it, if one is.
+    #[must_use]
+    pub fn provider(&self) -> Option<&ProviderError> {
+        match self {
+            Self::ContextExceeded(error) | Self::Provider(error) => Some(error),
+            Self::Aborted | Self::Hook(_) | Self::TurnLimit { .. } | Self::Usage(_) | Self::Output(_) => None,
+        }
+    }
+}

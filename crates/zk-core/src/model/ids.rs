@@ -1,0 +1,96 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[serde(transparent)]
+        pub struct $name(#[schemars(with = "String")] Arc<str>);
+
+        impl $name {
+            /// A new id: sortable by time, unique without coordination.
+            #[must_use]
+            pub fn fresh() -> Self {
+                Self(unique($prefix).into())
+            }
+
+            /// The id as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The id as shared text.
+            #[must_use]
+            pub fn shared(&self) -> Arc<str> {
+                self.0.clone()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+    };
+}
+
+id!(
+    /// A session: one conversation kept over several runs.
+    SessionId, "s"
+);
+id!(
+    /// A run: everything one prompt caused.
+    RunId, "r"
+);
+id!(
+    /// A turn: one model response with its tool results.
+    TurnId, "t"
+);
+id!(
+    /// An agent of a tree.
+    AgentId, "a"
+);
+id!(
+    /// An entry of a session's log.
+    EntryId, "e"
+);
+id!(
+    /// A tool call, with the id its provider gave it. Such ids are not unique over a session.
+    CallId, "call"
+);
+
+/// `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
+fn unique(prefix: &str) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
+    let mut text = String::with_capacity(prefix.len() + 18);
+    text.push_str(prefix);
+    text.push('_');
+    let mut put = |value: u64, digits: u32| {
+        for place in (0..digits).rev() {
+            let digit = (value >> (place * 5)) & 31;
+            text.push(char::from(DIGITS.get(digit as usize).copied().unwrap_or(b'0')));
+        }
+    };
+    put(millis, 9);
+    put(fastrand::u64(..), 8);
+    text
+}

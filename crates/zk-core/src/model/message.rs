@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Block, ModelRef, StopReason, ToolCall};
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The user, and the tools answering.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message of a history.
+///
+/// Messages are shared as `Arc<Message>` and never changed once they are part of a history, so what was
+/// encoded for one request is reused for the next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: Vec<Block>,
+    /// The model that said it (assistant messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ModelRef>,
+    /// Why it ended (assistant messages).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopReason>,
+    /// Who put it there, when it was not the person or the model: a budget, a steering message, a plugin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injected_by: Option<String>,
+}
+
+impl Message {
+    /// A user message of these blocks.
+    #[must_use]
+    pub fn user(content: Vec<Block>) -> Self {
+        Self { role: Role::User, content, origin: None, stop: None, injected_by: None }
+    }
+
+    /// A user message of one text.
+    pub fn user_text(text: impl Into<String>) -> Self {
+        Self::user(vec![Block::text(text)])
+    }
+
+    /// An assistant message of these blocks.
+    #[must_use]
+    pub fn assistant(content: Vec<Block>) -> Self {
+        Self { role: Role::Assistant, ..Self::user(content) }
+    }
+
+    /// A user message that `by` put into the conversation.
+    pub fn injected(text: impl Into<String>, by: impl Into<String>) -> Self {
+        Self { injected_by: Some(by.into()), ..Self::user_text(text) }
+    }
+
+    /// The tool calls in it, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolCall(call) => Some(call),
+            Block::Text(_)
+            | Block::Image(_)
+            | Block::Document(_)
+            | Block::ToolResult(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_) => None,
+        })
+    }
+
+    /// Its text blocks joined, without thinking, calls or results.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().concat()
+    }
+
+    /// This message, shared.
+    #[must_use]
+    pub fn shared(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+}

@@ -1,0 +1,29 @@
+//! The vocabulary every crate shares: ids, messages and their blocks, models, usage, errors, and the one door
+//! to the wire.
+//!
+//! Names in a history are canonical; the names a model sees (aliases) exist only between
+//! [`WireReady`] and a provider's adapter.
+
+mod content;
+mod error;
+mod finish;
+mod ids;
+mod message;
+mod models;
+mod thinking;
+mod tool;
+mod usage;
+pub mod wire;
+
+pub use content::{
+    Block, Compaction, Document, Image, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+};
+pub use error::{AgentError, ErrorKind, Phase, ProviderError};
+pub use finish::StopReason;
+pub use ids::{AgentId, CallId, EntryId, RunId, SessionId, TurnId};
+pub use message::{Message, Role};
+pub use models::{Capabilities, Model, ModelRef, Prices, ThinkingSupport};
+pub use thinking::{ThinkingLevel, ThinkingRequest};
+pub use tool::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes};
+pub use usage::{ModelStats, Stats, TurnUsage, Usage};
+pub use wire::{IdRule, ThinkingReplay, WireReady, WireRules};

@@ -1,0 +1,133 @@
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+
+/// Which model of which provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ModelRef {
+    /// The provider's name, as registered.
+    pub provider: String,
+    /// The model's id, as the provider knows it.
+    pub model: String,
+}
+
+impl ModelRef {
+    /// The model `model` of `provider`.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { provider: provider.into(), model: model.into() }
+    }
+}
+
+impl fmt::Display for ModelRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// A model's identity: serialisable and free of secrets, so it can travel on events. The endpoint (URL, key,
+/// quirks) never leaves the provider crate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Model {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's id.
+    pub id: String,
+    /// Context window in tokens, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// Largest output in tokens, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
+    /// What it can do.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// What it costs, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
+}
+
+impl Model {
+    /// A model nothing is known about, with tolerant defaults.
+    pub fn unknown(provider: impl Into<String>, id: impl Into<String>) -> Self {
+        Self {
+            provider: provider.into(),
+            id: id.into(),
+            window: None,
+            max_output: None,
+            capabilities: Capabilities::default(),
+            prices: None,
+        }
+    }
+
+    /// Its reference.
+    #[must_use]
+    pub fn reference(&self) -> ModelRef {
+        ModelRef::new(&*self.provider, &*self.id)
+    }
+
+    /// What `usage` costs in US dollars, if the prices are known.
+    #[must_use]
+    pub fn cost(&self, usage: &Usage) -> Option<f64> {
+        self.prices.map(|prices| prices.cost(usage))
+    }
+}
+
+/// What a model can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Capabilities {
+    /// It can see images.
+    pub vision: bool,
+    /// A tool result may carry images; otherwise they follow in a user message.
+    pub image_in_tool_result: bool,
+    /// How it reasons.
+    pub thinking: ThinkingSupport,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self { vision: true, image_in_tool_result: false, thinking: ThinkingSupport::None }
+    }
+}
+
+/// How a model's reasoning is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkingSupport {
+    /// Not at all.
+    #[default]
+    None,
+    /// With a token budget.
+    Budget,
+    /// With an effort word.
+    Effort,
+    /// The model decides; an effort word guides it.
+    Adaptive,
+}
+
+/// US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prices {
+    /// Uncached input.
+    pub input: f64,
+    /// Output, reasoning included.
+    pub output: f64,
+    /// Input read from the cache.
+    pub cache_read: f64,
+    /// Input written to the cache.
+    pub cache_write: f64,
+}
+
+impl Prices {
+    /// What `usage` costs in US dollars.
+    #[must_use]
+    pub fn cost(&self, usage: &Usage) -> f64 {
+        let part = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        part(usage.input, self.input)
+            + part(usage.output, self.output)
+            + part(usage.cache_read, self.cache_read)
+            + part(usage.cache_write, self.cache_write)
+    }
+}

@@ -1,0 +1,95 @@
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much a model should reason. Levels a model does not have are clamped to the nearest it has.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ThinkingLevel {
+    /// Not at all.
+    #[default]
+    Off,
+    /// About 1,024 tokens.
+    Minimal,
+    /// About 4,096 tokens.
+    Low,
+    /// About 10,240 tokens.
+    Medium,
+    /// About 32,768 tokens.
+    High,
+    /// As `High`, more where the model has more.
+    XHigh,
+    /// The model decides. Without reasoning on models that cannot.
+    Adaptive,
+}
+
+impl ThinkingLevel {
+    /// All levels.
+    pub const ALL: [Self; 7] =
+        [Self::Off, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Adaptive];
+
+    /// The token budget where one is needed.
+    #[must_use]
+    pub fn budget(self) -> Option<u32> {
+        match self {
+            Self::Off | Self::Adaptive => None,
+            Self::Minimal => Some(1024),
+            Self::Low => Some(4096),
+            Self::Medium => Some(10_240),
+            Self::High | Self::XHigh => Some(32_768),
+        }
+    }
+
+    /// The level's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Adaptive => "adaptive",
+        }
+    }
+}
+
+impl FromStr for ThinkingLevel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| {
+            format!("unknown thinking level `{text}`: use off, minimal, low, medium, high, xhigh or adaptive")
+        })
+    }
+}
+
+/// The reasoning asked for in one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThinkingRequest {
+    /// The level.
+    pub level: ThinkingLevel,
+    /// An exact token budget, over the level's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u32>,
+}
+
+impl ThinkingRequest {
+    /// The budget in tokens where one is needed; nothing when reasoning is off or left to the model.
+    #[must_use]
+    pub fn budget(self) -> Option<u32> {
+        match self.level {
+            ThinkingLevel::Off => None,
+            ThinkingLevel::Adaptive
+            | ThinkingLevel::Minimal
+            | ThinkingLevel::Low
+            | ThinkingLevel::Medium
+            | ThinkingLevel::High
+            | ThinkingLevel::XHigh => self.budget.or(self.level.budget()),
+        }
+    }
+}

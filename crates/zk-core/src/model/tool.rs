@@ -1,0 +1,174 @@
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Block, ToolContent};
+
+/// What a model is told about a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolSpec {
+    /// The canonical name, `[a-zA-Z0-9_-]{1,64}`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments, an object schema.
+    pub schema: Value,
+}
+
+/// Which calls of one batch may run together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Concurrency {
+    /// Alone, after everything before it and before everything after it.
+    #[default]
+    Exclusive,
+    /// Together with other shared calls.
+    Shared,
+    /// Together with calls that name none of these resources; in order with those that do.
+    Resources(Vec<String>),
+}
+
+/// What a tool gives back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolOutput {
+    /// For the model.
+    pub content: ToolContent,
+    /// For the person, when there is something better to show than the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display: Option<Display>,
+    /// For plugins: data of the tool's own, kept with the session, never sent to a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+impl ToolOutput {
+    /// Plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: ToolContent::Text(text.into()), display: None, details: None }
+    }
+
+    /// With something to show.
+    #[must_use]
+    pub fn with_display(mut self, display: Display) -> Self {
+        self.display = Some(display);
+        self
+    }
+}
+
+/// How a result is shown to a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Display {
+    /// One line.
+    Line {
+        /// The line.
+        text: String,
+    },
+    /// A unified diff.
+    Diff {
+        /// The path it is of.
+        path: String,
+        /// The diff.
+        diff: String,
+    },
+    /// Lines of text.
+    Lines {
+        /// The lines.
+        lines: Vec<String>,
+    },
+    /// A table.
+    Table {
+        /// Column heads.
+        head: Vec<String>,
+        /// Rows.
+        rows: Vec<Vec<String>>,
+    },
+}
+
+/// Why a tool has no result. The model is told `message`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// The class.
+    pub kind: ToolErrorKind,
+    /// What failed, where, and what to do next, for the model to read.
+    pub message: String,
+    /// For the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display: Option<Display>,
+}
+
+/// Classes of tool errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolErrorKind {
+    /// The arguments make no sense.
+    InvalidArgs,
+    /// What it names does not exist.
+    NotFound,
+    /// Not allowed here.
+    Denied,
+    /// The operation failed.
+    Failed,
+    /// It took too long.
+    TimedOut,
+    /// The run was stopped.
+    Aborted,
+}
+
+impl ToolError {
+    /// An error of class `kind`.
+    pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), display: None }
+    }
+
+    /// The operation failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::Failed, message)
+    }
+
+    /// The arguments make no sense.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorKind::InvalidArgs, message)
+    }
+}
+
+/// The size of a result as it weighs on the wire: bytes of text plus base64 characters of images and
+/// documents. A proxy, not tokens.
+#[must_use]
+pub fn output_bytes(content: &ToolContent) -> usize {
+    match content {
+        ToolContent::Text(text) => text.len(),
+        ToolContent::Blocks(blocks) => blocks
+            .iter()
+            .map(|block| match block {
+                Block::Text(text) => text.text.len(),
+                Block::Image(image) => image.data.len(),
+                Block::Document(document) => document.data.len(),
+                Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Compaction(_) => 0,
+            })
+            .sum(),
+    }
+}
+
+impl fmt::Display for ToolErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InvalidArgs => "invalid arguments",
+            Self::NotFound => "not found",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed out",
+            Self::Aborted => "aborted",
+        })
+    }
+}
+
+impl ToolSpec {
+    /// A specification, shared.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, schema: Value) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), description: description.into(), schema })
+    }
+}

@@ -1,0 +1,121 @@
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ModelRef, TurnId};
+
+/// Tokens of one response, normalised: the four counts do not overlap, whatever the provider counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Usage {
+    /// Input that was neither read from nor written to a cache.
+    pub input: u64,
+    /// Output, reasoning included.
+    pub output: u64,
+    /// Input read from the cache.
+    pub cache_read: u64,
+    /// Input written to the cache.
+    pub cache_write: u64,
+    /// The part of `output` that was reasoning.
+    pub reasoning: u64,
+}
+
+impl Usage {
+    /// Everything the model read.
+    #[must_use]
+    pub fn context(&self) -> u64 {
+        self.input + self.cache_read + self.cache_write
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.reasoning += other.reasoning;
+    }
+}
+
+/// The usage of one turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnUsage {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The model that answered.
+    pub model: ModelRef,
+    /// Its tokens.
+    pub usage: Usage,
+    /// Its cost in US dollars, if known.
+    pub cost: Option<f64>,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stats {
+    /// Tokens of this run and of all its sub-agents.
+    pub usage: Usage,
+    /// Cost in US dollars of the same, as far as prices are known.
+    pub cost: f64,
+    /// Turns of this run alone.
+    pub turns: u32,
+    /// Usage of those turns.
+    pub turn_usage: Vec<TurnUsage>,
+    /// Tool calls that were not blocked, by canonical name.
+    pub tool_calls: BTreeMap<String, u32>,
+    /// Milliseconds from the start of the run to the first text, thinking or tool call.
+    pub first_token_ms: Option<u64>,
+    /// Milliseconds the run took.
+    pub duration_ms: u64,
+    /// The structured output, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// Sub-agents in the order they finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Stats>,
+}
+
+/// The share of one model in a tree of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelStats {
+    /// Turns it answered.
+    pub turns: u32,
+    /// Its tokens.
+    pub usage: Usage,
+    /// Its cost in US dollars, as far as known.
+    pub cost: f64,
+}
+
+impl Stats {
+    /// Takes a finished sub-agent in.
+    pub fn add_child(&mut self, child: Self) {
+        self.usage += child.usage;
+        self.cost += child.cost;
+        self.children.push(child);
+    }
+
+    /// The usage of every turn of the tree, depth first.
+    #[must_use]
+    pub fn flatten(&self) -> Vec<&TurnUsage> {
+        let mut all: Vec<_> = self.turn_usage.iter().collect();
+        all.extend(self.children.iter().flat_map(Self::flatten));
+        all
+    }
+
+    /// The whole tree by model.
+    #[must_use]
+    pub fn by_model(&self) -> BTreeMap<ModelRef, ModelStats> {
+        let mut models = BTreeMap::<ModelRef, ModelStats>::new();
+        for turn in self.flatten() {
+            let entry = models.entry(turn.model.clone()).or_default();
+            entry.turns += 1;
+            entry.usage += turn.usage;
+            entry.cost += turn.cost.unwrap_or(0.0);
+        }
+        models
+    }
+}

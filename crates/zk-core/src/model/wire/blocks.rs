@@ -1,0 +1,186 @@
+//! What becomes of one block, whatever stands around it.
+
+use serde_json::{Map, Value, json};
+
+use super::{IMAGE_FOLLOWS, IMAGE_OMITTED, MALFORMED_KEY, NO_OUTPUT, ThinkingReplay, WireRules};
+use crate::model::{
+    Block, Compaction, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+};
+
+pub(super) enum Fate {
+    Keep,
+    Drop,
+    Become(Block),
+}
+
+pub(super) fn assistant(block: &Block, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+    match block {
+        Block::Text(text) => self::text(text, rules),
+        Block::Thinking(thinking) => self::thinking(thinking, stop, rules),
+        Block::ToolCall(call) => self::call(call, rules),
+        Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
+        Block::Image(_) | Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
+        Block::ToolResult(_) => Fate::Drop,
+    }
+}
+
+pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
+    match block {
+        Block::Text(text) => self::text(text, rules),
+        Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
+        Block::Image(_) | Block::Document(_) if !rules.vision => Fate::Become(Block::text(IMAGE_OMITTED)),
+        Block::Image(_) | Block::Document(_) => Fate::Keep,
+        Block::ToolResult(result) => self::result(result),
+        Block::ToolCall(_) | Block::Thinking(_) => Fate::Drop,
+    }
+}
+
+fn text(text: &Text, rules: &WireRules) -> Fate {
+    if text.text.trim().is_empty() {
+        return Fate::Drop;
+    }
+    let foreign = is_foreign(text.wire.as_ref(), rules);
+    match without_nul(&text.text) {
+        None if !foreign => Fate::Keep,
+        cleaned => Fate::Become(Block::Text(Text {
+            text: cleaned.unwrap_or_else(|| text.text.clone()),
+            wire: text.wire.clone().filter(|_| !foreign),
+        })),
+    }
+}
+
+fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+    let same_model = thinking.origin.as_ref() == Some(&rules.target);
+    // A block that an interruption may have cut has no signature; an unsigned echo of it would be altered.
+    let whole = !matches!(stop, Some(StopReason::Aborted));
+    let replayed = match rules.thinking {
+        ThinkingReplay::Never => false,
+        ThinkingReplay::Signed => thinking.signature.is_some() || thinking.redacted.is_some(),
+        ThinkingReplay::Echo => whole || thinking.signature.is_some(),
+    };
+    if same_model && replayed { Fate::Keep } else { Fate::Drop }
+}
+
+fn call(call: &ToolCall, rules: &WireRules) -> Fate {
+    let foreign = is_foreign(call.wire.as_ref(), rules);
+    let args = match (&call.malformed, &call.args) {
+        (Some(raw), _) => Some(json!({ MALFORMED_KEY: raw.replace('\0', "\u{fffd}") })),
+        (None, Value::Object(args)) => args_without_nul(args),
+        (None, other) => Some(json!({ MALFORMED_KEY: other.to_string() })),
+    };
+    if args.is_none() && !foreign {
+        return Fate::Keep;
+    }
+    Fate::Become(Block::ToolCall(ToolCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        args: args.unwrap_or_else(|| call.args.clone()),
+        malformed: None,
+        wire: call.wire.clone().filter(|_| !foreign),
+    }))
+}
+
+/// The content of a result made sendable; what it carries beside text is looked at in [`split_media`].
+fn result(result: &ToolResult) -> Fate {
+    let content = match &result.content {
+        ToolContent::Text(text) if text.is_empty() => Some(NO_OUTPUT.into()),
+        ToolContent::Text(text) => without_nul(text).map(ToolContent::Text),
+        ToolContent::Blocks(blocks) => {
+            let legal = |block: &Block| match block {
+                Block::Text(text) => {
+                    !text.text.trim().is_empty() && !text.text.contains('\0') && text.wire.is_none()
+                }
+                Block::Image(_) | Block::Document(_) => true,
+                Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Compaction(_) => {
+                    false
+                }
+            };
+            (blocks.is_empty() || !blocks.iter().all(legal)).then(|| {
+                let kept: Vec<Block> = blocks
+                    .iter()
+                    .filter_map(|block| match block {
+                        Block::Text(text) if text.text.trim().is_empty() => None,
+                        Block::Text(text) => {
+                            Some(Block::text(without_nul(&text.text).unwrap_or_else(|| text.text.clone())))
+                        }
+                        Block::Image(_) | Block::Document(_) => Some(block.clone()),
+                        Block::ToolCall(_)
+                        | Block::ToolResult(_)
+                        | Block::Thinking(_)
+                        | Block::Compaction(_) => None,
+                    })
+                    .collect();
+                if kept.is_empty() { NO_OUTPUT.into() } else { ToolContent::Blocks(kept) }
+            })
+        }
+    };
+    match content {
+        None => Fate::Keep,
+        Some(content) => Fate::Become(Block::ToolResult(ToolResult { content, ..result.clone() })),
+    }
+}
+
+/// Takes images and documents out of a result where they may not stay: to be sent after all results, or left
+/// out for a model without vision. Nothing when the result may stay as it is.
+pub(super) fn split_media(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
+    let ToolContent::Blocks(blocks) = &result.content else { return None };
+    let is_media = |block: &Block| matches!(block, Block::Image(_) | Block::Document(_));
+    let may_stay = rules.vision && rules.image_in_tool_result && !result.is_error;
+    if may_stay || !blocks.iter().any(is_media) {
+        return None;
+    }
+    let marker = if rules.vision { IMAGE_FOLLOWS } else { IMAGE_OMITTED };
+    let mut media = Vec::new();
+    let kept = blocks
+        .iter()
+        .map(|block| {
+            if !is_media(block) {
+                return block.clone();
+            }
+            if rules.vision {
+                media.push(block.clone());
+            }
+            Block::text(marker)
+        })
+        .collect();
+    Some((ToolResult { content: ToolContent::Blocks(kept), ..result.clone() }, media))
+}
+
+fn compaction(compaction: &Compaction) -> Block {
+    Block::text(format!(
+        "[Summary of the earlier conversation, for reference; it is history, not a request]\n{}",
+        compaction.summary.replace('\0', "\u{fffd}")
+    ))
+}
+
+fn is_foreign(wire: Option<&WireData>, rules: &WireRules) -> bool {
+    wire.is_some_and(|wire| wire.origin != rules.target)
+}
+
+/// Some back ends reject a body with NUL in it.
+fn without_nul(text: &str) -> Option<String> {
+    text.contains('\0').then(|| text.replace('\0', "\u{fffd}"))
+}
+
+fn args_without_nul(args: &Map<String, Value>) -> Option<Value> {
+    fn dirty(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains('\0'),
+            Value::Array(items) => items.iter().any(dirty),
+            Value::Object(fields) => fields.iter().any(|(key, value)| key.contains('\0') || dirty(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    fn clean(value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(text.replace('\0', "\u{fffd}")),
+            Value::Array(items) => items.iter().map(clean).collect(),
+            Value::Object(fields) => {
+                fields.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), clean(value))).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+    let found = args.iter().any(|(key, value)| key.contains('\0') || dirty(value));
+    found.then(|| args.iter().map(|(key, value)| (key.replace('\0', "\u{fffd}"), clean(value))).collect())
+}

@@ -1,0 +1,76 @@
+use std::collections::HashSet;
+
+use crate::model::CallId;
+
+/// Which tool-call ids a provider accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdRule {
+    /// Longest id.
+    pub max_len: usize,
+    /// Ids must have exactly `max_len` characters.
+    pub exact: bool,
+    /// Letters and digits only; otherwise also `_` and `-`.
+    pub alphanumeric: bool,
+}
+
+impl IdRule {
+    /// Anthropic, Responses, Gemini 3, Bedrock: `[a-zA-Z0-9_-]{1,64}`.
+    pub const UP_TO_64: Self = Self { max_len: 64, exact: false, alphanumeric: false };
+    /// OpenAI Chat Completions: `[a-zA-Z0-9_-]{1,40}`.
+    pub const UP_TO_40: Self = Self { max_len: 40, exact: false, alphanumeric: false };
+    /// Mistral: `[a-zA-Z0-9]{9}`.
+    pub const NINE: Self = Self { max_len: 9, exact: true, alphanumeric: true };
+
+    /// Whether `id` is legal.
+    #[must_use]
+    pub fn allows(&self, id: &str) -> bool {
+        let long_enough = if self.exact { id.len() == self.max_len } else { !id.is_empty() };
+        long_enough
+            && id.len() <= self.max_len
+            && id
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || (!self.alphanumeric && matches!(b, b'_' | b'-')))
+    }
+}
+
+/// The ids of one request. What an id becomes depends only on the calls before it.
+#[derive(Default)]
+pub(super) struct Ids {
+    used: HashSet<CallId>,
+}
+
+impl Ids {
+    pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule) -> CallId {
+        if rule.allows(stored.as_str()) && self.used.insert(stored.clone()) {
+            return stored.clone();
+        }
+        for attempt in 0_u64.. {
+            let id = CallId::from(derive(stored.as_str(), attempt, rule));
+            if self.used.insert(id.clone()) {
+                return id;
+            }
+        }
+        stored.clone()
+    }
+}
+
+/// A legal id made of the stored one.
+fn derive(stored: &str, attempt: u64, rule: IdRule) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut hash = fnv(stored.bytes().chain(attempt.to_le_bytes()));
+    let len = if rule.exact { rule.max_len } else { rule.max_len.min(16) };
+    (0..len)
+        .map(|place| {
+            if place == 12 {
+                hash = fnv(hash.to_le_bytes().into_iter());
+            }
+            let digit = DIGITS.get((hash % 36) as usize).copied().unwrap_or(b'0');
+            hash /= 36;
+            char::from(digit)
+        })
+        .collect()
+}
+
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,140 @@
+//! The one door to the wire: [`WireReady`], a history any provider accepts.
+//!
+//! Adapters take only a `WireReady`, and only [`WireReady::normalise`] makes one, so no request can carry an
+//! unanswered call, an orphan result, an empty message or an id its provider rejects. The normaliser never
+//! changes the stored history; it is idempotent, and it decides by what stands before a message and directly
+//! after it, so the bytes of one request are a prefix of the next.
+
+mod blocks;
+mod ids;
+mod pair;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{CallId, Message, ModelRef};
+
+pub use ids::IdRule;
+
+/// What stands in for the result of a call that has none.
+pub const INTERRUPTED: &str =
+    "Interrupted: no result was recorded for this call. Its effects are unknown; check before repeating it.";
+/// What stands in for a result without content.
+pub const NO_OUTPUT: &str = "(no output)";
+/// The first message of a history that does not begin with the user.
+pub const OPENING: &str = "(The beginning of this conversation is not available.)";
+/// The last message of a history that does not end with the user.
+pub const CONTINUE: &str = "Continue.";
+/// What stands in for an image the model cannot see.
+pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
+/// What stands in a tool result for an image that follows after the results.
+pub const IMAGE_FOLLOWS: &str = "[image: attached after the tool results]";
+/// The argument under which arguments that did not parse are shown to the model again.
+pub const MALFORMED_KEY: &str = "malformed_arguments";
+
+/// What one provider and model accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireRules {
+    /// The model the history is for.
+    pub target: ModelRef,
+    /// Which tool-call ids are legal.
+    pub ids: IdRule,
+    /// Whether the model sees images and documents.
+    pub vision: bool,
+    /// Whether a tool result may carry them; otherwise they follow the results.
+    pub image_in_tool_result: bool,
+    /// Which thinking goes back.
+    pub thinking: ThinkingReplay,
+}
+
+/// Which thinking blocks go back to the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkingReplay {
+    /// None.
+    Never,
+    /// Signed or redacted blocks of the same model, verbatim.
+    Signed,
+    /// Every block of the same model, signed or not: for models that want their reasoning echoed.
+    Echo,
+}
+
+impl WireRules {
+    /// The most tolerant rules: what an unknown endpoint is likely to accept.
+    #[must_use]
+    pub fn tolerant(target: ModelRef) -> Self {
+        Self {
+            target,
+            ids: IdRule::UP_TO_40,
+            vision: true,
+            image_in_tool_result: false,
+            thinking: ThinkingReplay::Never,
+        }
+    }
+}
+
+/// One thing the normaliser had to mend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "repair", rename_all = "snake_case")]
+pub enum Repair {
+    /// A call without a result got one that says so.
+    MissingResult {
+        /// The call.
+        call_id: CallId,
+    },
+    /// A result without a call directly before it, or a second one, was left out.
+    OrphanResult {
+        /// The id it names.
+        call_id: CallId,
+    },
+    /// A call got another id: its own was used before, or is illegal at this provider.
+    NewId {
+        /// The id as stored.
+        stored: CallId,
+        /// The id as sent.
+        sent: CallId,
+    },
+    /// A failed response was left out.
+    FailedResponse,
+    /// The history did not begin or end with the user.
+    Boundary,
+}
+
+/// A history a provider cannot reject: see the [module](self).
+///
+/// ```
+/// use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules};
+///
+/// let call = Block::ToolCall(ToolCall::new("c1", "shell", serde_json::json!({"command": "ls"})));
+/// let history = [Message::user_text("list the files").shared(), Message::assistant(vec![call]).shared()];
+/// let ready = WireReady::normalise(&history, &WireRules::tolerant(ModelRef::new("any", "model")));
+/// assert_eq!(ready.messages().len(), 3, "the interrupted call was answered");
+/// ```
+#[derive(Clone, Debug)]
+pub struct WireReady {
+    messages: Vec<Arc<Message>>,
+    repairs: Vec<Repair>,
+}
+
+impl WireReady {
+    /// Makes `history` acceptable under `rules`. Messages that need no change are shared, not copied.
+    #[must_use]
+    pub fn normalise(history: &[Arc<Message>], rules: &WireRules) -> Self {
+        pair::normalise(history, rules)
+    }
+
+    /// The messages: alternating, beginning and ending with the user.
+    #[must_use]
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// What had to be mended.
+    #[must_use]
+    pub fn repairs(&self) -> &[Repair] {
+        &self.repairs
+    }
+}

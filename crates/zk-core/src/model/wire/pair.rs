@@ -1,0 +1,229 @@
+//! Pairing calls with results, and making the roles alternate.
+
+use std::sync::Arc;
+
+use super::blocks::{self, Fate};
+use super::ids::Ids;
+use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules};
+use crate::model::{Block, CallId, Message, Role, StopReason, ToolResult};
+
+/// A message on its way out: the stored one, or what became of it.
+struct Draft {
+    stored: Option<Arc<Message>>,
+    role: Role,
+    content: Vec<Block>,
+}
+
+/// A call that the next user message has to answer.
+struct Open {
+    stored: CallId,
+    sent: CallId,
+    answer: Option<ToolResult>,
+}
+
+pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireReady {
+    let mut repairs = Vec::new();
+    let mut ids = Ids::default();
+    let mut out: Vec<Draft> = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
+
+    let mut drafts = group(history, rules, &mut repairs).into_iter().peekable();
+    while let Some(mut draft) = drafts.next() {
+        match draft.role {
+            Role::Assistant => {
+                open.extend(number(&mut draft, &mut ids, rules, &mut repairs));
+                push(&mut out, draft);
+                if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
+                    let empty = Draft { stored: None, role: Role::User, content: Vec::new() };
+                    push(&mut out, answer(empty, std::mem::take(&mut open), rules, &mut repairs));
+                }
+            }
+            Role::User => {
+                let answered = answer(draft, std::mem::take(&mut open), rules, &mut repairs);
+                if answered.stored.is_some() || !answered.content.is_empty() {
+                    push(&mut out, answered);
+                }
+            }
+        }
+    }
+    if out.first().is_some_and(|first| first.role == Role::Assistant) {
+        repairs.push(Repair::Boundary);
+        out.insert(0, spoken(OPENING));
+    }
+    if out.last().is_some_and(|last| last.role == Role::Assistant) {
+        repairs.push(Repair::Boundary);
+        out.push(spoken(CONTINUE));
+    }
+    let messages = out.into_iter().map(Draft::into_message).collect();
+    WireReady { messages, repairs }
+}
+
+fn spoken(text: &str) -> Draft {
+    Draft { stored: None, role: Role::User, content: vec![Block::text(text)] }
+}
+
+impl Draft {
+    /// The content to work on; from here on the draft is no longer the stored message.
+    fn edit(&mut self) -> &mut Vec<Block> {
+        if let Some(stored) = self.stored.take() {
+            self.content = stored.content.clone();
+        }
+        &mut self.content
+    }
+
+    fn blocks(&self) -> &[Block] {
+        self.stored.as_ref().map_or(&self.content, |stored| &stored.content)
+    }
+
+    fn into_message(self) -> Arc<Message> {
+        self.stored.unwrap_or_else(|| {
+            let mut message = Message::user(self.content);
+            message.role = self.role;
+            Arc::new(message)
+        })
+    }
+}
+
+/// Adds a draft, joining it to the last one if they speak for the same role.
+fn push(out: &mut Vec<Draft>, mut draft: Draft) {
+    match out.last_mut() {
+        Some(last) if last.role == draft.role => {
+            let more = std::mem::take(draft.edit());
+            last.edit().extend(more);
+        }
+        _ => out.push(draft),
+    }
+}
+
+/// Cleans every message on its own, leaves out the empty ones and joins neighbours of the same role.
+fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Draft> {
+    let mut drafts = Vec::with_capacity(history.len());
+    for message in history {
+        if message.stop == Some(StopReason::Error) {
+            repairs.push(Repair::FailedResponse);
+            continue;
+        }
+        let fates: Vec<Fate> = message
+            .content
+            .iter()
+            .map(|block| match message.role {
+                Role::Assistant => blocks::assistant(block, message.stop.as_ref(), rules),
+                Role::User => blocks::user(block, rules),
+            })
+            .collect();
+        let draft = if fates.iter().all(|fate| matches!(fate, Fate::Keep)) {
+            Draft { stored: Some(message.clone()), role: message.role, content: Vec::new() }
+        } else {
+            let content = message
+                .content
+                .iter()
+                .zip(fates)
+                .filter_map(|(block, fate)| match fate {
+                    Fate::Keep => Some(block.clone()),
+                    Fate::Become(block) => Some(block),
+                    Fate::Drop => None,
+                })
+                .collect();
+            Draft { stored: None, role: message.role, content }
+        };
+        let says_something = draft.blocks().iter().any(|block| !matches!(block, Block::Thinking(_)));
+        if says_something {
+            push(&mut drafts, draft);
+        }
+    }
+    drafts
+}
+
+/// Gives every call of an assistant message its id for this request.
+fn number(draft: &mut Draft, ids: &mut Ids, rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Open> {
+    let open: Vec<Open> = draft
+        .blocks()
+        .iter()
+        .filter_map(|block| match block {
+            Block::ToolCall(call) => Some(&call.id),
+            Block::Text(_)
+            | Block::Image(_)
+            | Block::Document(_)
+            | Block::ToolResult(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_) => None,
+        })
+        .map(|stored| Open { stored: stored.clone(), sent: ids.assign(stored, rules.ids), answer: None })
+        .collect();
+    if open.iter().any(|call| call.stored != call.sent) {
+        let mut numbered = open.iter();
+        for block in draft.edit() {
+            if let Block::ToolCall(call) = block
+                && let Some(open) = numbered.next()
+                && call.id != open.sent
+            {
+                repairs.push(Repair::NewId { stored: call.id.clone(), sent: open.sent.clone() });
+                call.id = open.sent.clone();
+            }
+        }
+    }
+    open
+}
+
+/// Makes a user message answer `open`: results first and in the order of the calls, then what they could not
+/// carry, then everything else.
+fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mut Vec<Repair>) -> Draft {
+    if is_in_order(draft.blocks(), &open, rules) {
+        return draft;
+    }
+    let mut others = Vec::new();
+    for block in std::mem::take(draft.edit()) {
+        match block {
+            Block::ToolResult(result) => {
+                let call =
+                    open.iter_mut().find(|call| call.answer.is_none() && call.stored == result.call_id);
+                match call {
+                    Some(call) => call.answer = Some(result),
+                    None => repairs.push(Repair::OrphanResult { call_id: result.call_id }),
+                }
+            }
+            other => others.push(other),
+        }
+    }
+    let mut results = Vec::with_capacity(open.len());
+    let mut media = Vec::new();
+    for call in open {
+        let result = call.answer.unwrap_or_else(|| {
+            repairs.push(Repair::MissingResult { call_id: call.stored });
+            ToolResult { call_id: call.sent.clone(), content: INTERRUPTED.into(), is_error: true }
+        });
+        let mut result = match blocks::split_media(&result, rules) {
+            Some((result, moved)) => {
+                media.extend(moved);
+                result
+            }
+            None => result,
+        };
+        result.call_id = call.sent;
+        results.push(Block::ToolResult(result));
+    }
+    results.append(&mut media);
+    results.append(&mut others);
+    draft.content = results;
+    draft
+}
+
+/// Whether a user message answers exactly `open` already, so the stored message can be shared.
+fn is_in_order(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
+    let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| match block {
+        Block::ToolResult(result) => {
+            call.stored == call.sent
+                && result.call_id == call.sent
+                && blocks::split_media(result, rules).is_none()
+        }
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_) => false,
+    });
+    leading
+        && blocks.len() >= open.len()
+        && !blocks.iter().skip(open.len()).any(|block| matches!(block, Block::ToolResult(_)))
+}

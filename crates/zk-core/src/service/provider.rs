@@ -1,0 +1,174 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::Stream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kernel::Cx;
+use crate::model::{
+    Block, CallId, ErrorKind, Model, ProviderError, StopReason, ThinkingRequest, ToolSpec, Usage, WireReady,
+    WireRules,
+};
+
+/// The events of one response. Dropping it ends the request.
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ProviderError>> + Send>>;
+
+/// A model service. A registry item under its name.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// The provider's name: the one in [`Model::provider`].
+    fn name(&self) -> &str;
+
+    /// What is known about a model; tolerant defaults for one that is not known.
+    fn model(&self, id: &str) -> Model;
+
+    /// The model used when none is asked for, if there is a sensible one.
+    fn default_model(&self) -> Option<String> {
+        None
+    }
+
+    /// What histories and ids this provider accepts for `model`.
+    fn rules(&self, model: &Model) -> WireRules;
+
+    /// Sends a request. The stream ends with exactly one [`StreamEvent::Done`] or one error; a response that
+    /// breaks off is an error, never a short success.
+    ///
+    /// `cx` carries the stop token, and takes the events a provider announces: `provider:payload`,
+    /// `provider:response`, `provider:retry`.
+    fn stream(&self, request: Request, cx: &Cx) -> EventStream;
+
+    /// Counts the input tokens of a request, where the API has a call for that.
+    ///
+    /// # Errors
+    /// [`ProviderError`] when the call fails.
+    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+        let _ = (request, cx);
+        Ok(None)
+    }
+
+    /// The models the endpoint says it has, where the API has a call for that.
+    ///
+    /// # Errors
+    /// [`ProviderError`] when the call fails: also the way to find out whether the endpoint is reachable.
+    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
+        let _ = cx;
+        Ok(None)
+    }
+}
+
+/// One request. The history can only be a [`WireReady`] one.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The model.
+    pub model: Model,
+    /// The system prompt; empty for none.
+    pub system: Arc<str>,
+    /// The tools, under the names the model is to use.
+    pub tools: Arc<[Arc<ToolSpec>]>,
+    /// The history.
+    pub history: WireReady,
+    /// Which tool the model has to call.
+    pub tool_choice: ToolChoice,
+    /// The reasoning asked for.
+    pub thinking: ThinkingRequest,
+    /// Output limit in tokens.
+    pub max_tokens: u32,
+    /// Whether to mark the stable prefixes for the provider's cache.
+    pub cache: bool,
+    /// A stable key of the conversation, for providers that route by one.
+    pub session: Option<Arc<str>>,
+}
+
+/// Which tool a model has to call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// Any or none.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Tool(String),
+}
+
+/// One event of a response. Blocks are counted from 0 in the order they began.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum StreamEvent {
+    /// The response began.
+    Start {
+        /// The model that answers, if the provider says.
+        model: Option<String>,
+        /// The provider's id of the request.
+        request_id: Option<String>,
+    },
+    /// More text.
+    Text {
+        /// Which block.
+        block: u32,
+        /// The text.
+        delta: String,
+    },
+    /// More reasoning.
+    Thinking {
+        /// Which block.
+        block: u32,
+        /// The text.
+        delta: String,
+    },
+    /// A tool call began.
+    ToolCall {
+        /// Which block.
+        block: u32,
+        /// The provider's id.
+        id: CallId,
+        /// The tool, as the model calls it.
+        name: String,
+    },
+    /// More of a call's arguments, as raw text.
+    ToolArgs {
+        /// Which block.
+        block: u32,
+        /// The text.
+        delta: String,
+    },
+    /// A block is complete: this, not the sum of its deltas, is what belongs in the history.
+    Block {
+        /// Which block.
+        block: u32,
+        /// The block.
+        content: Block,
+    },
+    /// The usage so far; later ones replace earlier ones.
+    Usage(Usage),
+    /// The request will be sent again.
+    Retry(RetryNotice),
+    /// The response is complete.
+    Done {
+        /// Why it ended.
+        stop: StopReason,
+        /// Its usage.
+        usage: Usage,
+    },
+}
+
+/// That a request will be sent again, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RetryNotice {
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    /// How many there will be at most.
+    pub max_attempts: u32,
+    /// The wait before the next one.
+    pub delay: Duration,
+    /// Why it failed.
+    pub kind: ErrorKind,
+    /// Why, in words.
+    pub message: String,
+}

@@ -1,0 +1,239 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::{EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, TurnUsage};
+
+/// Where sessions are kept. A service.
+#[async_trait]
+pub trait SessionStore: Send + Sync {
+    /// Begins a session. Nothing needs to be on disk before its first entries are.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be used at all.
+    async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError>;
+
+    /// Opens a session for writing; nobody else can until it is dropped.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] when somebody has it open, [`StoreError::NotFound`], [`StoreError::Damaged`].
+    async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError>;
+
+    /// The sessions that match, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store cannot be read. A session that cannot be read is listed as damaged.
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError>;
+
+    /// Removes a session.
+    ///
+    /// # Errors
+    /// [`StoreError`], also when somebody has it open.
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
+}
+
+/// A session open for writing.
+#[async_trait]
+pub trait OpenSession: Send + Sync {
+    /// Its id.
+    fn id(&self) -> &SessionId;
+
+    /// What had to be left aside when it was opened, in words; empty when nothing had to.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Adds entries after the current leaf, all or none of them. When this returns, they survive the death of
+    /// the process.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing was added then.
+    async fn append(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError>;
+
+    /// The entries from the first to the leaf.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    async fn entries(&self) -> Result<Vec<Entry>, StoreError>;
+
+    /// Lets go of the session after everything is written.
+    ///
+    /// # Errors
+    /// [`StoreError`] when something could not be written.
+    async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// What a new session is.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Its id; a fresh one if nothing.
+    pub id: Option<SessionId>,
+    /// The directory it works in.
+    pub cwd: PathBuf,
+    /// The session it continues or belongs to.
+    pub parent: Option<SessionId>,
+}
+
+/// One record of a session's log: append-only, a tree by `parent`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// Its id.
+    pub id: EntryId,
+    /// The entry it follows.
+    pub parent: Option<EntryId>,
+    /// When it was written, in milliseconds since 1970.
+    pub time_ms: u64,
+    /// What it records.
+    pub kind: EntryKind,
+}
+
+/// What an entry records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A message of the conversation.
+    Message {
+        /// The message.
+        message: Arc<Message>,
+        /// The usage of the turn, with an assistant message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<TurnUsage>,
+    },
+    /// Another model from here on.
+    Model {
+        /// The model.
+        model: ModelRef,
+    },
+    /// Another thinking level from here on.
+    Thinking {
+        /// The level.
+        level: ThinkingLevel,
+    },
+    /// A run began.
+    RunStart {
+        /// The run.
+        run_id: RunId,
+    },
+    /// A run ended.
+    RunEnd {
+        /// The run.
+        run_id: RunId,
+        /// How: `completed`, `aborted` or `error`.
+        status: RunStatus,
+    },
+    /// Data of a plugin, never sent to a model.
+    Custom {
+        /// Whose.
+        source: String,
+        /// The data.
+        data: Value,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// It did what it was asked.
+    Completed,
+    /// It was stopped.
+    Aborted,
+    /// It failed.
+    Error,
+}
+
+/// Which sessions to list.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    /// Only those of this directory.
+    pub cwd: Option<PathBuf>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+/// One line about a session.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// The directory it works in.
+    pub cwd: PathBuf,
+    /// When it began.
+    pub created: SystemTime,
+    /// When it was last written.
+    pub updated: SystemTime,
+    /// How many messages it has.
+    pub messages: u64,
+    /// The beginning of its first prompt.
+    pub title: String,
+    /// Whether somebody has it open, and who.
+    pub lock: Option<Lock>,
+    /// Why it cannot be read, if it cannot.
+    pub damaged: Option<String>,
+}
+
+/// Who has a session open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lock {
+    /// The process.
+    pub pid: u32,
+}
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such session.
+    #[error("there is no session `{id}`{hint}; `zk sessions` lists them")]
+    NotFound {
+        /// The id.
+        id: String,
+        /// A near match, or empty.
+        hint: String,
+    },
+    /// Another process has it open.
+    #[error("session `{id}` is in use by process {pid}; end that one first, or start a new session")]
+    InUse {
+        /// The session.
+        id: SessionId,
+        /// The process.
+        pid: u32,
+    },
+    /// It cannot be read. What is left of it was put aside and not changed.
+    #[error("session `{id}` is damaged ({why}); it was kept as {kept}")]
+    Damaged {
+        /// The session.
+        id: SessionId,
+        /// What is wrong.
+        why: String,
+        /// Where it is now.
+        kept: PathBuf,
+    },
+    /// It was written by a newer zk.
+    #[error("session `{id}` has format {found}, this zk reads up to {known}; use a newer zk")]
+    TooNew {
+        /// The session.
+        id: SessionId,
+        /// Its format.
+        found: u32,
+        /// The newest format this program knows.
+        known: u32,
+    },
+    /// The disk said no.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The store itself failed.
+    #[error("session store: {0}")]
+    Failed(String),
+}

@@ -1,0 +1,1 @@
+//! Where zk's tools run: the one spawn function and the one path service.

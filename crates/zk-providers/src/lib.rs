@@ -1,0 +1,1 @@
+//! Model providers for zk: wire dialects, streaming, retry, watchdog, usage.

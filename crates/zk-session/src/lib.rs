@@ -1,0 +1,1 @@
+//! Sessions for zk: the entry log, its stores and the recorder that writes it.

@@ -1,0 +1,1 @@
+//! Skills and project instructions for zk.
