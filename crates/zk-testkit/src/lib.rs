@@ -1,1 +1,19 @@
-//! A scripted model, a strict fake LLM server with faults, a simulated clock and an event recorder for testing zk and what is built on it.
+//! What zk is tested with, and what is built on zk can be tested with.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Script`], [`ScriptedProvider`] | a model that says what a script tells it to, inside the process |
+//! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
+//!
+//! # What this crate must never know
+//!
+//! No other crate of zk but `zk-core`, no real provider and no key. It reads no environment, prints nothing,
+//! and opens no socket but on 127.0.0.1.
+
+mod provider;
+mod recorder;
+mod script;
+
+pub use provider::ScriptedProvider;
+pub use recorder::{Recorded, Recorder};
+pub use script::{Answered, Asked, Script, Step, Turn};

@@ -1,0 +1,226 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
+use zk_core::model::{ErrorKind, IdRule, Model, ModelRef, Phase, ProviderError, ThinkingReplay, WireRules};
+use zk_core::service::{EventStream, Provider, Request, StreamEvent};
+
+use crate::script::{Beat, Playback, beats};
+use crate::{Answered, Asked, Script};
+
+/// A provider that plays a [`Script`]: no network, no key, the same every time.
+///
+/// Calls get the ids `call_1`, `call_2` …; the stop token of the run ends a stream at once; what was asked is
+/// kept. Clones are the same provider.
+///
+/// ```
+/// use std::sync::Arc;
+/// use futures_util::StreamExt;
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::Provider;
+/// use zk_testkit::{Script, ScriptedProvider};
+///
+/// let provider = ScriptedProvider::new(Script::new().turn(|t| t.text("done")));
+/// let bus = Bus::new();
+/// bus.scope("host").provide::<dyn Provider>("scripted", Arc::new(provider.clone())).unwrap();
+/// assert!(provider.requests().is_empty());
+/// ```
+#[derive(Clone)]
+pub struct ScriptedProvider {
+    inner: Arc<Inner>,
+    name: Arc<str>,
+    model: Option<Model>,
+    rules: Option<RulesOf>,
+}
+
+type RulesOf = Arc<dyn Fn(&Model) -> WireRules + Send + Sync>;
+
+struct Inner {
+    playback: Playback,
+    requests: Mutex<Vec<Request>>,
+}
+
+impl fmt::Debug for ScriptedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptedProvider")
+            .field("name", &self.name)
+            .field("playback", &self.inner.playback)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ScriptedProvider {
+    /// The model it has unless another is asked for.
+    pub const MODEL: &'static str = "scripted-1";
+
+    /// A provider called `scripted` that plays `script`.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
+        Self {
+            inner: Arc::new(Inner { playback: Playback::new(script), requests: Mutex::default() }),
+            name: Arc::from("scripted"),
+            model: None,
+            rules: None,
+        }
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What it says of its models: window, prices, what they can do. Provider name and id are filled in.
+    #[must_use]
+    pub fn with_model(mut self, model: Model) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// What histories it accepts, instead of the tolerant rules.
+    #[must_use]
+    pub fn with_rules(mut self, rules: impl Fn(&Model) -> WireRules + Send + Sync + 'static) -> Self {
+        self.rules = Some(Arc::new(rules));
+        self
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.recorded().clone()
+    }
+
+    /// The requests so far, as a script sees them.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Asked> {
+        self.recorded().iter().zip(1..).map(|(request, number)| Asked::of(request, number)).collect()
+    }
+
+    /// What the user wrote last, in the last request; empty when there is none.
+    #[must_use]
+    pub fn last_user_text(&self) -> String {
+        self.asked().last().map(Asked::last_user_text).unwrap_or_default()
+    }
+
+    /// The tool results the last request ends with.
+    #[must_use]
+    pub fn last_results(&self) -> Vec<Answered> {
+        self.asked().last().map(Asked::results).unwrap_or_default()
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.inner.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the request and decides what is said to it.
+    fn play(&self, request: Request) -> VecDeque<Beat> {
+        let origin = request.model.reference();
+        let (asked, number) = {
+            let mut requests = self.recorded();
+            let number = requests.len() + 1;
+            let asked = Asked::of(&request, number);
+            requests.push(request);
+            (asked, number)
+        };
+        match self.inner.playback.next(&asked, |number| format!("call_{number}")) {
+            Ok(turn) => beats(&turn, &origin, number, self.inner.playback.pace()),
+            Err(why) => VecDeque::from([Beat::Fail(refusal(&origin, "script_ended", why))]),
+        }
+    }
+}
+
+fn refusal(origin: &ModelRef, code: &str, why: String) -> Box<ProviderError> {
+    let mut error =
+        ProviderError::new(ErrorKind::Rejected, &*origin.provider, &*origin.model, Phase::Request, why);
+    error.code = Some(code.to_owned());
+    Box::new(error)
+}
+
+#[async_trait]
+impl Provider for ScriptedProvider {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn model(&self, id: &str) -> Model {
+        let known = self.model.clone().unwrap_or_else(|| Model::unknown("", ""));
+        Model { provider: self.name.to_string(), id: id.to_owned(), ..known }
+    }
+
+    fn default_model(&self) -> Option<String> {
+        Some(self.model.as_ref().map_or_else(|| Self::MODEL.to_owned(), |model| model.id.clone()))
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        match &self.rules {
+            Some(rules) => rules(model),
+            None => WireRules {
+                target: model.reference(),
+                ids: IdRule::UP_TO_64,
+                vision: model.capabilities.vision,
+                image_in_tool_result: model.capabilities.image_in_tool_result,
+                thinking: ThinkingReplay::Echo,
+            },
+        }
+    }
+
+    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
+        let origin = request.model.reference();
+        let beats = self.play(request);
+        let state = Some((beats, cx.stop_token().clone(), origin));
+        Box::pin(stream::unfold(state, |state| async {
+            let (mut beats, stop, origin) = state?;
+            let next = next(&mut beats, &stop, &origin).await?;
+            let more = next.is_ok().then_some((beats, stop, origin));
+            Some((next, more))
+        }))
+    }
+
+    async fn list_models(&self, _: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
+        Ok(self.default_model().map(|id| vec![self.model(&id)]))
+    }
+}
+
+async fn next(
+    beats: &mut VecDeque<Beat>,
+    stop: &CancellationToken,
+    origin: &ModelRef,
+) -> Option<Result<StreamEvent, ProviderError>> {
+    loop {
+        // What was said completely is an answer, even if the run is stopped in the meantime.
+        let beat = beats.pop_front()?;
+        let pause = match beat {
+            Beat::Emit(_) | Beat::Fail(_) if stop.is_cancelled() => return Some(Err(aborted(origin))),
+            Beat::Emit(event) => return Some(Ok(event)),
+            Beat::Fail(error) => return Some(Err(*error)),
+            Beat::Wait(pause) => Some(pause),
+            Beat::Hang => None,
+        };
+        let waited = async {
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return Some(Err(aborted(origin))),
+            () = waited => {}
+        }
+    }
+}
+
+fn aborted(origin: &ModelRef) -> ProviderError {
+    ProviderError::new(
+        ErrorKind::Aborted,
+        &*origin.provider,
+        &*origin.model,
+        Phase::Stream,
+        "the run was stopped",
+    )
+}

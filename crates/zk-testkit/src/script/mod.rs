@@ -1,0 +1,104 @@
+//! What a scripted model says, turn by turn, whoever plays it.
+
+mod asked;
+mod playback;
+mod turn;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use asked::{Answered, Asked};
+pub(crate) use playback::{Beat, Playback, beats};
+pub use turn::{Step, Turn};
+
+/// The turns of a scripted model, in order.
+///
+/// ```
+/// use serde_json::json;
+/// use zk_testkit::{Script, Turn};
+///
+/// let script = Script::new()
+///     .turn(|t| t.text("Let me look.").call("read_file", json!({"path": "a.txt"})))
+///     .respond(|asked| {
+///         let seen = asked.results().first().map(|result| result.text.clone()).unwrap_or_default();
+///         Turn::new().text(format!("The file says: {seen}"))
+///     });
+/// assert_eq!(script.len(), 2);
+/// ```
+#[derive(Clone, Default)]
+pub struct Script {
+    pub(crate) turns: Vec<Said>,
+    pub(crate) forever: Option<Responder>,
+    pub(crate) pace: Option<Duration>,
+}
+
+pub(crate) type Responder = Arc<dyn Fn(&Asked) -> Turn + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) enum Said {
+    Fixed(Turn),
+    Computed(Responder),
+}
+
+impl Script {
+    /// A script without turns.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A script that computes every turn from what is asked. It never ends.
+    pub fn answering(respond: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
+        Self::new().forever(respond)
+    }
+
+    /// Adds a turn.
+    #[must_use]
+    pub fn turn(mut self, build: impl FnOnce(Turn) -> Turn) -> Self {
+        self.turns.push(Said::Fixed(build(Turn::new())));
+        self
+    }
+
+    /// Adds one turn that is computed from what is asked, such as the results of the calls before it.
+    #[must_use]
+    pub fn respond(mut self, respond: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
+        self.turns.push(Said::Computed(Arc::new(respond)));
+        self
+    }
+
+    /// Computes every turn after the others from what is asked, so that the script never ends.
+    #[must_use]
+    pub fn forever(mut self, respond: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Self {
+        self.forever = Some(Arc::new(respond));
+        self
+    }
+
+    /// Waits this long before every piece of text, thinking or arguments: for demonstrations.
+    #[must_use]
+    pub fn pace(mut self, pause: Duration) -> Self {
+        self.pace = Some(pause);
+        self
+    }
+
+    /// How many turns it has, without those of [`Script::forever`].
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Whether it has no turns.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script")
+            .field("turns", &self.turns.len())
+            .field("forever", &self.forever.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,206 @@
+use std::time::Duration;
+
+use serde_json::Value;
+use zk_core::model::{CallId, ErrorKind, Phase, ProviderError, StopReason, Usage};
+
+/// One response of a scripted model.
+///
+/// It stops with [`StopReason::ToolUse`] when it has calls and with [`StopReason::EndTurn`] otherwise, and
+/// its usage is zero, unless it says something else.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turn {
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of a [`Turn`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A text block, in these pieces.
+    Text(Vec<String>),
+    /// A thinking block.
+    Thinking {
+        /// The pieces of its text.
+        chunks: Vec<String>,
+        /// The provider's proof, where there is one.
+        signature: Option<String>,
+    },
+    /// A redacted thinking block with this payload.
+    Redacted(String),
+    /// A tool call.
+    Call {
+        /// Its id; `call_1`, `call_2` … when there is none.
+        id: Option<CallId>,
+        /// The tool, as the model calls it.
+        name: String,
+        /// The pieces of the argument text, which need not be JSON.
+        args: Vec<String>,
+    },
+    /// The usage, instead of zero.
+    Usage(Usage),
+    /// Why the response ends.
+    Stop(StopReason),
+    /// A pause.
+    Delay(Duration),
+    /// The response fails here.
+    Fail(Box<ProviderError>),
+    /// Nothing more comes, ever.
+    Hang,
+}
+
+impl Turn {
+    /// An empty response.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A text block, streamed word by word.
+    #[must_use]
+    pub fn text(self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        self.step(Step::Text(text.split_inclusive(' ').map(str::to_owned).collect()))
+    }
+
+    /// A text block, streamed in these pieces.
+    #[must_use]
+    pub fn chunks<T: Into<String>>(self, chunks: impl IntoIterator<Item = T>) -> Self {
+        self.step(Step::Text(chunks.into_iter().map(Into::into).collect()))
+    }
+
+    /// A thinking block without a signature, streamed word by word.
+    #[must_use]
+    pub fn thinking(self, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let chunks = text.split_inclusive(' ').map(str::to_owned).collect();
+        self.step(Step::Thinking { chunks, signature: None })
+    }
+
+    /// A thinking block with the provider's proof.
+    #[must_use]
+    pub fn signed_thinking(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
+        let text = text.into();
+        let chunks = text.split_inclusive(' ').map(str::to_owned).collect();
+        self.step(Step::Thinking { chunks, signature: Some(signature.into()) })
+    }
+
+    /// A redacted thinking block.
+    #[must_use]
+    pub fn redacted(self, payload: impl Into<String>) -> Self {
+        self.step(Step::Redacted(payload.into()))
+    }
+
+    /// A tool call.
+    #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "a script reads best with `json!` in the call")]
+    pub fn call(self, name: impl Into<String>, args: Value) -> Self {
+        let args = pieces(&args.to_string(), 24);
+        self.step(Step::Call { id: None, name: name.into(), args })
+    }
+
+    /// A tool call with an id of your own.
+    #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "a script reads best with `json!` in the call")]
+    pub fn call_as(self, id: impl Into<CallId>, name: impl Into<String>, args: Value) -> Self {
+        let args = pieces(&args.to_string(), 24);
+        self.step(Step::Call { id: Some(id.into()), name: name.into(), args })
+    }
+
+    /// A tool call whose argument text is sent as it stands, complete JSON or not.
+    #[must_use]
+    pub fn raw_call(self, name: impl Into<String>, args: impl AsRef<str>) -> Self {
+        let args = pieces(args.as_ref(), 24);
+        self.step(Step::Call { id: None, name: name.into(), args })
+    }
+
+    /// Why the response ends.
+    #[must_use]
+    pub fn stop(self, reason: StopReason) -> Self {
+        self.step(Step::Stop(reason))
+    }
+
+    /// The tokens it reports.
+    #[must_use]
+    pub fn usage(self, usage: Usage) -> Self {
+        self.step(Step::Usage(usage))
+    }
+
+    /// A pause.
+    #[must_use]
+    pub fn delay(self, pause: Duration) -> Self {
+        self.step(Step::Delay(pause))
+    }
+
+    /// The response fails here; as the first step, before it begins.
+    #[must_use]
+    pub fn error(self, kind: ErrorKind, message: impl Into<String>) -> Self {
+        self.fail(ProviderError::new(kind, "", "", Phase::Stream, message))
+    }
+
+    /// As [`Turn::error`], with every detail. An empty provider or model name is filled in.
+    #[must_use]
+    pub fn fail(self, error: ProviderError) -> Self {
+        self.step(Step::Fail(Box::new(error)))
+    }
+
+    /// Nothing more comes until the run is stopped.
+    #[must_use]
+    pub fn hang(self) -> Self {
+        self.step(Step::Hang)
+    }
+
+    /// Any step.
+    #[must_use]
+    pub fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// Why it ends.
+    pub(crate) fn stop_reason(&self) -> StopReason {
+        let said = self.steps.iter().rev().find_map(|step| match step {
+            Step::Stop(reason) => Some(reason.clone()),
+            Step::Text(_)
+            | Step::Thinking { .. }
+            | Step::Redacted(_)
+            | Step::Call { .. }
+            | Step::Usage(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => None,
+        });
+        let calls = self.steps.iter().any(|step| matches!(step, Step::Call { .. }));
+        said.unwrap_or(if calls { StopReason::ToolUse } else { StopReason::EndTurn })
+    }
+
+    /// What it reports.
+    pub(crate) fn total_usage(&self) -> Usage {
+        let said = self.steps.iter().rev().find_map(|step| match step {
+            Step::Usage(usage) => Some(*usage),
+            Step::Text(_)
+            | Step::Thinking { .. }
+            | Step::Redacted(_)
+            | Step::Call { .. }
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => None,
+        });
+        said.unwrap_or_default()
+    }
+}
+
+/// `text` in pieces of `size` characters.
+fn pieces(text: &str, size: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut piece = String::new();
+    for (at, c) in text.chars().enumerate() {
+        if at > 0 && at % size == 0 {
+            all.push(std::mem::take(&mut piece));
+        }
+        piece.push(c);
+    }
+    if !piece.is_empty() {
+        all.push(piece);
+    }
+    all
+}

@@ -1,0 +1,4 @@
+//! The test kit, used as its users use it.
+
+mod provider;
+mod recorder;
