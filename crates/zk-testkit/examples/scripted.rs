@@ -1,4 +1,5 @@
 //! A scripted model inside the process: what tests and demonstrations run on.
+#![expect(clippy::print_stdout, reason = "an example shows its answer")]
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;
@@ -8,7 +9,7 @@ use zk_testkit::{Script, ScriptedProvider};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let provider = ScriptedProvider::new(Script::new().turn(|t| t.thinking("Easy.").text("It is 42.\n")));
+    let provider = ScriptedProvider::new(Script::new().turn(|t| t.text("It is 42.\n")));
     let model = provider.model(ScriptedProvider::MODEL);
     let question = [Message::user_text("What is six times seven?").shared()];
     let history = WireReady::normalise(&question, &provider.rules(&model));
@@ -19,7 +20,7 @@ async fn main() {
     let mut answer = provider.stream(request, &Bus::new().cx());
     while let Some(Ok(event)) = answer.next().await {
         if let StreamEvent::Text { delta, .. } = event {
-            eprint!("{delta}");
+            print!("{delta}");
         }
     }
 }
