@@ -43,6 +43,11 @@ pub trait OpenSession: Send + Sync {
     /// Its id.
     fn id(&self) -> &SessionId;
 
+    /// The directory it works in, if the store knows.
+    fn cwd(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// What had to be left aside when it was opened, in words; empty when nothing had to.
     fn notices(&self) -> Vec<String> {
         Vec::new()
