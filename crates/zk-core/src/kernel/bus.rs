@@ -1,9 +1,10 @@
 use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::registry::{Item, Shelves};
+use super::registry::{Found, Item, Shelves};
 use super::scope::ScopeInner;
 use super::table::{Entry, Observer, Table, read, write};
 use super::{Cx, Event, HookError, OnError, Origin, Reach, Scope, Source};
@@ -139,7 +140,13 @@ impl Bus {
     #[must_use]
     pub fn scope(&self, source: impl Into<Arc<str>>) -> Scope {
         let inner = Arc::new(ScopeInner::new(self, Source::new(source)));
-        self.scopes().push(inner.clone());
+        let mut scopes = self.scopes();
+        if self.is_closed() {
+            inner.seal();
+        } else {
+            scopes.push(inner.clone());
+        }
+        drop(scopes);
         Scope::from_inner(inner)
     }
 
@@ -172,37 +179,44 @@ impl Bus {
         })
     }
 
-    /// The item called `name`, with its decorators, of this bus or the nearest ancestor that has it.
+    /// The item called `name` of this bus or the nearest ancestor that has it, inside the decorators of every
+    /// bus on the way: one registered here also wraps what is inherited, for this bus only.
     #[must_use]
     pub fn item<T: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
-        self.lineage().find_map(|bus| bus.inner.items.get::<T>(name, &bus.inner))
+        match self.inner.items.get::<T>(name, &self.inner) {
+            Found::Item(item) => Some(item),
+            Found::Broken => None,
+            Found::Absent => {
+                let inherited = self.inner.parent.as_ref()?.item::<T>(name)?;
+                self.inner.items.dress(name, inherited, &self.inner)
+            }
+        }
     }
 
     /// All items of a kind in the order of their names; a child's item hides its parent's of the same name.
     #[must_use]
     pub fn items<T: ?Sized + Send + Sync + 'static>(&self) -> Vec<Item<T>> {
-        let mut found: Vec<Item<T>> = Vec::new();
-        for bus in self.lineage() {
-            for item in bus.inner.items.list::<T>(&bus.inner) {
-                if !found.iter().any(|nearer| nearer.name == item.name) {
-                    found.push(item);
-                }
-            }
+        let mut all = BTreeMap::new();
+        let lineage: Vec<_> = self.lineage().collect();
+        for bus in lineage.into_iter().rev() {
+            bus.inner.items.overlay::<T>(&mut all, &bus.inner);
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        found
+        all.into_values().collect()
     }
 
     /// The service of type `T`, of this bus or the nearest ancestor that has one.
     #[must_use]
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.lineage().find_map(|bus| bus.inner.services.get::<T>("", &bus.inner))
+        self.lineage().find_map(|bus| match bus.inner.services.get::<T>("", &bus.inner) {
+            Found::Item(service) => Some(service),
+            Found::Absent | Found::Broken => None,
+        })
     }
 
     /// Closes every scope, newest first, and keeps the bus usable.
     pub async fn clear(&self) {
         loop {
-            let Some(scope) = self.scopes().pop() else { return };
+            let Some(scope) = self.scopes().last().cloned() else { return };
             scope.close().await;
         }
     }
@@ -256,6 +270,12 @@ impl Bus {
             observers: merge(observers, watching, |one| one.id),
             handlers: merge(handlers, joined, |one| (one.stage, one.id)),
         }
+    }
+}
+
+impl fmt::Debug for BusInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BusInner").finish_non_exhaustive()
     }
 }
 

@@ -30,6 +30,7 @@ mod policy;
 mod registry;
 mod reply;
 mod scope;
+mod shelf;
 mod source;
 mod table;
 

@@ -1,6 +1,9 @@
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 
+use super::erase::catch;
+use super::scope::ScopeInner;
 use super::{BoxError, Bus, Scope, Source};
 
 /// A bundle of handlers and items: the only way into an agent, for the harness's own parts too.
@@ -93,7 +96,7 @@ impl std::error::Error for InstallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Duplicate { .. } => None,
-            Self::Register { error, .. } => Some(&**error),
+            Self::Register { error, .. } => error.source(),
         }
     }
 }
@@ -105,17 +108,31 @@ impl Bus {
     /// [`InstallError`] when its name is taken or its `register` fails; nothing of it stays then.
     #[track_caller]
     pub fn install(&self, plugin: &dyn Plugin) -> Result<Scope, InstallError> {
+        let location = Location::caller();
         let name = Source::new(plugin.name());
-        if let Some(first) =
-            self.scopes().iter().find_map(|scope| (scope.source == name).then_some(scope.plugin?))
-        {
-            return Err(InstallError::Duplicate { name, first });
-        }
-        let scope = self.plugin_scope(name.clone(), Location::caller());
-        match plugin.register(&scope) {
-            Ok(()) => Ok(scope),
+        let scope = {
+            let mut scopes = self.scopes();
+            let twin = |scope: &Arc<ScopeInner>| scope.installed_at().filter(|_| scope.source == name);
+            if let Some(first) = scopes.iter().find_map(twin) {
+                return Err(InstallError::Duplicate { name, first });
+            }
+            if self.is_closed() {
+                let error = "the bus is closed; install it on an open one".into();
+                return Err(InstallError::Register { name, error });
+            }
+            let inner = Arc::new(ScopeInner::of_plugin(self, name.clone(), location));
+            scopes.push(inner.clone());
+            Scope::from_inner(inner)
+        };
+        let registered = catch(|| plugin.register(&scope))
+            .unwrap_or_else(|message| Err(format!("it panicked: {message}").into()));
+        match registered {
+            Ok(()) => {
+                scope.admit();
+                Ok(scope)
+            }
             Err(error) => {
-                scope.forget();
+                scope.abandon();
                 Err(InstallError::Register { name, error })
             }
         }

@@ -1,14 +1,13 @@
-use std::any::{Any, TypeId, type_name};
+use std::any::{TypeId, type_name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::panic::Location;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, RwLock};
 
+use super::Source;
 use super::bus::BusInner;
-use super::describe::{Registration, RegistrationKind, place};
-use super::erase::catch;
+use super::describe::Registration;
+use super::shelf::{AnyShelf, Claim, Decorator, Shelf};
 use super::table::{read, write};
-use super::{Cause, HookError, Source};
 
 /// A registered item, decorated.
 pub struct Item<T: ?Sized> {
@@ -58,68 +57,19 @@ impl fmt::Display for NameTaken {
 
 impl std::error::Error for NameTaken {}
 
+/// What a look-up on one bus gives.
+pub(super) enum Found<T: ?Sized> {
+    /// The item inside its decorators.
+    Item(Arc<T>),
+    /// Nobody registered one here; an ancestor may have it.
+    Absent,
+    /// A decorator panicked: there is no item, and an ancestor's must not slip in undecorated.
+    Broken,
+}
+
 /// The shelves of one bus, one for each kind of item.
 #[derive(Default)]
 pub(super) struct Shelves(RwLock<HashMap<TypeId, Arc<dyn AnyShelf>>>);
-
-struct Shelf<T: ?Sized>(RwLock<ShelfState<T>>);
-
-struct ShelfState<T: ?Sized> {
-    slots: BTreeMap<Arc<str>, Slot<T>>,
-    /// Decorators of every item.
-    every: Vec<Decorator<T>>,
-}
-
-/// One name. It outlives its item, so decorators registered before the item, or kept across a reload, apply.
-struct Slot<T: ?Sized> {
-    /// The last one has the name; the others come back when it leaves.
-    claims: Vec<Claim<T>>,
-    decorators: Vec<Decorator<T>>,
-    /// The live item inside its decorators, made at the first look-up after a change.
-    dressed: Dressed<T>,
-}
-
-/// Filled once; empty inside when a decorator panicked.
-type Dressed<T> = Arc<OnceLock<Option<Arc<T>>>>;
-
-struct Claim<T: ?Sized> {
-    scope: u64,
-    source: Source,
-    location: &'static Location<'static>,
-    item: Arc<T>,
-}
-
-struct Decorator<T: ?Sized> {
-    id: u64,
-    scope: u64,
-    source: Source,
-    location: &'static Location<'static>,
-    wrap: Arc<dyn Fn(Arc<T>) -> Arc<T> + Send + Sync>,
-}
-
-impl<T: ?Sized> Clone for Decorator<T> {
-    fn clone(&self) -> Self {
-        Self {
-            id: self.id,
-            scope: self.scope,
-            source: self.source.clone(),
-            location: self.location,
-            wrap: self.wrap.clone(),
-        }
-    }
-}
-
-impl<T: ?Sized> Default for Slot<T> {
-    fn default() -> Self {
-        Self { claims: Vec::new(), decorators: Vec::new(), dressed: Arc::default() }
-    }
-}
-
-trait AnyShelf: Any + Send + Sync {
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    fn remove_scope(&self, scope: u64);
-    fn describe(&self, service: bool, out: &mut Vec<Registration>);
-}
 
 impl Shelves {
     fn shelf<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<Shelf<T>>> {
@@ -131,194 +81,83 @@ impl Shelves {
         if let Some(shelf) = self.shelf() {
             return shelf;
         }
-        write(&self.0).entry(TypeId::of::<T>()).or_insert_with(|| {
-            Arc::new(Shelf::<T>(RwLock::new(ShelfState { slots: BTreeMap::new(), every: Vec::new() })))
-        });
-        self.shelf().unwrap_or_else(|| {
-            // Unreachable: the shelf of this type was just put there and shelves are never taken away.
-            Arc::new(Shelf(RwLock::new(ShelfState { slots: BTreeMap::new(), every: Vec::new() })))
-        })
+        let new = Arc::new(Shelf::<T>::default());
+        let shelf = write(&self.0).entry(TypeId::of::<T>()).or_insert_with(|| new.clone()).clone();
+        shelf.as_any().downcast().unwrap_or(new)
     }
 
     pub(super) fn put<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: &str,
-        item: Arc<T>,
-        scope: u64,
-        source: &Source,
-        location: &'static Location<'static>,
+        claim: Claim<T>,
         replace: bool,
     ) -> Result<(), NameTaken> {
-        let shelf = self.shelf_or_new::<T>();
-        let mut state = write(&shelf.0);
-        let slot = state.slots.entry(Arc::from(name)).or_default();
-        if let Some(owner) = slot.claims.last()
-            && !replace
-        {
-            return Err(NameTaken {
-                kind: type_name::<T>(),
-                name: name.to_owned(),
-                owner: owner.source.clone(),
-                claimant: source.clone(),
-            });
-        }
-        slot.claims.push(Claim { scope, source: source.clone(), location, item });
-        slot.dressed = Arc::default();
-        Ok(())
+        let claimant = claim.source.clone();
+        self.shelf_or_new::<T>().put(name, claim, replace).map_err(|owner| NameTaken {
+            kind: type_name::<T>(),
+            name: name.to_owned(),
+            owner,
+            claimant,
+        })
     }
 
     pub(super) fn decorate<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: Option<&str>,
-        wrap: Arc<dyn Fn(Arc<T>) -> Arc<T> + Send + Sync>,
-        id: u64,
-        scope: u64,
-        source: &Source,
-        location: &'static Location<'static>,
+        decorator: Decorator<T>,
     ) {
-        let shelf = self.shelf_or_new::<T>();
-        let mut state = write(&shelf.0);
-        let decorator = Decorator { id, scope, source: source.clone(), location, wrap };
-        match name {
-            Some(name) => {
-                let slot = state.slots.entry(Arc::from(name)).or_default();
-                slot.decorators.push(decorator);
-                slot.dressed = Arc::default();
-            }
-            None => {
-                state.every.push(decorator);
-                state.slots.values_mut().for_each(|slot| slot.dressed = Arc::default());
-            }
+        self.shelf_or_new::<T>().decorate(name, decorator);
+    }
+
+    pub(super) fn get<T: ?Sized + Send + Sync + 'static>(&self, name: &str, bus: &BusInner) -> Found<T> {
+        self.shelf::<T>().map_or(Found::Absent, |shelf| shelf.get(name, bus))
+    }
+
+    /// An ancestor's item inside the decorators of this bus.
+    pub(super) fn dress<T: ?Sized + Send + Sync + 'static>(
+        &self,
+        name: &str,
+        item: Arc<T>,
+        bus: &BusInner,
+    ) -> Option<Arc<T>> {
+        match self.shelf::<T>() {
+            Some(shelf) => shelf.dress(name, item, bus),
+            None => Some(item),
         }
     }
 
-    pub(super) fn get<T: ?Sized + Send + Sync + 'static>(
+    /// Puts this bus's items over those of its ancestors, which get this bus's decorators.
+    pub(super) fn overlay<T: ?Sized + Send + Sync + 'static>(
         &self,
-        name: &str,
+        all: &mut BTreeMap<Arc<str>, Item<T>>,
         bus: &BusInner,
-    ) -> Option<Arc<T>> {
-        let shelf = self.shelf::<T>()?;
-        let found = {
-            let state = read(&shelf.0);
-            Undressed::of(&state, name)?
-        };
-        found.dress(bus)
-    }
-
-    pub(super) fn list<T: ?Sized + Send + Sync + 'static>(&self, bus: &BusInner) -> Vec<Item<T>> {
-        let Some(shelf) = self.shelf::<T>() else { return Vec::new() };
-        let found: Vec<_> = {
-            let state = read(&shelf.0);
-            state
-                .slots
-                .iter()
-                .filter_map(|(name, slot)| {
-                    let source = slot.claims.last()?.source.clone();
-                    Some((name.clone(), source, Undressed::of(&state, name)?))
-                })
-                .collect()
-        };
-        found
-            .into_iter()
-            .filter_map(|(name, source, found)| Some(Item { name, source, value: found.dress(bus)? }))
-            .collect()
+    ) {
+        let Some(shelf) = self.shelf::<T>() else { return };
+        let own = shelf.owners();
+        for (name, item) in std::mem::take(all) {
+            if own.iter().any(|(nearer, _)| *nearer == name) {
+                continue;
+            }
+            if let Some(value) = shelf.dress(&name, item.value.clone(), bus) {
+                all.insert(name, Item { value, ..item });
+            }
+        }
+        for (name, source) in own {
+            if let Found::Item(value) = shelf.get(&name, bus) {
+                all.insert(name.clone(), Item { name, source, value });
+            }
+        }
     }
 
     pub(super) fn remove_scope(&self, scope: u64) {
-        let shelves: Vec<_> = read(&self.0).values().cloned().collect();
-        shelves.iter().for_each(|shelf| shelf.remove_scope(scope));
+        self.all().iter().for_each(|shelf| shelf.remove_scope(scope));
     }
 
     pub(super) fn describe(&self, services: bool, out: &mut Vec<Registration>) {
-        let shelves: Vec<_> = read(&self.0).values().cloned().collect();
-        shelves.iter().for_each(|shelf| shelf.describe(services, out));
-    }
-}
-
-/// What is needed to dress an item once the lock is released: a decorator may look other items up.
-struct Undressed<T: ?Sized> {
-    item: Arc<T>,
-    decorators: Vec<Decorator<T>>,
-    dressed: Dressed<T>,
-}
-
-impl<T: ?Sized> Undressed<T> {
-    fn of(state: &ShelfState<T>, name: &str) -> Option<Self> {
-        let slot = state.slots.get(name)?;
-        let item = slot.claims.last()?.item.clone();
-        let dressed = slot.dressed.clone();
-        let mut decorators = Vec::new();
-        if dressed.get().is_none() {
-            decorators.extend(slot.decorators.iter().chain(&state.every).cloned());
-            decorators.sort_by_key(|decorator| decorator.id);
-        }
-        Some(Self { item, decorators, dressed })
+        self.all().iter().for_each(|shelf| shelf.describe(services, out));
     }
 
-    fn dress(self, bus: &BusInner) -> Option<Arc<T>> {
-        let Self { item, decorators, dressed } = self;
-        dressed
-            .get_or_init(|| {
-                decorators.into_iter().try_fold(item, |item, decorator| {
-                    catch(|| (decorator.wrap)(item))
-                        .inspect_err(|message| {
-                            bus.report(&HookError {
-                                event: "registry:decorate",
-                                source: decorator.source.clone(),
-                                location: decorator.location,
-                                cause: Cause::Panicked(message.clone()),
-                            });
-                        })
-                        .ok()
-                })
-            })
-            .clone()
-    }
-}
-
-impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    fn remove_scope(&self, scope: u64) {
-        let mut state = write(&self.0);
-        let everywhere = state.every.iter().any(|decorator| decorator.scope == scope);
-        state.every.retain(|decorator| decorator.scope != scope);
-        for slot in state.slots.values_mut() {
-            let before = slot.claims.len() + slot.decorators.len();
-            slot.claims.retain(|claim| claim.scope != scope);
-            slot.decorators.retain(|decorator| decorator.scope != scope);
-            if everywhere || slot.claims.len() + slot.decorators.len() != before {
-                slot.dressed = Arc::default();
-            }
-        }
-        state.slots.retain(|_, slot| !slot.claims.is_empty() || !slot.decorators.is_empty());
-    }
-
-    fn describe(&self, service: bool, out: &mut Vec<Registration>) {
-        let kind = type_name::<T>();
-        let entry = |kind, name: &str, source: &Source, location: &Location<'_>| Registration {
-            kind,
-            name: name.to_owned(),
-            source: source.clone(),
-            stage: None,
-            descendants: true,
-            location: place(location),
-        };
-        let state = read(&self.0);
-        for (name, slot) in &state.slots {
-            for claim in &slot.claims {
-                let what =
-                    if service { RegistrationKind::Service(kind) } else { RegistrationKind::Item(kind) };
-                out.push(entry(what, name, &claim.source, claim.location));
-            }
-            for wrap in &slot.decorators {
-                out.push(entry(RegistrationKind::Decorator(kind), name, &wrap.source, wrap.location));
-            }
-        }
-        for wrap in &state.every {
-            out.push(entry(RegistrationKind::Decorator(kind), "*", &wrap.source, wrap.location));
-        }
+    fn all(&self) -> Vec<Arc<dyn AnyShelf>> {
+        read(&self.0).values().cloned().collect()
     }
 }

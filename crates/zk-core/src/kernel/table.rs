@@ -89,7 +89,6 @@ impl Table {
             return same.id;
         }
         let id = entry.id;
-        entries.retain(|old| old.run.is_some() || old.source != entry.source);
         entries.push(entry);
         entries.sort_by_key(|entry| (entry.stage, entry.id));
         self.handlers.insert(event, entries.into());
@@ -99,8 +98,11 @@ impl Table {
     pub(super) fn add_observer(&mut self, observer: Observer) -> u64 {
         let mut observers = self.observers.as_ref().map(|old| old.to_vec()).unwrap_or_default();
         if observer.identity != Identity::Unique
-            && let Some(same) =
-                observers.iter().find(|old| old.scope == observer.scope && old.identity == observer.identity)
+            && let Some(same) = observers.iter().find(|old| {
+                old.scope == observer.scope
+                    && old.identity == observer.identity
+                    && old.reach == observer.reach
+            })
         {
             return same.id;
         }
@@ -108,6 +110,17 @@ impl Table {
         observers.push(observer);
         self.observers = Some(observers.into());
         id
+    }
+
+    /// Drops the tombstones whose source has registered for their event again, through `scope`.
+    pub(super) fn replace_tombstones(&mut self, scope: u64) {
+        for entries in self.handlers.values_mut() {
+            let Some(new) = entries.iter().find(|entry| entry.scope == scope) else { continue };
+            if entries.iter().any(|old| old.run.is_none() && old.source == new.source) {
+                let live = |old: &&Entry| old.run.is_some() || old.source != new.source;
+                *entries = entries.iter().filter(live).cloned().collect();
+            }
+        }
     }
 
     /// Keeps the handlers for which `keep` holds after it may have changed them.

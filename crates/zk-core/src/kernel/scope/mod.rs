@@ -1,16 +1,25 @@
+mod guard;
+mod hook;
+mod inner;
+mod tombstones;
+
 use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::bus::BusInner;
-use super::erase::{Invoke, OfAsync, OfAsyncWith, OfStruct, OfSync, Runner, catch, catch_async};
-use super::table::{Entry, Identity, Observer, read};
+pub use guard::ScopeGuard;
+pub use hook::Hook;
+pub(super) use inner::ScopeInner;
+use tombstones::NO_SCOPE;
+pub use tombstones::Tombstones;
+
+use super::erase::{Invoke, OfAsync, OfAsyncWith, OfStruct, OfSync, Runner};
+use super::shelf::{Claim, Decorator};
+use super::table::{Entry, Identity, Observer};
 use super::{
     AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, Handler, HookError, IntoReply, NameTaken,
     OnError, Reach, Source, Stage,
@@ -26,23 +35,6 @@ pub struct Scope {
     inner: Arc<ScopeInner>,
 }
 
-pub(super) struct ScopeInner {
-    id: u64,
-    bus: Weak<BusInner>,
-    pub(super) source: Source,
-    /// Where the plugin was installed, if a plugin owns this scope.
-    pub(super) plugin: Option<&'static Location<'static>>,
-    cleanups: Mutex<Vec<Cleanup>>,
-    closed: AtomicBool,
-}
-
-struct Cleanup {
-    /// The registration it belongs to, if any.
-    of: Option<u64>,
-    location: &'static Location<'static>,
-    run: Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>,
-}
-
 /// When and for whom a handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HookOptions {
@@ -50,7 +42,8 @@ pub struct HookOptions {
     pub stage: Stage,
     /// Whose events it takes part in.
     pub reach: Reach,
-    /// How long one call may take, instead of the event's own limit.
+    /// How long one call may take, instead of the event's own limit. It bounds a handler that waits; nothing
+    /// can interrupt one that blocks its thread.
     pub time_limit: Option<Duration>,
 }
 
@@ -187,6 +180,7 @@ impl Scope {
         };
         let mut id = None;
         bus.inner.write_table(|table| id = Some(table.add_observer(observer)));
+        self.inner.undo_if_closed();
         self.hook(id)
     }
 
@@ -202,7 +196,9 @@ impl Scope {
     ) -> Result<(), NameTaken> {
         let location = Location::caller();
         let Some(bus) = self.open_bus(location) else { return Ok(()) };
-        bus.inner.items.put(name, item, self.inner.id, &self.inner.source, location, false)
+        bus.inner.items.put(name, self.claim(item, location), false)?;
+        self.inner.undo_if_closed();
+        Ok(())
     }
 
     /// As [`Scope::provide`], taking over a name that is taken. The hidden item comes back when this scope
@@ -211,12 +207,14 @@ impl Scope {
     pub fn provide_replacing<T: ?Sized + Send + Sync + 'static>(&self, name: &str, item: Arc<T>) {
         let location = Location::caller();
         if let Some(bus) = self.open_bus(location) {
-            let _ = bus.inner.items.put(name, item, self.inner.id, &self.inner.source, location, true);
+            let _ = bus.inner.items.put(name, self.claim(item, location), true);
+            self.inner.undo_if_closed();
         }
     }
 
     /// Wraps the item called `name`, now or whenever it is registered; the last decorator is the outermost.
-    /// This is where retry, caching, timing and sandboxing go.
+    /// This is where retry, caching, timing and sandboxing go. On the bus of a sub-agent it also wraps an item
+    /// that is inherited, for that sub-agent and its own children only.
     ///
     /// `wrap` must not look up the item it wraps.
     #[track_caller]
@@ -244,9 +242,20 @@ impl Scope {
         location: &'static Location<'static>,
     ) {
         if let Some(bus) = self.open_bus(location) {
-            let id = bus.next_id();
-            bus.inner.items.decorate(name, wrap, id, self.inner.id, &self.inner.source, location);
+            let decorator = Decorator {
+                id: bus.next_id(),
+                scope: self.inner.id,
+                source: self.inner.source.clone(),
+                location,
+                wrap,
+            };
+            bus.inner.items.decorate(name, decorator);
+            self.inner.undo_if_closed();
         }
+    }
+
+    fn claim<T: ?Sized>(&self, item: Arc<T>, location: &'static Location<'static>) -> Claim<T> {
+        Claim { scope: self.inner.id, source: self.inner.source.clone(), location, item }
     }
 
     /// Offers `service` as *the* `T`, in place of an earlier one, which comes back when this scope closes.
@@ -254,44 +263,48 @@ impl Scope {
     pub fn serve<T: ?Sized + Send + Sync + 'static>(&self, service: Arc<T>) {
         let location = Location::caller();
         if let Some(bus) = self.open_bus(location) {
-            let _ = bus.inner.services.put("", service, self.inner.id, &self.inner.source, location, true);
+            let _ = bus.inner.services.put("", self.claim(service, location), true);
+            self.inner.undo_if_closed();
         }
     }
 
-    /// Runs `cleanup` when the scope closes; the newest clean-up runs first.
+    /// Runs `cleanup` when the scope closes; the newest clean-up runs first. Removing the returned hook before
+    /// that takes it back. On a scope that is closed already it runs at once, on the current runtime.
     #[track_caller]
-    pub fn on_close<F, Fut>(&self, cleanup: F)
+    pub fn on_close<F, Fut>(&self, cleanup: F) -> Hook
     where
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        self.inner.add_cleanup(None, Location::caller(), cleanup);
+        let id = self.inner.add_cleanup(None, Location::caller(), cleanup);
+        self.hook(id)
     }
 
-    /// Removes everything registered through this scope and runs its clean-ups, newest first.
+    /// Removes everything registered through this scope and runs its clean-ups, newest first. If this future
+    /// is dropped half-way, the clean-ups not begun stay owed to the next close of the scope or the bus.
     pub async fn close(&self) {
-        if let Some(bus) = self.bus() {
-            bus.scopes().retain(|scope| scope.id != self.inner.id);
-        }
         self.inner.close().await;
     }
 
     /// Closes the scope for a reload: its gates stay behind as tombstones that deny, each until the same
-    /// source registers a handler for that event again, or the tombstones are lifted.
+    /// source registers a handler for that event again, or the tombstones are lifted. A replacement that is
+    /// installed as a plugin counts only once its whole `register` went through.
     pub async fn suspend(&self) -> Tombstones {
+        let mut ids = Vec::new();
         if let Some(bus) = self.inner.bus.upgrade() {
             bus.write_table(|table| {
                 table.retain(|entry| {
                     if entry.scope == self.inner.id && entry.guards {
                         entry.run = None;
-                        entry.scope = u64::MAX;
+                        entry.scope = NO_SCOPE;
+                        ids.push(entry.id);
                     }
                     true
                 });
             });
         }
         self.close().await;
-        Tombstones { bus: self.inner.bus.clone(), source: self.inner.source.clone() }
+        Tombstones { bus: self.inner.bus.clone(), ids }
     }
 
     /// Ties the scope's life to the returned guard: dropping it removes what was registered. Clean-ups run
@@ -301,13 +314,20 @@ impl Scope {
         ScopeGuard { scope: self }
     }
 
-    /// Removes everything without running clean-ups: for a plugin that did not get through `register`.
-    pub(super) fn forget(&self) {
+    /// Removes everything at once and leaves the clean-ups to the current runtime, or else to the bus's close.
+    pub(super) fn abandon(&self) {
         self.inner.remove();
-        self.inner.cleanups().clear();
-        if let Some(bus) = self.bus() {
-            bus.scopes().retain(|scope| scope.id != self.inner.id);
+        if self.inner.owes_nothing() {
+            self.inner.finish();
+        } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let inner = self.inner.clone();
+            runtime.spawn(async move { inner.close().await });
         }
+    }
+
+    /// The plugin of this scope got through its `register`.
+    pub(super) fn admit(&self) {
+        self.inner.admit();
     }
 
     #[track_caller]
@@ -328,7 +348,13 @@ impl Scope {
             run: Some(Arc::new(Runner::<E>(run))),
         };
         let mut id = None;
-        bus.inner.write_table(|table| id = Some(table.add(TypeId::of::<E>(), entry)));
+        bus.inner.write_table(|table| {
+            id = Some(table.add(TypeId::of::<E>(), entry));
+            if self.inner.is_admitted() {
+                table.replace_tombstones(self.inner.id);
+            }
+        });
+        self.inner.undo_if_closed();
         self.hook(id)
     }
 
@@ -338,7 +364,7 @@ impl Scope {
 
     fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
         let bus = self.bus()?;
-        if bus.is_closed() || self.inner.closed.load(Ordering::Acquire) {
+        if bus.is_closed() || self.inner.is_closed() {
             bus.inner.report(&HookError {
                 event: "scope:register",
                 source: self.inner.source.clone(),
@@ -348,206 +374,5 @@ impl Scope {
             return None;
         }
         Some(bus)
-    }
-}
-
-impl Bus {
-    pub(super) fn plugin_scope(&self, source: Source, at: &'static Location<'static>) -> Scope {
-        let mut inner = ScopeInner::new(self, source);
-        inner.plugin = Some(at);
-        let inner = Arc::new(inner);
-        self.scopes().push(inner.clone());
-        Scope { inner }
-    }
-}
-
-impl ScopeInner {
-    pub(super) fn new(bus: &Bus, source: Source) -> Self {
-        Self {
-            id: bus.next_id(),
-            bus: Arc::downgrade(&bus.inner),
-            source,
-            plugin: None,
-            cleanups: Mutex::default(),
-            closed: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) async fn close(&self) {
-        self.remove();
-        loop {
-            let Some(cleanup) = self.cleanups().pop() else { return };
-            self.run(cleanup).await;
-        }
-    }
-
-    fn remove(&self) {
-        self.closed.store(true, Ordering::Release);
-        let Some(bus) = self.bus.upgrade() else { return };
-        bus.write_table(|table| {
-            table.retain(|entry| entry.scope != self.id);
-            table.retain_observers(|observer| observer.scope != self.id);
-        });
-        bus.items.remove_scope(self.id);
-        bus.services.remove_scope(self.id);
-    }
-
-    fn cleanups(&self) -> MutexGuard<'_, Vec<Cleanup>> {
-        self.cleanups.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add_cleanup<F, Fut>(&self, of: Option<u64>, location: &'static Location<'static>, cleanup: F)
-    where
-        F: FnOnce() -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
-    {
-        let run: Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send> =
-            Box::new(move || Box::pin(cleanup()));
-        self.cleanups().push(Cleanup { of, location, run });
-    }
-
-    async fn run(&self, cleanup: Cleanup) {
-        let Cleanup { location, run, .. } = cleanup;
-        let ended = match catch(run) {
-            Ok(mut future) => catch_async(future.as_mut()).await,
-            Err(message) => Err(message),
-        };
-        if let (Err(message), Some(bus)) = (ended, self.bus.upgrade()) {
-            bus.report(&HookError {
-                event: "scope:close",
-                source: self.source.clone(),
-                location,
-                cause: Cause::Panicked(message),
-            });
-        }
-    }
-}
-
-/// One registration, for early removal. Dropping it changes nothing.
-#[derive(Clone)]
-pub struct Hook {
-    /// Nothing when the scope was closed already.
-    id: Option<u64>,
-    scope: Weak<ScopeInner>,
-}
-
-impl fmt::Debug for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hook").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-impl Hook {
-    /// Runs `cleanup` when this registration is cancelled, or when its scope closes.
-    #[track_caller]
-    pub fn on_close<F, Fut>(self, cleanup: F) -> Self
-    where
-        F: FnOnce() -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
-    {
-        if let (Some(scope), Some(id)) = (self.scope.upgrade(), self.id) {
-            scope.add_cleanup(Some(id), Location::caller(), cleanup);
-        }
-        self
-    }
-
-    /// Removes the registration at once; a clean-up attached to it stays owed until the scope closes.
-    pub fn remove(&self) {
-        let Some(id) = self.id else { return };
-        let Some(bus) = self.scope.upgrade().and_then(|scope| scope.bus.upgrade()) else { return };
-        bus.write_table(|table| {
-            table.retain(|entry| entry.id != id);
-            table.retain_observers(|observer| observer.id != id);
-        });
-    }
-
-    /// Removes the registration and runs the clean-ups attached to it.
-    pub async fn cancel(self) {
-        self.remove();
-        let Some(scope) = self.scope.upgrade() else { return };
-        loop {
-            let next = {
-                let mut cleanups = scope.cleanups();
-                cleanups
-                    .iter()
-                    .rposition(|cleanup| cleanup.of.is_some() && cleanup.of == self.id)
-                    .map(|at| cleanups.remove(at))
-            };
-            match next {
-                Some(cleanup) => scope.run(cleanup).await,
-                None => return,
-            }
-        }
-    }
-}
-
-/// The gates a reload removed, each denying until its replacement is in.
-#[derive(Debug)]
-#[must_use = "the removed gates deny until they are replaced or lifted"]
-pub struct Tombstones {
-    bus: Weak<BusInner>,
-    source: Source,
-}
-
-impl Tombstones {
-    /// How many removed gates still deny.
-    #[must_use]
-    pub fn standing(&self) -> usize {
-        self.bus.upgrade().map_or(0, |bus| {
-            read(&bus.table)
-                .entries()
-                .filter(|entry| entry.run.is_none() && entry.source == self.source)
-                .count()
-        })
-    }
-
-    /// Lets the remaining events through without a replacement: a decision of the user, never of a reload.
-    pub fn lift(self) {
-        if let Some(bus) = self.bus.upgrade() {
-            bus.write_table(|table| {
-                table.retain(|entry| entry.run.is_some() || entry.source != self.source);
-            });
-        }
-    }
-}
-
-impl fmt::Debug for BusInner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BusInner").finish_non_exhaustive()
-    }
-}
-
-/// Closes its scope when dropped.
-#[derive(Debug)]
-pub struct ScopeGuard {
-    scope: Scope,
-}
-
-impl ScopeGuard {
-    /// The guarded scope.
-    #[must_use]
-    pub fn scope(&self) -> &Scope {
-        &self.scope
-    }
-
-    /// Closes the scope and waits for its clean-ups.
-    pub async fn close(self) {
-        self.scope.close().await;
-    }
-}
-
-impl Drop for ScopeGuard {
-    fn drop(&mut self) {
-        let inner = self.scope.inner.clone();
-        inner.remove();
-        if let Some(bus) = self.scope.bus() {
-            bus.scopes().retain(|scope| scope.id != inner.id);
-        }
-        if inner.cleanups().is_empty() {
-            return;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { inner.close().await });
-        }
     }
 }

@@ -1,0 +1,56 @@
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Weak;
+
+use super::inner::ScopeInner;
+
+/// One registration, for early removal. Dropping it changes nothing.
+#[derive(Clone)]
+pub struct Hook {
+    /// Nothing when the scope was closed already.
+    pub(super) id: Option<u64>,
+    pub(super) scope: Weak<ScopeInner>,
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hook").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Hook {
+    /// Runs `cleanup` when this registration is cancelled, or when its scope closes.
+    #[track_caller]
+    pub fn on_close<F, Fut>(self, cleanup: F) -> Self
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        if let Some(scope) = self.scope.upgrade() {
+            scope.add_cleanup(self.id, Location::caller(), cleanup);
+        }
+        self
+    }
+
+    /// Removes the registration at once; a clean-up attached to it stays owed until the scope closes. A gate
+    /// that a reload has turned into a tombstone stays.
+    pub fn remove(&self) {
+        let Some(id) = self.id else { return };
+        let Some(scope) = self.scope.upgrade() else { return };
+        scope.withdraw_cleanup(id);
+        let Some(bus) = scope.bus.upgrade() else { return };
+        bus.write_table(|table| {
+            table.retain(|entry| entry.id != id || entry.run.is_none());
+            table.retain_observers(|observer| observer.id != id);
+        });
+    }
+
+    /// Removes the registration and runs the clean-ups attached to it.
+    pub async fn cancel(self) {
+        self.remove();
+        if let (Some(scope), Some(id)) = (self.scope.upgrade(), self.id) {
+            scope.run_attached(id).await;
+        }
+    }
+}
