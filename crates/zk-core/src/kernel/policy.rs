@@ -61,7 +61,8 @@ impl fmt::Display for HookError {
 impl std::error::Error for HookError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            Cause::Failed(error) => Some(&**error),
+            // The message is part of this one's, so the chain goes on with what is behind it.
+            Cause::Failed(error) => error.source(),
             Cause::Panicked(_) | Cause::TimedOut(_) | Cause::Removed => None,
         }
     }
@@ -91,7 +92,7 @@ impl fmt::Display for EmitError {
 impl std::error::Error for EmitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Hook(error) => Some(error),
+            Self::Hook(error) => std::error::Error::source(error),
             Self::Cancelled { .. } => None,
         }
     }
