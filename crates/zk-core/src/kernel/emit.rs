@@ -120,7 +120,7 @@ impl Cx {
         let ended = match first {
             Poll::Ready(ended) => ended,
             Poll::Pending => {
-                let limited = pin!(async {
+                let mut limited = pin!(async {
                     match limit {
                         None => Ok(call.await),
                         Some(limit) => tokio::time::timeout(limit, call)
@@ -128,14 +128,17 @@ impl Cx {
                             .map_err(|_| Unanswered::Failed(Cause::TimedOut(limit))),
                     }
                 });
-                if cancellable {
-                    match select(limited, pin!(self.stop_token().cancelled())).await {
-                        Either::Left((ended, _)) => ended?,
+                // A runtime without timers panics at the timeout: that is a failed handler too.
+                let guarded = pin!(catch_async(limited.as_mut()));
+                let ended = if cancellable {
+                    match select(guarded, pin!(self.stop_token().cancelled())).await {
+                        Either::Left((ended, _)) => ended,
                         Either::Right(_) => return Err(Unanswered::Cancelled),
                     }
                 } else {
-                    limited.await?
-                }
+                    guarded.await
+                };
+                ended.unwrap_or_else(|message| Ok(Err(message)))?
             }
         };
         match ended {
