@@ -48,11 +48,15 @@ pub use turn::{
     SteerKind, SystemTransform, ToolBudgetExceeded, TurnAfter, TurnBefore, UsageUpdate,
 };
 
+/// How long a watcher may keep a run waiting.
+const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// Declares an event nobody can answer.
 macro_rules! notify {
     ($event:ty, $name:literal $(, $item:ident = $value:expr)*) => {
         impl $crate::kernel::Event for $event {
             const NAME: &'static str = $name;
+            const TIME_LIMIT: Option<std::time::Duration> = Some($crate::events::WATCHER_LIMIT);
             $(const $item: notify!(@ $item) = $value;)*
             type Reply = ();
             type Mode = $crate::kernel::Notify;
