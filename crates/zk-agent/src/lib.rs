@@ -1,1 +1,51 @@
-//! The agent loop of zk: run handle, turn machine, tool dispatch, gates, steering, sub-agents.
+//! The agent loop of zk.
+//!
+//! An [`Agent`] owns a conversation; a [`Run`] is everything one prompt causes: turns with a model, tool
+//! calls, steering, the end. What happens next is decided by the [`Machine`], which does no I/O and can be
+//! driven by hand.
+//!
+//! ```no_run
+//! # async fn demo(provider: std::sync::Arc<dyn zk_core::service::Provider>) -> Result<(), zk_core::model::AgentError> {
+//! use zk_agent::Agent;
+//!
+//! let agent = Agent::builder(provider).model_id("some-model").system("Be brief.").build()?;
+//! let outcome = agent.run("What is in this directory?")?.wait().await;
+//! outcome.result?;
+//! println!("{}", outcome.text);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What this crate must never know
+//!
+//! No provider's wire format, no file, no process, no terminal, no store. It sees providers and tools through
+//! the traits of `zk-core`, and everything it does passes through events.
+
+mod agent;
+mod builder;
+mod driver;
+mod gates;
+mod machine;
+mod options;
+mod output;
+mod preset;
+mod run;
+mod sampling;
+mod shared;
+mod spawn;
+mod steer;
+mod thinking;
+mod tools;
+mod turn;
+
+pub use agent::Agent;
+pub use builder::AgentBuilder;
+pub use machine::{Machine, Next, Seen, Stop};
+pub use options::{
+    Behavior, BudgetRule, DedupKey, OnExceed, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,
+};
+pub use preset::Preset;
+pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome};
+pub use spawn::SpawnOptions;
+pub use steer::QueueMode;
+pub use tools::{Validated, validate};

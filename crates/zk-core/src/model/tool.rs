@@ -26,7 +26,7 @@ pub enum Concurrency {
     Exclusive,
     /// Together with other shared calls.
     Shared,
-    /// Together with calls that name none of these resources; in order with those that do.
+    /// Together with other calls of this kind that name none of these resources; in order with the rest.
     Resources(Vec<String>),
 }
 

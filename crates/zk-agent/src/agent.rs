@@ -1,0 +1,276 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
+use zk_core::kernel::Bus;
+use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
+use zk_core::service::Provider;
+
+use crate::driver::{Commit, Driver};
+use crate::gates::DedupMemory;
+use crate::shared::{RunShared, lock};
+use crate::tools::Aliases;
+use crate::{AgentBuilder, Behavior, Run, RunOptions, ToolSet};
+
+/// A conversation with a model that can use tools. A handle: clones are the same agent.
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) inner: Arc<AgentInner>,
+}
+
+pub(crate) struct Config {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) bus: Bus,
+    pub(crate) model: Model,
+    pub(crate) system: Arc<str>,
+    pub(crate) tools: ToolSet,
+    pub(crate) aliases: Aliases,
+    pub(crate) behavior: Behavior,
+    pub(crate) thinking: ThinkingRequest,
+    pub(crate) history: Vec<Arc<Message>>,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) cwd: PathBuf,
+}
+
+pub(crate) struct AgentInner {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) bus: Bus,
+    pub(crate) system: Arc<str>,
+    pub(crate) tools: ToolSet,
+    pub(crate) aliases: Aliases,
+    pub(crate) behavior: Behavior,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) dedup: DedupMemory,
+    pub(crate) token: CancellationToken,
+    state: Mutex<AgentState>,
+    running: AtomicBool,
+    idle: Notify,
+}
+
+pub(crate) struct AgentState {
+    pub(crate) model: Model,
+    pub(crate) thinking: ThinkingRequest,
+    pub(crate) history: Vec<Arc<Message>>,
+    /// What happened but could not be stored: announced again before anything else happens.
+    pub(crate) unstored: Vec<Commit>,
+    pub(crate) current: Weak<RunShared>,
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("provider", &self.inner.provider.name())
+            .field("model", &self.inner.state().model.id)
+            .field("messages", &self.inner.state().history.len())
+            .field("running", &self.is_running())
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentInner {
+    pub(crate) fn state(&self) -> MutexGuard<'_, AgentState> {
+        lock(&self.state)
+    }
+
+    /// The provider of `model`: the agent's own, or the registered one of that name.
+    pub(crate) fn provider_of(&self, model: &Model) -> Result<Arc<dyn Provider>, AgentError> {
+        if model.provider == self.provider.name() {
+            return Ok(self.provider.clone());
+        }
+        self.bus.item::<dyn Provider>(&model.provider).ok_or_else(|| {
+            AgentError::Usage(format!(
+                "model `{}` belongs to provider `{}`, which is not registered",
+                model.id, model.provider
+            ))
+        })
+    }
+}
+
+/// Marks the agent busy for as long as it lives, whatever ends the run.
+pub(crate) struct Busy(Arc<AgentInner>);
+
+impl Busy {
+    fn new(inner: &Arc<AgentInner>) -> Option<Self> {
+        let free = inner.running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        free.then(|| Self(inner.clone()))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.running.store(false, Ordering::Release);
+        self.0.idle.notify_waiters();
+    }
+}
+
+impl Agent {
+    /// An agent that asks `provider`.
+    pub fn builder(provider: Arc<dyn Provider>) -> AgentBuilder {
+        AgentBuilder::new(provider)
+    }
+
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            inner: Arc::new(AgentInner {
+                provider: config.provider,
+                bus: config.bus,
+                system: config.system,
+                tools: config.tools,
+                aliases: config.aliases,
+                behavior: config.behavior,
+                session: config.session,
+                cwd: config.cwd,
+                dedup: DedupMemory::default(),
+                token: CancellationToken::new(),
+                state: Mutex::new(AgentState {
+                    model: config.model,
+                    thinking: config.thinking,
+                    history: config.history,
+                    unstored: Vec::new(),
+                    current: Weak::new(),
+                }),
+                running: AtomicBool::new(false),
+                idle: Notify::new(),
+            }),
+        }
+    }
+
+    /// A run. Nothing happens before it is awaited.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] while another run is in progress, and for a run without a prompt that has
+    /// nothing to go on from: no history, or one the model had finished.
+    pub fn run(&self, options: impl Into<RunOptions>) -> Result<Run, AgentError> {
+        self.run_under(options.into(), self.inner.token.child_token())
+    }
+
+    pub(crate) fn run_under(&self, options: RunOptions, stop: CancellationToken) -> Result<Run, AgentError> {
+        if options.prompt.as_ref().is_none_or(Vec::is_empty) {
+            let state = self.inner.state();
+            let pending = state.history.last().is_some_and(|last| last.role == Role::User);
+            if !pending {
+                return Err(AgentError::Usage(
+                    "there is nothing to do: give a prompt, or resume a conversation whose last message is the user's"
+                        .into(),
+                ));
+            }
+        }
+        let busy = Busy::new(&self.inner).ok_or_else(|| {
+            AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
+        })?;
+        let shared = Arc::new(RunShared::new(stop));
+        self.inner.state().current = Arc::downgrade(&shared);
+        let driver = Driver::new(self.inner.clone(), shared.clone(), options);
+        Ok(Run::new(shared, self.inner.bus.clone(), async move {
+            let outcome = driver.run().await;
+            drop(busy);
+            outcome
+        }))
+    }
+
+    /// The conversation so far, as stored: canonical names, nothing repaired or left out.
+    #[must_use]
+    pub fn history(&self) -> Vec<Arc<Message>> {
+        self.inner.state().history.clone()
+    }
+
+    /// Whether a run exists that has not ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.inner.running.load(Ordering::Acquire)
+    }
+
+    /// Waits until no run is in progress.
+    pub async fn wait_for_idle(&self) {
+        loop {
+            let idle = self.inner.idle.notified();
+            if !self.is_running() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// The bus of this agent.
+    #[must_use]
+    pub fn bus(&self) -> &Bus {
+        &self.inner.bus
+    }
+
+    /// The model of the next turn.
+    #[must_use]
+    pub fn model(&self) -> Model {
+        self.inner.state().model.clone()
+    }
+
+    /// The reasoning of the next turn.
+    #[must_use]
+    pub fn thinking(&self) -> ThinkingRequest {
+        self.inner.state().thinking
+    }
+
+    /// Another model from the next run on, also of another registered provider. The conversation stays.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] when its provider is not registered.
+    pub async fn set_model(&self, model: Model) -> Result<(), AgentError> {
+        self.inner.provider_of(&model)?;
+        let to = model.reference();
+        let from = std::mem::replace(&mut self.inner.state().model, model).reference();
+        let cx = self.inner.bus.cx();
+        Ok(cx.emit(ModelSelect { from: Some(from), to, cause: Cause::Set }).await?)
+    }
+
+    /// Other reasoning from the next run on.
+    ///
+    /// # Errors
+    /// [`AgentError::Hook`] when a handler that must not fail does.
+    pub async fn set_thinking(&self, thinking: ThinkingRequest) -> Result<(), AgentError> {
+        let from = std::mem::replace(&mut self.inner.state().thinking, thinking).level;
+        let cx = self.inner.bus.cx();
+        Ok(cx.emit(ThinkingSelect { from, to: thinking.level, cause: Cause::Set }).await?)
+    }
+
+    /// Adds a message to the conversation, to be sent with the next run: the output of a command the person
+    /// ran, a note of a plugin.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] while a run is in progress: steer it instead.
+    pub fn inject(&self, message: Message) -> Result<(), AgentError> {
+        if self.is_running() {
+            return Err(AgentError::Usage("this agent is running: steer the run instead".into()));
+        }
+        let mut state = self.inner.state();
+        let message = message.shared();
+        state.history.push(message.clone());
+        state.unstored.push(Commit::injected(message));
+        Ok(())
+    }
+
+    /// Forgets the conversation, and what it queued.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] while a run is in progress.
+    pub fn reset(&self) -> Result<(), AgentError> {
+        if self.is_running() {
+            return Err(AgentError::Usage("this agent is running: stop the run first".into()));
+        }
+        let mut state = self.inner.state();
+        state.history.clear();
+        state.unstored.clear();
+        self.inner.dedup.clear();
+        Ok(())
+    }
+
+    /// Stops a run in progress, waits for its end and closes the bus: clean-ups run, newest first.
+    pub async fn close(&self) {
+        self.inner.token.cancel();
+        self.wait_for_idle().await;
+        self.inner.bus.close().await;
+    }
+}

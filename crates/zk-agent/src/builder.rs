@@ -1,0 +1,203 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_core::kernel::{Bus, Plugin};
+use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
+use zk_core::service::{Provider, Tool};
+
+use crate::agent::{Agent, Config};
+use crate::spawn::{self, SpawnOptions};
+use crate::tools::Aliases;
+use crate::{Behavior, Preset, ToolSet};
+
+/// Puts an [`Agent`] together.
+#[must_use = "an agent is made by `build`"]
+pub struct AgentBuilder {
+    provider: Arc<dyn Provider>,
+    bus: Bus,
+    model: Option<Model>,
+    model_id: Option<String>,
+    system: String,
+    tools: ToolSet,
+    aliases: BTreeMap<String, String>,
+    behavior: Behavior,
+    thinking: ThinkingRequest,
+    history: Vec<Arc<Message>>,
+    session: Option<SessionId>,
+    cwd: PathBuf,
+    plugins: Vec<Arc<dyn Plugin>>,
+    local_tools: Vec<Arc<dyn Tool>>,
+    spawn: Option<SpawnOptions>,
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder")
+            .field("provider", &self.provider.name())
+            .field("model", &self.model)
+            .field("tools", &self.tools)
+            .field("behavior", &self.behavior)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentBuilder {
+    pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
+        Self {
+            provider,
+            bus: Bus::new(),
+            model: None,
+            model_id: None,
+            system: String::new(),
+            tools: ToolSet::All,
+            aliases: BTreeMap::new(),
+            behavior: Behavior::default(),
+            thinking: ThinkingRequest::default(),
+            history: Vec::new(),
+            session: None,
+            cwd: PathBuf::from("."),
+            plugins: Vec::new(),
+            local_tools: Vec::new(),
+            spawn: None,
+        }
+    }
+
+    /// The model.
+    pub fn model(mut self, model: Model) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// The model, by the id its provider knows.
+    pub fn model_id(mut self, id: impl Into<String>) -> Self {
+        self.model_id = Some(id.into());
+        self
+    }
+
+    /// The bus whose plugins and items the agent uses; a new one unless set.
+    pub fn bus(mut self, bus: Bus) -> Self {
+        self.bus = bus;
+        self
+    }
+
+    /// The system prompt; none unless set.
+    pub fn system(mut self, system: impl Into<String>) -> Self {
+        self.system = system.into();
+        self
+    }
+
+    /// Which of the registered tools the model is offered; all unless set.
+    pub fn tools(mut self, tools: ToolSet) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Registers a tool under its name.
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.local_tools.push(tool);
+        self
+    }
+
+    /// Shows the tool `canonical` to the model as `wire`. Histories and hooks keep the canonical name.
+    pub fn alias(mut self, canonical: impl Into<String>, wire: impl Into<String>) -> Self {
+        self.aliases.insert(canonical.into(), wire.into());
+        self
+    }
+
+    /// The behaviour; the defaults unless set.
+    pub fn behavior(mut self, behavior: Behavior) -> Self {
+        self.behavior = behavior;
+        self
+    }
+
+    /// The reasoning; off unless set.
+    pub fn thinking(mut self, thinking: ThinkingRequest) -> Self {
+        self.thinking = thinking;
+        self
+    }
+
+    /// The conversation so far.
+    pub fn history(mut self, history: Vec<Arc<Message>>) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// The session the conversation belongs to, for events. Storing it is a plugin's work.
+    pub fn session(mut self, session: SessionId) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// The directory tools work in; `.` unless set.
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = cwd.into();
+        self
+    }
+
+    /// Installs a plugin for the agent's whole life.
+    pub fn plugin(mut self, plugin: impl Plugin + 'static) -> Self {
+        self.plugins.push(Arc::new(plugin));
+        self
+    }
+
+    /// Takes over what the preset sets; what it leaves open stays.
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.system = preset.system.unwrap_or(self.system);
+        self.tools = preset.tools.unwrap_or(self.tools);
+        self.aliases.extend(preset.aliases);
+        self.behavior = preset.behavior.or(&self.behavior);
+        self.plugins.extend(preset.plugins);
+        self
+    }
+
+    /// Offers the model the tool `spawn`, with which it delegates work to sub-agents.
+    pub fn spawn(mut self, options: SpawnOptions) -> Self {
+        self.spawn = Some(options);
+        self
+    }
+
+    /// The agent.
+    ///
+    /// # Errors
+    /// [`AgentError::Usage`] when no model is chosen, a plugin does not install, a tool's name is taken, or
+    /// two tools would have the same name for the model.
+    pub fn build(self) -> Result<Agent, AgentError> {
+        let model = match (self.model, self.model_id.or_else(|| self.provider.default_model())) {
+            (Some(model), _) => model,
+            (None, Some(id)) => self.provider.model(&id),
+            (None, None) => {
+                return Err(AgentError::Usage(format!(
+                    "no model: `{}` has no default, name one with `model_id`",
+                    self.provider.name()
+                )));
+            }
+        };
+        for plugin in &self.plugins {
+            self.bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
+        }
+        let scope = self.bus.scope("agent");
+        for tool in self.local_tools {
+            let name = tool.spec().name.clone();
+            scope.provide::<dyn Tool>(&name, tool).map_err(|taken| AgentError::Usage(taken.to_string()))?;
+        }
+        let agent = Agent::new(Config {
+            provider: self.provider,
+            bus: self.bus,
+            model,
+            system: self.system.into(),
+            tools: self.tools,
+            aliases: Aliases::new(self.aliases)?,
+            behavior: self.behavior,
+            thinking: self.thinking,
+            history: self.history,
+            session: self.session,
+            cwd: self.cwd,
+        });
+        if let Some(options) = self.spawn {
+            spawn::offer(&agent, options, &scope)?;
+        }
+        Ok(agent)
+    }
+}

@@ -1,0 +1,362 @@
+use std::sync::Arc;
+
+use zk_core::events::{
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, Input, SessionEnd, SessionStart, SessionTurns,
+    SteerInject, SteerKind, SystemBefore, ToolResultsAfter, TurnsCause,
+};
+use zk_core::kernel::{Cx, ScopeGuard};
+use zk_core::model::{AgentError, Block, Message, Model, StopReason, ThinkingRequest, TurnId, TurnUsage};
+use zk_core::service::RunStatus;
+
+use crate::agent::AgentInner;
+use crate::gates;
+use crate::output::OutputTool;
+use crate::shared::RunShared;
+use crate::steer::take;
+use crate::tools::Toolbox;
+use crate::{Behavior, Machine, Next, RunOptions, RunOutcome, Seen, Stop};
+
+/// Does what the [`Machine`] says, for one run.
+pub(crate) struct Driver {
+    pub(crate) agent: Arc<AgentInner>,
+    pub(crate) shared: Arc<RunShared>,
+    pub(crate) cx: Cx,
+    pub(crate) model: Model,
+    pub(crate) thinking: ThinkingRequest,
+    pub(crate) behavior: Behavior,
+    pub(crate) system: Arc<str>,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) output: Option<Arc<OutputTool>>,
+    pub(crate) last: Option<Arc<Message>>,
+    options: RunOptions,
+    from: usize,
+}
+
+/// Something that happened and belongs into the history and into the store.
+pub(crate) enum Commit {
+    /// An assistant message and the results of its calls, as one unit.
+    Pair(ToolResultsAfter),
+    /// Any other messages.
+    Turns(SessionTurns),
+}
+
+impl Commit {
+    /// A message put in from outside a run.
+    pub(crate) fn injected(message: Arc<Message>) -> Self {
+        Self::Turns(SessionTurns {
+            run_id: "".into(),
+            messages: vec![message],
+            usage: None,
+            cause: TurnsCause::Harness,
+        })
+    }
+
+    fn messages(&self) -> Vec<Arc<Message>> {
+        match self {
+            Self::Pair(pair) => vec![pair.assistant.clone(), pair.results.clone()],
+            Self::Turns(turns) => turns.messages.clone(),
+        }
+    }
+
+    async fn announce(&self, cx: &Cx) -> Result<(), AgentError> {
+        match self {
+            Self::Pair(pair) => Ok(cx.emit(pair.clone()).await?),
+            Self::Turns(turns) => Ok(cx.emit(turns.clone()).await?),
+        }
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(agent: Arc<AgentInner>, shared: Arc<RunShared>, options: RunOptions) -> Self {
+        let (model, thinking, from) = {
+            let state = agent.state();
+            (
+                options.model.clone().unwrap_or_else(|| state.model.clone()),
+                options.thinking.unwrap_or(state.thinking),
+                state.history.len(),
+            )
+        };
+        let behavior = options.behavior.clone().or(&agent.behavior);
+        let output = behavior.schema.clone().map(|schema| Arc::new(OutputTool::new(schema)));
+        let system = options.system.clone().map_or_else(|| agent.system.clone(), Arc::from);
+        let cx = agent.bus.cx().for_run(shared.id.shared(), shared.stop.clone());
+        Self {
+            toolbox: Toolbox::default(),
+            agent,
+            shared,
+            cx,
+            model,
+            thinking,
+            behavior,
+            system,
+            output,
+            last: None,
+            options,
+            from,
+        }
+    }
+
+    pub(crate) async fn run(mut self) -> RunOutcome {
+        let conducted = match self.install() {
+            Ok(scopes) => {
+                let conducted = self.conduct().await;
+                for scope in scopes.into_iter().rev() {
+                    scope.close().await;
+                }
+                conducted
+            }
+            Err(error) => Err(error),
+        };
+        // However it failed, a stopped run was stopped.
+        let result = if self.shared.stop.is_cancelled() && conducted.is_err() {
+            Err(AgentError::Aborted)
+        } else {
+            conducted
+        };
+        self.finish(result).await
+    }
+
+    /// The plugins and gates of this run; they leave with it.
+    fn install(&self) -> Result<Vec<ScopeGuard>, AgentError> {
+        let mut scopes = Vec::new();
+        for plugin in &self.options.plugins {
+            let scope =
+                self.agent.bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
+            scopes.push(scope.close_on_drop());
+        }
+        let gates = self.agent.bus.scope("zk-agent").close_on_drop();
+        gates::install(gates.scope(), &self.behavior, &self.shared, &self.agent);
+        scopes.push(gates);
+        Ok(scopes)
+    }
+
+    async fn conduct(&mut self) -> Result<(), AgentError> {
+        self.store_what_is_owed().await?;
+        let Some(prompt) = self.read_input().await? else { return Ok(()) };
+        self.cx
+            .emit(SessionStart {
+                session_id: self.agent.session.clone(),
+                run_id: self.shared.id.clone(),
+                messages: self.from,
+            })
+            .await?;
+        let prompt = prompt.map(|content| Message::user(content).shared());
+        let start = self
+            .cx
+            .emit(AgentBeforeStart {
+                prompt: prompt.clone(),
+                system: self.system.to_string(),
+                messages: Vec::new(),
+            })
+            .await?;
+        self.system = start.system.into();
+        if let Some(prompt) = prompt {
+            self.commit(self.turns(vec![prompt], TurnsCause::Prompt)).await?;
+        }
+        if !start.messages.is_empty() {
+            self.commit(self.turns(start.messages, TurnsCause::Harness)).await?;
+        }
+        if self.options.system.is_some() {
+            self.cx.emit(SystemBefore { system: self.system.clone() }).await?;
+        }
+        let tools = self.options.tools.as_ref().unwrap_or(&self.agent.tools);
+        self.toolbox = Toolbox::new(&self.agent.bus, tools, &self.agent.aliases, self.output.clone())?;
+        self.cx
+            .emit(AgentStart {
+                run_id: self.shared.id.clone(),
+                model: self.model.reference(),
+                thinking: self.thinking.level,
+                tools: self.toolbox.names(),
+            })
+            .await?;
+        self.turns_until_done().await
+    }
+
+    async fn turns_until_done(&mut self) -> Result<(), AgentError> {
+        let mut machine = Machine::new(self.behavior.max_turns);
+        loop {
+            let seen = {
+                let queues = self.shared.queues();
+                Seen {
+                    aborted: self.shared.stop.is_cancelled(),
+                    steering: !queues.steer.is_empty(),
+                    follow_up: !queues.follow_up.is_empty(),
+                }
+            };
+            match machine.next(seen) {
+                Next::Turn(number) => {
+                    let ended = self.turn(number).await?;
+                    machine.turn_done(ended);
+                }
+                Next::Steer => self.deliver(SteerKind::Steer).await?,
+                Next::FollowUp => self.deliver(SteerKind::FollowUp).await?,
+                Next::Stop(Stop::Done) => return self.check_output(),
+                Next::Stop(Stop::Aborted) => return Err(AgentError::Aborted),
+                Next::Stop(Stop::TurnLimit(turns)) => return Err(AgentError::TurnLimit { turns }),
+            }
+        }
+    }
+
+    fn check_output(&self) -> Result<(), AgentError> {
+        match &self.output {
+            Some(output) if output.value().is_none() => Err(AgentError::Output(
+                "the model ended without calling the output tool; its answer is in the history".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The prompt after the `input` event; nothing if a handler dealt with it.
+    async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
+        let Some(blocks) = self.options.prompt.take().filter(|blocks| !blocks.is_empty()) else {
+            return Ok(Some(None));
+        };
+        if !self.cx.bus().listens::<Input>() {
+            return Ok(Some(Some(blocks)));
+        }
+        let mut images = Vec::new();
+        let mut others = Vec::new();
+        let mut text = String::new();
+        for block in blocks {
+            match block {
+                Block::Text(part) => {
+                    if !text.is_empty() {
+                        text.push('\n');
+                    }
+                    text.push_str(&part.text);
+                }
+                Block::Image(image) => images.push(image),
+                other => others.push(other),
+            }
+        }
+        let input = self.cx.emit(Input { text, images, handled: false }).await?;
+        if input.handled {
+            return Ok(None);
+        }
+        let mut blocks = vec![Block::text(input.text)];
+        blocks.extend(input.images.into_iter().map(Block::Image));
+        blocks.append(&mut others);
+        Ok(Some(Some(blocks)))
+    }
+
+    async fn deliver(&self, kind: SteerKind) -> Result<(), AgentError> {
+        let mode = self.behavior.queue_mode.unwrap_or_default();
+        let messages = {
+            let mut queues = self.shared.queues();
+            match kind {
+                SteerKind::Steer => take(&mut queues.steer, mode),
+                SteerKind::FollowUp => take(&mut queues.follow_up, mode),
+            }
+        };
+        self.cx.emit(SteerInject { kind, messages: messages.clone() }).await?;
+        let cause = match kind {
+            SteerKind::Steer => TurnsCause::Steer,
+            SteerKind::FollowUp => TurnsCause::FollowUp,
+        };
+        self.commit(self.turns(messages, cause)).await
+    }
+
+    pub(crate) fn turns(&self, messages: Vec<Arc<Message>>, cause: TurnsCause) -> Commit {
+        Commit::Turns(SessionTurns { run_id: self.shared.id.clone(), messages, usage: None, cause })
+    }
+
+    pub(crate) fn answer(&self, message: Arc<Message>, usage: Option<TurnUsage>) -> Commit {
+        Commit::Turns(SessionTurns {
+            run_id: self.shared.id.clone(),
+            messages: vec![message],
+            usage,
+            cause: TurnsCause::Answer,
+        })
+    }
+
+    pub(crate) fn pair(
+        &self,
+        turn_id: TurnId,
+        assistant: Arc<Message>,
+        results: Arc<Message>,
+        usage: TurnUsage,
+    ) -> Commit {
+        Commit::Pair(ToolResultsAfter { run_id: self.shared.id.clone(), turn_id, assistant, results, usage })
+    }
+
+    /// Adds to the history and has it stored. What happened stays in the history even if it cannot be
+    /// stored: the run stops then, and the next one begins by storing it.
+    pub(crate) async fn commit(&self, commit: Commit) -> Result<(), AgentError> {
+        self.agent.state().history.extend(commit.messages());
+        match commit.announce(&self.cx).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.agent.state().unstored.push(commit);
+                Err(error)
+            }
+        }
+    }
+
+    async fn store_what_is_owed(&self) -> Result<(), AgentError> {
+        loop {
+            let owed = {
+                let mut state = self.agent.state();
+                if state.unstored.is_empty() {
+                    return Ok(());
+                }
+                state.unstored.remove(0)
+            };
+            if let Err(error) = owed.announce(&self.cx).await {
+                self.agent.state().unstored.insert(0, owed);
+                return Err(error);
+            }
+        }
+    }
+
+    async fn finish(self, mut result: Result<(), AgentError>) -> RunOutcome {
+        let status = match &result {
+            Ok(()) => RunStatus::Completed,
+            Err(AgentError::Aborted) => RunStatus::Aborted,
+            Err(
+                AgentError::ContextExceeded(_)
+                | AgentError::Provider(_)
+                | AgentError::Hook(_)
+                | AgentError::TurnLimit { .. }
+                | AgentError::Usage(_)
+                | AgentError::Output(_),
+            ) => RunStatus::Error,
+        };
+        let run_id = self.shared.id.clone();
+        if let Some(output) = self.output.as_ref().and_then(|output| output.value()) {
+            self.shared.stats().output = Some(output);
+        }
+        let stats = self.shared.snapshot();
+        let text = self.last.as_ref().map(|message| message.text()).unwrap_or_default();
+        let stop = self.last.as_ref().and_then(|message| message.stop.clone());
+        if status == RunStatus::Aborted {
+            note(&mut result, self.cx.emit(AgentAbort { run_id: run_id.clone() }).await);
+        }
+        let error = result.as_ref().err().map(ToString::to_string);
+        let done =
+            AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };
+        note(&mut result, self.cx.emit(done).await);
+        let to = self.agent.state().history.len();
+        let end = SessionEnd {
+            session_id: self.agent.session.clone(),
+            run_id: run_id.clone(),
+            status,
+            from: self.from,
+            to,
+        };
+        note(&mut result, self.cx.emit(end).await);
+        let unsent = self.shared.queues().drain();
+        RunOutcome { run_id, result, text, stop, stats, unsent }
+    }
+}
+
+/// A closing event that fails spoils a run that was fine; it never hides why a run failed.
+fn note(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
+    if let (Ok(()), Err(error)) = (&result, closing) {
+        *result = Err(error.into());
+    }
+}
+
+/// Whether a response ended in a way the run cannot go on from.
+pub(crate) fn is_failure(stop: &StopReason) -> bool {
+    matches!(stop, StopReason::Refusal(_) | StopReason::ContextExceeded)
+}

@@ -1,0 +1,169 @@
+/// What happens next in a run, given what happened. No I/O, no time: it can be driven by hand.
+///
+/// ```
+/// use zk_agent::{Machine, Next, Seen, Stop};
+///
+/// let mut machine = Machine::new(None);
+/// let calm = Seen::default();
+/// assert_eq!(machine.next(calm), Next::Turn(1));
+/// machine.turn_done(true);
+/// // A steering message outranks the end of the answer.
+/// assert_eq!(machine.next(Seen { steering: true, ..calm }), Next::Steer);
+/// assert_eq!(machine.next(calm), Next::Turn(2));
+/// machine.turn_done(true);
+/// assert_eq!(machine.next(calm), Next::Stop(Stop::Done));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Machine {
+    max_turns: Option<u32>,
+    turns: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A turn is due.
+    Ready,
+    /// A turn is over; whether the model was done.
+    After {
+        ended: bool,
+    },
+    Stopped(Stop),
+}
+
+/// What the driver sees when it asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The run is to stop.
+    pub aborted: bool,
+    /// A steering message waits.
+    pub steering: bool,
+    /// A follow-up waits.
+    pub follow_up: bool,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Do turn number so-and-so, from 1, and report it with [`Machine::turn_done`].
+    Turn(u32),
+    /// Put waiting steering messages into the conversation and ask again.
+    Steer,
+    /// Put waiting follow-ups into the conversation and ask again.
+    FollowUp,
+    /// The run is over.
+    Stop(Stop),
+}
+
+/// Why a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model is done and nothing waits.
+    Done,
+    /// It was stopped.
+    Aborted,
+    /// Another turn is due but not allowed.
+    TurnLimit(u32),
+}
+
+impl Machine {
+    /// A run of at most `max_turns` turns.
+    #[must_use]
+    pub fn new(max_turns: Option<u32>) -> Self {
+        Self { max_turns, turns: 0, state: State::Ready }
+    }
+
+    /// The turns begun so far.
+    #[must_use]
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// What to do next: stop if aborted; deliver steering, even if the model said it was done; then a
+    /// follow-up if it was; then another turn unless the limit is reached.
+    pub fn next(&mut self, seen: Seen) -> Next {
+        if let State::Stopped(stop) = self.state {
+            return Next::Stop(stop);
+        }
+        if seen.aborted {
+            return self.stop(Stop::Aborted);
+        }
+        match self.state {
+            State::Stopped(stop) => Next::Stop(stop),
+            State::Ready | State::After { .. } if seen.steering => self.inject(Next::Steer),
+            State::After { ended: true } if seen.follow_up => self.inject(Next::FollowUp),
+            State::After { ended: true } => self.stop(Stop::Done),
+            State::Ready | State::After { ended: false } => match self.max_turns {
+                Some(max) if self.turns >= max => self.stop(Stop::TurnLimit(max)),
+                _ => {
+                    self.turns += 1;
+                    Next::Turn(self.turns)
+                }
+            },
+        }
+    }
+
+    /// The turn is over; `ended` says whether the model was done: no tool calls, no structured output due.
+    pub fn turn_done(&mut self, ended: bool) {
+        if !matches!(self.state, State::Stopped(_)) {
+            self.state = State::After { ended };
+        }
+    }
+
+    fn inject(&mut self, next: Next) -> Next {
+        self.state = State::Ready;
+        next
+    }
+
+    fn stop(&mut self, stop: Stop) -> Next {
+        self.state = State::Stopped(stop);
+        Next::Stop(stop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALM: Seen = Seen { aborted: false, steering: false, follow_up: false };
+
+    #[test]
+    fn an_abort_wins_over_everything() {
+        let mut machine = Machine::new(None);
+        let all = Seen { aborted: true, steering: true, follow_up: true };
+        assert_eq!(machine.next(all), Next::Stop(Stop::Aborted));
+        assert_eq!(machine.next(CALM), Next::Stop(Stop::Aborted), "a stopped run stays stopped");
+    }
+
+    #[test]
+    fn steering_is_looked_at_before_the_end_of_the_answer() {
+        let mut machine = Machine::new(None);
+        assert_eq!(machine.next(CALM), Next::Turn(1));
+        machine.turn_done(true);
+        assert_eq!(machine.next(Seen { steering: true, follow_up: true, ..CALM }), Next::Steer);
+        assert_eq!(machine.next(CALM), Next::Turn(2));
+    }
+
+    #[test]
+    fn a_follow_up_waits_for_the_end_of_the_answer() {
+        let mut machine = Machine::new(None);
+        let queued = Seen { follow_up: true, ..CALM };
+        assert_eq!(machine.next(queued), Next::Turn(1));
+        machine.turn_done(false);
+        assert_eq!(machine.next(queued), Next::Turn(2));
+        machine.turn_done(true);
+        assert_eq!(machine.next(queued), Next::FollowUp);
+    }
+
+    #[test]
+    fn the_turn_limit_stops_only_a_run_that_wants_another_turn() {
+        let mut done = Machine::new(Some(1));
+        done.next(CALM);
+        done.turn_done(true);
+        assert_eq!(done.next(CALM), Next::Stop(Stop::Done));
+        let mut calling = Machine::new(Some(1));
+        calling.next(CALM);
+        calling.turn_done(false);
+        assert_eq!(calling.next(CALM), Next::Stop(Stop::TurnLimit(1)));
+    }
+}

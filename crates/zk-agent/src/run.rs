@@ -1,0 +1,239 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, ScopeGuard};
+use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
+
+use crate::shared::RunShared;
+
+/// Everything one prompt causes, as one handle.
+///
+/// A run starts when it is first awaited, through [`Run::wait`] or [`Run::events`], or at [`Run::start`].
+/// Dropping it cancels everything it does: the request, the tools, the sub-agents.
+#[must_use = "a run does nothing until it is awaited or started"]
+pub struct Run {
+    shared: Arc<RunShared>,
+    bus: Bus,
+    state: RunState,
+}
+
+enum RunState {
+    Idle(Pin<Box<dyn Future<Output = RunOutcome> + Send>>),
+    Running(oneshot::Receiver<RunOutcome>),
+    Over,
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("id", &self.shared.id).finish_non_exhaustive()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// The run.
+    pub run_id: RunId,
+    /// Whether it did what it was asked.
+    pub result: Result<(), AgentError>,
+    /// The text of the last answer.
+    pub text: String,
+    /// Why the last response ended.
+    pub stop: Option<StopReason>,
+    /// What it did.
+    pub stats: Stats,
+    /// Steering messages and follow-ups that were not delivered.
+    pub unsent: Vec<Arc<Message>>,
+}
+
+/// Steers a run from elsewhere; clones are the same.
+#[derive(Clone, Debug)]
+pub struct RunHandle {
+    shared: Arc<RunShared>,
+}
+
+impl RunHandle {
+    /// Interrupts with a message: delivered between tool calls, or before the next turn. Calls of the batch
+    /// that have not begun are skipped.
+    pub fn steer(&self, text: impl Into<String>) {
+        self.shared.steer(Message::injected(text, "steer").shared());
+    }
+
+    /// Adds a message for when the run would end.
+    pub fn follow_up(&self, text: impl Into<String>) {
+        let message =
+            Message { injected_by: Some("follow-up".into()), ..Message::user(vec![Block::text(text)]) };
+        self.shared.queues().follow_up.push_back(message.shared());
+    }
+
+    /// Stops the run. It ends with [`AgentError::Aborted`] and a valid history.
+    pub fn abort(&self) {
+        self.shared.stop.cancel();
+    }
+
+    /// What the run did so far.
+    #[must_use]
+    pub fn usage(&self) -> Stats {
+        self.shared.snapshot()
+    }
+}
+
+impl Run {
+    pub(crate) fn new(
+        shared: Arc<RunShared>,
+        bus: Bus,
+        work: impl Future<Output = RunOutcome> + Send + 'static,
+    ) -> Self {
+        Self { shared, bus, state: RunState::Idle(Box::pin(work)) }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> &RunId {
+        &self.shared.id
+    }
+
+    /// A handle to steer and stop it from elsewhere.
+    #[must_use]
+    pub fn handle(&self) -> RunHandle {
+        RunHandle { shared: self.shared.clone() }
+    }
+
+    /// See [`RunHandle::steer`].
+    pub fn steer(&self, text: impl Into<String>) {
+        self.handle().steer(text);
+    }
+
+    /// See [`RunHandle::follow_up`].
+    pub fn follow_up(&self, text: impl Into<String>) {
+        self.handle().follow_up(text);
+    }
+
+    /// See [`RunHandle::abort`].
+    pub fn abort(&self) {
+        self.handle().abort();
+    }
+
+    /// What the run did so far.
+    #[must_use]
+    pub fn usage(&self) -> Stats {
+        self.shared.snapshot()
+    }
+
+    /// Starts the run without waiting for it. Needs a tokio runtime.
+    pub fn start(&mut self) {
+        let state = std::mem::replace(&mut self.state, RunState::Over);
+        self.state = match state {
+            RunState::Idle(work) => {
+                let (done, outcome) = oneshot::channel();
+                tokio::spawn(async move {
+                    // Nobody waits when the handle was dropped.
+                    let _ = done.send(work.await);
+                });
+                RunState::Running(outcome)
+            }
+            other @ (RunState::Running(_) | RunState::Over) => other,
+        };
+    }
+
+    /// The events of this run and of its sub-agents, as data. Starts the run; call it before anything else
+    /// starts it to see all events.
+    pub fn events(&mut self) -> RunEvents {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let scope = self.bus.scope("run-events");
+        let run: Arc<str> = self.shared.id.shared();
+        scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
+            let ours = cx.origin().depth > 0 || cx.run_id() == &*run;
+            if ours && let Ok(data) = event.to_json() {
+                let origin = cx.origin();
+                let agent = origin.agent.clone();
+                let _ = sender.send(RunEvent { name: event.name(), agent, depth: origin.depth, data });
+            }
+        });
+        self.start();
+        RunEvents { receiver, _scope: scope.close_on_drop() }
+    }
+
+    /// Waits for the end. Starts the run if nothing has yet.
+    pub async fn wait(mut self) -> RunOutcome {
+        self.start();
+        let ended = match &mut self.state {
+            RunState::Running(outcome) => outcome.await.ok(),
+            RunState::Idle(_) | RunState::Over => None,
+        };
+        self.state = RunState::Over;
+        ended.unwrap_or_else(|| RunOutcome {
+            run_id: self.shared.id.clone(),
+            result: Err(AgentError::Usage(
+                "the run's task ended without an outcome: a bug in zk or in a plugin panicked".into(),
+            )),
+            text: String::new(),
+            stop: None,
+            stats: self.shared.snapshot(),
+            unsent: self.shared.queues().drain(),
+        })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !matches!(self.state, RunState::Over) {
+            self.shared.stop.cancel();
+        }
+    }
+}
+
+/// One event as data.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunEvent {
+    /// The event's name.
+    pub name: &'static str,
+    /// The agent it happened in.
+    pub agent: Arc<str>,
+    /// 0 for the agent itself, more for its sub-agents.
+    pub depth: u32,
+    /// The event's data.
+    pub data: Value,
+}
+
+/// The events of a run, in order. Ends with the run.
+#[derive(Debug)]
+pub struct RunEvents {
+    receiver: mpsc::UnboundedReceiver<RunEvent>,
+    _scope: ScopeGuard,
+}
+
+impl RunEvents {
+    /// The next event; nothing after the run's last one.
+    pub async fn next(&mut self) -> Option<RunEvent> {
+        let event = self.receiver.recv().await?;
+        self.close_after(&event);
+        Some(event)
+    }
+
+    /// `session:end` of the run's own agent is its last event.
+    fn close_after(&mut self, event: &RunEvent) {
+        if event.depth == 0 && event.name == "session:end" {
+            self.receiver.close();
+        }
+    }
+}
+
+impl Stream for RunEvents {
+    type Item = RunEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+        let next = self.receiver.poll_recv(task);
+        if let Poll::Ready(Some(event)) = &next {
+            self.close_after(event);
+        }
+        next
+    }
+}

@@ -1,0 +1,225 @@
+use std::pin::pin;
+
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use zk_core::events::{StreamEnd, StreamStart, StreamText, StreamThinking, StreamToolArgs};
+use zk_core::kernel::Cx;
+use zk_core::model::{
+    AgentError, Block, CallId, Message, ModelRef, StopReason, Thinking, ToolCall, TurnId, Usage,
+};
+use zk_core::service::{EventStream, StreamEvent};
+
+use crate::shared::RunShared;
+use crate::tools::Aliases;
+
+/// What became of a response.
+pub(crate) struct Sampled {
+    /// The message, if anything arrived.
+    pub(crate) message: Option<Message>,
+    pub(crate) usage: Usage,
+    /// Why it is not whole, if it is not.
+    pub(crate) error: Option<AgentError>,
+}
+
+/// Reads a response to its end, announcing it as it arrives.
+pub(crate) async fn sample(
+    mut stream: EventStream,
+    cx: &Cx,
+    turn_id: &TurnId,
+    model: &ModelRef,
+    aliases: &Aliases,
+    shared: &RunShared,
+) -> Sampled {
+    let mut draft = Draft::default();
+    let mut usage = Usage::default();
+    let mut stopped = pin!(cx.stop_token().cancelled());
+    let error = loop {
+        let event = match select(stream.next(), stopped.as_mut()).await {
+            Either::Left(_) if cx.is_stopped() => break Some(AgentError::Aborted),
+            Either::Left((Some(Ok(event)), _)) => event,
+            Either::Left((Some(Err(error)), _)) => break Some(error.into()),
+            Either::Left((None, _)) => {
+                break Some(AgentError::Usage(format!(
+                    "provider `{}` ended its stream without saying that the response is complete: a bug in it",
+                    model.provider
+                )));
+            }
+            Either::Right(_) => break Some(AgentError::Aborted),
+        };
+        if draft.is_empty()
+            && matches!(
+                event,
+                StreamEvent::Text { .. }
+                    | StreamEvent::Thinking { .. }
+                    | StreamEvent::ToolCall { .. }
+                    | StreamEvent::Block { .. }
+            )
+        {
+            shared.saw_first_token();
+        }
+        let announced = match event {
+            StreamEvent::Start { model, request_id } => {
+                cx.emit_with(|| StreamStart { turn_id: turn_id.clone(), model, request_id }).await
+            }
+            StreamEvent::Text { block, delta } => {
+                draft.add_text(block, &delta);
+                cx.emit(StreamText { turn_id: turn_id.clone(), delta }).await
+            }
+            StreamEvent::Thinking { block, delta } => {
+                draft.add_thinking(block, &delta);
+                cx.emit(StreamThinking { turn_id: turn_id.clone(), delta }).await
+            }
+            StreamEvent::ToolCall { block, id, name } => {
+                let name = aliases.canonical(name);
+                draft.begin_call(block, id.clone(), name.clone());
+                let begun =
+                    || StreamToolArgs { turn_id: turn_id.clone(), call_id: id, name, delta: String::new() };
+                cx.emit_with(begun).await
+            }
+            StreamEvent::ToolArgs { block, delta } => match draft.add_args(block, &delta) {
+                Some((id, name)) => {
+                    let (call_id, name) = (id.clone(), name.to_owned());
+                    cx.emit_with(|| StreamToolArgs { turn_id: turn_id.clone(), call_id, name, delta }).await
+                }
+                None => Ok(()),
+            },
+            StreamEvent::Block { block, mut content } => {
+                if let Block::ToolCall(call) = &mut content {
+                    call.name = aliases.canonical(std::mem::take(&mut call.name));
+                }
+                draft.finish(block, content);
+                Ok(())
+            }
+            StreamEvent::Usage(so_far) => {
+                usage = so_far;
+                Ok(())
+            }
+            StreamEvent::Retry(_) => Ok(()),
+            StreamEvent::Done { stop, usage: all } => {
+                usage = all;
+                let message = draft.into_message(model, stop);
+                let text = message.text();
+                if !text.is_empty()
+                    && let Err(error) = cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await
+                {
+                    return Sampled { message: Some(message), usage, error: Some(error.into()) };
+                }
+                return Sampled { message: Some(message), usage, error: None };
+            }
+        };
+        if let Err(error) = announced {
+            break Some(if cx.is_stopped() { AgentError::Aborted } else { error.into() });
+        }
+    };
+    let stop =
+        if matches!(error, Some(AgentError::Aborted)) { StopReason::Aborted } else { StopReason::Error };
+    let message = draft.into_broken(model, stop);
+    Sampled { message, usage, error }
+}
+
+/// The message as far as it has arrived.
+#[derive(Default)]
+struct Draft {
+    pieces: Vec<(u32, Piece)>,
+}
+
+enum Piece {
+    Text(String),
+    Thinking(String),
+    Call { id: CallId, name: String, args: String },
+    Done(Block),
+}
+
+impl Draft {
+    fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn piece(&mut self, block: u32, begin: impl FnOnce() -> Piece) -> Option<&mut Piece> {
+        // Nearly always the last one.
+        let at = match self.pieces.iter().rposition(|(index, _)| *index == block) {
+            Some(at) => at,
+            None => {
+                self.pieces.push((block, begin()));
+                self.pieces.len() - 1
+            }
+        };
+        self.pieces.get_mut(at).map(|(_, piece)| piece)
+    }
+
+    fn add_text(&mut self, block: u32, delta: &str) {
+        if let Some(Piece::Text(text)) = self.piece(block, || Piece::Text(String::new())) {
+            text.push_str(delta);
+        }
+    }
+
+    fn add_thinking(&mut self, block: u32, delta: &str) {
+        if let Some(Piece::Thinking(text)) = self.piece(block, || Piece::Thinking(String::new())) {
+            text.push_str(delta);
+        }
+    }
+
+    fn begin_call(&mut self, block: u32, id: CallId, name: String) {
+        self.piece(block, || Piece::Call { id, name, args: String::new() });
+    }
+
+    fn add_args(&mut self, block: u32, delta: &str) -> Option<(&CallId, &str)> {
+        match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
+            Some((_, Piece::Call { id, name, args })) => {
+                args.push_str(delta);
+                Some((id, name))
+            }
+            Some((_, Piece::Text(_) | Piece::Thinking(_) | Piece::Done(_))) | None => None,
+        }
+    }
+
+    fn finish(&mut self, block: u32, content: Block) {
+        match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
+            Some((_, piece)) => *piece = Piece::Done(content),
+            None => self.pieces.push((block, Piece::Done(content))),
+        }
+    }
+
+    /// A whole message. A block its provider did not finish counts as far as it came; a call is then cut.
+    fn into_message(mut self, model: &ModelRef, stop: StopReason) -> Message {
+        self.pieces.sort_by_key(|(index, _)| *index);
+        let content = self
+            .pieces
+            .into_iter()
+            .map(|(_, piece)| match piece {
+                Piece::Done(block) => block,
+                Piece::Text(text) => Block::text(text),
+                Piece::Thinking(text) => unsigned(text, model),
+                Piece::Call { id, name, args } => Block::ToolCall(ToolCall {
+                    malformed: Some(args),
+                    ..ToolCall::new(id, name, serde_json::json!({}))
+                }),
+            })
+            .collect();
+        assistant(content, model, stop)
+    }
+
+    /// What a broken response leaves: text and thinking, no calls, since none of them will be answered.
+    fn into_broken(mut self, model: &ModelRef, stop: StopReason) -> Option<Message> {
+        self.pieces.sort_by_key(|(index, _)| *index);
+        let content: Vec<Block> = self
+            .pieces
+            .into_iter()
+            .filter_map(|(_, piece)| match piece {
+                Piece::Done(Block::ToolCall(_)) | Piece::Call { .. } => None,
+                Piece::Done(block) => Some(block),
+                Piece::Text(text) => (!text.is_empty()).then(|| Block::text(text)),
+                Piece::Thinking(text) => (!text.is_empty()).then(|| unsigned(text, model)),
+            })
+            .collect();
+        (!content.is_empty()).then(|| assistant(content, model, stop))
+    }
+}
+
+fn unsigned(text: String, model: &ModelRef) -> Block {
+    Block::Thinking(Thinking { text, origin: Some(model.clone()), ..Thinking::default() })
+}
+
+fn assistant(content: Vec<Block>, model: &ModelRef, stop: StopReason) -> Message {
+    Message { origin: Some(model.clone()), stop: Some(stop), ..Message::assistant(content) }
+}

@@ -1,0 +1,175 @@
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError};
+use zk_core::model::{AgentError, Concurrency, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{Tool, ToolCx};
+
+use super::SpawnOptions;
+use crate::agent::AgentInner;
+use crate::{Agent, RunOptions, RunOutcome};
+
+pub(super) const NAME: &str = "spawn";
+
+pub(super) fn spec() -> Arc<ToolSpec> {
+    ToolSpec::new(
+        NAME,
+        "Delegate a task to a sub-agent with the same tools and an empty context. It returns its final answer.",
+        json!({
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "All the sub-agent needs to know"},
+            },
+            "required": ["task"],
+        }),
+    )
+}
+
+pub(super) struct SpawnTool {
+    pub(super) spec: Arc<ToolSpec>,
+    pub(super) parent: Weak<AgentInner>,
+    pub(super) options: SpawnOptions,
+    pub(super) running: Arc<AtomicUsize>,
+    pub(super) made: AtomicU32,
+}
+
+/// A place among the sub-agents that may run at once.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        running
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1))
+            .ok()
+            .map(|_| Self(running.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[async_trait]
+impl Tool for SpawnTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    /// Spawning changes nothing by itself: what the sub-agent does passes the gates, its parent's too.
+    fn read_only(&self, _: &Value) -> bool {
+        true
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let task = args.get("task").and_then(Value::as_str).unwrap_or_default();
+        format!("spawn: {}", task.lines().next().unwrap_or_default())
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let task = args.get("task").and_then(Value::as_str).unwrap_or_default();
+        let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
+        let depth = parent.bus.origin().depth + 1;
+        if depth > self.options.max_depth {
+            return Err(ToolError::new(
+                ToolErrorKind::Denied,
+                format!("sub-agents may be {} deep at most; do this task yourself", self.options.max_depth),
+            ));
+        }
+        let Some(_place) = Place::take(&self.running, self.options.max_concurrent) else {
+            return Err(ToolError::new(
+                ToolErrorKind::Denied,
+                format!(
+                    "{} sub-agents are running, the limit; wait for one to finish, or do this task yourself",
+                    self.options.max_concurrent
+                ),
+            ));
+        };
+        let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
+        let child = self.child(&parent, &name).map_err(|error| ToolError::failed(error.to_string()))?;
+        let outcome = self.run(&parent, &child, &name, depth, task, cx).await?;
+        child.close().await;
+        let RunOutcome { result, text, .. } = outcome;
+        match result {
+            Ok(()) => Ok(ToolOutput::text(if text.is_empty() {
+                "(the sub-agent gave no answer)".into()
+            } else {
+                text
+            })),
+            Err(error) => {
+                let kind = if matches!(error, AgentError::Aborted) {
+                    ToolErrorKind::Aborted
+                } else {
+                    ToolErrorKind::Failed
+                };
+                let partial = if text.is_empty() { String::new() } else { format!(" It had said: {text}") };
+                Err(ToolError::new(kind, format!("The sub-agent did not finish: {error}.{partial}")))
+            }
+        }
+    }
+}
+
+impl SpawnTool {
+    /// A sub-agent with everything its parent has, but an empty conversation.
+    fn child(&self, parent: &Arc<AgentInner>, name: &str) -> Result<Agent, AgentError> {
+        let (model, thinking) = {
+            let state = parent.state();
+            (state.model.clone(), state.thinking)
+        };
+        let mut child = Agent::builder(parent.provider.clone())
+            .bus(parent.bus.child(name))
+            .model(self.options.model.clone().unwrap_or(model))
+            .thinking(self.options.thinking.unwrap_or(thinking))
+            .system(&*parent.system)
+            .tools(parent.tools.clone())
+            .behavior(parent.behavior.clone())
+            .cwd(parent.cwd.clone());
+        for (canonical, wire) in parent.aliases.iter() {
+            child = child.alias(canonical, wire);
+        }
+        if let Some(preset) = &self.options.preset {
+            child = child.preset(preset.clone());
+        }
+        child.spawn(self.options.clone()).build()
+    }
+
+    async fn run(
+        &self,
+        parent: &Arc<AgentInner>,
+        child: &Agent,
+        name: &str,
+        depth: u32,
+        task: &str,
+        cx: &ToolCx,
+    ) -> Result<RunOutcome, ToolError> {
+        let failed = |error: AgentError| ToolError::failed(error.to_string());
+        let before = SpawnBefore {
+            child: name.to_owned(),
+            depth,
+            prompt: task.to_owned(),
+            model: child.model().reference(),
+        };
+        cx.cx.emit(before).await.map_err(|error| failed(error.into()))?;
+        let stop = cx.cx.stop_token().child_token();
+        let outcome = child.run_under(RunOptions::from(task), stop).map_err(failed)?.wait().await;
+        if let Some(run) = parent.state().current.upgrade() {
+            run.stats().add_child(outcome.stats.clone());
+        }
+        let stats = outcome.stats.clone();
+        let child = name.to_owned();
+        let announced = match &outcome.result {
+            Ok(()) => cx.cx.emit(SpawnComplete { child, depth, stats }).await,
+            Err(error) => cx.cx.emit(SpawnError { child, depth, error: error.to_string(), stats }).await,
+        };
+        // The sub-agent is done; a watcher that fails changes nothing about that.
+        drop(announced);
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,37 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use zk_core::model::Message;
+
+/// How many queued messages are delivered at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueMode {
+    /// The oldest; the next one after the next turn.
+    #[default]
+    One,
+    /// All of them.
+    All,
+}
+
+/// Messages waiting to join the conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    pub(crate) steer: VecDeque<Arc<Message>>,
+    pub(crate) follow_up: VecDeque<Arc<Message>>,
+    /// Messages of the harness, delivered after the batch that caused them.
+    pub(crate) nudges: Vec<Arc<Message>>,
+}
+
+impl Queues {
+    /// What stays undelivered when a run ends.
+    pub(crate) fn drain(&mut self) -> Vec<Arc<Message>> {
+        self.steer.drain(..).chain(self.follow_up.drain(..)).collect()
+    }
+}
+
+pub(crate) fn take(queue: &mut VecDeque<Arc<Message>>, mode: QueueMode) -> Vec<Arc<Message>> {
+    match mode {
+        QueueMode::One => queue.pop_front().into_iter().collect(),
+        QueueMode::All => queue.drain(..).collect(),
+    }
+}

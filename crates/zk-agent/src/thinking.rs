@@ -1,0 +1,70 @@
+use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+
+use crate::ThinkingDecay;
+
+/// The reasoning asked for in turn `turn` (from 1). Only an exact budget decays.
+pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, turn: u32) -> ThinkingRequest {
+    let (Some(base), Some(decay)) = (request.budget, decay) else { return request };
+    let wanted = match decay {
+        ThinkingDecay::Geometric { after_turn, .. } if turn <= *after_turn => f64::from(base),
+        ThinkingDecay::Geometric { after_turn, factor, floor } => {
+            let shrunk = f64::from(base) * factor.powi(i32::try_from(turn - after_turn).unwrap_or(i32::MAX));
+            shrunk.max(f64::from(*floor))
+        }
+        ThinkingDecay::With(curve) => curve(turn, base),
+    };
+    // Not-a-number becomes 0; the cast saturates.
+    let budget = wanted.clamp(0.0, f64::from(base)) as u32;
+    ThinkingRequest { budget: Some(budget), ..request }
+}
+
+/// A model that reasons as it likes is bounded by the output limit.
+pub(crate) fn output_limit(max_tokens: u32, request: ThinkingRequest, model: &Model) -> u32 {
+    match (request.level, request.budget) {
+        (ThinkingLevel::Adaptive, Some(budget))
+            if model.capabilities.thinking == ThinkingSupport::Adaptive =>
+        {
+            max_tokens.min(budget)
+        }
+        _ => max_tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn budgets(decay: &ThinkingDecay, base: u32, turns: u32) -> Vec<Option<u32>> {
+        let request = ThinkingRequest { level: ThinkingLevel::High, budget: Some(base) };
+        (1..=turns).map(|turn| decayed(request, Some(decay), turn).budget).collect()
+    }
+
+    #[test]
+    fn a_geometric_decay_starts_after_its_turn_and_stops_at_its_floor() {
+        let decay = ThinkingDecay::Geometric { after_turn: 5, factor: 0.5, floor: 1024 };
+        let full = Some(8192);
+        assert_eq!(
+            budgets(&decay, 8192, 9),
+            [full, full, full, full, full, Some(4096), Some(2048), Some(1024), Some(1024)]
+        );
+    }
+
+    #[test]
+    fn a_curve_is_clamped_between_zero_and_the_budget() {
+        let wild = ThinkingDecay::With(Arc::new(|turn, base| match turn {
+            1 => f64::from(base) * 2.0,
+            2 => -5.0,
+            _ => f64::NAN,
+        }));
+        assert_eq!(budgets(&wild, 100, 3), [Some(100), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn without_an_exact_budget_nothing_decays() {
+        let decay = ThinkingDecay::Geometric { after_turn: 0, factor: 0.5, floor: 0 };
+        let request = ThinkingRequest { level: ThinkingLevel::High, budget: None };
+        assert_eq!(decayed(request, Some(&decay), 9), request);
+    }
+}

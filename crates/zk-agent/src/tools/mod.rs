@@ -1,0 +1,89 @@
+//! The path of a tool call, from the model's request to its result.
+
+mod alias;
+mod call;
+mod dispatch;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_core::kernel::Bus;
+use zk_core::model::{AgentError, Message, ToolSpec};
+use zk_core::service::{Tool, ToolChoice};
+
+use crate::ToolSet;
+use crate::output::{OUTPUT_TOOL, OutputTool};
+
+pub(crate) use alias::Aliases;
+pub(crate) use dispatch::Batch;
+pub use validate::{Validated, validate};
+
+/// The tools of one run: fixed when it begins, in the order of their names, so that every request of the run
+/// carries the same bytes.
+#[derive(Default)]
+pub(crate) struct Toolbox {
+    tools: BTreeMap<String, Arc<dyn Tool>>,
+    specs: Arc<[Arc<ToolSpec>]>,
+    aliases: Aliases,
+    renamed: alias::Renamed,
+}
+
+impl Toolbox {
+    pub(crate) fn new(
+        bus: &Bus,
+        set: &ToolSet,
+        aliases: &Aliases,
+        output: Option<Arc<OutputTool>>,
+    ) -> Result<Self, AgentError> {
+        let mut tools: BTreeMap<String, Arc<dyn Tool>> = bus
+            .items::<dyn Tool>()
+            .into_iter()
+            .filter(|item| set.has(&item.name))
+            .map(|item| (item.name.to_string(), item.value))
+            .collect();
+        if let ToolSet::Only(wanted) = set
+            && let Some(missing) = wanted.iter().find(|name| !tools.contains_key(*name))
+        {
+            return Err(AgentError::Usage(format!("tool `{missing}` is not registered")));
+        }
+        if let Some(output) = output {
+            tools.insert(OUTPUT_TOOL.to_owned(), output);
+        }
+        aliases.check(tools.keys())?;
+        let specs = tools.iter().map(|(name, tool)| aliases.spec(name, tool.spec())).collect();
+        Ok(Self { tools, specs, aliases: aliases.clone(), renamed: alias::Renamed::default() })
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tools.keys().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(name)
+    }
+
+    /// The specifications under the names the model sees.
+    pub(crate) fn specs(&self) -> Arc<[Arc<ToolSpec>]> {
+        self.specs.clone()
+    }
+
+    pub(crate) fn wire_name(&self, name: &str) -> String {
+        self.aliases.wire(name)
+    }
+
+    pub(crate) fn choice_to_wire(&self, choice: ToolChoice) -> ToolChoice {
+        match choice {
+            ToolChoice::Tool(name) => ToolChoice::Tool(self.aliases.wire(&name)),
+            other @ (ToolChoice::Auto | ToolChoice::None | ToolChoice::Required) => other,
+        }
+    }
+
+    /// A history with the names the model sees.
+    pub(crate) fn in_wire_names(&mut self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+        if self.aliases.is_empty() {
+            return messages;
+        }
+        messages.into_iter().map(|message| self.renamed.of(message, &self.aliases)).collect()
+    }
+}

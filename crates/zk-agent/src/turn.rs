@@ -1,0 +1,279 @@
+use std::sync::Arc;
+
+use zk_core::events::{
+    BudgetExceeded, ContextTransform, HistoryRepaired, MessageEnd, OutputReady, ProviderRequest,
+    SystemTransform, TurnAfter, TurnBefore, TurnsCause, UsageUpdate,
+};
+use zk_core::kernel::Cx;
+use zk_core::model::{
+    AgentError, Block, ErrorKind, Message, Phase, ProviderError, StopReason, TurnId, TurnUsage, Usage,
+    WireReady,
+};
+use zk_core::service::{Provider, Request, ToolChoice};
+
+use crate::driver::{Driver, is_failure};
+use crate::output::OUTPUT_TOOL;
+use crate::sampling::{Sampled, sample};
+use crate::thinking::{decayed, output_limit};
+use crate::tools::Batch;
+
+const DEFAULT_MAX_TOKENS: u32 = 16_384;
+
+impl Driver {
+    /// One model response with its tool results. Gives whether the model was done.
+    pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
+        let turn_id = TurnId::fresh();
+        let cx = self.cx.for_turn(turn_id.shared());
+        let provider = self.agent.provider_of(&self.model)?;
+        let request = self.prepare(&cx, &turn_id, number, &*provider).await?;
+        let stream = provider.stream(request, &cx);
+        let model = self.model.reference();
+        let Sampled { message, usage, error } =
+            sample(stream, &cx, &turn_id, &model, &self.agent.aliases, &self.shared).await;
+        match (message, error) {
+            (Some(message), None) => {
+                let message = self.settle(&cx, &turn_id, message).await?;
+                self.answered(&cx, turn_id, number, message, usage).await
+            }
+            (message, error) => {
+                let error = error.unwrap_or(AgentError::Aborted);
+                self.broke_off(&cx, turn_id, number, message, error).await
+            }
+        }
+    }
+
+    /// Everything that is settled before the request: what is sent, and how.
+    async fn prepare(
+        &mut self,
+        cx: &Cx,
+        turn_id: &TurnId,
+        number: u32,
+        provider: &dyn Provider,
+    ) -> Result<Request, AgentError> {
+        let mut messages = self.agent.state().history.clone();
+        if cx.bus().listens::<ContextTransform>() {
+            let context = ContextTransform { turn_id: turn_id.clone(), messages };
+            messages = cx.emit(context).await?.messages;
+        }
+        let mut system = self.system.clone();
+        if cx.bus().listens::<SystemTransform>() {
+            let transform = SystemTransform { turn_id: turn_id.clone(), turn: number, system };
+            system = cx.emit(transform).await?.system;
+        }
+        let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), number);
+        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| {
+            let most = self.model.max_output.unwrap_or(u64::MAX);
+            DEFAULT_MAX_TOKENS.min(u32::try_from(most).unwrap_or(u32::MAX))
+        });
+        let parameters = cx
+            .emit(ProviderRequest {
+                model: self.model.reference(),
+                thinking,
+                max_tokens: output_limit(max_tokens, thinking, &self.model),
+                tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.choice()),
+            })
+            .await?;
+        let messages = self.toolbox.in_wire_names(messages);
+        let history = WireReady::normalise(&messages, &provider.rules(&self.model));
+        if !history.repairs().is_empty() {
+            let repairs =
+                || HistoryRepaired { turn_id: turn_id.clone(), repairs: history.repairs().to_vec() };
+            cx.emit_with(repairs).await?;
+        }
+        cx.emit(TurnBefore {
+            turn_id: turn_id.clone(),
+            turn: number,
+            model: self.model.reference(),
+            messages: history.messages().len(),
+            thinking: parameters.thinking,
+        })
+        .await?;
+        Ok(Request {
+            model: self.model.clone(),
+            system,
+            tools: self.toolbox.specs(),
+            history,
+            tool_choice: self.toolbox.choice_to_wire(parameters.tool_choice),
+            thinking: parameters.thinking,
+            max_tokens: parameters.max_tokens,
+            cache: self.behavior.cache.unwrap_or(true),
+            session: self.agent.session.as_ref().map(zk_core::model::SessionId::shared),
+        })
+    }
+
+    /// The message after the handlers of `message:end`.
+    async fn settle(&self, cx: &Cx, turn_id: &TurnId, message: Message) -> Result<Arc<Message>, AgentError> {
+        if !cx.bus().listens::<MessageEnd>() {
+            return Ok(message.shared());
+        }
+        match cx.emit(MessageEnd { turn_id: turn_id.clone(), message: message.clone() }).await {
+            Ok(settled) => Ok(settled.message.shared()),
+            Err(_) if cx.is_stopped() => Ok(message.shared()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn answered(
+        &mut self,
+        cx: &Cx,
+        turn_id: TurnId,
+        number: u32,
+        message: Arc<Message>,
+        usage: Usage,
+    ) -> Result<bool, AgentError> {
+        let turn = self.account(&turn_id, usage);
+        self.last = Some(message.clone());
+        self.announce_after(cx, &turn, number, Some(&message), None).await?;
+        let stop = message.stop.clone().unwrap_or(StopReason::EndTurn);
+        if is_failure(&stop) {
+            // Nobody will answer its calls.
+            let message = without_calls(&message);
+            self.commit(self.answer(message, Some(turn.clone()))).await?;
+            self.announce_usage(cx, turn).await?;
+            return Err(self.failure(stop));
+        }
+        if message.calls().next().is_none() {
+            self.commit(self.answer(message, Some(turn.clone()))).await?;
+            self.announce_usage(cx, turn).await?;
+            return self.ask_for_output(stop).await;
+        }
+        let Batch { results, bytes } = self.run_calls(cx, &turn_id, &message).await;
+        let results = Message::user(results).shared();
+        self.commit(self.pair(turn_id.clone(), message, results, turn.clone())).await?;
+        self.announce_usage(cx, turn).await?;
+        let nudges = std::mem::take(&mut self.shared.queues().nudges);
+        if !nudges.is_empty() {
+            self.commit(self.turns(nudges, TurnsCause::Harness)).await?;
+        }
+        self.check_output_budget(cx, number, turn_id, bytes).await?;
+        self.announce_output(cx).await
+    }
+
+    /// The response failed or was stopped: what had arrived is kept, marked as such.
+    async fn broke_off(
+        &mut self,
+        cx: &Cx,
+        turn_id: TurnId,
+        number: u32,
+        message: Option<Message>,
+        error: AgentError,
+    ) -> Result<bool, AgentError> {
+        let none = TurnUsage { turn_id, model: self.model.reference(), usage: Usage::default(), cost: None };
+        let message = message.map(Message::shared);
+        self.announce_after(cx, &none, number, None, Some(error.to_string())).await?;
+        if let Some(message) = message {
+            self.last = Some(message.clone());
+            self.commit(self.answer(message, None)).await?;
+        }
+        Err(error)
+    }
+
+    fn account(&self, turn_id: &TurnId, usage: Usage) -> TurnUsage {
+        let cost = self.model.cost(&usage);
+        let turn = TurnUsage { turn_id: turn_id.clone(), model: self.model.reference(), usage, cost };
+        let mut stats = self.shared.stats();
+        stats.usage += usage;
+        stats.cost += cost.unwrap_or(0.0);
+        stats.turns += 1;
+        stats.turn_usage.push(turn.clone());
+        turn
+    }
+
+    async fn announce_after(
+        &self,
+        cx: &Cx,
+        turn: &TurnUsage,
+        number: u32,
+        message: Option<&Arc<Message>>,
+        error: Option<String>,
+    ) -> Result<(), AgentError> {
+        let after = TurnAfter {
+            turn_id: turn.turn_id.clone(),
+            turn: number,
+            usage: turn.usage,
+            cost: turn.cost,
+            message: message.cloned(),
+            error,
+            tool_counts: Arc::new(self.shared.counts().clone()),
+        };
+        Ok(cx.emit(after).await?)
+    }
+
+    async fn announce_usage(&self, cx: &Cx, turn: TurnUsage) -> Result<(), AgentError> {
+        let (total, cost) = {
+            let stats = self.shared.stats();
+            (stats.usage, stats.cost)
+        };
+        Ok(cx.emit(UsageUpdate { turn, total, cost }).await?)
+    }
+
+    async fn check_output_budget(
+        &self,
+        cx: &Cx,
+        turn: u32,
+        turn_id: TurnId,
+        bytes: usize,
+    ) -> Result<(), AgentError> {
+        let Some(budget) = self.behavior.tool_output_budget.filter(|budget| bytes > *budget) else {
+            return Ok(());
+        };
+        let text = format!(
+            "The tool results of this turn were {bytes} bytes, over the budget of {budget}. \
+             Write down what matters in them before calling more tools."
+        );
+        let message = Message::injected(text, "tool-output-budget").shared();
+        self.commit(self.turns(vec![message], TurnsCause::Harness)).await?;
+        Ok(cx.emit(BudgetExceeded { turn, turn_id, bytes, budget }).await?)
+    }
+
+    /// Whether a batch brought the structured output, and with it the end.
+    async fn announce_output(&self, cx: &Cx) -> Result<bool, AgentError> {
+        let Some((tool, output)) = self.output.as_ref().and_then(|tool| Some((tool, tool.value()?))) else {
+            return Ok(false);
+        };
+        cx.emit(OutputReady { output, schema: tool.schema().clone() }).await?;
+        Ok(true)
+    }
+
+    /// The model is done. If structured output is due, it is asked once more, now forced to give it.
+    async fn ask_for_output(&self, stop: StopReason) -> Result<bool, AgentError> {
+        if stop == StopReason::PauseTurn {
+            return Ok(false);
+        }
+        let due = self.output.as_ref().is_some_and(|output| output.value().is_none() && output.force());
+        if due {
+            let name = self.agent.aliases.wire(OUTPUT_TOOL);
+            let message = Message::injected(format!("Give the final answer by calling `{name}`."), "output");
+            self.commit(self.turns(vec![message.shared()], TurnsCause::Harness)).await?;
+        }
+        Ok(!due)
+    }
+
+    fn failure(&self, stop: StopReason) -> AgentError {
+        let (kind, message, hint) = match stop {
+            StopReason::Refusal(why) => (
+                ErrorKind::Refused,
+                why.unwrap_or_else(|| "the model refused to answer".to_owned()),
+                "Ask differently, or use another model",
+            ),
+            _ => (
+                ErrorKind::ContextExceeded,
+                "the context window is full".to_owned(),
+                "Start a new session, or use a model with a larger window",
+            ),
+        };
+        let model = &self.model;
+        let mut error = ProviderError::new(kind, &*model.provider, &*model.id, Phase::Stream, message);
+        error.hint = Some(hint.to_owned());
+        error.into()
+    }
+}
+
+fn without_calls(message: &Arc<Message>) -> Arc<Message> {
+    if message.calls().next().is_none() {
+        return message.clone();
+    }
+    let mut message = Message::clone(message);
+    message.content.retain(|block| !matches!(block, Block::ToolCall(_)));
+    message.shared()
+}
