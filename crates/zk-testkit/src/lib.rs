@@ -12,6 +12,7 @@
 
 mod provider;
 mod recorder;
+pub mod rules;
 mod script;
 
 pub use provider::ScriptedProvider;

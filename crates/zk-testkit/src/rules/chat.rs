@@ -1,0 +1,423 @@
+//! The OpenAI Chat Completions API.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use zk_core::model::IdRule;
+
+use super::{Checked, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+
+pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
+    if !body.is_object() {
+        return broken(Rule::Shape, "We could not parse the JSON body of your request.");
+    }
+    if text_of(body, "model").is_none_or(str::is_empty) {
+        return broken(Rule::NoModel, "you must provide a model parameter");
+    }
+    params(body)?;
+    let tools = tools(body)?;
+    tool_choice(body, &tools)?;
+    let calls = messages(strictness, body)?;
+    if strictness.tools_for_history && calls && tools.is_empty() {
+        return broken(
+            Rule::ToolsMissing,
+            "Requests with 'tool_calls' or 'tool' messages in their history must specify 'tools'.",
+        );
+    }
+    Ok(())
+}
+
+fn params(body: &Value) -> Checked {
+    let has = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
+    if has("max_tokens") && has("max_completion_tokens") {
+        return broken(
+            Rule::Parameter,
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+        );
+    }
+    if has("stream_options") && body.get("stream") != Some(&Value::Bool(true)) {
+        return broken(
+            Rule::Parameter,
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+        );
+    }
+    let temperature = body.get("temperature").and_then(Value::as_f64);
+    if temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+        return broken(
+            Rule::Parameter,
+            "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
+        );
+    }
+    Ok(())
+}
+
+fn tools(body: &Value) -> Checked<Vec<&str>> {
+    let tools = match body.get("tools") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(tools)) => tools,
+        Some(_) => return broken(Rule::Shape, "Invalid type for 'tools': expected an array of objects."),
+    };
+    if tools.is_empty() {
+        return broken(
+            Rule::Shape,
+            "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.",
+        );
+    }
+    let mut names = Vec::new();
+    for (at, tool) in tools.iter().enumerate() {
+        let name = tool.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        if text_of(tool, "type") != Some("function") || !is_tool_name(name) || names.contains(&name) {
+            return broken(
+                Rule::ToolName,
+                format!(
+                    "Invalid 'tools[{at}].function.name': string does not match pattern. Expected a string that \
+                     matches the pattern '^[a-zA-Z0-9_-]+$'."
+                ),
+            );
+        }
+        names.push(name);
+        let schema = tool.pointer("/function/parameters");
+        if schema.is_some_and(|schema| text_of(schema, "type") != Some("object")) {
+            return broken(
+                Rule::ToolSchema,
+                format!(
+                    "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got \
+                     'type: \"None\"'."
+                ),
+            );
+        }
+    }
+    Ok(names)
+}
+
+fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
+    let choice = match body.get("tool_choice") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(choice) => choice,
+    };
+    if tools.is_empty() {
+        return broken(Rule::ToolChoice, "'tool_choice' is only allowed when 'tools' are specified.");
+    }
+    match choice {
+        Value::String(word) if matches!(&**word, "auto" | "none" | "required" | "any") => Ok(()),
+        Value::Object(_) => {
+            let name = choice.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+            if tools.contains(&name) {
+                return Ok(());
+            }
+            broken(Rule::ToolChoice, format!("Tool choice '{name}' not found in 'tools' parameter."))
+        }
+        _ => broken(
+            Rule::ToolChoice,
+            "Invalid value for 'tool_choice': expected 'none', 'auto' or 'required'.",
+        ),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+/// Looks at every message; whether there were calls or results.
+fn messages(strictness: &Strictness, body: &Value) -> Checked<bool> {
+    let messages = match body.get("messages") {
+        None => return broken(Rule::NoMessages, "Missing required parameter: 'messages'."),
+        Some(Value::Array(messages)) if messages.is_empty() => {
+            return broken(
+                Rule::NoMessages,
+                "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array \
+                 instead.",
+            );
+        }
+        Some(Value::Array(messages)) => messages,
+        Some(_) => return broken(Rule::Shape, "Invalid type for 'messages': expected an array of objects."),
+    };
+    let mut calls = false;
+    let mut ids: HashSet<&str> = HashSet::new();
+    let mut open: Vec<&str> = Vec::new();
+    let mut answered: Vec<&str> = Vec::new();
+    let mut before: Option<Speaker> = None;
+    for (at, message) in messages.iter().enumerate() {
+        let speaker = speaker(message, at)?;
+        if speaker != Speaker::Tool {
+            all_answered(&open)?;
+            open.clear();
+            answered.clear();
+        }
+        match speaker {
+            Speaker::System => plain(message, at)?,
+            Speaker::User => plain(message, at)?,
+            Speaker::Assistant => {
+                open = assistant(strictness, message, at, &mut ids)?;
+                calls |= !open.is_empty();
+            }
+            Speaker::Tool => {
+                calls = true;
+                let id = text_of(message, "tool_call_id").unwrap_or_default();
+                result(message, at)?;
+                if answered.contains(&id) {
+                    return broken(
+                        Rule::DuplicateResult,
+                        format!(
+                            "Invalid parameter: 'messages[{at}]': duplicate value for 'tool_call_id' of '{id}'."
+                        ),
+                    );
+                }
+                let Some(place) = open.iter().position(|open| *open == id) else {
+                    return broken(
+                        Rule::OrphanResult,
+                        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with \
+                         'tool_calls'.",
+                    );
+                };
+                answered.push(open.remove(place));
+            }
+        }
+        order(strictness, before, speaker)?;
+        if speaker != Speaker::System {
+            before = Some(speaker);
+        }
+    }
+    all_answered(&open)?;
+    match before {
+        Some(Speaker::Assistant) if !strictness.prefill => broken(
+            Rule::LastNotUser,
+            "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+        ),
+        None => broken(Rule::NoMessages, "at least one message that is not a system message is required"),
+        Some(_) => Ok(calls),
+    }
+}
+
+fn speaker(message: &Value, at: usize) -> Checked<Speaker> {
+    match text_of(message, "role") {
+        Some("system" | "developer") => Ok(Speaker::System),
+        Some("user") => Ok(Speaker::User),
+        Some("assistant") => Ok(Speaker::Assistant),
+        Some("tool") => Ok(Speaker::Tool),
+        Some(other) => broken(
+            Rule::Role,
+            format!(
+                "Invalid value: '{other}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and \
+                 'developer'."
+            ),
+        ),
+        None => broken(Rule::Role, format!("Missing required parameter: 'messages[{at}].role'.")),
+    }
+}
+
+fn order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Checked {
+    match (before, now) {
+        (None, Speaker::Assistant) => broken(
+            Rule::FirstNotUser,
+            "Expected the first message after the system message to have the role user, but got assistant",
+        ),
+        (Some(before), now)
+            if strictness.alternate && before == now && matches!(now, Speaker::User | Speaker::Assistant) =>
+        {
+            broken(Rule::SameRole, "Conversation roles must alternate user/assistant/user/assistant/...")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn all_answered(open: &[&str]) -> Checked {
+    if open.is_empty() {
+        return Ok(());
+    }
+    broken(
+        Rule::UnansweredCall,
+        format!(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each \
+             'tool_call_id'. The following tool_call_ids did not have response messages: {}",
+            open.join(", ")
+        ),
+    )
+}
+
+/// The content of a system or user message.
+fn plain(message: &Value, at: usize) -> Checked {
+    let parts = match message.get("content") {
+        Some(Value::String(text)) if is_blank(text) => return empty_text(at),
+        Some(Value::String(_)) => return Ok(()),
+        Some(Value::Array(parts)) => parts,
+        Some(_) | None => {
+            return broken(
+                Rule::Shape,
+                format!(
+                    "Invalid value for 'content': expected a string, got null at 'messages[{at}].content'."
+                ),
+            );
+        }
+    };
+    if parts.is_empty() {
+        return broken(
+            Rule::EmptyMessage,
+            format!(
+                "Invalid 'messages[{at}].content': empty array. Expected an array with minimum length 1, but got an \
+                 empty array instead."
+            ),
+        );
+    }
+    for (part, content) in parts.iter().enumerate() {
+        match text_of(content, "type") {
+            Some("text") if text_of(content, "text").is_none_or(is_blank) => return empty_text(at),
+            Some("text" | "file" | "input_audio") => {}
+            Some("image_url") => {
+                let url = content.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
+                let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
+                if url.is_empty() || data.is_some_and(|data| data.is_none_or(|(_, bytes)| bytes.is_empty())) {
+                    return broken(
+                        Rule::Media,
+                        format!("Invalid 'messages[{at}].content[{part}].image_url': unsupported image."),
+                    );
+                }
+            }
+            Some(other) => {
+                return broken(
+                    Rule::Shape,
+                    format!(
+                        "Invalid value: '{other}'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', \
+                         'audio', and 'file'."
+                    ),
+                );
+            }
+            None => {
+                return broken(
+                    Rule::Shape,
+                    format!("Missing required parameter: 'messages[{at}].content[{part}].type'."),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn empty_text<T>(at: usize) -> Checked<T> {
+    broken(Rule::EmptyText, format!("Invalid 'messages[{at}].content': text content must be non-empty."))
+}
+
+/// The ids of the calls of an assistant message.
+fn assistant<'a>(
+    strictness: &Strictness,
+    message: &'a Value,
+    at: usize,
+    ids: &mut HashSet<&'a str>,
+) -> Checked<Vec<&'a str>> {
+    let calls = match message.get("tool_calls") {
+        None | Some(Value::Null) => &[][..],
+        Some(Value::Array(calls)) if calls.is_empty() => {
+            return broken(
+                Rule::EmptyMessage,
+                format!(
+                    "Invalid 'messages[{at}].tool_calls': empty array. Expected an array with minimum length 1, but got \
+                     an empty array instead."
+                ),
+            );
+        }
+        Some(Value::Array(calls)) => calls,
+        Some(_) => return broken(Rule::Shape, format!("Invalid type for 'messages[{at}].tool_calls'.")),
+    };
+    match message.get("content") {
+        Some(Value::String(text)) if !is_blank(text) => {}
+        // Some servers want an empty string beside calls, others null.
+        None | Some(Value::Null | Value::String(_)) if !calls.is_empty() => {}
+        Some(Value::Array(_)) => {
+            return broken(
+                Rule::Shape,
+                format!("Invalid type for 'messages[{at}].content': assistant content must be a string."),
+            );
+        }
+        Some(Value::String(_)) => return empty_text(at),
+        _ => {
+            return broken(
+                Rule::EmptyMessage,
+                format!(
+                    "Invalid value for 'content': expected a string, got null at 'messages[{at}].content'."
+                ),
+            );
+        }
+    }
+    let mut open = Vec::new();
+    for (part, call) in calls.iter().enumerate() {
+        let place = format!("messages[{at}].tool_calls[{part}]");
+        let id = text_of(call, "id").unwrap_or_default();
+        legal_id(strictness.ids, id, &place)?;
+        if !ids.insert(id) {
+            return broken(
+                Rule::DuplicateId,
+                format!("Duplicate value for 'tool_call_id' of '{id}' at '{place}.id'."),
+            );
+        }
+        if text_of(call, "type") != Some("function") {
+            return broken(Rule::Shape, format!("Missing required parameter: '{place}.type'."));
+        }
+        if !call.pointer("/function/name").and_then(Value::as_str).is_some_and(is_tool_name) {
+            return broken(
+                Rule::ToolName,
+                format!(
+                    "Invalid '{place}.function.name': string does not match pattern. Expected a string that matches the \
+                     pattern '^[a-zA-Z0-9_-]+$'."
+                ),
+            );
+        }
+        let args = call.pointer("/function/arguments").and_then(Value::as_str);
+        let parsed = args.map(serde_json::from_str::<Value>);
+        if !matches!(parsed, Some(Ok(Value::Object(_)))) {
+            return broken(
+                Rule::Arguments,
+                format!("Invalid '{place}.function.arguments': expected a string that is a JSON object."),
+            );
+        }
+        open.push(id);
+    }
+    Ok(open)
+}
+
+fn legal_id(rule: IdRule, id: &str, place: &str) -> Checked {
+    if rule.allows(id) {
+        return Ok(());
+    }
+    let message = if rule.exact {
+        format!("Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of {}.", rule.max_len)
+    } else if id.len() > rule.max_len {
+        format!(
+            "Invalid '{place}.id': string too long. Expected a string with maximum length {}, but got a string with \
+             length {} instead.",
+            rule.max_len,
+            id.len()
+        )
+    } else {
+        format!("Invalid '{place}.id': string does not match pattern '^[a-zA-Z0-9_-]+$'.")
+    };
+    broken(Rule::IllegalId, message)
+}
+
+fn result(message: &Value, at: usize) -> Checked {
+    if text_of(message, "tool_call_id").is_none_or(str::is_empty) {
+        return broken(
+            Rule::Shape,
+            format!("Missing parameter 'tool_call_id': messages[{at}] with role 'tool'."),
+        );
+    }
+    match message.get("content") {
+        Some(Value::String(text)) if text.is_empty() => empty_text(at),
+        Some(Value::String(_)) => Ok(()),
+        Some(Value::Array(parts)) if parts.iter().all(|part| text_of(part, "type") == Some("text")) => Ok(()),
+        Some(Value::Array(_)) => broken(
+            Rule::Media,
+            format!(
+                "Invalid 'messages[{at}]'. Image URLs are only allowed for messages with role 'user', but this message \
+                 with role 'tool' contains an image URL."
+            ),
+        ),
+        Some(_) | None => broken(
+            Rule::Shape,
+            format!("Invalid value for 'content': expected a string, got null at 'messages[{at}].content'."),
+        ),
+    }
+}

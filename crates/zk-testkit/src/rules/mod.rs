@@ -1,0 +1,230 @@
+//! What providers reject, as pure functions over a request.
+//!
+//! [`check`] looks at a request body as its provider would, [`check_wire`] at a history before any adapter
+//! has seen it. Neither shares code with the normaliser or with an adapter, so each can be tested against
+//! them. [`FakeServer`](crate::FakeServer) answers 400 with what they find.
+
+mod anthropic;
+mod chat;
+mod wire;
+
+use serde_json::Value;
+use zk_core::model::IdRule;
+
+pub use wire::check_wire;
+
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    Chat,
+}
+
+/// How strict a provider is where providers of one dialect differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strictness {
+    /// The wire format.
+    pub dialect: Dialect,
+    /// Which tool-call ids are legal.
+    pub ids: IdRule,
+    /// Two messages of one role in a row are an error; Anthropic itself merges them.
+    pub alternate: bool,
+    /// A request may end with an assistant message for the model to go on with.
+    pub prefill: bool,
+    /// A history with calls or results needs the tools declared.
+    pub tools_for_history: bool,
+    /// With budget thinking, the assistant message of an unfinished tool loop begins with thinking.
+    pub thinking_first: bool,
+}
+
+impl Strictness {
+    /// As the first-party API of the dialect.
+    #[must_use]
+    pub fn of(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Anthropic => Self::anthropic(),
+            Dialect::Chat => Self::chat(),
+        }
+    }
+
+    /// Anthropic's own API, current models.
+    #[must_use]
+    pub fn anthropic() -> Self {
+        Self {
+            dialect: Dialect::Anthropic,
+            ids: IdRule::UP_TO_64,
+            alternate: false,
+            prefill: false,
+            tools_for_history: true,
+            thinking_first: true,
+        }
+    }
+
+    /// OpenAI's own API, and what most compatible servers add to it.
+    #[must_use]
+    pub fn chat() -> Self {
+        Self {
+            dialect: Dialect::Chat,
+            ids: IdRule::UP_TO_40,
+            alternate: false,
+            prefill: false,
+            tools_for_history: true,
+            thinking_first: false,
+        }
+    }
+
+    /// Mistral: ids of exactly nine letters and digits.
+    #[must_use]
+    pub fn mistral() -> Self {
+        Self { ids: IdRule::NINE, ..Self::chat() }
+    }
+
+    /// The same, rejecting two messages of one role in a row, as many gateways do.
+    #[must_use]
+    pub fn alternating(self) -> Self {
+        Self { alternate: true, ..self }
+    }
+}
+
+/// Why a request is rejected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// What a provider says about it, with the place in the request.
+    pub message: String,
+}
+
+impl Violation {
+    pub(crate) fn new(rule: Rule, message: impl Into<String>) -> Self {
+        Self { rule, message: message.into() }
+    }
+}
+
+/// The rules a request can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    /// Something is not of the shape the format asks for.
+    Shape,
+    /// `model` is missing.
+    NoModel,
+    /// `max_tokens` is missing.
+    NoMaxTokens,
+    /// There are no messages.
+    NoMessages,
+    /// A role the format does not know, or not at this place.
+    Role,
+    /// The first message is not the user's.
+    FirstNotUser,
+    /// The last message is not the user's or a tool's.
+    LastNotUser,
+    /// Two messages of one role in a row.
+    SameRole,
+    /// A message without content.
+    EmptyMessage,
+    /// A text without text.
+    EmptyText,
+    /// A call that is not answered directly after it.
+    UnansweredCall,
+    /// A result without a call directly before it.
+    OrphanResult,
+    /// A second result of the same call.
+    DuplicateResult,
+    /// A result after other content.
+    ResultsNotFirst,
+    /// An id used twice.
+    DuplicateId,
+    /// An id the provider does not accept.
+    IllegalId,
+    /// Call arguments that are not an object.
+    Arguments,
+    /// An illegal tool name.
+    ToolName,
+    /// A bad tool declaration.
+    ToolSchema,
+    /// Calls or results in the history and no tools declared.
+    ToolsMissing,
+    /// A tool choice that cannot be met.
+    ToolChoice,
+    /// An image or a document where none is accepted.
+    Media,
+    /// An image or a document in a failed result.
+    MediaInError,
+    /// A thinking block that may not be sent.
+    Thinking,
+    /// Thinking parameters that contradict others.
+    ThinkingParams,
+    /// Too many cache markers.
+    TooManyCacheMarkers,
+    /// A cache marker where none is accepted.
+    CacheMarker,
+    /// A parameter out of its range, or not together with another.
+    Parameter,
+    /// A NUL character, which some back ends cannot store.
+    Nul,
+    /// Provider data of another model, or a block no provider knows.
+    Foreign,
+}
+
+/// Looks at a request body as the first-party API of `dialect` does.
+///
+/// ```
+/// use serde_json::json;
+/// use zk_testkit::rules::{self, Dialect, Rule};
+///
+/// let body = json!({"model": "m", "max_tokens": 10, "messages": [{"role": "assistant", "content": "hi"}]});
+/// assert_eq!(rules::check(Dialect::Anthropic, &body).unwrap_err().rule, Rule::FirstNotUser);
+/// ```
+///
+/// # Errors
+/// The first [`Violation`] found.
+pub fn check(dialect: Dialect, body: &Value) -> Result<(), Violation> {
+    check_with(&Strictness::of(dialect), body)
+}
+
+/// Looks at a request body as a provider of this strictness does.
+///
+/// # Errors
+/// The first [`Violation`] found.
+pub fn check_with(strictness: &Strictness, body: &Value) -> Result<(), Violation> {
+    if has_nul(body) {
+        return Err(Violation::new(
+            Rule::Nul,
+            "unsupported Unicode escape sequence: \\u0000 cannot be converted",
+        ));
+    }
+    match strictness.dialect {
+        Dialect::Anthropic => anthropic::check(strictness, body),
+        Dialect::Chat => chat::check(strictness, body),
+    }
+}
+
+type Checked<T = ()> = Result<T, Violation>;
+
+fn broken<T>(rule: Rule, message: impl Into<String>) -> Checked<T> {
+    Err(Violation::new(rule, message))
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(key, field)| key.contains('\0') || has_nul(field)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn text_of<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+fn is_tool_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+}

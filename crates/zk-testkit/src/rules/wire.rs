@@ -1,0 +1,219 @@
+//! A canonical history, as the strictest reading of its rules wants it.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use zk_core::model::{
+    Block, CallId, Message, Role, ThinkingReplay, ToolCall, ToolContent, ToolResult, WireData, WireReady,
+    WireRules,
+};
+
+use super::{Checked, Rule, broken, has_nul, is_blank};
+
+/// Whether `ready` is what every provider under `rules` accepts: alternating from user to user, every call
+/// answered once and directly after it, results first, nothing empty, ids legal and unique, and nothing in it
+/// that the target must not see.
+///
+/// ```
+/// use zk_core::model::{Message, ModelRef, WireReady, WireRules};
+///
+/// let rules = WireRules::tolerant(ModelRef::new("any", "model"));
+/// let ready = WireReady::normalise(&[Message::user_text("hello").shared()], &rules);
+/// assert_eq!(zk_testkit::rules::check_wire(&ready, &rules), Ok(()));
+/// ```
+///
+/// # Errors
+/// The first [`Violation`](super::Violation) found.
+pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Violation> {
+    let messages = ready.messages();
+    match (messages.first(), messages.last()) {
+        (Some(first), Some(last)) => {
+            if first.role != Role::User {
+                return broken(Rule::FirstNotUser, "messages[0] is not the user's");
+            }
+            if last.role != Role::User {
+                return broken(Rule::LastNotUser, "the last message is not the user's");
+            }
+        }
+        _ => return broken(Rule::NoMessages, "there are no messages"),
+    }
+    let mut used: HashSet<&CallId> = HashSet::new();
+    let mut open: Vec<&CallId> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        let expected = if at % 2 == 0 { Role::User } else { Role::Assistant };
+        if message.role != expected {
+            return broken(Rule::SameRole, format!("messages[{at}] has the role of the message before it"));
+        }
+        if message.content.is_empty() {
+            return broken(Rule::EmptyMessage, format!("messages[{at}] has no content"));
+        }
+        match message.role {
+            Role::User => answers(message, at, &std::mem::take(&mut open), rules)?,
+            Role::Assistant => open = asks(message, at, &mut used, rules)?,
+        }
+    }
+    Ok(())
+}
+
+/// The calls of an assistant message.
+fn asks<'a>(
+    message: &'a Message,
+    at: usize,
+    used: &mut HashSet<&'a CallId>,
+    rules: &WireRules,
+) -> Checked<Vec<&'a CallId>> {
+    let mut open = Vec::new();
+    let mut speaks = false;
+    for (part, block) in message.content.iter().enumerate() {
+        let place = format!("messages[{at}].content[{part}]");
+        match block {
+            Block::Text(text) => {
+                speaks = true;
+                self::text(&text.text, text.wire.as_ref(), &place, rules)?;
+            }
+            Block::ToolCall(call) => {
+                speaks = true;
+                self::call(call, &place, rules)?;
+                if !used.insert(&call.id) {
+                    return broken(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
+                }
+                open.push(&call.id);
+            }
+            Block::Thinking(thinking) => {
+                let own = thinking.origin.as_ref() == Some(&rules.target);
+                let proven = thinking.signature.is_some() || thinking.redacted.is_some();
+                let may_go = match rules.thinking {
+                    ThinkingReplay::Never => false,
+                    ThinkingReplay::Signed => own && proven,
+                    ThinkingReplay::Echo => own,
+                };
+                if !may_go {
+                    return broken(Rule::Thinking, format!("{place}: this thinking must not be sent"));
+                }
+            }
+            Block::Image(_) | Block::Document(_) => {
+                return broken(Rule::Media, format!("{place}: an assistant message carries no media"));
+            }
+            Block::ToolResult(_) => {
+                return broken(Rule::Role, format!("{place}: a result in an assistant message"));
+            }
+            Block::Compaction(_) => {
+                return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
+            }
+        }
+    }
+    if !speaks {
+        return broken(Rule::EmptyMessage, format!("messages[{at}] says nothing"));
+    }
+    Ok(open)
+}
+
+/// A user message that answers exactly `open`, first.
+fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) -> Checked {
+    let mut waiting = open.to_vec();
+    let mut others = false;
+    for (part, block) in message.content.iter().enumerate() {
+        let place = format!("messages[{at}].content[{part}]");
+        match block {
+            Block::ToolResult(result) => {
+                if others {
+                    return broken(Rule::ResultsNotFirst, format!("{place}: a result after other content"));
+                }
+                let Some(found) = waiting.iter().position(|id| **id == result.call_id) else {
+                    let rule = if open.contains(&&result.call_id) {
+                        Rule::DuplicateResult
+                    } else {
+                        Rule::OrphanResult
+                    };
+                    return broken(
+                        rule,
+                        format!("{place}: nothing waits for a result of {}", result.call_id),
+                    );
+                };
+                waiting.remove(found);
+                self::result(result, &place, rules)?;
+                continue;
+            }
+            Block::Text(text) => self::text(&text.text, text.wire.as_ref(), &place, rules)?,
+            Block::Image(_) | Block::Document(_) if !rules.vision => {
+                return broken(Rule::Media, format!("{place}: the model cannot see it"));
+            }
+            Block::Image(_) | Block::Document(_) => {}
+            Block::ToolCall(_) | Block::Thinking(_) => {
+                return broken(Rule::Role, format!("{place}: only the model says this"));
+            }
+            Block::Compaction(_) => {
+                return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
+            }
+        }
+        others = true;
+    }
+    match waiting.first() {
+        None => Ok(()),
+        Some(id) => broken(Rule::UnansweredCall, format!("messages[{at}] does not answer {id}")),
+    }
+}
+
+fn text(text: &str, wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
+    if is_blank(text) {
+        return broken(Rule::EmptyText, format!("{place}: the text is empty"));
+    }
+    if text.contains('\0') {
+        return broken(Rule::Nul, format!("{place}: the text contains NUL"));
+    }
+    own(wire, place, rules)
+}
+
+fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
+    match wire {
+        Some(wire) if wire.origin != rules.target => {
+            broken(Rule::Foreign, format!("{place}: carries data of {}", wire.origin))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn call(call: &ToolCall, place: &str, rules: &WireRules) -> Checked {
+    if !rules.ids.allows(call.id.as_str()) {
+        return broken(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
+    }
+    if !matches!(call.args, Value::Object(_)) || call.malformed.is_some() {
+        return broken(Rule::Arguments, format!("{place}: the arguments are not an object"));
+    }
+    if has_nul(&call.args) {
+        return broken(Rule::Nul, format!("{place}: the arguments contain NUL"));
+    }
+    own(call.wire.as_ref(), place, rules)
+}
+
+fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
+    let blocks = match &result.content {
+        ToolContent::Text(text) if text.is_empty() => {
+            return broken(Rule::EmptyText, format!("{place}: the result is empty"));
+        }
+        ToolContent::Text(text) if text.contains('\0') => {
+            return broken(Rule::Nul, format!("{place}: the result contains NUL"));
+        }
+        ToolContent::Text(_) => return Ok(()),
+        ToolContent::Blocks(blocks) if blocks.is_empty() => {
+            return broken(Rule::EmptyMessage, format!("{place}: the result has no content"));
+        }
+        ToolContent::Blocks(blocks) => blocks,
+    };
+    for block in blocks {
+        match block {
+            Block::Text(text) => self::text(&text.text, text.wire.as_ref(), place, rules)?,
+            Block::Image(_) | Block::Document(_) if result.is_error => {
+                return broken(Rule::MediaInError, format!("{place}: media in a failed result"));
+            }
+            Block::Image(_) | Block::Document(_) if !rules.vision || !rules.image_in_tool_result => {
+                return broken(Rule::Media, format!("{place}: media in a result"));
+            }
+            Block::Image(_) | Block::Document(_) => {}
+            Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Compaction(_) => {
+                return broken(Rule::Shape, format!("{place}: a result carries only text and media"));
+            }
+        }
+    }
+    Ok(())
+}
