@@ -1,0 +1,202 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::events::ContextTransform;
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
+use zk_core::model::{Block, Message, Role, ToolResult, output_bytes};
+
+/// What stands in for a result that was left out.
+const STUB: &str = "[This result was left out to save context. Run the call again if you need it.]";
+
+/// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
+/// keep theirs. Text, images and the stored history stay as they are.
+///
+/// What was left out stays out, and more is left out only when the rest exceeds the threshold again: the
+/// bytes of the prefix change once in a while, not with every turn.
+#[derive(Clone, Debug)]
+pub struct Tail {
+    threshold: usize,
+    keep_turns: usize,
+}
+
+impl Default for Tail {
+    /// 128 KiB of results, the newest four turns kept.
+    fn default() -> Self {
+        Self { threshold: 131_072, keep_turns: 4 }
+    }
+}
+
+impl Tail {
+    /// Begins to leave results out above `bytes`, measured as [`output_bytes`] does.
+    #[must_use]
+    pub fn threshold(mut self, bytes: usize) -> Self {
+        self.threshold = bytes;
+        self
+    }
+
+    /// Keeps the results of the newest `turns` turns, whatever their size.
+    #[must_use]
+    pub fn keep_turns(mut self, turns: usize) -> Self {
+        self.keep_turns = turns;
+        self
+    }
+}
+
+impl Plugin for Tail {
+    fn name(&self) -> &str {
+        "compaction-tail"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let trimmer = Trimmer { settings: self.clone(), stubbed: Mutex::default() };
+        scope.handle_at::<ContextTransform, _>(Stage::Early, Arc::new(trimmer));
+        Ok(())
+    }
+}
+
+struct Trimmer {
+    settings: Tail,
+    stubbed: Mutex<Stubbed>,
+}
+
+/// Stored messages and what is sent for them, by the address of the stored one, which the entry keeps alive.
+type Stubbed = HashMap<usize, (Arc<Message>, Arc<Message>)>;
+
+impl Handler<ContextTransform> for Trimmer {
+    async fn call(&self, event: &ContextTransform, _: &Cx) -> Answer<ContextTransform> {
+        let mut stubbed = self.stubbed.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = event
+            .messages
+            .iter()
+            .filter(|message| !stubbed.contains_key(&address(message)))
+            .map(|message| result_bytes(message))
+            .sum();
+        if bytes > self.settings.threshold {
+            for message in old_results(&event.messages, self.settings.keep_turns) {
+                stubbed.entry(address(message)).or_insert_with(|| (message.clone(), stub(message)));
+            }
+        }
+        if stubbed.is_empty() {
+            return Ok(None);
+        }
+        let sent = event
+            .messages
+            .iter()
+            .map(|message| stubbed.get(&address(message)).map_or(message, |(_, stub)| stub).clone());
+        Ok(Some(sent.collect()))
+    }
+}
+
+/// The messages with results that are not of the newest `keep` turns, oldest first.
+fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = &Arc<Message>> {
+    let turns = messages.iter().filter(|message| message.role == Role::Assistant).count();
+    let mut seen = 0;
+    messages.iter().filter(move |message| {
+        if message.role == Role::Assistant {
+            seen += 1;
+        }
+        seen + keep <= turns && result_bytes(message) > 0
+    })
+}
+
+fn results(message: &Message) -> impl Iterator<Item = &ToolResult> {
+    message.content.iter().filter_map(|block| match block {
+        Block::ToolResult(result) => Some(result),
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_) => None,
+    })
+}
+
+fn result_bytes(message: &Message) -> usize {
+    results(message).map(|result| output_bytes(&result.content)).sum()
+}
+
+fn stub(message: &Message) -> Arc<Message> {
+    let mut stubbed = message.clone();
+    for block in &mut stubbed.content {
+        if let Block::ToolResult(result) = block
+            && output_bytes(&result.content) > STUB.len()
+        {
+            result.content = STUB.into();
+        }
+    }
+    stubbed.shared()
+}
+
+fn address(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message).addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zk_core::kernel::Bus;
+    use zk_core::model::ToolCall;
+
+    use super::*;
+
+    fn turn(number: usize, bytes: usize) -> [Arc<Message>; 2] {
+        let id = format!("c{number}");
+        let call = Block::ToolCall(ToolCall::new(&*id, "shell", json!({})));
+        let result = Block::result(&*id, "x".repeat(bytes), false);
+        [Message::assistant(vec![call]).shared(), Message::user(vec![Block::text("note"), result]).shared()]
+    }
+
+    fn history(turns: usize, bytes: usize) -> Vec<Arc<Message>> {
+        let mut messages = vec![Message::user_text("go").shared()];
+        messages.extend((0..turns).flat_map(|number| turn(number, bytes)));
+        messages
+    }
+
+    async fn sent(bus: &Bus, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let event = ContextTransform { turn_id: "t".into(), messages: messages.to_vec() };
+        bus.cx().emit(event).await.unwrap().messages
+    }
+
+    fn bus(threshold: usize) -> Bus {
+        let bus = Bus::new();
+        bus.install(&Tail::default().threshold(threshold).keep_turns(2)).unwrap();
+        bus
+    }
+
+    fn left_out(messages: &[Arc<Message>]) -> usize {
+        messages.iter().flat_map(|message| results(message)).filter(|r| r.content == STUB.into()).count()
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn below_the_threshold_nothing_changes() {
+        let messages = history(5, 100);
+        let sent = sent(&bus(500), &messages).await;
+        assert!(sent.iter().zip(&messages).all(|(sent, stored)| Arc::ptr_eq(sent, stored)));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn above_it_the_results_of_all_but_the_newest_turns_become_stubs() {
+        let messages = history(5, 101);
+        let sent = sent(&bus(500), &messages).await;
+        assert_eq!(left_out(&sent), 3);
+        assert_eq!(left_out(sent.get(7..).unwrap()), 0, "the newest two turns keep theirs");
+        assert_eq!(left_out(&messages), 0, "the stored history is untouched");
+        let text = sent.get(2).unwrap().content.first().and_then(Block::as_text);
+        assert_eq!(text, Some("note"), "text stays");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_prefix_stays_the_same_until_the_rest_exceeds_the_threshold_again() {
+        let bus = bus(500);
+        let mut messages = history(5, 101);
+        let first = sent(&bus, &messages).await;
+        for number in 5..8 {
+            messages.extend(turn(number, 90));
+            let next = sent(&bus, &messages).await;
+            let same = next.iter().zip(&first).all(|(next, first)| Arc::ptr_eq(next, first));
+            assert!(same, "turn {number}");
+        }
+        messages.extend(turn(8, 90));
+        assert_eq!(left_out(&sent(&bus, &messages).await), 7);
+    }
+}
