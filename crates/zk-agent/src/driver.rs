@@ -97,15 +97,9 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) -> RunOutcome {
-        let conducted = match self.install() {
-            Ok(scopes) => {
-                let conducted = self.conduct().await;
-                for scope in scopes.into_iter().rev() {
-                    scope.close().await;
-                }
-                conducted
-            }
-            Err(error) => Err(error),
+        let (scopes, conducted) = match self.install() {
+            Ok(scopes) => (scopes, self.conduct().await),
+            Err(error) => (Vec::new(), Err(error)),
         };
         // However it failed, a stopped run was stopped.
         let result = if self.shared.stop.is_cancelled() && conducted.is_err() {
@@ -113,7 +107,11 @@ impl Driver {
         } else {
             conducted
         };
-        self.finish(result).await
+        let outcome = self.finish(result).await;
+        for scope in scopes.into_iter().rev() {
+            scope.close().await;
+        }
+        outcome
     }
 
     /// The plugins and gates of this run; they leave with it.

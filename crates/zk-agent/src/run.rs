@@ -149,8 +149,9 @@ impl Run {
         let (sender, receiver) = mpsc::unbounded_channel();
         let scope = self.bus.scope("run-events");
         let run: Arc<str> = self.shared.id.shared();
+        let depth = self.bus.origin().depth;
         scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
-            let ours = cx.origin().depth > 0 || cx.run_id() == &*run;
+            let ours = cx.origin().depth > depth || cx.run_id() == &*run;
             if ours && let Ok(data) = event.to_json() {
                 let origin = cx.origin();
                 let agent = origin.agent.clone();
@@ -158,7 +159,7 @@ impl Run {
             }
         });
         self.start();
-        RunEvents { receiver, _scope: scope.close_on_drop() }
+        RunEvents { receiver, depth, _scope: scope.close_on_drop() }
     }
 
     /// Waits for the end. Starts the run if nothing has yet.
@@ -207,6 +208,8 @@ pub struct RunEvent {
 #[derive(Debug)]
 pub struct RunEvents {
     receiver: mpsc::UnboundedReceiver<RunEvent>,
+    /// Of the run's own agent.
+    depth: u32,
     _scope: ScopeGuard,
 }
 
@@ -220,7 +223,7 @@ impl RunEvents {
 
     /// `session:end` of the run's own agent is its last event.
     fn close_after(&mut self, event: &RunEvent) {
-        if event.depth == 0 && event.name == "session:end" {
+        if event.depth == self.depth && event.name == "session:end" {
             self.receiver.close();
         }
     }
