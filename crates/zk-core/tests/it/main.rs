@@ -1,0 +1,21 @@
+//! The behaviour of the kernel and of the event catalogue, by topic. `P-…` names the row of the semantics a
+//! test holds.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
+
+mod cancel;
+mod catalogue;
+mod children;
+mod compile_fail;
+mod errors;
+mod inherit;
+mod modes;
+mod order;
+mod plugins;
+mod reenter;
+mod registry;
+mod samples;
+mod scopes;
+mod special_cases;
+mod support;
+mod tombstones;

@@ -1,0 +1,232 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use zk_core::events::*;
+use zk_core::kernel::AnyEvent;
+use zk_core::model::wire::Repair;
+use zk_core::model::{
+    Block, ErrorKind, Message, ModelRef, Stats, ThinkingLevel, ThinkingRequest, ToolContent, ToolError,
+    TurnId, TurnUsage, Usage,
+};
+use zk_core::service::{RetryNotice, RunStatus, ToolChoice};
+
+fn model() -> ModelRef {
+    ModelRef::new("anthropic", "claude")
+}
+
+fn turn() -> TurnId {
+    TurnId::from("t_1")
+}
+
+fn call() -> Arc<CallRef> {
+    Arc::new(CallRef {
+        turn_id: turn(),
+        call_id: "call_1".into(),
+        name: "shell".into(),
+        display_name: "Bash".into(),
+    })
+}
+
+fn usage() -> TurnUsage {
+    TurnUsage {
+        turn_id: turn(),
+        model: model(),
+        usage: Usage { input: 3, ..Usage::default() },
+        cost: Some(0.5),
+    }
+}
+
+fn message() -> Arc<Message> {
+    Message::assistant(vec![Block::text("hello")]).shared()
+}
+
+fn counts() -> Arc<BTreeMap<String, u32>> {
+    Arc::new(BTreeMap::from([("shell".into(), 2)]))
+}
+
+/// One of each event of the catalogue.
+pub(crate) fn samples() -> Vec<Box<dyn AnyEvent>> {
+    let mut all: Vec<Box<dyn AnyEvent>> = Vec::new();
+    agent(&mut all);
+    session(&mut all);
+    turns(&mut all);
+    provider(&mut all);
+    tool_path(&mut all);
+    tool_results(&mut all);
+    all
+}
+
+macro_rules! add {
+    ($all:ident: $($event:expr),+ $(,)?) => { $($all.push(Box::new($event));)+ };
+}
+
+fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
+    add!(all:
+        AgentBeforeStart { prompt: Some(message()), system: "be brief".into(), messages: vec![message()] },
+        SystemBefore { system: "be brief".into() },
+        AgentStart {
+            run_id: "r_1".into(),
+            model: model(),
+            thinking: ThinkingLevel::Low,
+            tools: vec!["shell".into()],
+        },
+        AgentAbort { run_id: "r_1".into() },
+        AgentDone {
+            run_id: "r_1".into(),
+            status: RunStatus::Completed,
+            error: None,
+            text: "done".into(),
+            stats: Stats::default(),
+        },
+        ModelSelect { from: None, to: model(), cause: Cause::Set },
+        ThinkingSelect { from: ThinkingLevel::Off, to: ThinkingLevel::High, cause: Cause::Restore },
+        Input { text: "hi".into(), images: Vec::new(), handled: false },
+        UserBash { command: "ls".into(), private: true },
+        SpawnBefore { child: "helper".into(), depth: 1, prompt: "look".into(), model: model() },
+        SpawnComplete { child: "helper".into(), depth: 1, stats: Stats::default() },
+        SpawnError { child: "helper".into(), depth: 1, error: "lost".into(), stats: Stats::default() },
+        ResourcesDiscover { cwd: "/home".into() },
+    );
+}
+
+fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
+    add!(all:
+        SessionStart { session_id: Some("s_1".into()), run_id: "r_1".into(), messages: 3 },
+        SessionTurns {
+            run_id: "r_1".into(),
+            messages: vec![message()],
+            usage: Some(usage()),
+            cause: TurnsCause::Answer,
+        },
+        SessionEnd { session_id: None, run_id: "r_1".into(), status: RunStatus::Aborted, from: 3, to: 5 },
+        SessionBeforeSwitch { from: Some("s_1".into()), to: None },
+        SessionBeforeFork { session_id: "s_1".into(), entry: "e_1".into() },
+        SessionBeforeTree { session_id: "s_1".into(), from: None, to: "e_1".into() },
+        SessionBeforeCompact { session_id: None, tokens: 100, instructions: Some("keep names".into()) },
+    );
+}
+
+fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
+    add!(all:
+        ContextTransform { turn_id: turn(), messages: vec![message()] },
+        SystemTransform { turn_id: turn(), turn: 1, system: "be brief".into() },
+        HistoryRepaired {
+            turn_id: turn(),
+            repairs: vec![Repair::MissingResult { call_id: "call_1".into() }, Repair::Boundary],
+        },
+        TurnBefore { turn_id: turn(), turn: 1, model: model(), messages: 4, thinking: ThinkingRequest::default() },
+        MessageEnd { turn_id: turn(), message: Message::assistant(Vec::new()) },
+        TurnAfter {
+            turn_id: turn(),
+            turn: 1,
+            usage: Usage::default(),
+            cost: None,
+            message: None,
+            error: Some("stalled".into()),
+            tool_counts: counts(),
+        },
+        UsageUpdate { turn: usage(), total: Usage::default(), cost: 0.5 },
+        SteerInject { kind: SteerKind::FollowUp, messages: vec![message()] },
+        OutputReady { output: json!({"answer": 42}), schema: json!({"type": "object"}) },
+        BudgetExceeded { turn: 1, turn_id: turn(), bytes: 9, budget: 8 },
+        ToolBudgetExceeded {
+            tool: "shell".into(),
+            count: 4,
+            max: 3,
+            turn_id: turn(),
+            mode: BudgetMode::Steer,
+        },
+    );
+}
+
+fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
+    add!(all:
+        ProviderRequest {
+            model: model(),
+            thinking: ThinkingRequest::default(),
+            max_tokens: 4096,
+            tool_choice: ToolChoice::Tool("shell".into()),
+        },
+        ProviderPayload { model: model(), payload: json!({"stream": true}) },
+        ProviderResponse {
+            model: model(),
+            status: 200,
+            request_id: Some("req_1".into()),
+            limits: vec![("retry-after".into(), "3".into())],
+            elapsed_ms: 12,
+        },
+        ProviderRetry {
+            model: model(),
+            retry: RetryNotice {
+                attempt: 1,
+                max_attempts: 3,
+                delay: Duration::from_millis(1500),
+                kind: ErrorKind::Overloaded,
+                message: "busy".into(),
+            },
+        },
+        StreamStart { turn_id: turn(), model: Some("claude".into()), request_id: None },
+        StreamText { turn_id: turn(), delta: "hel".into() },
+        StreamThinking { turn_id: turn(), delta: "hm".into() },
+        StreamToolArgs { turn_id: turn(), call_id: "call_1".into(), name: "shell".into(), delta: "{".into() },
+        StreamEnd { turn_id: turn(), text: "hello".into() },
+    );
+}
+
+fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
+    let coercion = Coercion { key: "limit".into(), from: json!("3"), to: json!(3) };
+    add!(all:
+        ToolGate {
+            call: call(),
+            args: json!({"command": "ls"}),
+            run_tool_counts: counts(),
+            decision: Some(Decision::Refuse { reason: "no".into() }),
+            decided_by: Some(zk_core::kernel::Source::new("guard")),
+        },
+        ToolBlocked { call: call(), args: json!({}), reason: "no".into(), by: None },
+        ToolSkipped { call: call(), reason: "stopped".into() },
+        ToolUnknown { call: call(), args: json!({}), result: None, suppress_error: false },
+        ValidationReject { call: call(), args: json!({}), issues: vec!["command is missing".into()] },
+        ValidationCoerce { call: call(), coercions: vec![coercion.clone()] },
+        ToolBefore {
+            call: call(),
+            args: json!({"limit": 3}),
+            summary: "ls".into(),
+            coercions: Some(vec![coercion]),
+            run_tool_counts: counts(),
+        },
+        ToolProgress { call: call(), text: "…".into() },
+    );
+}
+
+fn tool_results(all: &mut Vec<Box<dyn AnyEvent>>) {
+    add!(all:
+        ToolErrored { call: call(), error: ToolError::failed("exit 1"), result: None },
+        ToolTransform {
+            call: call(),
+            content: ToolContent::Text("out".into()),
+            is_error: false,
+            details: None,
+            output_bytes: 3,
+        },
+        ToolAfter {
+            call: call(),
+            content: ToolContent::Blocks(vec![Block::text("out")]),
+            is_error: false,
+            display: None,
+            details: None,
+            output_bytes: 3,
+            elapsed_ms: 4,
+            run_tool_counts: counts(),
+        },
+        ToolResultsAfter {
+            run_id: "r_1".into(),
+            turn_id: turn(),
+            assistant: message(),
+            results: Message::user(vec![Block::result("call_1", "out", false)]).shared(),
+            usage: usage(),
+        },
+    );
+}

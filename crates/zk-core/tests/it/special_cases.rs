@@ -1,0 +1,280 @@
+//! The rules of single events, on the real ones.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use zk_core::events::{
+    AgentBeforeStart, BashOutput, BeforeStart, CallRef, ContextTransform, Decision, Input, InputReply,
+    MessageEnd, ProviderPayload, ProviderRequest, RequestPatch, Resources, ResourcesDiscover, ResultPatch,
+    Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolTransform, UserBash,
+};
+use zk_core::kernel::{Bus, Cx, EmitError, Scope, Stage};
+use zk_core::model::{Block, Message, ModelRef, Role, ThinkingRequest, ToolContent, ToolOutput, TurnId};
+use zk_core::service::ToolChoice;
+
+use crate::support::Log;
+
+fn setup() -> (Bus, Scope, Log) {
+    let bus = Bus::new();
+    let scope = bus.scope("test");
+    (bus, scope, Log::default())
+}
+
+fn call() -> Arc<CallRef> {
+    Arc::new(CallRef {
+        turn_id: TurnId::from("t_1"),
+        call_id: "call_1".into(),
+        name: "shell".into(),
+        display_name: "Bash".into(),
+    })
+}
+
+fn gate() -> ToolGate {
+    ToolGate {
+        call: call(),
+        args: json!({"command": "ls"}),
+        run_tool_counts: Arc::new(BTreeMap::new()),
+        decision: None,
+        decided_by: None,
+    }
+}
+
+fn input(text: &str) -> Input {
+    Input { text: text.into(), images: Vec::new(), handled: false }
+}
+
+// P-22, P-12c
+#[tokio::test]
+async fn input_is_rewritten_step_by_step_and_keeps_its_images() {
+    let (bus, scope, _) = setup();
+    for suffix in [" a", " b"] {
+        scope.on_sync(move |ev: &Input, _: &Cx| {
+            Some(InputReply::Transform { text: format!("{}{suffix}", ev.text), images: None })
+        });
+    }
+    let image = zk_core::model::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let after = bus.cx().emit(Input { images: vec![image.clone()], ..input("hi") }).await.unwrap();
+    assert_eq!((after.text.as_str(), after.images, after.handled), ("hi a b", vec![image], false));
+}
+
+// P-22
+#[tokio::test]
+async fn input_that_is_handled_is_shown_to_nobody_else() {
+    let (bus, scope, log) = setup();
+    scope.on_sync(|ev: &Input, _: &Cx| ev.text.starts_with('/').then_some(InputReply::Handled));
+    let seen = log.clone();
+    scope.on_sync(move |ev: &Input, _: &Cx| seen.note(&ev.text));
+    assert!(bus.cx().emit(input("/help")).await.unwrap().handled);
+    assert!(!bus.cx().emit(input("help")).await.unwrap().handled);
+    assert_eq!(log.take(), ["help"]);
+}
+
+// P-22
+#[tokio::test]
+async fn the_first_result_stands_in_for_a_persons_command() {
+    let (bus, scope, log) = setup();
+    let bash = || UserBash { command: "make".into(), private: false };
+    scope.on_sync(|_: &UserBash, _: &Cx| None::<BashOutput>);
+    assert_eq!(bus.cx().emit(bash()).await.unwrap(), None);
+    scope.on_sync(|_: &UserBash, _: &Cx| Some(BashOutput { output: "remote".into(), exit_code: 2 }));
+    let seen = log.clone();
+    scope.on_sync(move |_: &UserBash, _: &Cx| seen.note("asked"));
+    assert_eq!(bus.cx().emit(bash()).await.unwrap().unwrap().exit_code, 2);
+    assert!(log.take().is_empty());
+}
+
+// P-22: a reply is content alone, so another role cannot even be said.
+#[tokio::test]
+async fn a_replaced_message_keeps_its_role_and_origin() {
+    let (bus, scope, _) = setup();
+    scope.on_sync(|_: &MessageEnd, _: &Cx| Some(vec![Block::text("redacted")]));
+    let origin = Some(ModelRef::new("p", "m"));
+    let message = Message { origin: origin.clone(), ..Message::assistant(vec![Block::text("secret")]) };
+    let after = bus.cx().emit(MessageEnd { turn_id: TurnId::from("t_1"), message }).await.unwrap().message;
+    assert_eq!((after.role, after.text().as_str(), after.origin), (Role::Assistant, "redacted", origin));
+}
+
+// P-11, P-22
+#[tokio::test]
+async fn before_a_run_messages_are_collected_and_the_prompt_is_chained() {
+    let (bus, scope, log) = setup();
+    let seen = log.clone();
+    for name in ["one", "two"] {
+        let seen = seen.clone();
+        scope.on_sync(move |ev: &AgentBeforeStart, _: &Cx| {
+            seen.note(format_args!("{name} sees {:?} and {} messages", ev.system, ev.messages.len()));
+            Some(BeforeStart {
+                messages: vec![Message::user_text(name)],
+                system: Some(format!("{} {name}", ev.system)),
+            })
+        });
+    }
+    scope.on_sync(|_: &AgentBeforeStart, _: &Cx| Some(BeforeStart::default()));
+    let event = AgentBeforeStart { prompt: None, system: "base".into(), messages: Vec::new() };
+    let after = bus.cx().emit(event).await.unwrap();
+    assert_eq!(log.take(), [r#"one sees "base" and 0 messages"#, r#"two sees "base one" and 1 messages"#]);
+    assert_eq!(after.system, "base one two");
+    assert_eq!(after.messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["one", "two"]);
+}
+
+// P-22
+#[tokio::test]
+async fn discovered_resources_keep_who_found_them() {
+    let bus = Bus::new();
+    for name in ["skills", "team"] {
+        bus.scope(name).on_sync(move |ev: &ResourcesDiscover, _: &Cx| {
+            Some(Resources { skills: vec![ev.cwd.join(name)], ..Resources::default() })
+        });
+    }
+    let all = bus.cx().emit(ResourcesDiscover { cwd: "/home".into() }).await.unwrap();
+    let all: Vec<_> = all.iter().map(|one| format!("{}: {:?}", one.from, one.reply.skills)).collect();
+    assert_eq!(all, [r#"skills: ["/home/skills"]"#, r#"team: ["/home/team"]"#]);
+}
+
+// P-12
+#[tokio::test]
+async fn rewritten_arguments_are_what_later_gates_judge() {
+    let (bus, scope, log) = setup();
+    scope.on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Rewrite(json!({"command": "ls -a"}))));
+    let seen = log.clone();
+    scope.on_sync(move |ev: &ToolGate, _: &Cx| seen.note(ev.input_str("command").unwrap_or("nothing")));
+    let after = bus.cx().emit(gate()).await.unwrap();
+    assert_eq!(log.take(), ["ls -a"]);
+    assert_eq!(after.args, json!({"command": "ls -a"}));
+    assert!(!after.is_decided());
+}
+
+// Section 6, 1: block beats result.
+#[tokio::test]
+async fn a_refusal_beats_a_substitute_and_ends_the_matter() {
+    let (bus, scope, log) = setup();
+    bus.scope("cache").on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Substitute(ToolOutput::text("cached"))));
+    let seen = log.clone();
+    let guard = bus.scope("guard");
+    guard.on_sync_at(Stage::Framework, move |ev: &ToolGate, _: &Cx| {
+        seen.note(ev.is_decided());
+        Some(Ruling::refuse("not allowed"))
+    });
+    let late = log.clone();
+    scope.on_sync_at(Stage::Late, move |_: &ToolGate, _: &Cx| late.note("asked"));
+    let after = bus.cx().emit(gate()).await.unwrap();
+    assert_eq!(after.decision, Some(Decision::Refuse { reason: "not allowed".into() }));
+    assert_eq!(after.decided_by.unwrap().as_str(), "guard");
+    assert_eq!(log.take(), ["true"]);
+}
+
+#[tokio::test]
+async fn a_substitute_names_who_gave_it_and_later_gates_are_still_asked() {
+    let (bus, scope, log) = setup();
+    bus.scope("cache").on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Substitute(ToolOutput::text("cached"))));
+    let seen = log.clone();
+    scope.on_sync(move |ev: &ToolGate, _: &Cx| seen.note(ev.is_decided()));
+    let after = bus.cx().emit(gate()).await.unwrap();
+    assert_eq!(after.decision, Some(Decision::Substitute { output: ToolOutput::text("cached") }));
+    assert_eq!(after.decided_by.unwrap().as_str(), "cache");
+    assert_eq!(log.take(), ["true"]);
+}
+
+// Section 6, 8: a failing gate blocks, every other failing handler is skipped.
+#[tokio::test]
+async fn a_failing_tool_gate_refuses_and_a_failing_transform_does_not_count() {
+    let (bus, scope, _) = setup();
+    scope.on_sync(|_: &ToolGate, _: &Cx| Err::<Option<Ruling>, _>("no rules"));
+    scope.on_sync(|_: &ToolTransform, _: &Cx| Err::<Option<ResultPatch>, _>("no patch"));
+    assert!(matches!(bus.cx().emit(gate()).await, Err(EmitError::Hook(_))));
+    let after = bus.cx().emit(transform()).await.unwrap();
+    assert_eq!(after.content, ToolContent::Text("output".into()));
+}
+
+fn transform() -> ToolTransform {
+    ToolTransform {
+        call: call(),
+        content: ToolContent::Text("output".into()),
+        is_error: false,
+        details: Some(json!({"code": 1})),
+        output_bytes: 6,
+    }
+}
+
+// P-13
+#[tokio::test]
+async fn result_patches_add_up_and_each_handler_sees_the_ones_before() {
+    let (bus, scope, log) = setup();
+    scope.on_sync(|_: &ToolTransform, _: &Cx| {
+        Some(ResultPatch { content: Some(ToolContent::Text("short".into())), ..ResultPatch::default() })
+    });
+    let seen = log.clone();
+    scope.on_sync(move |ev: &ToolTransform, _: &Cx| {
+        seen.note(ev.content.to_text());
+        Some(ResultPatch { is_error: Some(true), ..ResultPatch::default() })
+    });
+    let after = bus.cx().emit(transform()).await.unwrap();
+    assert_eq!(log.take(), ["short"]);
+    assert_eq!((after.content, after.is_error), (ToolContent::Text("short".into()), true));
+    assert_eq!(after.details, Some(json!({"code": 1})), "what no patch sets stays");
+    assert_eq!(after.output_bytes, 6, "the size before any patch");
+}
+
+// P-9
+#[tokio::test]
+async fn each_context_handler_sees_the_messages_of_the_one_before() {
+    let (bus, scope, _) = setup();
+    scope.on_sync(|ev: &ContextTransform, _: &Cx| {
+        Some(ev.messages.iter().skip(1).cloned().collect::<Vec<_>>())
+    });
+    scope.on_sync(|_: &ContextTransform, _: &Cx| None::<Vec<Arc<Message>>>);
+    scope.on_sync(|ev: &ContextTransform, _: &Cx| {
+        let mut messages = ev.messages.clone();
+        messages.push(Message::user_text("last").shared());
+        Some(messages)
+    });
+    let messages = ["first", "second"].map(|text| Message::user_text(text).shared()).to_vec();
+    let after = bus.cx().emit(ContextTransform { turn_id: TurnId::from("t_1"), messages }).await.unwrap();
+    assert_eq!(after.messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["second", "last"]);
+}
+
+// P-10
+#[tokio::test]
+async fn request_patches_and_payloads_are_chained() {
+    let (bus, scope, _) = setup();
+    scope.on_sync(|_: &ProviderRequest, _: &Cx| {
+        Some(RequestPatch { max_tokens: Some(10), ..RequestPatch::default() })
+    });
+    scope.on_sync(|ev: &ProviderRequest, _: &Cx| {
+        Some(RequestPatch { max_tokens: Some(ev.max_tokens * 2), ..RequestPatch::default() })
+    });
+    scope.on_sync(|ev: &ProviderPayload, _: &Cx| {
+        let mut body = ev.payload.clone();
+        body["extra"] = json!(1);
+        Some(body)
+    });
+    let model = ModelRef::new("p", "m");
+    let request = ProviderRequest {
+        model: model.clone(),
+        thinking: ThinkingRequest::default(),
+        max_tokens: 4096,
+        tool_choice: ToolChoice::Required,
+    };
+    let after = bus.cx().emit(request).await.unwrap();
+    assert_eq!((after.max_tokens, after.tool_choice), (20, ToolChoice::Required));
+    let after = bus.cx().emit(ProviderPayload { model, payload: json!({"a": 0}) }).await.unwrap();
+    assert_eq!(after.payload, json!({"a": 0, "extra": 1}));
+}
+
+// P-14
+#[tokio::test]
+async fn a_compaction_takes_the_last_summary_unless_one_cancels() {
+    let (bus, scope, _) = setup();
+    let compact = || SessionBeforeCompact { session_id: None, tokens: 9, instructions: None };
+    for text in ["first", "second"] {
+        scope.on_sync(move |_: &SessionBeforeCompact, _: &Cx| {
+            Some(SessionBeforeReply { data: Some(json!(text)), ..SessionBeforeReply::default() })
+        });
+    }
+    assert_eq!(bus.cx().emit(compact()).await.unwrap().unwrap().data, Some(json!("second")));
+    scope.on_sync_at(Stage::Early, |_: &SessionBeforeCompact, _: &Cx| {
+        Some(SessionBeforeReply { cancel: true, ..SessionBeforeReply::default() })
+    });
+    assert!(bus.cx().emit(compact()).await.unwrap().unwrap().cancel);
+}
