@@ -3,6 +3,8 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`Script`], [`ScriptedProvider`] | a model that says what a script tells it to, inside the process |
+//! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
+//! | [`rules`] | what providers reject, as pure functions |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
 //!
 //! # What this crate must never know
@@ -14,7 +16,9 @@ mod provider;
 mod recorder;
 pub mod rules;
 mod script;
+mod server;
 
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};
+pub use server::{FakeServer, FakeServerBuilder, Fault, Received, RetryAfter, StartError};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use asked::{Answered, Asked};
-pub(crate) use playback::{Beat, Playback, beats};
+pub(crate) use playback::{Beat, Playback, beats, parse_args};
 pub use turn::{Step, Turn};
 
 /// The turns of a scripted model, in order.

@@ -172,7 +172,7 @@ fn named(error: &ProviderError, origin: &ModelRef, at_once: bool) -> Box<Provide
 }
 
 /// Argument text as a history keeps it: the object it is, or what was received.
-fn parse_args(raw: &str) -> (Value, Option<String>) {
+pub(crate) fn parse_args(raw: &str) -> (Value, Option<String>) {
     if raw.trim().is_empty() {
         return (Value::Object(Map::new()), None);
     }

@@ -1,5 +1,8 @@
 //! The test kit, used as its users use it.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
+mod client;
+mod faults;
 mod provider;
 mod recorder;
+mod server;

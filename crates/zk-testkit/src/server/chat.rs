@@ -1,0 +1,165 @@
+//! A turn as OpenAI Chat Completions tells it.
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{CallId, StopReason, Usage};
+
+use super::frames::{Part, Piece, Pieces, Telling};
+use crate::script::{Step, Turn};
+
+/// Answers have no clock in them, so that they are the same every time.
+const CREATED: u64 = 1_767_225_600;
+
+pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+    let mut out = Pieces::new(telling.pace);
+    let say = |delta: Value| event(&chunk(telling, &json!([choice(&delta, None)])));
+    out.event(Part::Start, say(json!({"role": "assistant", "content": ""})));
+    let mut index = 0_u32;
+    for step in &turn.steps {
+        match step {
+            Step::Text(chunks) => {
+                for text in chunks {
+                    out.delta(say(json!({"content": text})));
+                }
+            }
+            Step::Thinking { chunks, .. } => {
+                for text in chunks {
+                    out.delta(say(json!({"reasoning_content": text})));
+                }
+            }
+            Step::Call { id, name, args } => {
+                let function = json!({"name": name, "arguments": ""});
+                let call = json!({"index": index, "id": id_text(id.as_ref()), "type": "function", "function": function});
+                out.delta(say(json!({"tool_calls": [call]})));
+                for text in args {
+                    let call = json!({"index": index, "function": {"arguments": text}});
+                    out.delta(say(json!({"tool_calls": [call]})));
+                }
+                index += 1;
+            }
+            // This format has no word for it.
+            Step::Redacted(_) | Step::Usage(_) | Step::Stop(_) => {}
+            Step::Delay(pause) => out.all.push(Piece::Wait(*pause)),
+            Step::Fail(error) => {
+                out.all.push(Piece::Fail(error.clone()));
+                return out.all;
+            }
+            Step::Hang => {
+                out.all.push(Piece::Hang);
+                return out.all;
+            }
+        }
+    }
+    let reason = turn.stop_reason();
+    let finish = json!([choice(&json!({}), Some(stop(&reason)))]);
+    out.event(Part::Finish, event(&chunk(telling, &finish)));
+    if let Some(usage) = telling.usage {
+        let mut last = chunk(telling, &json!([]));
+        if let Some(fields) = last.as_object_mut() {
+            fields.insert("usage".into(), usage_of(&usage));
+        }
+        out.event(Part::Content, event(&last));
+    }
+    out.event(Part::Terminal, "data: [DONE]\n\n".to_owned());
+    out.all
+}
+
+pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
+    let mut text = String::new();
+    let mut reasoning = String::new();
+    let mut calls: Vec<Value> = Vec::new();
+    for step in &turn.steps {
+        match step {
+            Step::Text(chunks) => text.push_str(&chunks.concat()),
+            Step::Thinking { chunks, .. } => reasoning.push_str(&chunks.concat()),
+            Step::Call { id, name, args } => calls.push(json!({
+                "id": id_text(id.as_ref()),
+                "type": "function",
+                "function": {"name": name, "arguments": args.concat()},
+            })),
+            Step::Redacted(_)
+            | Step::Usage(_)
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => {}
+        }
+    }
+    let mut message = Map::new();
+    message.insert("role".into(), "assistant".into());
+    message.insert("content".into(), if text.is_empty() { Value::Null } else { text.into() });
+    if !reasoning.is_empty() {
+        message.insert("reasoning_content".into(), reasoning.into());
+    }
+    if !calls.is_empty() {
+        message.insert("tool_calls".into(), calls.into());
+    }
+    let reason = turn.stop_reason();
+    let mut body = json!({
+        "id": format!("chatcmpl-{}", telling.number),
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": telling.model,
+        "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": stop(&reason)}],
+    });
+    if let (Some(usage), Some(fields)) = (telling.usage, body.as_object_mut()) {
+        fields.insert("usage".into(), usage_of(&usage));
+    }
+    body
+}
+
+/// One chunk as the wire has it.
+pub(super) fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+pub(super) fn ping() -> String {
+    ": keep-alive\n\n".to_owned()
+}
+
+pub(super) fn text_delta(telling: Telling<'_>, text: &str) -> String {
+    event(&chunk(telling, &json!([choice(&json!({"content": text}), None)])))
+}
+
+fn chunk(telling: Telling<'_>, choices: &Value) -> Value {
+    json!({
+        "id": format!("chatcmpl-{}", telling.number),
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": telling.model,
+        "choices": choices,
+    })
+}
+
+fn choice(delta: &Value, finish: Option<&str>) -> Value {
+    json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish})
+}
+
+fn usage_of(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.context(),
+        "completion_tokens": usage.output,
+        "total_tokens": usage.context() + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    })
+}
+
+fn stop(reason: &StopReason) -> &str {
+    match reason {
+        StopReason::EndTurn
+        | StopReason::StopSequence(_)
+        | StopReason::PauseTurn
+        | StopReason::Compaction => "stop",
+        StopReason::ToolUse => "tool_calls",
+        StopReason::MaxTokens => "length",
+        StopReason::Refusal(_) => "content_filter",
+        StopReason::ContextExceeded => "model_context_window_exceeded",
+        StopReason::Aborted => "aborted",
+        StopReason::Error => "error",
+        StopReason::Other(raw) => raw,
+    }
+}
+
+fn id_text(id: Option<&CallId>) -> &str {
+    id.map_or("call_0", CallId::as_str)
+}

@@ -1,0 +1,80 @@
+//! A turn as the events of a stream, before any fault.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use zk_core::model::{ProviderError, Usage};
+
+use super::{anthropic, chat};
+use crate::rules::Dialect;
+use crate::script::Turn;
+
+/// One piece of a stream.
+#[derive(Clone, Debug)]
+pub(super) enum Piece {
+    Event { bytes: Bytes, part: Part },
+    Wait(Duration),
+    Fail(Box<ProviderError>),
+    Hang,
+}
+
+/// What an event does in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It opens the stream.
+    Start,
+    /// It carries content.
+    Content,
+    /// It says why the answer ended.
+    Finish,
+    /// It closes the stream.
+    Terminal,
+}
+
+/// How one turn is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telling<'a> {
+    pub(super) model: &'a str,
+    pub(super) number: usize,
+    /// None when the client did not ask for it, or a fault withholds it.
+    pub(super) usage: Option<Usage>,
+    pub(super) pace: Option<Duration>,
+}
+
+/// The turn as a stream.
+pub(super) fn stream(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
+    match dialect {
+        Dialect::Anthropic => anthropic::stream(turn, telling),
+        Dialect::Chat => chat::stream(turn, telling),
+    }
+}
+
+/// The turn as one JSON body.
+pub(super) fn whole(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Value {
+    match dialect {
+        Dialect::Anthropic => anthropic::whole(turn, telling),
+        Dialect::Chat => chat::whole(turn, telling),
+    }
+}
+
+/// Collects the pieces of a stream.
+pub(super) struct Pieces {
+    pub(super) all: Vec<Piece>,
+    pace: Option<Duration>,
+}
+
+impl Pieces {
+    pub(super) fn new(pace: Option<Duration>) -> Self {
+        Self { all: Vec::new(), pace }
+    }
+
+    pub(super) fn event(&mut self, part: Part, bytes: String) {
+        self.all.push(Piece::Event { bytes: Bytes::from(bytes), part });
+    }
+
+    pub(super) fn delta(&mut self, bytes: String) {
+        self.all.extend(self.pace.map(Piece::Wait));
+        self.event(Part::Content, bytes);
+    }
+}

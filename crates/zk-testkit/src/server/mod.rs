@@ -1,0 +1,372 @@
+//! A fake LLM server on a real socket.
+
+mod anthropic;
+mod breaking;
+mod bulk;
+mod chat;
+mod decode;
+mod fault;
+mod frames;
+mod refusal;
+mod reply;
+mod route;
+mod serve;
+mod socket;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::Script;
+use crate::rules::{Dialect, Strictness, Violation};
+use crate::script::{Playback, Turn};
+use bulk::Bulk;
+pub use fault::{Fault, RetryAfter};
+use socket::Socket;
+
+/// A server on 127.0.0.1 that plays a [`Script`] in the wire formats of real providers, rejects what they
+/// reject, keeps what it was sent, and fails as it is told to.
+///
+/// It speaks Anthropic Messages (`POST /v1/messages`, `/v1/messages/count_tokens`) and OpenAI Chat Completions
+/// (`POST /v1/chat/completions`), streamed or not, and `GET /v1/models`. A request that breaks the provider's
+/// rules is answered 400 and uses up no turn of the script.
+///
+/// It runs on a thread and a runtime of its own: it works for tests without a runtime, and its delays are real
+/// ones even where the test's clock is paused. Dropping it closes every connection.
+///
+/// ```
+/// use zk_testkit::{FakeServer, Fault, Script};
+///
+/// let server = FakeServer::builder(Script::new().turn(|t| t.text("hello")))
+///     .require_key("secret")
+///     .models(["model-1"])
+///     .start()
+///     .unwrap();
+/// server.fault_on(1, Fault::CutAfterEvents(3));
+/// assert!(server.url().starts_with("http://127.0.0.1:"));
+/// assert!(server.requests().is_empty());
+/// ```
+pub struct FakeServer {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Settings of a new [`FakeServer`].
+pub struct FakeServerBuilder {
+    script: Script,
+    options: Options,
+}
+
+struct Options {
+    key: Option<String>,
+    models: Vec<String>,
+    checked: bool,
+    strict: Vec<Strictness>,
+    bulk: Option<Bulk>,
+}
+
+impl Options {
+    fn strictness(&self, dialect: Dialect) -> Option<Strictness> {
+        let set = self.strict.iter().rev().find(|strictness| strictness.dialect == dialect);
+        self.checked.then(|| set.copied().unwrap_or_else(|| Strictness::of(dialect)))
+    }
+}
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Which request for an answer it was, from 1; nothing for lists of models and token counts.
+    pub number: Option<usize>,
+    /// The method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, byte for byte.
+    pub body: Bytes,
+    /// The status it was answered with, if it was answered.
+    pub status: Option<u16>,
+    /// The rule it broke.
+    pub violation: Option<Violation>,
+}
+
+impl Received {
+    /// The body as JSON; null when it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The first header called `name`, in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Why a [`FakeServer`] did not start.
+#[derive(Debug, thiserror::Error)]
+#[error("the fake server could not {what} on 127.0.0.1: {source}; check the limits on sockets and threads")]
+pub struct StartError {
+    what: &'static str,
+    source: io::Error,
+}
+
+/// What all connections share.
+struct Shared {
+    options: Options,
+    playback: Playback,
+    log: Mutex<Log>,
+    left: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct Log {
+    requests: Vec<Received>,
+    count: usize,
+    faults: BTreeMap<usize, Fault>,
+    always: Option<Fault>,
+    /// The turn of an answer that failed, to be said again.
+    held: Option<Turn>,
+}
+
+impl Shared {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self) -> usize {
+        let mut log = self.log();
+        log.count += 1;
+        log.count
+    }
+
+    fn keep(&self, request: Received) {
+        self.log().requests.push(request);
+    }
+
+    fn fault(&self, number: usize) -> Option<Fault> {
+        let log = self.log();
+        log.faults.get(&number).or(log.always.as_ref()).cloned()
+    }
+
+    fn hold(&self, turn: Turn) {
+        self.log().held = Some(turn);
+    }
+
+    fn next_turn(&self, dialect: Dialect, body: &Value, number: usize) -> Result<Turn, String> {
+        if let Some(turn) = self.log().held.take() {
+            return Ok(turn);
+        }
+        let nine = self.options.strictness(dialect).is_some_and(|strictness| strictness.ids.exact);
+        let name: fn(u64) -> String = match dialect {
+            Dialect::Chat if nine => |number| format!("call{number:05}"),
+            Dialect::Chat => |number| format!("call_{number}"),
+            Dialect::Anthropic => |number| format!("toolu_{number}"),
+        };
+        self.playback.next(&decode::asked(dialect, body, number), name)
+    }
+}
+
+impl FakeServerBuilder {
+    /// Only requests with this key are answered; others get 401.
+    #[must_use]
+    pub fn require_key(mut self, key: impl Into<String>) -> Self {
+        self.options.key = Some(key.into());
+        self
+    }
+
+    /// The models it has; requests for others get 404. Without any, every model is known.
+    #[must_use]
+    pub fn models<M: Into<String>>(mut self, models: impl IntoIterator<Item = M>) -> Self {
+        self.options.models = models.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The rules of one dialect, instead of those of its first-party API.
+    #[must_use]
+    pub fn strictness(mut self, strictness: Strictness) -> Self {
+        self.options.strict.push(strictness);
+        self
+    }
+
+    /// Accepts everything, as a careless local server does.
+    #[must_use]
+    pub fn lenient(mut self) -> Self {
+        self.options.checked = false;
+        self
+    }
+
+    /// Every answer is `deltas` pieces of text, all `text`, rendered once and sent as fast as the socket takes
+    /// them; the script is not played.
+    #[must_use]
+    pub fn bulk(mut self, deltas: usize, text: impl Into<String>) -> Self {
+        self.options.bulk = Some(Bulk::new(deltas, text.into()));
+        self
+    }
+
+    /// Starts it on a free port.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no socket or no thread to be had.
+    pub fn start(self) -> Result<FakeServer, StartError> {
+        let failed = |what| move |source| StartError { what, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed("listen"))?;
+        listener.set_nonblocking(true).map_err(failed("listen"))?;
+        let address = listener.local_addr().map_err(failed("listen"))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed("start a runtime"))?;
+        let shared = Arc::new(Shared {
+            options: self.options,
+            playback: Playback::new(self.script),
+            log: Mutex::default(),
+            left: Arc::default(),
+        });
+        let stop = CancellationToken::new();
+        let thread = std::thread::Builder::new()
+            .name("fake-llm-server".to_owned())
+            .spawn({
+                let (shared, stop) = (shared.clone(), stop.clone());
+                move || {
+                    runtime.block_on(async {
+                        tokio::select! {
+                            () = stop.cancelled() => {}
+                            () = accept(listener, shared) => {}
+                        }
+                    });
+                }
+            })
+            .map_err(failed("start a thread"))?;
+        Ok(FakeServer { shared, address, stop, thread: Some(thread) })
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    loop {
+        // A connection that fails before it is accepted is the client's to notice.
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let _ = stream.set_nodelay(true);
+        let socket = Socket::new(stream);
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| serve::serve(shared.clone(), socket.clone(), request));
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(socket.clone()), service);
+            // Broken connections are what this server is for.
+            let _ = connection.await;
+        });
+    }
+}
+
+impl FakeServer {
+    /// Settings for a server that plays `script`.
+    #[must_use]
+    pub fn builder(script: Script) -> FakeServerBuilder {
+        let options =
+            Options { key: None, models: Vec::new(), checked: true, strict: Vec::new(), bulk: None };
+        FakeServerBuilder { script, options }
+    }
+
+    /// A server that plays `script` and is as strict as the first-party APIs.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no socket or no thread to be had.
+    pub fn start(script: Script) -> Result<Self, StartError> {
+        Self::builder(script).start()
+    }
+
+    /// `http://127.0.0.1:PORT`, the base URL of the Anthropic dialect.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// `http://127.0.0.1:PORT/v1`, the base URL of the OpenAI dialect.
+    #[must_use]
+    pub fn openai_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Breaks the answer to the `number`th request for one, from 1.
+    pub fn fault_on(&self, number: usize, fault: Fault) -> &Self {
+        self.shared.log().faults.insert(number, fault);
+        self
+    }
+
+    /// Breaks every answer that has no fault of its own.
+    pub fn fault_always(&self, fault: Fault) -> &Self {
+        self.shared.log().always = Some(fault);
+        self
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Received> {
+        self.shared.log().requests.clone()
+    }
+
+    /// The bodies of the requests for an answer so far.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<Value> {
+        let log = self.shared.log();
+        log.requests.iter().filter(|request| request.number.is_some()).map(Received::json).collect()
+    }
+
+    /// The rules that requests have broken so far: empty for a client that does it right.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.shared.log().requests.iter().filter_map(|request| request.violation.clone()).collect()
+    }
+
+    /// How many answers the client left before their end.
+    #[must_use]
+    pub fn abandoned(&self) -> usize {
+        self.shared.left.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for FakeServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing left to close.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for FakeServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FakeServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeServerBuilder").field("script", &self.script).finish_non_exhaustive()
+    }
+}

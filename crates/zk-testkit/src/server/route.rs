@@ -1,0 +1,41 @@
+use hyper::Method;
+use hyper::header::HeaderMap;
+
+use crate::rules::Dialect;
+
+/// What a request is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Generate(Dialect),
+    CountTokens,
+    Models(Dialect),
+    Model(Dialect, String),
+    Unknown,
+}
+
+/// Looks only at how the path ends, so any base URL works.
+pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
+    let path = path.trim_end_matches('/');
+    if method == Method::POST {
+        if path.ends_with("/messages") {
+            return Route::Generate(Dialect::Anthropic);
+        }
+        if path.ends_with("/messages/count_tokens") {
+            return Route::CountTokens;
+        }
+        if path.ends_with("/chat/completions") {
+            return Route::Generate(Dialect::Chat);
+        }
+    }
+    if method == Method::GET {
+        let anthropic = headers.contains_key("anthropic-version") || headers.contains_key("x-api-key");
+        let dialect = if anthropic { Dialect::Anthropic } else { Dialect::Chat };
+        if path.ends_with("/models") {
+            return Route::Models(dialect);
+        }
+        if let Some((_, id)) = path.split_once("/models/") {
+            return Route::Model(dialect, id.to_owned());
+        }
+    }
+    Route::Unknown
+}

@@ -1,0 +1,127 @@
+//! The plainest HTTP client there is, so that nothing of an answer is hidden.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+use zk_testkit::FakeServer;
+
+/// What came back, as far as it came.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    /// The body without the framing, as far as it is well framed.
+    pub(crate) body: Vec<u8>,
+    /// The lengths of the reads the body came in.
+    pub(crate) reads: Vec<usize>,
+    /// How it ended.
+    pub(crate) end: End,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The last chunk came.
+    Complete,
+    /// The connection closed before the last chunk.
+    Cut,
+    /// The connection was reset.
+    Reset,
+    /// Nothing more came in time.
+    Silence,
+    /// What came is not a chunk.
+    BadFraming,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let prefix = format!("{name}: ");
+        self.head.lines().find_map(|line| line.strip_prefix(&prefix))
+    }
+
+    /// The data of the events that are JSON.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = self.text();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter_map(|data| serde_json::from_str(data).ok()).collect()
+    }
+}
+
+pub(crate) fn anthropic(server: &FakeServer, body: &Value) -> Answer {
+    let headers = "anthropic-version: 2023-06-01\r\nx-api-key: secret\r\n";
+    send(server, "POST", "/v1/messages", headers, body.to_string().as_bytes())
+}
+
+pub(crate) fn chat(server: &FakeServer, body: &Value) -> Answer {
+    send(
+        server,
+        "POST",
+        "/v1/chat/completions",
+        "authorization: Bearer secret\r\n",
+        body.to_string().as_bytes(),
+    )
+}
+
+/// Sends a request and reads until the connection ends or is silent for a moment.
+pub(crate) fn send(server: &FakeServer, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n{headers}\
+         content-length: {}\r\n\r\n",
+        server.address(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    let mut raw = Vec::new();
+    let mut reads = Vec::new();
+    let mut buffer = vec![0; 1 << 20];
+    let end = loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break End::Cut,
+            Ok(count) => {
+                reads.push(count);
+                raw.extend_from_slice(buffer.get(..count).unwrap());
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break End::Reset,
+            Err(_) => break End::Silence,
+        }
+    };
+    let split = raw.windows(4).position(|window| window == b"\r\n\r\n").map_or(raw.len(), |at| at + 4);
+    let (head, framed) = raw.split_at(split);
+    let head = String::from_utf8_lossy(head).into_owned();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let (body, framing) = unframe(framed);
+    Answer { status, head, body, reads, end: framing.unwrap_or(end) }
+}
+
+/// The chunks of a body, and how they ended if they did.
+fn unframe(mut framed: &[u8]) -> (Vec<u8>, Option<End>) {
+    let mut body = Vec::new();
+    loop {
+        let Some(line) = framed.windows(2).position(|window| window == b"\r\n") else { return (body, None) };
+        let (size, rest) = framed.split_at(line);
+        let Some(size) = std::str::from_utf8(size).ok().and_then(|size| usize::from_str_radix(size, 16).ok())
+        else {
+            return (body, Some(End::BadFraming));
+        };
+        if size == 0 {
+            return (body, Some(End::Complete));
+        }
+        let Some(chunk) = rest.get(2..2 + size) else {
+            body.extend_from_slice(rest.get(2..).unwrap_or_default());
+            return (body, None);
+        };
+        body.extend_from_slice(chunk);
+        framed = rest.get(2 + size + 2..).unwrap_or_default();
+    }
+}
