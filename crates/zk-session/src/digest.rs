@@ -1,0 +1,75 @@
+use zk_core::model::Role;
+use zk_core::service::EntryKind;
+
+/// How many characters of the first prompt a listing shows.
+const TITLE: usize = 80;
+
+/// What a listing shows of a session, kept up to date with every append so that listing reads no entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub(crate) messages: u64,
+    pub(crate) title: String,
+}
+
+impl Digest {
+    pub(crate) fn add(&mut self, kind: &EntryKind) {
+        match kind {
+            EntryKind::Message { message, .. } => {
+                self.messages += 1;
+                if self.title.is_empty() && message.role == Role::User && message.injected_by.is_none() {
+                    self.title = title(&message.text());
+                }
+            }
+            EntryKind::Model { .. }
+            | EntryKind::Thinking { .. }
+            | EntryKind::RunStart { .. }
+            | EntryKind::RunEnd { .. }
+            | EntryKind::Custom { .. } => {}
+        }
+    }
+}
+
+/// The beginning of `text` on one line: any run of white space or control characters becomes one space.
+fn title(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let mut line = String::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > TITLE * 4 {
+            break;
+        }
+    }
+    match line.char_indices().nth(TITLE) {
+        None => line,
+        Some(_) => line.chars().take(TITLE - 1).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::Message;
+
+    use super::*;
+
+    fn message(message: Message) -> EntryKind {
+        EntryKind::Message { message: message.shared(), usage: None }
+    }
+
+    #[test]
+    fn the_title_is_the_first_prompt_on_one_line() {
+        let mut digest = Digest::default();
+        digest.add(&message(Message::injected("a reminder", "harness")));
+        digest.add(&message(Message::user_text("fix\n\tthe \u{1b}[31m test")));
+        digest.add(&message(Message::user_text("and another thing")));
+        assert_eq!(digest, Digest { messages: 3, title: "fix the [31m test".into() });
+    }
+
+    #[test]
+    fn a_long_prompt_is_cut_at_a_character() {
+        assert_eq!(title(&"ß".repeat(200)), format!("{}…", "ß".repeat(79)));
+        assert_eq!(title(&"ß".repeat(80)), "ß".repeat(80));
+    }
+}

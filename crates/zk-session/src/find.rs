@@ -1,0 +1,84 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use zk_core::model::SessionId;
+use zk_core::service::{OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
+
+/// The session of `cwd` that was written last and can be read: what `--continue` continues.
+///
+/// # Errors
+/// [`StoreError`] when the store cannot be read.
+pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<SessionInfo>, StoreError> {
+    let filter = |limit| SessionFilter { cwd: Some(cwd.to_path_buf()), limit };
+    let newest = store.list(&filter(Some(1))).await?.into_iter().next();
+    match newest {
+        Some(info) if info.damaged.is_some() => {
+            Ok(store.list(&filter(None)).await?.into_iter().find(|info| info.damaged.is_none()))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Opens the session that `text` means: its whole id, or the beginning of exactly one id, with or without the
+/// `s_` in front.
+///
+/// # Errors
+/// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::open`].
+pub async fn open_matching(store: &dyn SessionStore, text: &str) -> Result<Arc<dyn OpenSession>, StoreError> {
+    let not_found = match store.open(&SessionId::from(text)).await {
+        Err(error @ StoreError::NotFound { .. }) => error,
+        opened_or_failed => return opened_or_failed,
+    };
+    let all = store.list(&SessionFilter::default()).await?;
+    let matching: Vec<&SessionId> =
+        all.iter().map(|info| &info.id).filter(|id| begins_with(id.as_str(), text)).collect();
+    match matching.as_slice() {
+        [] => Err(not_found),
+        [only] => store.open(only).await,
+        several => Err(StoreError::NotFound { id: text.to_owned(), hint: among(several) }),
+    }
+}
+
+fn begins_with(id: &str, text: &str) -> bool {
+    !text.is_empty() && (id.starts_with(text) || id.strip_prefix("s_").is_some_and(|id| id.starts_with(text)))
+}
+
+fn among(ids: &[&SessionId]) -> String {
+    let shown: Vec<String> = ids.iter().take(3).map(|id| format!("`{id}`")).collect();
+    let more = if ids.len() > shown.len() { ", …" } else { "" };
+    format!(": {} sessions begin with that ({}{more})", ids.len(), shown.join(", "))
+}
+
+/// The hint of a [`StoreError::NotFound`]: the id that has the longest beginning in common with `wanted`, if
+/// that is enough to mean something.
+pub(crate) fn near_match(wanted: &str, ids: impl IntoIterator<Item = String>) -> String {
+    let common = |id: &str| {
+        let bare = |text: &str| text.strip_prefix("s_").unwrap_or(text).to_lowercase();
+        bare(id).chars().zip(bare(wanted).chars()).take_while(|(a, b)| a == b).count()
+    };
+    // The time part of ids made on one day begins alike; fewer than four characters say nothing.
+    ids.into_iter()
+        .map(|id| (common(&id), id))
+        .filter(|(common, _)| *common >= 4)
+        .max()
+        .map_or(String::new(), |(_, id)| format!(" (did you mean `{id}`?)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_id_is_offered() {
+        let ids = || ["s_0abcdef1", "s_0abcxyz2", "other"].map(String::from);
+        assert_eq!(near_match("0abcdef2", ids()), " (did you mean `s_0abcdef1`?)");
+        assert_eq!(near_match("s_0ABCX", ids()), " (did you mean `s_0abcxyz2`?)");
+        assert_eq!(near_match("zzz", ids()), "");
+    }
+
+    #[test]
+    fn the_prefix_of_ids_may_be_left_out() {
+        assert!(begins_with("s_0abc", "0a") && begins_with("s_0abc", "s_0"));
+        assert!(!begins_with("s_0abc", "") && !begins_with("s_0abc", "abc"));
+    }
+}

@@ -1,0 +1,263 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use zk_core::model::{EntryId, SessionId};
+use zk_core::service::{
+    Clock, Entry, EntryKind, Lock, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
+    StoreError, SystemClock,
+};
+
+use crate::digest::Digest;
+use crate::find::near_match;
+
+/// Sessions that live as long as the store: for embedders without a disk, and for tests.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use zk_core::service::{NewSession, SessionStore};
+/// use zk_session::MemoryStore;
+///
+/// let store = MemoryStore::new();
+/// let session = store.create(NewSession { id: None, cwd: "/project".into(), parent: None }).await.unwrap();
+/// assert!(session.entries().await.unwrap().is_empty());
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct MemoryStore {
+    shelf: Shelf,
+    clock: Arc<dyn Clock>,
+}
+
+type Shelf = Arc<Mutex<HashMap<SessionId, Stored>>>;
+
+/// A session that has at least one entry.
+struct Stored {
+    cwd: PathBuf,
+    created: SystemTime,
+    digest: Digest,
+    entries: Vec<Entry>,
+    open: bool,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("sessions", &lock(&self.shelf).len()).finish_non_exhaustive()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { shelf: Shelf::default(), clock: Arc::new(SystemClock) }
+    }
+
+    /// This store with another source of dates.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+}
+
+#[async_trait]
+impl SessionStore for MemoryStore {
+    async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let id = new.id.unwrap_or_else(SessionId::fresh);
+        Ok(Arc::new(MemorySession::new(self, id, new.cwd, false)))
+    }
+
+    async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let mut shelf = lock(&self.shelf);
+        let Some(stored) = shelf.get_mut(id) else {
+            let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+            return Err(StoreError::NotFound { id: id.to_string(), hint });
+        };
+        if stored.open {
+            return Err(StoreError::InUse { id: id.clone(), pid: std::process::id() });
+        }
+        stored.open = true;
+        Ok(Arc::new(MemorySession::new(self, id.clone(), stored.cwd.clone(), true)))
+    }
+
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
+        let shelf = lock(&self.shelf);
+        let mut all: Vec<SessionInfo> = shelf
+            .iter()
+            .filter(|(_, stored)| filter.cwd.as_deref().is_none_or(|cwd| same_dir(cwd, &stored.cwd)))
+            .map(|(id, stored)| stored.info(id))
+            .collect();
+        all.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
+        all.truncate(filter.limit.unwrap_or(usize::MAX));
+        Ok(all)
+    }
+
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        let mut shelf = lock(&self.shelf);
+        match shelf.get(id) {
+            None => {
+                let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+                Err(StoreError::NotFound { id: id.to_string(), hint })
+            }
+            Some(stored) if stored.open => Err(StoreError::InUse { id: id.clone(), pid: std::process::id() }),
+            Some(_) => {
+                shelf.remove(id);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Stored {
+    fn info(&self, id: &SessionId) -> SessionInfo {
+        let updated = self.entries.last().map_or(self.created, |entry| from_millis(entry.time_ms));
+        SessionInfo {
+            id: id.clone(),
+            cwd: self.cwd.clone(),
+            created: self.created,
+            updated,
+            messages: self.digest.messages,
+            title: self.digest.title.clone(),
+            lock: self.open.then(|| Lock { pid: std::process::id() }),
+            damaged: None,
+        }
+    }
+}
+
+struct MemorySession {
+    id: SessionId,
+    cwd: PathBuf,
+    shelf: Shelf,
+    clock: Arc<dyn Clock>,
+    /// Whether this handle has the stored session open: always after `open`, from the first append on after
+    /// `create`.
+    holds: AtomicBool,
+    closed: AtomicBool,
+}
+
+impl MemorySession {
+    fn new(store: &MemoryStore, id: SessionId, cwd: PathBuf, holds: bool) -> Self {
+        Self {
+            id,
+            cwd,
+            shelf: store.shelf.clone(),
+            clock: store.clock.clone(),
+            holds: AtomicBool::new(holds),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    fn release(&self) {
+        if self.holds.swap(false, Ordering::AcqRel)
+            && let Some(stored) = lock(&self.shelf).get_mut(&self.id)
+        {
+            stored.open = false;
+        }
+    }
+
+    fn check_open(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Failed(format!("session `{}` is closed; open it again", self.id)));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl OpenSession for MemorySession {
+    fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn cwd(&self) -> Option<PathBuf> {
+        Some(self.cwd.clone())
+    }
+
+    async fn append(&self, kinds: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError> {
+        self.check_open()?;
+        if kinds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.clock.now();
+        let mut shelf = lock(&self.shelf);
+        if !self.holds.load(Ordering::Acquire) {
+            if shelf.contains_key(&self.id) {
+                return Err(exists(&self.id));
+            }
+            let fresh = Stored {
+                cwd: self.cwd.clone(),
+                created: now,
+                digest: Digest::default(),
+                entries: Vec::new(),
+                open: true,
+            };
+            shelf.insert(self.id.clone(), fresh);
+            self.holds.store(true, Ordering::Release);
+        }
+        let Some(stored) = shelf.get_mut(&self.id) else {
+            return Err(StoreError::NotFound { id: self.id.to_string(), hint: String::new() });
+        };
+        let mut ids = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            stored.digest.add(&kind);
+            let parent = stored.entries.last().map(|entry| entry.id.clone());
+            let id = EntryId::fresh();
+            ids.push(id.clone());
+            stored.entries.push(Entry { id, parent, time_ms: millis(now), kind });
+        }
+        Ok(ids)
+    }
+
+    async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
+        self.check_open()?;
+        if !self.holds.load(Ordering::Acquire) {
+            return Ok(Vec::new());
+        }
+        Ok(lock(&self.shelf).get(&self.id).map(|stored| stored.entries.clone()).unwrap_or_default())
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.closed.store(true, Ordering::Release);
+        self.release();
+        Ok(())
+    }
+}
+
+impl Drop for MemorySession {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn lock(shelf: &Shelf) -> MutexGuard<'_, HashMap<SessionId, Stored>> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Two spellings of one directory are the same directory, as long as it exists.
+fn same_dir(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+pub(crate) fn exists(id: &SessionId) -> StoreError {
+    StoreError::Failed(format!("session `{id}` exists already; open it, or choose another id"))
+}
+
+/// Milliseconds since 1970; 0 before.
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The time `millis` after 1970.
+pub(crate) fn from_millis(millis: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
+}
