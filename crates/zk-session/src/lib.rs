@@ -2,7 +2,8 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`MemoryStore`] | sessions without a disk |
+//! | [`SqliteStore`] | one SQLite file for each session, with a lock of its own |
+//! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`load_history`] | what a resumed run starts from |
 //! | [`latest`], [`open_matching`] | how `--continue` and `--resume` find a session |
 //!
@@ -24,7 +25,9 @@ mod digest;
 mod find;
 mod history;
 mod memory;
+mod sqlite;
 
 pub use find::{latest, open_matching};
 pub use history::{Loaded, load_history};
 pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;

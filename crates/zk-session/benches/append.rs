@@ -1,0 +1,104 @@
+//! What storing costs: a new session with its first entries, and one more turn in an open session.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+
+use std::sync::Arc;
+
+use divan::Bencher;
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+use zk_core::model::{Block, Message, ToolCall};
+use zk_core::service::{EntryKind, NewSession, OpenSession, SessionFilter, SessionStore};
+use zk_session::SqliteStore;
+
+fn main() {
+    divan::main();
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().build().unwrap()
+}
+
+fn fresh(runtime: &Runtime, store: &SqliteStore) -> Arc<dyn OpenSession> {
+    runtime.block_on(store.create(NewSession { id: None, cwd: "/".into(), parent: None })).unwrap()
+}
+
+fn prompt() -> Vec<EntryKind> {
+    let message = Message::user_text("fix the failing test").shared();
+    vec![EntryKind::RunStart { run_id: "r".into() }, EntryKind::Message { message, usage: None }]
+}
+
+fn pair(bytes: usize) -> Vec<EntryKind> {
+    let call = ToolCall::new("c", "shell", json!({"command": "true"}));
+    let all = [
+        Message::assistant(vec![Block::ToolCall(call)]),
+        Message::user(vec![Block::result("c", "x".repeat(bytes), false)]),
+    ];
+    all.into_iter().map(|message| EntryKind::Message { message: message.shared(), usage: None }).collect()
+}
+
+#[divan::bench]
+fn create_alone(bencher: Bencher<'_, '_>) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let store = SqliteStore::new(dir.path().into());
+    bencher.bench_local(|| fresh(&runtime, &store));
+}
+
+#[divan::bench]
+fn create_and_first_append(bencher: Bencher<'_, '_>) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let store = SqliteStore::new(dir.path().into());
+    bencher.bench_local(|| {
+        let session = fresh(&runtime, &store);
+        runtime.block_on(session.append(prompt())).unwrap();
+        session
+    });
+}
+
+#[divan::bench(args = [200, 2_000, 20_000])]
+fn append_a_turn(bencher: Bencher<'_, '_>, bytes: usize) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let session = fresh(&runtime, &SqliteStore::new(dir.path().into()));
+    bencher.with_inputs(|| pair(bytes)).bench_local_values(|pair| {
+        runtime.block_on(session.append(pair)).unwrap();
+    });
+}
+
+#[divan::bench]
+fn first_append_end_and_close(bencher: Bencher<'_, '_>) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let store = SqliteStore::new(dir.path().into());
+    bencher.bench_local(|| {
+        let session = fresh(&runtime, &store);
+        runtime.block_on(session.append(prompt())).unwrap();
+        runtime.block_on(session.close()).unwrap();
+    });
+}
+
+#[divan::bench(args = [100, 5_000])]
+fn open_and_read(bencher: Bencher<'_, '_>, turns: usize) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let store = SqliteStore::new(dir.path().into());
+    let session = fresh(&runtime, &store);
+    for _ in 0..turns {
+        runtime.block_on(session.append(pair(500))).unwrap();
+    }
+    let id = session.id().clone();
+    drop(session);
+    bencher.bench_local(|| {
+        let session = runtime.block_on(store.open(&id)).unwrap();
+        runtime.block_on(session.entries()).unwrap().len()
+    });
+}
+
+#[divan::bench]
+fn latest_of_200(bencher: Bencher<'_, '_>) {
+    let (runtime, dir) = (runtime(), tempfile::tempdir().unwrap());
+    let store = SqliteStore::new(dir.path().into());
+    for _ in 0..200 {
+        let session = fresh(&runtime, &store);
+        runtime.block_on(session.append(prompt())).unwrap();
+    }
+    let filter = SessionFilter { cwd: Some("/".into()), limit: Some(1) };
+    bencher.bench_local(|| runtime.block_on(store.list(&filter)).unwrap().len());
+}

@@ -1,0 +1,132 @@
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rusqlite::Connection;
+use zk_core::service::Entry;
+
+use super::db::FORMAT;
+use super::error::is_damage;
+use super::files::with;
+use super::meta::Meta;
+use super::row::{self, COLUMNS, Unreadable};
+use super::wal;
+
+/// What an existing file turned out to be.
+#[derive(Debug)]
+pub(super) enum Checked {
+    /// It was created, and nothing was ever written to it.
+    Empty,
+    /// It was written by a newer program.
+    TooNew(u32),
+    /// Every entry is there. Some may be unreadable in themselves.
+    Log(Log),
+    /// Something is missing or cannot be reached.
+    Damaged(String),
+}
+
+/// The whole log.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) meta: Meta,
+    pub(super) entries: Vec<Entry>,
+    pub(super) unreadable: Vec<Unreadable>,
+}
+
+/// SQLite's page size unless it is told another.
+const PAGE: usize = 4096;
+
+/// Reads everything there is, changing nothing.
+///
+/// # Errors
+/// When the file cannot be read for a reason that is not in its bytes.
+pub(super) fn check(conn: &Connection, path: &Path) -> rusqlite::Result<Checked> {
+    match examine(conn, path) {
+        Err(error) if is_damage(&error) => Ok(Checked::Damaged(error.to_string())),
+        other => other,
+    }
+}
+
+fn examine(conn: &Connection, path: &Path) -> rusqlite::Result<Checked> {
+    let damaged = |why: &str| Ok(Checked::Damaged(why.to_owned()));
+    let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version > FORMAT {
+        return Ok(Checked::TooNew(version));
+    }
+    let log_file = fs::read(with(path, "-wal")).unwrap_or_default();
+    if wal::hides_transactions(&log_file) {
+        return damaged("its write-ahead log was changed");
+    }
+    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables == 0 {
+        return if is_blank(path).unwrap_or(false) {
+            Ok(Checked::Empty)
+        } else {
+            damaged("there are no tables in it")
+        };
+    }
+    if version != FORMAT {
+        return damaged("it does not say which format it has");
+    }
+    // SQLite opens a file whose header asks for a newer writer without a word, for reading only.
+    if conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
+        return damaged("its header was changed");
+    }
+    let mut log = Log { meta: Meta::read(conn)?, ..Log::default() };
+    let mut seq = 0;
+    let mut select = conn.prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (at, read) = row::read(row)?;
+        seq += 1;
+        if at != seq {
+            return Ok(Checked::Damaged(format!("entry {seq} is missing")));
+        }
+        log.take(read);
+    }
+    if seq != log.meta.entries || seq == 0 {
+        return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", log.meta.entries)));
+    }
+    Ok(Checked::Log(log))
+}
+
+impl Log {
+    fn take(&mut self, read: Result<Entry, Unreadable>) {
+        match read {
+            Ok(entry) => self.entries.push(entry),
+            Err(row) => self.unreadable.push(row),
+        }
+    }
+}
+
+/// Everything that can still be reached in a damaged file, entry by entry.
+pub(super) fn gather(conn: &Connection, path: &Path) -> Log {
+    let mut log = Log { meta: Meta::read(conn).unwrap_or_default(), ..Log::default() };
+    let sizes =
+        [path.to_path_buf(), with(path, "-wal")].map(|path| fs::metadata(path).map_or(0, |m| m.len()));
+    // The damage may be in the count: a row takes at least 16 bytes, and a file holds no more of them than that.
+    let most = i64::try_from(sizes.iter().sum::<u64>() / 16).unwrap_or(i64::MAX);
+    let Ok(mut select) = conn.prepare(&format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1")) else {
+        return log;
+    };
+    let last = if (1..=most).contains(&log.meta.entries) { log.meta.entries } else { most };
+    for seq in 1..=last {
+        if let Ok((_, read)) = select.query_row([seq], row::read) {
+            log.take(read);
+        }
+    }
+    log
+}
+
+/// Whether no row can ever have been in the file: it has no bytes, or one page that is zero but for its head.
+fn is_blank(path: &Path) -> io::Result<bool> {
+    let len = fs::metadata(path)?.len();
+    if len == 0 {
+        return Ok(true);
+    }
+    if len != PAGE as u64 {
+        return Ok(false);
+    }
+    let bytes = fs::read(path)?;
+    Ok(bytes.get(112..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0)))
+}

@@ -1,0 +1,234 @@
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavior, params};
+use zk_core::model::EntryId;
+use zk_core::service::EntryKind;
+
+use super::meta::Meta;
+use super::row::checksum;
+
+/// The newest layout of the file this program reads and writes, kept in SQLite's `user_version`.
+pub(super) const FORMAT: u32 = 1;
+
+/// How long to wait for somebody who reads the file at this moment.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// The log is folded into the database after so many pages of 4 KiB …
+const CHECKPOINT_PAGES: u32 = 1000;
+/// … and is not left longer than this, in bytes.
+const LOG_BYTES: u32 = 8 << 20;
+
+/// Opens an existing file for writing, without changing anything in it: not even closing it does, until
+/// [`prepare`] was called.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | no_mutex())?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    guard(&conn, BUSY)?;
+    Ok(conn)
+}
+
+/// As [`connect`], for looking only. A database in a folder that cannot be written is read as it stands.
+pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
+    let conn = Connection::open_with_flags(path, flags)?;
+    guard(&conn, busy)?;
+    match conn.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0)) {
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) => {
+            let mut uri = b"file:".to_vec();
+            for byte in path.as_os_str().as_encoded_bytes() {
+                uri.extend(format!("%{byte:02x}").into_bytes());
+            }
+            uri.extend(b"?immutable=1");
+            let uri = String::from_utf8_lossy(&uri).into_owned();
+            let conn = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
+            guard(&conn, busy)?;
+            Ok(conn)
+        }
+        // Whatever else is wrong shows when the caller reads.
+        Ok(_) | Err(_) => Ok(conn),
+    }
+}
+
+/// Each connection stays on one thread.
+fn no_mutex() -> OpenFlags {
+    OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// The file may come from anywhere: nothing its schema contains is run, and sizes in it are not believed.
+fn guard(conn: &Connection, busy: Duration) -> rusqlite::Result<()> {
+    conn.busy_timeout(busy)?;
+    conn.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;")
+}
+
+/// Sets the file up for appending, and looks whether that took: a write-ahead log needs shared memory, which
+/// some file systems do not have. Returns the journal mode.
+pub(super) fn prepare(conn: &Connection, fresh: bool) -> rusqlite::Result<String> {
+    // A file that holds nothing yet needs no syncing on its way into log mode; that would cost four of them.
+    conn.execute_batch(if fresh { "PRAGMA synchronous=OFF;" } else { "PRAGMA synchronous=NORMAL;" })?;
+    let mut mode = set_journal(conn, "WAL")?;
+    if mode != "wal" {
+        mode = set_journal(conn, "DELETE")?;
+    }
+    conn.execute_batch(&format!(
+        "PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES};
+         PRAGMA journal_size_limit={LOG_BYTES};"
+    ))?;
+    let synchronous: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    if synchronous != 1 {
+        conn.execute_batch("PRAGMA synchronous=FULL;")?;
+    }
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    Ok(mode)
+}
+
+fn set_journal(conn: &Connection, mode: &str) -> rusqlite::Result<String> {
+    let set: String = conn.query_row(&format!("PRAGMA journal_mode={mode}"), [], |row| row.get(0))?;
+    Ok(set.to_ascii_lowercase())
+}
+
+/// An entry ready to be written.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) id: EntryId,
+    json: String,
+    kind: EntryKind,
+}
+
+impl Draft {
+    /// # Errors
+    /// When the entry does not serialise.
+    pub(super) fn new(kind: EntryKind) -> Result<Self, serde_json::Error> {
+        Ok(Self { id: EntryId::fresh(), json: serde_json::to_string(&kind)?, kind })
+    }
+}
+
+/// The open log: where the next entry goes.
+#[derive(Debug)]
+pub(super) struct Db {
+    conn: Connection,
+    meta: Meta,
+    leaf: Option<EntryId>,
+    /// The tables exist.
+    born: bool,
+}
+
+impl Db {
+    /// A log whose tables come with its first entries.
+    pub(super) fn unborn(conn: Connection, meta: Meta) -> Self {
+        Self { conn, meta, leaf: None, born: false }
+    }
+
+    /// A log that goes on after `leaf`.
+    pub(super) fn existing(conn: Connection, meta: Meta, leaf: Option<EntryId>) -> Self {
+        Self { conn, meta, leaf, born: true }
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.conn
+    }
+
+    pub(super) fn is_born(&self) -> bool {
+        self.born
+    }
+
+    /// Adds the entries in one transaction: all of them or none.
+    pub(super) fn write(&mut self, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
+        let mut meta = self.meta.clone();
+        let mut leaf = self.leaf.clone();
+        let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if !self.born {
+            create_tables(&tx)?;
+            meta.created_ms = now_ms;
+            meta.insert(&tx)?;
+        }
+        {
+            let mut insert = insertion(&tx)?;
+            for draft in drafts {
+                meta.entries += 1;
+                meta.digest.add(&draft.kind);
+                insert_row(&mut insert, meta.entries, &draft.id, leaf.as_ref(), now_ms, &draft.json)?;
+                leaf = Some(draft.id.clone());
+            }
+        }
+        meta.updated_ms = now_ms;
+        meta.update(&tx, &self.meta, !self.born)?;
+        tx.commit()?;
+        self.meta = meta;
+        self.leaf = leaf;
+        self.born = true;
+        Ok(())
+    }
+
+    /// Moves the log into the database file and makes both survive a power cut.
+    pub(super) fn checkpoint(&self) -> rusqlite::Result<()> {
+        self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    }
+}
+
+pub(super) fn create_tables(tx: &Transaction<'_>) -> rusqlite::Result<()> {
+    tx.execute_batch(&format!(
+        "CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
+         CREATE TABLE entries(
+             seq INTEGER PRIMARY KEY, id TEXT NOT NULL, parent TEXT, time_ms INTEGER NOT NULL,
+             kind TEXT NOT NULL, sum INTEGER NOT NULL
+         ) STRICT;
+         PRAGMA user_version={FORMAT};"
+    ))
+}
+
+pub(super) fn insertion<'a>(tx: &'a Transaction<'_>) -> rusqlite::Result<rusqlite::CachedStatement<'a>> {
+    tx.prepare_cached(
+        "INSERT INTO entries(seq, id, parent, time_ms, kind, sum) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    )
+}
+
+pub(super) fn insert_row(
+    insert: &mut Statement<'_>,
+    seq: i64,
+    id: &EntryId,
+    parent: Option<&EntryId>,
+    time_ms: u64,
+    json: &str,
+) -> rusqlite::Result<()> {
+    let (id, parent) = (id.as_str(), parent.map(EntryId::as_str));
+    let time = i64::try_from(time_ms).unwrap_or(i64::MAX);
+    insert.execute(params![seq, id, parent, time, json, checksum(seq, id, parent, time, json)])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_shared_memory_the_journal_falls_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let path = dir.path().join("x.db");
+        // This variant of SQLite's file layer locks with lock files and has no shared memory.
+        let conn = Connection::open_with_flags_and_vfs(&path, flags, c"unix-dotfile").unwrap();
+        assert_eq!(prepare(&conn, true).unwrap(), "delete");
+        let mut db = Db::unborn(conn, Meta::default());
+        let run = EntryKind::RunStart { run_id: "r".into() };
+        db.write(&[Draft::new(run).unwrap()], 7).unwrap();
+        drop(db);
+        let conn = connect_read_only(&path, BUSY).unwrap();
+        assert_eq!(
+            conn.query_row("SELECT count(*) FROM entries", [], |row| row.get::<_, i64>(0)).unwrap(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_normal_file_system_gets_a_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        std::fs::File::create(&path).unwrap();
+        let conn = connect(&path).unwrap();
+        assert_eq!(prepare(&conn, true).unwrap(), "wal");
+        let synchronous: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+        assert_eq!(synchronous, 1);
+    }
+}

@@ -1,0 +1,232 @@
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use zk_core::model::SessionId;
+use zk_core::service::StoreError;
+
+use super::hash::fnv1a;
+
+/// The files of one session: `<id>.db` with what SQLite keeps beside it, the lock, and what was kept aside.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    dir: PathBuf,
+    id: SessionId,
+}
+
+impl Files {
+    /// The files of session `id` of the project at `cwd`, which is looked up on the disk.
+    pub(super) fn of_project(root: &Path, cwd: &Path, id: &SessionId) -> Self {
+        Self { dir: root.join(project_key(&canonical(cwd))), id: id.clone() }
+    }
+
+    /// The files of session `id`, in whichever project it is.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the root cannot be read.
+    pub(super) fn find(root: &Path, id: &SessionId) -> Result<Option<Self>, StoreError> {
+        if !is_valid(id) {
+            return Ok(None);
+        }
+        for dir in folders(root)? {
+            let files = Self { dir, id: id.clone() };
+            if files.db().exists() || files.kept_last().is_some() {
+                return Ok(Some(files));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn db(&self) -> PathBuf {
+        self.named(".db")
+    }
+
+    pub(super) fn lock(&self) -> PathBuf {
+        self.named(".lock")
+    }
+
+    pub(super) fn quarantine(&self) -> PathBuf {
+        self.named(".db.quarantine")
+    }
+
+    /// Where the readable part of a damaged file is gathered before it takes the file's place.
+    pub(super) fn salvage(&self) -> PathBuf {
+        self.named(".salvage")
+    }
+
+    fn kept(&self, n: u32) -> PathBuf {
+        self.named(&format!(".damaged-{n}"))
+    }
+
+    /// The damaged file that was put aside last.
+    pub(super) fn kept_last(&self) -> Option<PathBuf> {
+        (1..).map(|n| self.kept(n)).take_while(|path| path.exists()).last()
+    }
+
+    /// Moves the database and its log out of the way under a name that is free.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it cannot be moved; it is then where it was.
+    pub(super) fn put_aside(&self) -> Result<PathBuf, StoreError> {
+        let Some(kept) =
+            (1..).map(|n| self.kept(n)).find(|path| !path.exists() && !with(path, "-wal").exists())
+        else {
+            return Err(StoreError::Failed(format!("no free name to keep {} under", self.db().display())));
+        };
+        let db = self.db();
+        let moved = |from: PathBuf, to: PathBuf| match fs::rename(&from, &to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::Io { doing: "put aside", path: from, source: error })
+            }
+            _ => Ok(()),
+        };
+        // The log first: beside another database it would be replayed into that one.
+        moved(with(&db, "-wal"), with(&kept, "-wal"))?;
+        moved(with(&db, "-journal"), with(&kept, "-journal"))?;
+        moved(db.clone(), kept.clone())?;
+        remove(&with(&db, "-shm"))?;
+        Ok(kept)
+    }
+
+    /// Removes everything of the session, also what was kept aside of it.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] for the first file that cannot be removed.
+    pub(super) fn remove_all(&self) -> Result<(), StoreError> {
+        let db = self.db();
+        for suffix in ["-wal", "-shm", "-journal"] {
+            remove(&with(&db, suffix))?;
+        }
+        remove(&self.quarantine())?;
+        remove(&self.salvage())?;
+        while let Some(kept) = self.kept_last() {
+            remove(&with(&kept, "-wal"))?;
+            remove(&with(&kept, "-journal"))?;
+            remove(&kept)?;
+        }
+        remove(&db)
+    }
+
+    fn named(&self, suffix: &str) -> PathBuf {
+        let mut name = OsString::from(self.id.as_str());
+        name.push(suffix);
+        self.dir.join(name)
+    }
+}
+
+/// One session found in a listing of the folders.
+#[derive(Debug)]
+pub(super) enum Listed {
+    /// It has a database.
+    Db(Files),
+    /// All that is left of it is the damaged file that was put aside.
+    Kept(Files, PathBuf),
+}
+
+/// Every session of the store, or of the project at `cwd`.
+///
+/// # Errors
+/// [`StoreError::Io`] when the root cannot be read. A folder that cannot be read is left out.
+pub(super) fn all(root: &Path, cwd: Option<&Path>) -> Result<Vec<Listed>, StoreError> {
+    let dirs = match cwd {
+        Some(cwd) => vec![root.join(project_key(&canonical(cwd)))],
+        None => folders(root)?,
+    };
+    let mut found = Vec::new();
+    for dir in dirs {
+        let Ok(names) = fs::read_dir(&dir) else { continue };
+        for name in names.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+            let files = |id: &str| Files { dir: dir.clone(), id: SessionId::from(id) };
+            if let Some(id) = name.strip_suffix(".db") {
+                found.push(Listed::Db(files(id)));
+            } else if let Some(id) = name.strip_suffix(".damaged-1") {
+                let files = files(id);
+                if let (false, Some(kept)) = (files.db().exists(), files.kept_last()) {
+                    found.push(Listed::Kept(files, kept));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn folders(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    match fs::read_dir(root) {
+        Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => {
+            Err(StoreError::Io { doing: "list the sessions in", path: root.to_path_buf(), source })
+        }
+    }
+}
+
+/// Whether `id` can be a file name: ids come from command lines.
+pub(super) fn is_valid(id: &SessionId) -> bool {
+    let id = id.as_str();
+    (1..=100).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// The directory under its one true name; as given if it does not exist.
+pub(super) fn canonical(cwd: &Path) -> PathBuf {
+    cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf())
+}
+
+/// The folder of a project: readable, and different for different directories of one name.
+fn project_key(cwd: &Path) -> String {
+    let name = cwd.file_name().unwrap_or_default().to_string_lossy();
+    let slug: String = name
+        .chars()
+        .take(32)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '-' })
+        .collect();
+    let slug = if slug.is_empty() { "root" } else { &slug };
+    format!("{slug}-{:012x}", fnv1a(&[cwd.as_os_str().as_bytes()]) >> 16)
+}
+
+/// `path` with `suffix` after its name, as SQLite names its side files.
+pub(super) fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Removes a file; that there is none is as good.
+pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::Io { doing: "remove", path: path.to_path_buf(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_folder_is_readable_and_unique() {
+        let key = |path: &str| project_key(Path::new(path));
+        assert!(key("/home/me/My Project!").starts_with("my-project--"));
+        assert_ne!(key("/a/zk"), key("/b/zk"));
+        assert!(key("/").starts_with("root-"));
+    }
+
+    #[test]
+    fn an_id_that_is_no_file_name_is_no_session() {
+        for id in ["", "..", "../x", "a/b", "a.db", "ü", &"x".repeat(101)] {
+            assert!(!is_valid(&SessionId::from(id)), "{id:?}");
+        }
+        assert!(is_valid(&SessionId::fresh()));
+    }
+}

@@ -1,0 +1,129 @@
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use zk_core::service::{Lock, SessionFilter, SessionInfo, StoreError};
+
+use super::db::{FORMAT, connect_read_only};
+use super::error::is_damage;
+use super::files::{self, Files, Listed, canonical, with};
+use super::lock;
+use super::meta::Meta;
+use crate::memory::from_millis;
+
+/// How long a listing waits for a file somebody is just opening.
+const BUSY: Duration = Duration::from_millis(200);
+
+/// File times come from a clock that is up to a tick behind the one entries are dated with.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The sessions that match, newest first. Of each file only the `meta` table is read, and no more files than
+/// needed: a file is never older than the last entry in it.
+pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
+    let mut candidates: Vec<(SystemTime, Listed)> = files::all(root, filter.cwd.as_deref())?
+        .into_iter()
+        .map(|listed| (touched(&listed), listed))
+        .collect();
+    candidates.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    let cwd = filter.cwd.as_deref().map(canonical);
+    let limit = filter.limit.unwrap_or(usize::MAX);
+    let mut found: Vec<SessionInfo> = Vec::new();
+    for (time, listed) in candidates {
+        let enough = limit.checked_sub(1).is_none_or(|nth| {
+            found.get(nth).is_some_and(|info| info.updated >= time.checked_add(TICK).unwrap_or(time))
+        });
+        if enough {
+            break;
+        }
+        let info = match listed {
+            Listed::Db(files) => read(&files, time),
+            Listed::Kept(files, kept) => {
+                let why = format!("it could not be read and was kept as {}", kept.display());
+                Some(unknown(&files, time, Some(why)))
+            }
+        };
+        let Some(info) = info else { continue };
+        // Two directories may share a folder by chance; one that is unknown shares it for a reason.
+        if cwd.as_ref().is_some_and(|cwd| !info.cwd.as_os_str().is_empty() && info.cwd != *cwd) {
+            continue;
+        }
+        let at = found.partition_point(|other| (other.updated, &other.id) > (info.updated, &info.id));
+        found.insert(at, info);
+    }
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// When the files of a session were last written.
+fn touched(listed: &Listed) -> SystemTime {
+    let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    match listed {
+        Listed::Db(files) => time(&files.db()).max(time(&with(&files.db(), "-wal"))),
+        Listed::Kept(_, kept) => time(kept),
+    }
+    .unwrap_or(UNIX_EPOCH)
+}
+
+/// The line of one session; none for one nothing was ever written to.
+fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
+    match meta(files) {
+        Ok(Some(meta)) => Some(SessionInfo {
+            id: files.id().clone(),
+            cwd: meta.cwd,
+            created: from_millis(meta.created_ms),
+            updated: from_millis(meta.updated_ms),
+            messages: meta.digest.messages,
+            title: meta.digest.title,
+            lock: lock::holder(files).map(|pid| Lock { pid }),
+            damaged: None,
+        }),
+        Ok(None) => None,
+        Err(Unread::Busy) => Some(unknown(files, touched, None)),
+        Err(Unread::Because(why)) => Some(unknown(files, touched, Some(why))),
+    }
+}
+
+enum Unread {
+    Busy,
+    Because(String),
+}
+
+impl From<rusqlite::Error> for Unread {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => Self::Busy,
+            _ if is_damage(&error) => Self::Because(error.to_string()),
+            _ => Self::Because(format!("it cannot be opened: {error}")),
+        }
+    }
+}
+
+fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
+    let path = files.db();
+    if fs::metadata(&path).is_ok_and(|meta| meta.len() == 0) {
+        return Ok(None);
+    }
+    let conn = connect_read_only(&path, BUSY)?;
+    let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version > FORMAT {
+        return Err(Unread::Because(format!("it has format {version}, this zk reads up to {FORMAT}")));
+    }
+    let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables == 0 && lock::holder(files).is_some() {
+        return Ok(None);
+    }
+    Ok(Some(Meta::read(&conn)?))
+}
+
+fn unknown(files: &Files, time: SystemTime, damaged: Option<String>) -> SessionInfo {
+    SessionInfo {
+        id: files.id().clone(),
+        cwd: Path::new("").to_path_buf(),
+        created: time,
+        updated: time,
+        messages: 0,
+        title: String::new(),
+        lock: lock::holder(files).map(|pid| Lock { pid }),
+        damaged,
+    }
+}

@@ -1,0 +1,83 @@
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
+use zk_core::model::SessionId;
+
+use crate::digest::Digest;
+
+/// What the `meta` table says of a session: enough for a line in a listing, and how many entries there must be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Meta {
+    pub(super) cwd: PathBuf,
+    pub(super) parent: Option<SessionId>,
+    pub(super) created_ms: u64,
+    pub(super) updated_ms: u64,
+    /// The number of entries, and the number of the last one.
+    pub(super) entries: i64,
+    pub(super) digest: Digest,
+}
+
+const PUT: &str = "INSERT INTO meta(key, value) VALUES(?1, ?2)
+                   ON CONFLICT(key) DO UPDATE SET value = excluded.value";
+
+impl Meta {
+    /// Reads the table; what is missing or of another type stays at its default.
+    pub(super) fn read(conn: &Connection) -> rusqlite::Result<Self> {
+        let mut meta = Self::default();
+        let mut select = conn.prepare("SELECT key, value FROM meta")?;
+        let mut rows = select.query([])?;
+        while let Some(row) = rows.next()? {
+            let (Value::Text(key), value) = (row.get(0)?, row.get::<_, Value>(1)?) else { continue };
+            match (key.as_str(), value) {
+                ("cwd", Value::Text(text)) => meta.cwd = text.into(),
+                ("cwd", Value::Blob(bytes)) => meta.cwd = OsString::from_vec(bytes).into(),
+                ("parent", Value::Text(text)) => meta.parent = Some(text.into()),
+                ("created_ms", Value::Integer(at)) => meta.created_ms = u64::try_from(at).unwrap_or(0),
+                ("updated_ms", Value::Integer(at)) => meta.updated_ms = u64::try_from(at).unwrap_or(0),
+                ("entries", Value::Integer(count)) => meta.entries = count,
+                ("messages", Value::Integer(count)) => {
+                    meta.digest.messages = u64::try_from(count).unwrap_or(0)
+                }
+                ("title", Value::Text(text)) => meta.digest.title = text,
+                _ => {}
+            }
+        }
+        Ok(meta)
+    }
+
+    /// Writes what never changes.
+    pub(super) fn insert(&self, conn: &Connection) -> rusqlite::Result<()> {
+        let mut put = conn.prepare_cached(PUT)?;
+        let cwd = match self.cwd.to_str() {
+            Some(text) => Value::Text(text.to_owned()),
+            None => Value::Blob(self.cwd.as_os_str().as_bytes().to_vec()),
+        };
+        put.execute(params!["cwd", cwd])?;
+        put.execute(params!["created_ms", integer(self.created_ms)])?;
+        if let Some(parent) = &self.parent {
+            put.execute(params!["parent", parent.as_str()])?;
+        }
+        Ok(())
+    }
+
+    /// Writes what changes with an append, if it differs from `before` or `all` of it is new.
+    pub(super) fn update(&self, conn: &Connection, before: &Self, all: bool) -> rusqlite::Result<()> {
+        let mut put = conn.prepare_cached(PUT)?;
+        put.execute(params!["entries", self.entries])?;
+        put.execute(params!["updated_ms", integer(self.updated_ms)])?;
+        if all || self.digest.messages != before.digest.messages {
+            put.execute(params!["messages", integer(self.digest.messages)])?;
+        }
+        if all || self.digest.title != before.digest.title {
+            put.execute(params!["title", self.digest.title])?;
+        }
+        Ok(())
+    }
+}
+
+fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,157 @@
+mod check;
+mod db;
+mod error;
+mod files;
+mod hash;
+mod list;
+mod lock;
+mod meta;
+mod open;
+mod row;
+mod salvage;
+mod session;
+mod wal;
+mod writer;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+use zk_core::model::SessionId;
+use zk_core::service::{
+    Clock, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError, SystemClock,
+};
+
+use self::files::Files;
+use self::lock::SessionLock;
+use self::open::Plan;
+use self::session::SqliteSession;
+use self::writer::Writer;
+
+/// Sessions on disk: one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
+///
+/// Nothing is on the disk before a session's first entries are. Each open session has a thread of its own that
+/// does all of its I/O; appends that arrive together share a transaction. Folders are made with mode 0700,
+/// files with 0600. Needs a local file system for its locks; without shared memory it does without
+/// a write-ahead log.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let root = dir.path().to_path_buf();
+/// use zk_core::model::Message;
+/// use zk_core::service::{EntryKind, NewSession, SessionStore};
+/// use zk_session::SqliteStore;
+///
+/// let store = SqliteStore::new(root);
+/// let session = store.create(NewSession { id: None, cwd: "/project".into(), parent: None }).await.unwrap();
+/// let prompt = EntryKind::Message { message: Message::user_text("hello").shared(), usage: None };
+/// session.append(vec![prompt]).await.unwrap();
+/// let id = session.id().clone();
+/// session.close().await.unwrap();
+/// assert_eq!(store.open(&id).await.unwrap().entries().await.unwrap().len(), 1);
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct SqliteStore {
+    root: PathBuf,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// The sessions under `root`, which need not exist yet.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, clock: Arc::new(SystemClock) }
+    }
+
+    /// This store with another source of dates.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+}
+
+#[async_trait]
+impl SessionStore for SqliteStore {
+    async fn create(&self, new: NewSession) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let id = new.id.unwrap_or_else(SessionId::fresh);
+        let cwd = new.cwd;
+        let plan = Plan { root: self.root.clone(), id: id.clone(), cwd: cwd.clone(), parent: new.parent };
+        let writer = Writer::planned(plan, self.clock.clone());
+        let (commands, thread) = writer::spawn(move |queue| writer.run(&queue))?;
+        Ok(Arc::new(SqliteSession {
+            id,
+            cwd: Some(cwd),
+            notices: Vec::new(),
+            commands: Some(commands),
+            thread: Some(thread),
+        }))
+    }
+
+    async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError> {
+        let (ready, opened) = oneshot::channel();
+        let (root, wanted, clock) = (self.root.clone(), id.clone(), self.clock.clone());
+        let (commands, thread) = writer::spawn(move |queue| match open::open(&root, &wanted) {
+            Err(error) => {
+                let _ = ready.send(Err(error));
+            }
+            Ok(opened) => {
+                let told = ready.send(Ok((opened.cwd.clone(), opened.notices.clone())));
+                if told.is_ok() {
+                    Writer::opened(opened, clock).run(&queue);
+                }
+            }
+        })?;
+        let (cwd, notices) = opened.await.map_err(|_| gone("open"))??;
+        Ok(Arc::new(SqliteSession {
+            id: id.clone(),
+            cwd,
+            notices,
+            commands: Some(commands),
+            thread: Some(thread),
+        }))
+    }
+
+    async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
+        let (root, filter) = (self.root.clone(), filter.clone());
+        offload(move || list::list(&root, &filter)).await
+    }
+
+    /// Removes a session, and with it everything that was kept aside of it.
+    async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
+        let (root, id) = (self.root.clone(), id.clone());
+        offload(move || {
+            let Some(files) = Files::find(&root, &id)? else { return Err(open::not_found(&root, &id)) };
+            let _lock = SessionLock::take(&files)?;
+            files.remove_all()
+        })
+        .await
+    }
+}
+
+/// Runs `work`, which waits for a disk, on a thread of its own.
+async fn offload<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let (done, result) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("zk-session-list".to_owned())
+        .spawn(move || {
+            let _ = done.send(work());
+        })
+        .map_err(|error| StoreError::Failed(format!("cannot start a thread: {error}")))?;
+    result.await.map_err(|_| gone("read"))?
+}
+
+fn gone(what: &str) -> StoreError {
+    StoreError::Failed(format!("the thread that was to {what} a session ended early"))
+}

@@ -1,0 +1,195 @@
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use zk_core::model::SessionId;
+use zk_core::service::{Entry, StoreError};
+
+use super::check::{self, Checked, Log};
+use super::db::{Db, connect, prepare};
+use super::error::store_error;
+use super::files::{self, Files, canonical, with};
+use super::lock::SessionLock;
+use super::meta::Meta;
+use super::salvage;
+use crate::find::near_match;
+use crate::memory::exists;
+
+/// A session of which this process is the writer. The lock is released last.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) db: Db,
+    pub(super) files: Files,
+    /// The entries as they were when it was opened.
+    pub(super) entries: Vec<Entry>,
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) notices: Vec<String>,
+    _lock: SessionLock,
+}
+
+/// What a session that is not on the disk yet will be.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) root: PathBuf,
+    pub(super) id: SessionId,
+    pub(super) cwd: PathBuf,
+    pub(super) parent: Option<SessionId>,
+}
+
+/// Makes the file of a new session, without tables yet.
+///
+/// # Errors
+/// [`StoreError`]; nothing is left on the disk then but folders.
+pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
+    if !files::is_valid(&plan.id) {
+        return Err(StoreError::Failed(format!(
+            "`{}` cannot be the id of a session: use up to 100 letters, digits, `-` and `_`",
+            plan.id
+        )));
+    }
+    let files = Files::of_project(&plan.root, &plan.cwd, &plan.id);
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(files.dir())
+        .map_err(|source| io_error("create the folder", files.dir(), source))?;
+    let lock = SessionLock::take(&files)?;
+    let path = files.db();
+    if files.kept_last().is_some() {
+        return Err(exists(&plan.id));
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(&plan.id)),
+        Err(source) => return Err(io_error("create", &path, source)),
+    }
+    let meta = Meta { cwd: canonical(&plan.cwd), parent: plan.parent.clone(), ..Meta::default() };
+    match connect(&path).and_then(|conn| prepare(&conn, true).map(|_| conn)) {
+        Ok(conn) => Ok(Opened {
+            db: Db::unborn(conn, meta),
+            files,
+            entries: Vec::new(),
+            cwd: Some(plan.cwd.clone()),
+            notices: Vec::new(),
+            _lock: lock,
+        }),
+        Err(error) => {
+            let error = store_error(&error, "create", &path, &plan.id);
+            discard(&files);
+            Err(error)
+        }
+    }
+}
+
+/// Removes the file of a session nothing was ever written to.
+pub(super) fn discard(files: &Files) {
+    let db = files.db();
+    for path in [with(&db, "-wal"), with(&db, "-shm"), with(&db, "-journal"), db] {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Opens an existing session, after looking at every entry of it.
+///
+/// # Errors
+/// [`StoreError`]. Whatever the error, no byte that was in the session's files is lost.
+pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
+    let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
+    let lock = SessionLock::take(&files)?;
+    salvage::finish(&files)?;
+    let path = files.db();
+    if !path.exists() {
+        return Err(match files.kept_last() {
+            Some(kept) => damaged(id, "it could not be read when it was last opened", kept),
+            None => not_found(root, id),
+        });
+    }
+    let mut notices = Vec::new();
+    let mut conn = reach(&path, id)?;
+    let mut checked = look(&conn, &path, id)?;
+    if let Checked::Damaged(why) = checked {
+        let log = check::gather(&conn, &path);
+        drop(conn);
+        notices.push(rescue(&files, &why, &log)?);
+        conn = reach(&path, id)?;
+        checked = look(&conn, &path, id)?;
+    }
+    let (db, cwd, entries) = match checked {
+        Checked::Empty => {
+            set_up(&conn, true, &path, id)?;
+            notices.push(format!("session `{id}` is empty: it was begun and nothing was written to it"));
+            (Db::unborn(conn, Meta::default()), None, Vec::new())
+        }
+        Checked::TooNew(found) => {
+            return Err(StoreError::TooNew { id: id.clone(), found, known: super::db::FORMAT });
+        }
+        Checked::Damaged(why) => return Err(damaged(id, &why, path)),
+        Checked::Log(Log { meta, entries, unreadable }) => {
+            salvage::quarantine(&files, &unreadable)?;
+            if !unreadable.is_empty() {
+                let kept = files.quarantine();
+                notices.push(format!(
+                    "{} of session `{id}` cannot be read and {} left out; see {}",
+                    count(unreadable.len()),
+                    if unreadable.len() == 1 { "was" } else { "were" },
+                    kept.display()
+                ));
+            }
+            set_up(&conn, false, &path, id)?;
+            let leaf = entries.last().map(|entry| entry.id.clone());
+            let cwd = Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty());
+            (Db::existing(conn, meta, leaf), cwd, entries)
+        }
+    };
+    Ok(Opened { db, files, entries, cwd, notices, _lock: lock })
+}
+
+fn reach(path: &Path, id: &SessionId) -> Result<Connection, StoreError> {
+    connect(path).map_err(|error| store_error(&error, "open", path, id))
+}
+
+fn look(conn: &Connection, path: &Path, id: &SessionId) -> Result<Checked, StoreError> {
+    check::check(conn, path).map_err(|error| store_error(&error, "read", path, id))
+}
+
+fn set_up(conn: &Connection, fresh: bool, path: &Path, id: &SessionId) -> Result<(), StoreError> {
+    prepare(conn, fresh).map(|_| ()).map_err(|error| store_error(&error, "write", path, id))
+}
+
+/// Puts the damaged file aside and what could be read of it in its place. The answer is the notice.
+fn rescue(files: &Files, why: &str, log: &Log) -> Result<String, StoreError> {
+    salvage::quarantine(files, &log.unreadable)?;
+    if log.entries.is_empty() {
+        let kept = files.put_aside()?;
+        return Err(damaged(files.id(), why, kept));
+    }
+    let kept = salvage::replace(files, log)?;
+    Ok(format!(
+        "session `{}` was damaged ({why}): {} could be read; the damaged file was kept as {}",
+        files.id(),
+        count(log.entries.len()),
+        kept.display()
+    ))
+}
+
+fn count(entries: usize) -> String {
+    if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") }
+}
+
+fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
+    StoreError::Damaged { id: id.clone(), why: why.to_owned(), kept }
+}
+
+/// The error that there is no session `id`, with the nearest id there is.
+pub(super) fn not_found(root: &Path, id: &SessionId) -> StoreError {
+    let ids = files::all(root, None).unwrap_or_default().into_iter().map(|listed| match listed {
+        files::Listed::Db(files) | files::Listed::Kept(files, _) => files.id().to_string(),
+    });
+    StoreError::NotFound { id: id.to_string(), hint: near_match(id.as_str(), ids) }
+}
+
+fn io_error(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { doing, path: path.to_path_buf(), source }
+}

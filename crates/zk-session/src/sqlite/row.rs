@@ -1,0 +1,105 @@
+use std::fmt::Write as _;
+
+use rusqlite::Row;
+use rusqlite::types::Value;
+use serde_json::json;
+use zk_core::model::EntryId;
+use zk_core::service::Entry;
+
+use super::hash::fnv1a;
+
+/// The columns [`read`] expects.
+pub(super) const COLUMNS: &str = "seq, id, parent, time_ms, kind, sum";
+
+/// A row that is there and is no entry, with everything that is in it.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub(super) seq: i64,
+    why: String,
+    columns: [Value; 4],
+}
+
+impl Unreadable {
+    /// The row as one line of JSON, bytes that are no text in hexadecimal.
+    pub(super) fn to_line(&self) -> String {
+        let [id, parent, time, kind] = self.columns.each_ref().map(verbatim);
+        json!({"seq": self.seq, "why": self.why, "id": id, "parent": parent, "time_ms": time, "kind": kind})
+            .to_string()
+    }
+}
+
+fn verbatim(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Integer(number) => json!(number),
+        Value::Real(number) => json!(number.to_string()),
+        Value::Text(text) => json!(text),
+        Value::Blob(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => json!(text),
+            Err(_) => json!({"hex": hex(bytes)}),
+        },
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// What is kept beside each entry to notice that a byte of it changed.
+pub(super) fn checksum(seq: i64, id: &str, parent: Option<&str>, time_ms: i64, kind: &str) -> i64 {
+    let (seq, time) = (seq.to_le_bytes(), time_ms.to_le_bytes());
+    fnv1a(&[&seq, id.as_bytes(), parent.unwrap_or("").as_bytes(), &time, kind.as_bytes()]).cast_signed()
+}
+
+/// Reads a row of [`COLUMNS`].
+///
+/// # Errors
+/// SQLite's own when the row cannot be fetched. A row that can be, and is no entry, is a value.
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<(i64, Result<Entry, Unreadable>)> {
+    let seq: i64 = row.get(0)?;
+    let mut columns = [const { Value::Null }; 4];
+    for (index, column) in columns.iter_mut().enumerate() {
+        *column = lossless(row.get_ref(index + 1)?);
+    }
+    let sum = lossless(row.get_ref(5)?);
+    let read = decode(seq, &columns, &sum).map_err(|why| Unreadable { seq, why, columns });
+    Ok((seq, read))
+}
+
+/// Text that is not UTF-8 becomes bytes instead of an error.
+fn lossless(value: rusqlite::types::ValueRef<'_>) -> Value {
+    use rusqlite::types::ValueRef;
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Value::Text(text.to_owned()),
+            Err(_) => Value::Blob(bytes.to_vec()),
+        },
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+fn decode(seq: i64, columns: &[Value; 4], sum: &Value) -> Result<Entry, String> {
+    let [id, parent, time, kind] = columns;
+    let parent = match parent {
+        Value::Null => None,
+        Value::Text(text) => Some(text.as_str()),
+        Value::Integer(_) | Value::Real(_) | Value::Blob(_) => return Err("its parent is no text".into()),
+    };
+    let (Value::Text(id), Value::Integer(time), Value::Text(kind)) = (id, time, kind) else {
+        return Err("a column is not of its type".into());
+    };
+    if *sum != Value::Integer(checksum(seq, id, parent, *time, kind)) {
+        return Err("its checksum does not fit".into());
+    }
+    let kind =
+        serde_json::from_str(kind).map_err(|error| format!("it is no entry this zk knows: {error}"))?;
+    let time_ms = u64::try_from(*time).unwrap_or(0);
+    Ok(Entry { id: EntryId::from(id.as_str()), parent: parent.map(EntryId::from), time_ms, kind })
+}

@@ -1,0 +1,128 @@
+/// Whether SQLite's write-ahead log holds transactions that SQLite will pass over in silence.
+///
+/// SQLite replays a log up to the first frame whose checksum does not fit, which is right for a log cut off in
+/// mid-write and wrong for one in which a byte changed: whole transactions follow. So this walks the frames
+/// as SQLite does, and then looks for a finished transaction of the same generation behind the break.
+pub(super) fn hides_transactions(log: &[u8]) -> bool {
+    let Some(header) = Header::read(log) else {
+        // No valid header: SQLite ignores the whole log. One with a frame in it had a header once.
+        return log.len() > HEADER + FRAME + 512;
+    };
+    let size = FRAME + header.page;
+    let mut sum = header.sum;
+    let mut sound = true;
+    for frame in log.get(HEADER..).unwrap_or_default().chunks_exact(size) {
+        let Some((head, page)) = frame.split_at_checked(FRAME) else { return false };
+        let Some([_, commit, salt1, salt2, sum1, sum2]) = words::<6>(head, true) else { return false };
+        let current = [salt1, salt2] == header.salt;
+        if sound {
+            sum = checksum(head.get(..8).unwrap_or_default(), sum, header.big);
+            sum = checksum(page, sum, header.big);
+            sound = current && [sum1, sum2] == sum;
+        }
+        if !sound && current && commit != 0 {
+            return true;
+        }
+    }
+    false
+}
+
+const HEADER: usize = 32;
+const FRAME: usize = 24;
+const MAGIC: u32 = 0x377f_0682;
+
+struct Header {
+    page: usize,
+    salt: [u32; 2],
+    sum: [u32; 2],
+    /// Whether checksums are made of big-endian words.
+    big: bool,
+}
+
+impl Header {
+    fn read(log: &[u8]) -> Option<Self> {
+        let bytes = log.get(..HEADER)?;
+        let [magic, _, page, _, salt1, salt2, sum1, sum2] = words::<8>(bytes, true)?;
+        let big = magic & 1 == 1;
+        let sum = checksum(bytes.get(..24)?, [0, 0], big);
+        let fits = magic & !1 == MAGIC && sum == [sum1, sum2] && (512..=65_536).contains(&page);
+        fits.then_some(Self { page: page as usize, salt: [salt1, salt2], sum, big })
+    }
+}
+
+/// SQLite's running checksum over an even number of words.
+fn checksum(bytes: &[u8], [mut a, mut b]: [u32; 2], big: bool) -> [u32; 2] {
+    for pair in bytes.chunks_exact(8) {
+        if let Some([x, y]) = words::<2>(pair, big) {
+            a = a.wrapping_add(x).wrapping_add(b);
+            b = b.wrapping_add(y).wrapping_add(a);
+        }
+    }
+    [a, b]
+}
+
+fn words<const N: usize>(bytes: &[u8], big: bool) -> Option<[u32; N]> {
+    let mut words = [0; N];
+    let (chunks, _) = bytes.as_chunks::<4>();
+    for (index, word) in words.iter_mut().enumerate() {
+        let chunk = *chunks.get(index)?;
+        *word = if big { u32::from_be_bytes(chunk) } else { u32::from_le_bytes(chunk) };
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// A log of several transactions, as a killed process leaves it.
+    fn log() -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(())).unwrap();
+        conn.execute_batch("CREATE TABLE t(x)").unwrap();
+        for n in 0..5 {
+            conn.execute("INSERT INTO t VALUES(?1)", [n]).unwrap();
+        }
+        std::fs::read(dir.path().join("x.db-wal")).unwrap()
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_hides_nothing() {
+        let log = log();
+        for end in (0..log.len()).step_by(97) {
+            assert!(!hides_transactions(&log[..end]), "cut at {end}");
+        }
+        assert!(!hides_transactions(&log));
+        assert!(!hides_transactions(&[]));
+    }
+
+    #[test]
+    fn a_changed_byte_before_the_last_transaction_is_noticed() {
+        let log = log();
+        let frames = (log.len() - HEADER) / (FRAME + 4096);
+        let last = HEADER + (frames - 1) * (FRAME + 4096);
+        for at in (0..last).step_by(61) {
+            let mut changed = log.clone();
+            changed[at] ^= 0x20;
+            assert!(hides_transactions(&changed), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn frames_of_an_older_generation_are_no_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.query_row("PRAGMA journal_mode=WAL", [], |_| Ok(())).unwrap();
+        conn.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES(1); INSERT INTO t VALUES(2);").unwrap();
+        conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).unwrap();
+        conn.execute_batch("INSERT INTO t VALUES(3);").unwrap();
+        let log = std::fs::read(dir.path().join("x.db-wal")).unwrap();
+        assert!(log.len() > HEADER + 3 * (FRAME + 4096));
+        assert!(!hides_transactions(&log));
+    }
+}
