@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`SqliteStore`] | one SQLite file for each session, with a lock of its own |
 //! | [`MemoryStore`] | the same behaviour without a disk |
+//! | [`Recorder`] | the plugin that writes a run into an open session |
 //! | [`load_history`] | what a resumed run starts from |
 //! | [`latest`], [`open_matching`] | how `--continue` and `--resume` find a session |
 //!
@@ -25,9 +26,11 @@ mod digest;
 mod find;
 mod history;
 mod memory;
+mod recorder;
 mod sqlite;
 
 pub use find::{latest, open_matching};
 pub use history::{Loaded, load_history};
 pub use memory::MemoryStore;
+pub use recorder::Recorder;
 pub use sqlite::SqliteStore;
