@@ -1,0 +1,18 @@
+//! The crate from outside: real files, real processes.
+
+#[cfg(test)]
+mod conform;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod disk;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod listing;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
+mod recorder;
+#[cfg(test)]
+mod support;
