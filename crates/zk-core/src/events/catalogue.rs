@@ -48,6 +48,8 @@ pub struct EventDoc {
     pub on_error: OnError,
     /// Whether a stopped run still announces it.
     pub cancellable: bool,
+    /// How long one handler may take, in milliseconds; no limit if nothing.
+    pub time_limit_ms: Option<u64>,
     /// Its data; the description is the event's documentation.
     pub schema: Schema,
 }
@@ -66,6 +68,7 @@ impl EventDoc {
             reply: short(type_name::<E::Reply>()),
             on_error: E::ON_ERROR,
             cancellable: E::CANCELLABLE,
+            time_limit_ms: E::TIME_LIMIT.map(|limit| limit.as_millis() as u64),
             schema: settings.into_generator().into_root_schema_for::<E>(),
         }
     }

@@ -1,0 +1,11 @@
+//! Prints the event catalogue as JSON: what `cargo xtask docs` makes `docs/reference/events.md` of.
+
+use std::error::Error;
+use std::io::{Write, stdout};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut out = stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &zk_core::events::catalogue())?;
+    writeln!(out)?;
+    Ok(())
+}
