@@ -27,7 +27,7 @@ pub const INTERRUPTED: &str =
 pub const NO_OUTPUT: &str = "(no output)";
 /// The first message of a history that does not begin with the user.
 pub const OPENING: &str = "(The beginning of this conversation is not available.)";
-/// The last message of a history that does not end with the user.
+/// The last message of a history that does not end with the user, the only one of a history that says nothing.
 pub const CONTINUE: &str = "Continue.";
 /// What stands in for an image the model cannot see.
 pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
@@ -126,7 +126,7 @@ impl WireReady {
         pair::normalise(history, rules)
     }
 
-    /// The messages: alternating, beginning and ending with the user.
+    /// The messages: at least one, alternating, beginning and ending with the user.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages

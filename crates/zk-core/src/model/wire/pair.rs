@@ -50,7 +50,8 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
         repairs.push(Repair::Boundary);
         out.insert(0, spoken(OPENING));
     }
-    if out.last().is_some_and(|last| last.role == Role::Assistant) {
+    // A history that says nothing has no last message at all.
+    if out.last().is_none_or(|last| last.role == Role::Assistant) {
         repairs.push(Repair::Boundary);
         out.push(spoken(CONTINUE));
     }
