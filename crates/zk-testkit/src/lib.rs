@@ -5,6 +5,7 @@
 //! | [`Script`], [`ScriptedProvider`] | a model that says what a script tells it to, inside the process |
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
 //! | [`rules`] | what providers reject, as pure functions |
+//! | [`SimClock`] | a date that moves when it is told to |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
 //!
 //! # What this crate must never know
@@ -12,12 +13,14 @@
 //! No other crate of zk but `zk-core`, no real provider and no key. It reads no environment, prints nothing,
 //! and opens no socket but on 127.0.0.1.
 
+mod clock;
 mod provider;
 mod recorder;
 pub mod rules;
 mod script;
 mod server;
 
+pub use clock::SimClock;
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};

@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
 mod client;
+mod clock;
 mod faults;
 mod provider;
 mod recorder;
+mod rules;
 mod server;
+mod wire;

@@ -1,0 +1,83 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+use zk_core::service::Clock;
+
+/// A wall clock that stands still until it is moved.
+///
+/// Timers are tokio's; dates come from a [`Clock`]. In a test that pauses tokio's time
+/// (`#[tokio::test(start_paused = true)]`), [`SimClock::with_timers`] ties the two together: the date moves by
+/// exactly as much as the timers do, whether `tokio::time::advance` moves them or the runtime does because
+/// everything waits. [`SimClock::advance`] moves the date alone: a laptop that slept, a clock that was set.
+///
+/// Clones are the same clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use zk_core::service::Clock;
+/// use zk_testkit::SimClock;
+///
+/// let clock = SimClock::new();
+/// let before = clock.now();
+/// assert_eq!(clock.now(), before);
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(clock.now(), before + Duration::from_secs(3600));
+/// ```
+#[derive(Clone, Debug)]
+pub struct SimClock {
+    date: Arc<Mutex<SystemTime>>,
+    began: Option<Instant>,
+}
+
+impl SimClock {
+    /// A clock that stands at midnight of 1 January 2026, UTC.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600))
+    }
+
+    /// A clock that stands at `date`.
+    #[must_use]
+    pub fn at(date: SystemTime) -> Self {
+        Self { date: Arc::new(Mutex::new(date)), began: None }
+    }
+
+    /// The same, moving on with tokio's timers from now on.
+    #[must_use]
+    pub fn with_timers(mut self) -> Self {
+        self.began = Some(Instant::now());
+        self
+    }
+
+    /// Moves the date, and no timer.
+    pub fn advance(&self, by: Duration) {
+        *self.date() += by;
+    }
+
+    /// Sets the date, backwards too.
+    pub fn set(&self, date: SystemTime) {
+        let ticked = self.ticked();
+        *self.date() = date - ticked;
+    }
+
+    fn ticked(&self) -> Duration {
+        self.began.map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    fn date(&self) -> MutexGuard<'_, SystemTime> {
+        self.date.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for SimClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> SystemTime {
+        *self.date() + self.ticked()
+    }
+}
