@@ -294,6 +294,8 @@ pub struct ResultPatch {
 
 impl Event for ToolTransform {
     const NAME: &'static str = "tool:transform";
+    /// What has to be cut or masked has to be also when the run is stopped.
+    const CANCELLABLE: bool = false;
     type Reply = ResultPatch;
     type Mode = Fold;
 }
