@@ -1,6 +1,9 @@
 use serde_json::{Map, Number, Value};
 use zk_core::events::Coercion;
 
+/// How many references and unions in one another are followed.
+const MAX_DEPTH: usize = 8;
+
 /// Arguments that fit a tool's schema.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validated {
@@ -65,14 +68,20 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
 
 /// The alternatives of a property: itself, what it refers to, or the branches of a union.
 fn branches<'a>(property: &'a Value, root: &'a Value) -> Vec<&'a Value> {
+    branches_within(property, root, MAX_DEPTH)
+}
+
+/// A schema may come from anywhere and refer to itself: past the depth nothing is known, so anything fits.
+fn branches_within<'a>(property: &'a Value, root: &'a Value, depth: usize) -> Vec<&'a Value> {
+    let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
     if let Some(target) = property.get("$ref").and_then(Value::as_str) {
         return target
             .strip_prefix('#')
             .and_then(|pointer| root.pointer(pointer))
-            .map_or_else(Vec::new, |found| branches(found, root));
+            .map_or_else(Vec::new, |found| branches_within(found, root, depth));
     }
     match property.get("anyOf").or_else(|| property.get("oneOf")).and_then(Value::as_array) {
-        Some(all) => all.iter().flat_map(|one| branches(one, root)).collect(),
+        Some(all) => all.iter().flat_map(|one| branches_within(one, root, depth)).collect(),
         None => vec![property],
     }
 }
@@ -106,7 +115,7 @@ fn is_of(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
-        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|n| n.fract() == 0.0),
+        "integer" => value.is_i64() || value.is_u64(),
         "number" => value.is_number(),
         "array" => value.is_array(),
         "object" => value.is_object(),
@@ -143,6 +152,10 @@ fn convert(value: &Value, kind: &str) -> Option<Value> {
         }
         ("array", Value::String(text)) => serde_json::from_str(text).ok().filter(Value::is_array),
         ("object", Value::String(text)) => serde_json::from_str(text).ok().filter(Value::is_object),
+        // 3.0 is an integer to JSON Schema, and none to the tool's own types.
+        ("integer", Value::Number(number)) => {
+            number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15).map(|n| Value::from(n as i64))
+        }
         ("string", Value::Number(number)) => Some(Value::String(number.to_string())),
         ("string", Value::Bool(flag)) => Some(Value::String(flag.to_string())),
         _ => None,
@@ -244,6 +257,23 @@ mod tests {
                 "`mode` must be \"files\" or \"content\", not \"lines\""
             ]
         );
+    }
+
+    #[test]
+    fn a_whole_number_with_a_fraction_becomes_an_integer() {
+        let fits = validate(&json!({"name": "a", "count": 3.0}), &schema()).unwrap();
+        assert_eq!(fits.args["count"], json!(3));
+        assert!(validate(&json!({"name": "a", "count": 3.5}), &schema()).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_is_followed_only_so_far() {
+        let endless = json!({"properties": {
+            "a": {"$ref": "#/properties/a"},
+            "b": {"anyOf": [{"$ref": "#/properties/b"}, {"$ref": "#/properties/b"}]},
+        }});
+        let args = json!({"a": 1, "b": 2});
+        assert_eq!(validate(&args, &endless).unwrap().args, args);
     }
 
     #[test]
