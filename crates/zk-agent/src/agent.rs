@@ -10,7 +10,7 @@ use zk_core::kernel::Bus;
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::Provider;
 
-use crate::driver::{Commit, Driver};
+use crate::driver::{Commit, Driver, is_blank};
 use crate::gates::DedupMemory;
 use crate::shared::{RunShared, lock};
 use crate::tools::Aliases;
@@ -92,19 +92,23 @@ impl AgentInner {
 }
 
 /// Marks the agent busy for as long as it lives, whatever ends the run.
-pub(crate) struct Busy(Arc<AgentInner>);
+pub(crate) struct Busy {
+    agent: Arc<AgentInner>,
+    run: Arc<RunShared>,
+}
 
 impl Busy {
-    fn new(inner: &Arc<AgentInner>) -> Option<Self> {
-        let free = inner.running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        free.then(|| Self(inner.clone()))
+    fn new(agent: &Arc<AgentInner>, run: &Arc<RunShared>) -> Option<Self> {
+        let free = agent.running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        free.then(|| Self { agent: agent.clone(), run: run.clone() })
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.running.store(false, Ordering::Release);
-        self.0.idle.notify_waiters();
+        self.agent.running.store(false, Ordering::Release);
+        self.agent.idle.notify_waiters();
+        self.run.over.cancel();
     }
 }
 
@@ -149,8 +153,13 @@ impl Agent {
         self.run_under(options.into(), self.inner.token.child_token())
     }
 
-    pub(crate) fn run_under(&self, options: RunOptions, stop: CancellationToken) -> Result<Run, AgentError> {
-        if options.prompt.as_ref().is_none_or(Vec::is_empty) {
+    pub(crate) fn run_under(
+        &self,
+        mut options: RunOptions,
+        stop: CancellationToken,
+    ) -> Result<Run, AgentError> {
+        if options.prompt.as_deref().is_none_or(is_blank) {
+            options.prompt = None;
             let state = self.inner.state();
             let pending = state.history.last().is_some_and(|last| last.role == Role::User);
             if !pending {
@@ -160,10 +169,10 @@ impl Agent {
                 ));
             }
         }
-        let busy = Busy::new(&self.inner).ok_or_else(|| {
+        let shared = Arc::new(RunShared::new(stop));
+        let busy = Busy::new(&self.inner, &shared).ok_or_else(|| {
             AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
         })?;
-        let shared = Arc::new(RunShared::new(stop));
         self.inner.state().current = Arc::downgrade(&shared);
         let driver = Driver::new(self.inner.clone(), shared.clone(), options);
         Ok(Run::new(shared, self.inner.bus.clone(), async move {
@@ -185,7 +194,7 @@ impl Agent {
         self.inner.running.load(Ordering::Acquire)
     }
 
-    /// Waits until no run is in progress.
+    /// Waits until no run exists that has not ended, one that was never started included.
     pub async fn wait_for_idle(&self) {
         loop {
             let idle = self.inner.idle.notified();
@@ -270,7 +279,11 @@ impl Agent {
     /// Stops a run in progress, waits for its end and closes the bus: clean-ups run, newest first.
     pub async fn close(&self) {
         self.inner.token.cancel();
-        self.wait_for_idle().await;
+        // A run that nobody started has no end to wait for; it will find itself stopped.
+        let current = self.inner.state().current.upgrade();
+        if current.is_none_or(|run| run.has_begun()) {
+            self.wait_for_idle().await;
+        }
         self.inner.bus.close().await;
     }
 }

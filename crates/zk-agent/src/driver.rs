@@ -5,7 +5,7 @@ use zk_core::events::{
     SteerInject, SteerKind, SystemBefore, ToolResultsAfter, TurnsCause,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
-use zk_core::model::{AgentError, Block, Message, Model, StopReason, ThinkingRequest, TurnId, TurnUsage};
+use zk_core::model::{AgentError, Block, Message, Model, ThinkingRequest, TurnId, TurnUsage};
 use zk_core::service::RunStatus;
 
 use crate::agent::AgentInner;
@@ -108,6 +108,7 @@ impl Driver {
             conducted
         };
         let outcome = self.finish(result).await;
+        // The plugins of the run see its end.
         for scope in scopes.into_iter().rev() {
             scope.close().await;
         }
@@ -130,6 +131,9 @@ impl Driver {
 
     async fn conduct(&mut self) -> Result<(), AgentError> {
         self.store_what_is_owed().await?;
+        if self.shared.stop.is_cancelled() {
+            return Err(AgentError::Aborted);
+        }
         let Some(prompt) = self.read_input().await? else { return Ok(()) };
         self.cx
             .emit(SessionStart {
@@ -206,9 +210,7 @@ impl Driver {
 
     /// The prompt after the `input` event; nothing if a handler dealt with it.
     async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
-        let Some(blocks) = self.options.prompt.take().filter(|blocks| !blocks.is_empty()) else {
-            return Ok(Some(None));
-        };
+        let Some(blocks) = self.options.prompt.take() else { return Ok(Some(None)) };
         if !self.cx.bus().listens::<Input>() {
             return Ok(Some(Some(blocks)));
         }
@@ -231,9 +233,14 @@ impl Driver {
         if input.handled {
             return Ok(None);
         }
-        let mut blocks = vec![Block::text(input.text)];
-        blocks.extend(input.images.into_iter().map(Block::Image));
+        let mut blocks: Vec<Block> = input.images.into_iter().map(Block::Image).collect();
+        if !input.text.is_empty() {
+            blocks.insert(0, Block::text(input.text));
+        }
         blocks.append(&mut others);
+        if is_blank(&blocks) {
+            return Err(AgentError::Usage("the handlers of `input` left nothing of the prompt".into()));
+        }
         Ok(Some(Some(blocks)))
     }
 
@@ -246,7 +253,10 @@ impl Driver {
                 SteerKind::FollowUp => take(&mut queues.follow_up, mode),
             }
         };
-        self.cx.emit(SteerInject { kind, messages: messages.clone() }).await?;
+        if let Err(error) = self.cx.emit(SteerInject { kind, messages: messages.clone() }).await {
+            self.shared.queues().put_back(kind, messages);
+            return Err(error.into());
+        }
         let cause = match kind {
             SteerKind::Steer => TurnsCause::Steer,
             SteerKind::FollowUp => TurnsCause::FollowUp,
@@ -347,14 +357,14 @@ impl Driver {
     }
 }
 
+/// Whether there is nothing in a prompt.
+pub(crate) fn is_blank(blocks: &[Block]) -> bool {
+    blocks.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()))
+}
+
 /// A closing event that fails spoils a run that was fine; it never hides why a run failed.
 fn note(result: &mut Result<(), AgentError>, closing: Result<(), zk_core::kernel::EmitError>) {
     if let (Ok(()), Err(error)) = (&result, closing) {
         *result = Err(error.into());
     }
-}
-
-/// Whether a response ended in a way the run cannot go on from.
-pub(crate) fn is_failure(stop: &StopReason) -> bool {
-    matches!(stop, StopReason::Refusal(_) | StopReason::ContextExceeded)
 }

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -12,6 +12,8 @@ use crate::shared::lock;
 pub(crate) const OUTPUT_TOOL: &str = "__output__";
 /// How often a model that ended without output is asked again.
 const MAX_FORCED: u32 = 2;
+/// How many outputs that do not follow the schema are answered with what is wrong.
+const MAX_REJECTED: u32 = 5;
 
 /// Takes the structured output of one run.
 pub(crate) struct OutputTool {
@@ -20,7 +22,10 @@ pub(crate) struct OutputTool {
     /// Tool arguments are objects: any other output travels as the field `value`.
     wrapped: bool,
     value: Mutex<Option<Value>>,
+    /// Whether the value has not been announced.
+    news: AtomicBool,
     forced: AtomicU32,
+    rejected: AtomicU32,
 }
 
 impl OutputTool {
@@ -31,18 +36,32 @@ impl OutputTool {
         }
         let wrapped =
             schema.get("type").is_none_or(|kind| kind != "object") && schema.get("properties").is_none();
-        let arguments = if wrapped {
-            json!({"type": "object", "properties": {"value": schema}, "required": ["value"]})
-        } else {
-            schema.clone()
-        };
+        let arguments = if wrapped { wrap(schema.clone()) } else { schema.clone() };
         let spec =
             ToolSpec::new(OUTPUT_TOOL, "Give the final answer. Call this once, at the end.", arguments);
-        Self { spec, schema, wrapped, value: Mutex::default(), forced: AtomicU32::new(0) }
+        Self {
+            spec,
+            schema,
+            wrapped,
+            value: Mutex::default(),
+            news: AtomicBool::new(false),
+            forced: AtomicU32::new(0),
+            rejected: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn value(&self) -> Option<Value> {
         lock(&self.value).clone()
+    }
+
+    /// The value, if it was given since the last time somebody asked.
+    pub(crate) fn take_news(&self) -> Option<Value> {
+        self.news.swap(false, Ordering::AcqRel).then(|| self.value()).flatten()
+    }
+
+    /// Notes that an output was not accepted. Gives whether it is time to stop asking.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.value().is_none() && self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
     }
 
     pub(crate) fn schema(&self) -> &Value {
@@ -63,6 +82,21 @@ impl OutputTool {
     }
 }
 
+/// The schema of an object with the field `value`. References point to the root, so definitions stay there.
+fn wrap(mut schema: Value) -> Value {
+    let definitions: Vec<(&str, Value)> = ["$defs", "definitions"]
+        .into_iter()
+        .filter_map(|key| Some((key, schema.as_object_mut()?.remove(key)?)))
+        .collect();
+    let mut arguments = json!({"type": "object", "properties": {"value": schema}, "required": ["value"]});
+    for (key, all) in definitions {
+        if let Some(fields) = arguments.as_object_mut() {
+            fields.insert(key.to_owned(), all);
+        }
+    }
+    arguments
+}
+
 #[async_trait]
 impl Tool for OutputTool {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -72,6 +106,7 @@ impl Tool for OutputTool {
     async fn call(&self, args: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
         let output = if self.wrapped { args.get("value").cloned().unwrap_or(Value::Null) } else { args };
         *lock(&self.value) = Some(output);
+        self.news.store(true, Ordering::Release);
         Ok(ToolOutput::text("Recorded."))
     }
 

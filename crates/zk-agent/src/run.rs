@@ -8,6 +8,7 @@ use futures_util::Stream;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
 
@@ -132,6 +133,7 @@ impl Run {
         let state = std::mem::replace(&mut self.state, RunState::Over);
         self.state = match state {
             RunState::Idle(work) => {
+                self.shared.begin();
                 let (done, outcome) = oneshot::channel();
                 tokio::spawn(async move {
                     // Nobody waits when the handle was dropped.
@@ -159,7 +161,8 @@ impl Run {
             }
         });
         self.start();
-        RunEvents { receiver, depth, _scope: scope.close_on_drop() }
+        let over = Box::pin(self.shared.over.clone().cancelled_owned());
+        RunEvents { receiver, over, _scope: scope.close_on_drop() }
     }
 
     /// Waits for the end. Starts the run if nothing has yet.
@@ -204,28 +207,23 @@ pub struct RunEvent {
     pub data: Value,
 }
 
-/// The events of a run, in order. Ends with the run.
-#[derive(Debug)]
+/// The events of a run, in order. Ends when the run is over and its agent idle.
 pub struct RunEvents {
     receiver: mpsc::UnboundedReceiver<RunEvent>,
-    /// Of the run's own agent.
-    depth: u32,
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
     _scope: ScopeGuard,
+}
+
+impl fmt::Debug for RunEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunEvents").field("waiting", &self.receiver.len()).finish_non_exhaustive()
+    }
 }
 
 impl RunEvents {
     /// The next event; nothing after the run's last one.
     pub async fn next(&mut self) -> Option<RunEvent> {
-        let event = self.receiver.recv().await?;
-        self.close_after(&event);
-        Some(event)
-    }
-
-    /// `session:end` of the run's own agent is its last event.
-    fn close_after(&mut self, event: &RunEvent) {
-        if event.depth == self.depth && event.name == "session:end" {
-            self.receiver.close();
-        }
+        std::future::poll_fn(|task| Pin::new(&mut *self).poll_next(task)).await
     }
 }
 
@@ -233,10 +231,10 @@ impl Stream for RunEvents {
     type Item = RunEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<RunEvent>> {
-        let next = self.receiver.poll_recv(task);
-        if let Poll::Ready(Some(event)) = &next {
-            self.close_after(event);
+        if !self.receiver.is_closed() && self.over.as_mut().poll(task).is_ready() {
+            // What was sent before stays to be read.
+            self.receiver.close();
         }
-        next
+        self.receiver.poll_recv(task)
     }
 }

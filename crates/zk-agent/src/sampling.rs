@@ -5,7 +5,8 @@ use futures_util::future::{Either, select};
 use zk_core::events::{StreamEnd, StreamStart, StreamText, StreamThinking, StreamToolArgs};
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    AgentError, Block, CallId, Message, ModelRef, StopReason, Thinking, ToolCall, TurnId, Usage,
+    AgentError, Block, CallId, ErrorKind, Message, ModelRef, Phase, ProviderError, StopReason, Thinking,
+    ToolCall, TurnId, Usage,
 };
 use zk_core::service::{EventStream, StreamEvent};
 
@@ -13,12 +14,20 @@ use crate::shared::RunShared;
 use crate::tools::Aliases;
 
 /// What became of a response.
-pub(crate) struct Sampled {
-    /// The message, if anything arrived.
-    pub(crate) message: Option<Message>,
-    pub(crate) usage: Usage,
-    /// Why it is not whole, if it is not.
-    pub(crate) error: Option<AgentError>,
+pub(crate) enum Sampled {
+    /// It is complete.
+    Whole {
+        message: Message,
+        usage: Usage,
+        /// A handler whose failure must stop the run failed on its end.
+        spoilt: Option<AgentError>,
+    },
+    /// It broke off.
+    Broken {
+        /// What had arrived, without its calls: nobody will answer them.
+        message: Option<Message>,
+        error: AgentError,
+    },
 }
 
 /// Reads a response to its end, announcing it as it arrives.
@@ -31,20 +40,14 @@ pub(crate) async fn sample(
     shared: &RunShared,
 ) -> Sampled {
     let mut draft = Draft::default();
-    let mut usage = Usage::default();
     let mut stopped = pin!(cx.stop_token().cancelled());
     let error = loop {
         let event = match select(stream.next(), stopped.as_mut()).await {
-            Either::Left(_) if cx.is_stopped() => break Some(AgentError::Aborted),
+            Either::Left(_) if cx.is_stopped() => break AgentError::Aborted,
             Either::Left((Some(Ok(event)), _)) => event,
-            Either::Left((Some(Err(error)), _)) => break Some(error.into()),
-            Either::Left((None, _)) => {
-                break Some(AgentError::Usage(format!(
-                    "provider `{}` ended its stream without saying that the response is complete: a bug in it",
-                    model.provider
-                )));
-            }
-            Either::Right(_) => break Some(AgentError::Aborted),
+            Either::Left((Some(Err(error)), _)) => break error.into(),
+            Either::Left((None, _)) => break unfinished(model).into(),
+            Either::Right(_) => break AgentError::Aborted,
         };
         if draft.is_empty()
             && matches!(
@@ -90,31 +93,40 @@ pub(crate) async fn sample(
                 draft.finish(block, content);
                 Ok(())
             }
-            StreamEvent::Usage(so_far) => {
-                usage = so_far;
-                Ok(())
-            }
-            StreamEvent::Retry(_) => Ok(()),
-            StreamEvent::Done { stop, usage: all } => {
-                usage = all;
+            // A response that breaks off counts no usage; a whole one says it again at its end.
+            StreamEvent::Usage(_) | StreamEvent::Retry(_) => Ok(()),
+            StreamEvent::Done { stop, usage } => {
                 let message = draft.into_message(model, stop);
                 let text = message.text();
-                if !text.is_empty()
-                    && let Err(error) = cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await
-                {
-                    return Sampled { message: Some(message), usage, error: Some(error.into()) };
-                }
-                return Sampled { message: Some(message), usage, error: None };
+                let ended = if text.is_empty() {
+                    Ok(())
+                } else {
+                    cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await
+                };
+                // A run that is stopped here still has the whole answer.
+                let spoilt = ended.err().filter(|_| !cx.is_stopped()).map(AgentError::from);
+                return Sampled::Whole { message, usage, spoilt };
             }
         };
         if let Err(error) = announced {
-            break Some(if cx.is_stopped() { AgentError::Aborted } else { error.into() });
+            break if cx.is_stopped() { AgentError::Aborted } else { error.into() };
         }
     };
-    let stop =
-        if matches!(error, Some(AgentError::Aborted)) { StopReason::Aborted } else { StopReason::Error };
-    let message = draft.into_broken(model, stop);
-    Sampled { message, usage, error }
+    let stop = if matches!(error, AgentError::Aborted) { StopReason::Aborted } else { StopReason::Error };
+    Sampled::Broken { message: draft.into_broken(model, stop), error }
+}
+
+/// The error of a provider that stops talking in the middle of a response.
+fn unfinished(model: &ModelRef) -> ProviderError {
+    let mut error = ProviderError::new(
+        ErrorKind::Malformed,
+        &*model.provider,
+        &*model.model,
+        Phase::Stream,
+        "the stream ended without saying that the response is complete",
+    );
+    error.hint = Some("That is a bug in the provider; run it again, or use another one".to_owned());
+    error
 }
 
 /// The message as far as it has arrived.
@@ -183,7 +195,7 @@ impl Draft {
     /// A whole message. A block its provider did not finish counts as far as it came; a call is then cut.
     fn into_message(mut self, model: &ModelRef, stop: StopReason) -> Message {
         self.pieces.sort_by_key(|(index, _)| *index);
-        let content = self
+        let mut content: Vec<Block> = self
             .pieces
             .into_iter()
             .map(|(_, piece)| match piece {
@@ -196,6 +208,14 @@ impl Draft {
                 }),
             })
             .collect();
+        // A call cut before its first argument looks like one without arguments.
+        if stop == StopReason::MaxTokens
+            && let Some(Block::ToolCall(call)) = content.last_mut()
+            && call.malformed.is_none()
+            && call.args.as_object().is_none_or(serde_json::Map::is_empty)
+        {
+            call.malformed = Some(String::new());
+        }
         assistant(content, model, stop)
     }
 

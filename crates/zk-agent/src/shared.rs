@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 use zk_core::model::{Message, RunId, Stats};
 
 use crate::steer::Queues;
@@ -12,7 +13,9 @@ use crate::steer::Queues;
 pub(crate) struct RunShared {
     pub(crate) id: RunId,
     pub(crate) stop: CancellationToken,
-    pub(crate) started: Instant,
+    /// Cancelled when the run is over and its agent idle.
+    pub(crate) over: CancellationToken,
+    begun: OnceLock<Instant>,
     queues: Mutex<Queues>,
     stats: Mutex<Stats>,
     /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
@@ -24,11 +27,30 @@ impl RunShared {
         Self {
             id: RunId::fresh(),
             stop,
-            started: Instant::now(),
+            over: CancellationToken::new(),
+            begun: OnceLock::new(),
             queues: Mutex::default(),
             stats: Mutex::default(),
             counts: Mutex::default(),
         }
+    }
+
+    /// Whether `cx` is the context of this run.
+    pub(crate) fn owns(&self, cx: &Cx) -> bool {
+        cx.run_id() == self.id.as_str()
+    }
+
+    /// The run begins now, if it has not yet.
+    pub(crate) fn begin(&self) {
+        self.begun.get_or_init(Instant::now);
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.get().is_some()
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.begun.get().map_or(0, |begun| begun.elapsed().as_millis() as u64)
     }
 
     pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -61,7 +83,7 @@ impl RunShared {
     }
 
     pub(crate) fn saw_first_token(&self) {
-        let elapsed = self.started.elapsed().as_millis() as u64;
+        let elapsed = self.elapsed_ms();
         self.stats().first_token_ms.get_or_insert(elapsed);
     }
 
@@ -69,7 +91,7 @@ impl RunShared {
     pub(crate) fn snapshot(&self) -> Stats {
         let mut stats = self.stats().clone();
         stats.tool_calls = self.counts().clone();
-        stats.duration_ms = self.started.elapsed().as_millis() as u64;
+        stats.duration_ms = self.elapsed_ms();
         stats
     }
 }

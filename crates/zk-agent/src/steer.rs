@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use zk_core::events::SteerKind;
 use zk_core::model::Message;
 
 /// How many queued messages are delivered at once.
@@ -23,6 +24,17 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
+    /// Takes back what could not be delivered.
+    pub(crate) fn put_back(&mut self, kind: SteerKind, messages: Vec<Arc<Message>>) {
+        let queue = match kind {
+            SteerKind::Steer => &mut self.steer,
+            SteerKind::FollowUp => &mut self.follow_up,
+        };
+        for message in messages.into_iter().rev() {
+            queue.push_front(message);
+        }
+    }
+
     /// What stays undelivered when a run ends.
     pub(crate) fn drain(&mut self) -> Vec<Arc<Message>> {
         self.steer.drain(..).chain(self.follow_up.drain(..)).collect()

@@ -11,7 +11,7 @@ use zk_core::model::{
 };
 use zk_core::service::{Provider, Request, ToolChoice};
 
-use crate::driver::{Driver, is_failure};
+use crate::driver::Driver;
 use crate::output::OUTPUT_TOOL;
 use crate::sampling::{Sampled, sample};
 use crate::thinking::{decayed, output_limit};
@@ -26,19 +26,25 @@ impl Driver {
         let cx = self.cx.for_turn(turn_id.shared());
         let provider = self.agent.provider_of(&self.model)?;
         let request = self.prepare(&cx, &turn_id, number, &*provider).await?;
-        let stream = provider.stream(request, &cx);
         let model = self.model.reference();
-        let Sampled { message, usage, error } =
-            sample(stream, &cx, &turn_id, &model, &self.agent.aliases, &self.shared).await;
-        match (message, error) {
-            (Some(message), None) => {
-                let message = self.settle(&cx, &turn_id, message).await?;
-                self.answered(&cx, turn_id, number, message, usage).await
+        // From here on the turn has begun: whatever happens, `turn:after` follows.
+        let before = TurnBefore {
+            turn_id: turn_id.clone(),
+            turn: number,
+            model: model.clone(),
+            messages: request.history.messages().len(),
+            thinking: request.thinking,
+        };
+        if let Err(error) = cx.emit(before).await {
+            return self.broke_off(&cx, turn_id, number, None, error.into()).await;
+        }
+        let stream = provider.stream(request, &cx);
+        match sample(stream, &cx, &turn_id, &model, &self.agent.aliases, &self.shared).await {
+            Sampled::Whole { message, usage, spoilt } => {
+                let (message, failed) = self.settle(&cx, &turn_id, message).await;
+                self.answered(&cx, turn_id, number, message, usage, spoilt.or(failed)).await
             }
-            (message, error) => {
-                let error = error.unwrap_or(AgentError::Aborted);
-                self.broke_off(&cx, turn_id, number, message, error).await
-            }
+            Sampled::Broken { message, error } => self.broke_off(&cx, turn_id, number, message, error).await,
         }
     }
 
@@ -80,14 +86,6 @@ impl Driver {
                 || HistoryRepaired { turn_id: turn_id.clone(), repairs: history.repairs().to_vec() };
             cx.emit_with(repairs).await?;
         }
-        cx.emit(TurnBefore {
-            turn_id: turn_id.clone(),
-            turn: number,
-            model: self.model.reference(),
-            messages: history.messages().len(),
-            thinking: parameters.thinking,
-        })
-        .await?;
         Ok(Request {
             model: self.model.clone(),
             system,
@@ -101,15 +99,20 @@ impl Driver {
         })
     }
 
-    /// The message after the handlers of `message:end`.
-    async fn settle(&self, cx: &Cx, turn_id: &TurnId, message: Message) -> Result<Arc<Message>, AgentError> {
+    /// The message after the handlers of `message:end`, and why the run has to stop if one of them failed.
+    async fn settle(
+        &self,
+        cx: &Cx,
+        turn_id: &TurnId,
+        message: Message,
+    ) -> (Arc<Message>, Option<AgentError>) {
         if !cx.bus().listens::<MessageEnd>() {
-            return Ok(message.shared());
+            return (message.shared(), None);
         }
         match cx.emit(MessageEnd { turn_id: turn_id.clone(), message: message.clone() }).await {
-            Ok(settled) => Ok(settled.message.shared()),
-            Err(_) if cx.is_stopped() => Ok(message.shared()),
-            Err(error) => Err(error.into()),
+            Ok(settled) => (settled.message.shared(), None),
+            Err(_) if cx.is_stopped() => (message.shared(), None),
+            Err(error) => (message.shared(), Some(error.into())),
         }
     }
 
@@ -120,17 +123,20 @@ impl Driver {
         number: u32,
         message: Arc<Message>,
         usage: Usage,
+        spoilt: Option<AgentError>,
     ) -> Result<bool, AgentError> {
         let turn = self.account(&turn_id, usage);
         self.last = Some(message.clone());
-        self.announce_after(cx, &turn, number, Some(&message), None).await?;
+        let why = spoilt.as_ref().map(ToString::to_string);
+        let announced = self.announce_after(cx, &turn, number, Some(&message), why).await;
         let stop = message.stop.clone().unwrap_or(StopReason::EndTurn);
-        if is_failure(&stop) {
+        let failure = spoilt.or(announced.err()).or_else(|| self.failure(stop.clone()));
+        if let Some(error) = failure {
             // Nobody will answer its calls.
             let message = without_calls(&message);
             self.commit(self.answer(message, Some(turn.clone()))).await?;
             self.announce_usage(cx, turn).await?;
-            return Err(self.failure(stop));
+            return Err(error);
         }
         if message.calls().next().is_none() {
             self.commit(self.answer(message, Some(turn.clone()))).await?;
@@ -139,14 +145,14 @@ impl Driver {
         }
         let Batch { results, bytes } = self.run_calls(cx, &turn_id, &message).await;
         let results = Message::user(results).shared();
-        self.commit(self.pair(turn_id.clone(), message, results, turn.clone())).await?;
+        self.commit(self.pair(turn_id.clone(), message.clone(), results, turn.clone())).await?;
         self.announce_usage(cx, turn).await?;
         let nudges = std::mem::take(&mut self.shared.queues().nudges);
         if !nudges.is_empty() {
             self.commit(self.turns(nudges, TurnsCause::Harness)).await?;
         }
         self.check_output_budget(cx, number, turn_id, bytes).await?;
-        self.announce_output(cx).await
+        self.announce_output(cx, &message).await
     }
 
     /// The response failed or was stopped: what had arrived is kept, marked as such.
@@ -227,12 +233,19 @@ impl Driver {
     }
 
     /// Whether a batch brought the structured output, and with it the end.
-    async fn announce_output(&self, cx: &Cx) -> Result<bool, AgentError> {
-        let Some((tool, output)) = self.output.as_ref().and_then(|tool| Some((tool, tool.value()?))) else {
-            return Ok(false);
-        };
-        cx.emit(OutputReady { output, schema: tool.schema().clone() }).await?;
-        Ok(true)
+    async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
+        let Some(tool) = &self.output else { return Ok(false) };
+        if let Some(output) = tool.take_news() {
+            cx.emit(OutputReady { output, schema: tool.schema().clone() }).await?;
+            return Ok(true);
+        }
+        let tried = message.calls().any(|call| call.name == OUTPUT_TOOL);
+        if tried && !cx.is_stopped() && tool.is_hopeless() {
+            return Err(AgentError::Output(
+                "none of the outputs the model gave follows the schema; they are in the history".into(),
+            ));
+        }
+        Ok(false)
     }
 
     /// The model is done. If structured output is due, it is asked once more, now forced to give it.
@@ -249,23 +262,36 @@ impl Driver {
         Ok(!due)
     }
 
-    fn failure(&self, stop: StopReason) -> AgentError {
+    /// Why a run cannot go on from a response that ended like this, if it cannot.
+    fn failure(&self, stop: StopReason) -> Option<AgentError> {
         let (kind, message, hint) = match stop {
+            StopReason::EndTurn
+            | StopReason::ToolUse
+            | StopReason::MaxTokens
+            | StopReason::StopSequence(_)
+            | StopReason::PauseTurn
+            | StopReason::Compaction
+            | StopReason::Other(_) => return None,
             StopReason::Refusal(why) => (
                 ErrorKind::Refused,
                 why.unwrap_or_else(|| "the model refused to answer".to_owned()),
                 "Ask differently, or use another model",
             ),
-            _ => (
+            StopReason::ContextExceeded => (
                 ErrorKind::ContextExceeded,
                 "the context window is full".to_owned(),
                 "Start a new session, or use a model with a larger window",
+            ),
+            StopReason::Aborted | StopReason::Error => (
+                ErrorKind::Malformed,
+                format!("the provider calls a response complete that is not: it ended with `{stop}`"),
+                "That is a bug in the provider; run it again, or use another one",
             ),
         };
         let model = &self.model;
         let mut error = ProviderError::new(kind, &*model.provider, &*model.id, Phase::Stream, message);
         error.hint = Some(hint.to_owned());
-        error.into()
+        Some(error.into())
     }
 }
 
