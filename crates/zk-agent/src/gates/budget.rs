@@ -25,7 +25,9 @@ impl Budgets {
 impl Handler<ToolGate> for Budgets {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
         let tool = &gate.call.name;
-        let Some(budget) = self.budgets.get(tool).filter(|_| !gate.is_decided()) else { return Ok(None) };
+        let Some(budget) = self.budgets.get(tool).filter(|_| !gate.is_decided() && self.run.owns(cx)) else {
+            return Ok(None);
+        };
         // The live count, not the event's snapshot: calls of this batch that were let through are in it.
         let count = self.run.counts().get(tool).copied().unwrap_or(0);
         if count < budget.max {

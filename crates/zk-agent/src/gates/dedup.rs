@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::Value;
 use zk_core::events::{Ruling, ToolGate};
@@ -7,7 +7,7 @@ use zk_core::kernel::{Answer, Cx, Handler};
 use zk_core::model::ToolOutput;
 
 use crate::agent::AgentInner;
-use crate::shared::lock;
+use crate::shared::{RunShared, lock};
 use crate::{Behavior, DedupKey};
 
 /// The last successful call of each tool that may be replayed, for as long as the agent lives.
@@ -15,10 +15,9 @@ use crate::{Behavior, DedupKey};
 pub(crate) struct DedupMemory(Mutex<HashMap<String, (String, ToolOutput)>>);
 
 impl DedupMemory {
-    pub(crate) fn record(&self, behavior: &Behavior, tool: &str, args: &Value, output: &ToolOutput) {
-        if let Some(key) = behavior.dedup_tools.get(tool).and_then(|key| usable_key(key, args)) {
-            lock(&self.0).insert(tool.to_owned(), (key, output.clone()));
-        }
+    /// Remembers the result of a call under the key [`call_key`] made of its arguments.
+    pub(crate) fn record(&self, tool: &str, key: String, output: &ToolOutput) {
+        lock(&self.0).insert(tool.to_owned(), (key, output.clone()));
     }
 
     pub(crate) fn clear(&self) {
@@ -30,6 +29,11 @@ impl DedupMemory {
     }
 }
 
+/// The key of a call, made of the arguments its gate saw: what a repeated call is compared with.
+pub(crate) fn call_key(behavior: &Behavior, tool: &str, args: &Value) -> Option<String> {
+    behavior.dedup_tools.get(tool).and_then(|key| usable_key(key, args))
+}
+
 fn usable_key(key: &DedupKey, args: &Value) -> Option<String> {
     key(args).filter(|key| !key.is_empty())
 }
@@ -38,17 +42,22 @@ fn usable_key(key: &DedupKey, args: &Value) -> Option<String> {
 pub(super) struct Dedup {
     keys: BTreeMap<String, DedupKey>,
     agent: Weak<AgentInner>,
+    run: Arc<RunShared>,
 }
 
 impl Dedup {
-    pub(super) fn new(keys: BTreeMap<String, DedupKey>, agent: Weak<AgentInner>) -> Self {
-        Self { keys, agent }
+    pub(super) fn new(
+        keys: BTreeMap<String, DedupKey>,
+        agent: Weak<AgentInner>,
+        run: Arc<RunShared>,
+    ) -> Self {
+        Self { keys, agent, run }
     }
 }
 
 impl Handler<ToolGate> for Dedup {
-    async fn call(&self, gate: &ToolGate, _: &Cx) -> Answer<ToolGate> {
-        if gate.is_decided() {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        if gate.is_decided() || !self.run.owns(cx) {
             return Ok(None);
         }
         let replayed = self.keys.get(&gate.call.name).and_then(|key| {

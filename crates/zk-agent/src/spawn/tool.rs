@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError};
+use zk_core::kernel::EmitError;
 use zk_core::model::{AgentError, Concurrency, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 
@@ -53,6 +54,30 @@ impl Drop for Place {
     }
 }
 
+/// A sub-agent that is closed also when nobody waits for it any more.
+struct Closing {
+    child: Agent,
+    closed: bool,
+}
+
+impl Closing {
+    async fn close(mut self) {
+        self.child.close().await;
+        self.closed = true;
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if !self.closed
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let child = self.child.clone();
+            runtime.spawn(async move { child.close().await });
+        }
+    }
+}
+
 #[async_trait]
 impl Tool for SpawnTool {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -94,9 +119,10 @@ impl Tool for SpawnTool {
         };
         let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
         let child = self.child(&parent, &name).map_err(|error| ToolError::failed(error.to_string()))?;
-        let outcome = self.run(&parent, &child, &name, depth, task, cx).await?;
+        let child = Closing { child, closed: false };
+        let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
         child.close().await;
-        let RunOutcome { result, text, .. } = outcome;
+        let RunOutcome { result, text, .. } = outcome?;
         match result {
             Ok(()) => Ok(ToolOutput::text(if text.is_empty() {
                 "(the sub-agent gave no answer)".into()
@@ -149,16 +175,19 @@ impl SpawnTool {
         task: &str,
         cx: &ToolCx,
     ) -> Result<RunOutcome, ToolError> {
-        let failed = |error: AgentError| ToolError::failed(error.to_string());
         let before = SpawnBefore {
             child: name.to_owned(),
             depth,
             prompt: task.to_owned(),
             model: child.model().reference(),
         };
-        cx.cx.emit(before).await.map_err(|error| failed(error.into()))?;
+        cx.cx.emit(before).await.map_err(|error| match error {
+            EmitError::Cancelled { .. } => ToolError::new(ToolErrorKind::Aborted, error.to_string()),
+            EmitError::Hook(_) => ToolError::failed(error.to_string()),
+        })?;
         let stop = cx.cx.stop_token().child_token();
-        let outcome = child.run_under(RunOptions::from(task), stop).map_err(failed)?.wait().await;
+        let run = child.run_under(RunOptions::from(task), stop);
+        let outcome = run.map_err(|error| ToolError::failed(error.to_string()))?.wait().await;
         if let Some(run) = parent.state().current.upgrade() {
             run.stats().add_child(outcome.stats.clone());
         }

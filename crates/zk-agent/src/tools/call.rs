@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{
     CallRef, Coercion, Decision, ToolAfter, ToolBefore, ToolBlocked, ToolErrored, ToolGate, ToolProgress,
-    ToolTransform, ToolUnknown, ValidationCoerce, ValidationReject,
+    ToolSkipped, ToolTransform, ToolUnknown, ValidationCoerce, ValidationReject,
 };
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{
@@ -22,6 +22,10 @@ use zk_core::service::{Progress, Tool, ToolCx};
 
 use super::validate;
 use crate::driver::Driver;
+use crate::gates::call_key;
+
+/// What the model is told of a call that a stopped run did not get to.
+pub(super) const NOT_RUN: &str = "Aborted: the run was stopped before this call. It was not run.";
 
 /// How long a tool that was told to stop may take to end by itself before its future is dropped.
 const STOP_GRACE: Duration = Duration::from_millis(2_500);
@@ -49,12 +53,16 @@ pub(super) struct Ready {
     pub(super) args: Value,
     pub(super) concurrency: Concurrency,
     coercions: Vec<Coercion>,
+    /// Under which its result is remembered.
+    dedup: Option<String>,
 }
 
 /// What is settled about a call before it runs.
 pub(super) enum Preflight {
     Settled(Settled),
     Ready(Ready),
+    /// The run was stopped in the meantime; the call was not let through.
+    Stopped,
 }
 
 /// How a running call is told to stop.
@@ -91,7 +99,7 @@ impl Calls<'_> {
         };
         let gate = match self.cx.emit(gate).await {
             Ok(gate) => gate,
-            Err(EmitError::Cancelled { .. }) => return Preflight::Settled(stopped_early(&info)),
+            Err(EmitError::Cancelled { .. }) => return Preflight::Stopped,
             Err(EmitError::Hook(error)) => {
                 let reason = format!("a guard failed, so this call was not run: {error}");
                 return Preflight::Settled(self.blocked(info, call.args.clone(), reason, None).await);
@@ -125,12 +133,12 @@ impl Calls<'_> {
                         || ValidationCoerce { call: call.clone(), coercions: fits.coercions.clone() };
                     let _ = self.cx.emit_with(coerced).await;
                 }
-                let concurrency = tool.concurrency(&fits.args);
                 Preflight::Ready(Ready {
+                    concurrency: concurrency(&*tool, &fits.args),
+                    dedup: call_key(&self.driver.behavior, &call.name, &args),
                     call,
                     tool,
                     args: fits.args,
-                    concurrency,
                     coercions: fits.coercions,
                 })
             }
@@ -194,23 +202,25 @@ impl Calls<'_> {
 
     /// Runs a call to its result. Never fails: whatever happens becomes a result.
     pub(super) async fn execute(&self, ready: Ready, leash: Leash) -> Settled {
-        let Ready { call, tool, args, coercions, .. } = ready;
+        let Ready { call, tool, args, coercions, dedup, .. } = ready;
         let before = ToolBefore {
             call: call.clone(),
             args: args.clone(),
-            summary: tool.summary(&args),
+            summary: told(|| tool.summary(&args)).unwrap_or_else(|| call.name.clone()),
             coercions: (!coercions.is_empty()).then_some(coercions),
             run_tool_counts: self.counts.clone(),
         };
         if let Err(EmitError::Cancelled { .. }) = self.cx.emit(before).await {
-            return stopped_early(&call);
+            return skipped(&self.cx, &call, NOT_RUN).await;
         }
         let started = Instant::now();
-        let outcome = self.call_tool(&call, &tool, args.clone(), &leash).await;
+        let outcome = self.call_tool(&call, &tool, args, &leash).await;
         let elapsed = started.elapsed();
         match outcome {
             Ok(output) => {
-                self.driver.agent.dedup.record(&self.driver.behavior, &call.name, &args, &output);
+                if let Some(key) = dedup {
+                    self.driver.agent.dedup.record(&call.name, key, &output);
+                }
                 self.finish(call, output, false, elapsed).await
             }
             Err(error) => {
@@ -245,7 +255,9 @@ impl Calls<'_> {
             cwd: self.driver.agent.cwd.clone(),
             progress,
         };
-        let mut work = std::pin::pin!(AssertUnwindSafe(tool.call(args, &cx)).catch_unwind());
+        // The call itself is made inside, so that nothing a tool does can unwind further.
+        let work = async { tool.call(args, &cx).await };
+        let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
         let mut deadline = std::pin::pin!(async {
             leash.stop.cancelled().await;
             tokio::time::sleep(STOP_GRACE).await;
@@ -303,13 +315,13 @@ impl Calls<'_> {
         elapsed: Duration,
     ) -> Settled {
         let ToolOutput { content, display, details } = output;
-        let mut transform =
-            ToolTransform { call, output_bytes: output_bytes(&content), content, is_error, details };
-        if self.cx.bus().listens::<ToolTransform>() {
-            let backup = transform.clone();
-            transform = self.cx.emit(transform).await.unwrap_or(backup);
-        }
-        let ToolTransform { call, mut content, is_error, details, .. } = transform;
+        let bytes = output_bytes(&content);
+        let transform = ToolTransform { call: call.clone(), output_bytes: bytes, content, is_error, details };
+        let (mut content, is_error, details) = match self.cx.emit(transform).await {
+            Ok(transform) => (transform.content, transform.is_error, transform.details),
+            // What should have been cut or masked must not get through as it is.
+            Err(error) => (format!("The result is withheld: {error}.").into(), true, None),
+        };
         if !self.driver.model.capabilities.vision {
             content = without_images(content);
         }
@@ -339,8 +351,20 @@ pub(super) fn failed(call: &CallRef, text: String) -> Settled {
     settled(call, ToolContent::Text(text), true)
 }
 
-fn stopped_early(call: &CallRef) -> Settled {
-    failed(call, "Aborted: the run was stopped before this call. It was not run.".into())
+/// An honest result for a call that has none.
+pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> Settled {
+    let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
+    failed(call, reason.to_owned())
+}
+
+/// Which calls this one may run beside. A tool that cannot say runs alone.
+pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
+    told(|| tool.concurrency(args)).unwrap_or_default()
+}
+
+/// What a tool says of a call; nothing if it panics, since its arguments may be anything.
+fn told<T>(say: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(say)).ok()
 }
 
 fn first_line(content: &ToolContent) -> Option<Display> {

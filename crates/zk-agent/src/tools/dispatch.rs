@@ -8,18 +8,22 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
-use zk_core::events::{CallRef, ToolSkipped};
+use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
 use zk_core::model::{Block, Concurrency, Message, ToolCall, TurnId};
 
-use super::call::{Calls, Leash, Preflight, Ready, Settled, failed};
+use super::call::{Calls, Leash, NOT_RUN, Preflight, Ready, Settled, concurrency, skipped};
 use crate::driver::Driver;
 
-/// How long tools that were told to stop are waited for before the run goes on without them. Dropping a call
-/// ends it for good; this only lets one that is just ending say how.
+/// How long calls that were told to stop are waited for before the run goes on without them. Dropping a call
+/// ends it for good; this only lets one that is just ending say how. A sub-agent waits shorter than its parent,
+/// so that what it says is heard.
 const ABORT_GRACE: Duration = Duration::from_millis(60);
 
 const DEFAULT_CONCURRENCY: usize = 10;
+
+const CUT_SHORT: &str = "Aborted: the run was stopped while this call was running. Its effects are unknown.";
+const INTERRUPTED: &str = "Skipped: the user sent a message before this call. It was not run.";
 
 /// The results of a batch, one for each call, in the order of the calls.
 pub(crate) struct Batch {
@@ -39,7 +43,7 @@ impl Driver {
         for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
             // Room is made before the last look at the queues: an exclusive call may have waited long.
             let expected = match self.toolbox.get(&call.name) {
-                Some(tool) if call.malformed.is_none() => tool.concurrency(&call.args),
+                Some(tool) if call.malformed.is_none() => concurrency(&**tool, &call.args),
                 _ => Concurrency::Shared,
             };
             flight.make_room(&expected).await;
@@ -47,7 +51,7 @@ impl Driver {
                 break;
             }
             match flight.meanwhile(shared.preflight(call, info.clone())).await {
-                None => break,
+                None | Some(Preflight::Stopped) => break,
                 Some(Preflight::Settled(settled)) => flight.settle(index, settled),
                 Some(Preflight::Ready(ready)) => {
                     flight.make_room(&ready.concurrency).await;
@@ -66,7 +70,14 @@ impl Driver {
         for (index, info) in refs.iter().enumerate() {
             let settled = match done.remove(&index) {
                 Some(settled) => settled,
-                None => skipped(cx, info, aborted, begun.contains(&index)).await,
+                None => {
+                    let reason = match (aborted, begun.contains(&index)) {
+                        (true, true) => CUT_SHORT,
+                        (true, false) => NOT_RUN,
+                        (false, _) => INTERRUPTED,
+                    };
+                    skipped(cx, info, reason).await
+                }
             };
             bytes += settled.bytes;
             results.push(Block::ToolResult(settled.result));
@@ -75,18 +86,18 @@ impl Driver {
     }
 }
 
-/// An honest result for a call that has none.
-async fn skipped(cx: &Cx, call: &Arc<CallRef>, aborted: bool, begun: bool) -> Settled {
-    let reason = match (aborted, begun) {
-        (true, true) => "Aborted: the run was stopped while this call was running. Its effects are unknown.",
-        (true, false) => "Aborted: the run was stopped before this call. It was not run.",
-        (false, _) => "Skipped: the user sent a message before this call. It was not run.",
-    };
-    let _ = cx.emit(ToolSkipped { call: call.clone(), reason: reason.to_owned() }).await;
-    failed(call, reason.to_owned())
-}
+/// Which call of the batch, and its result.
+type Landed = (usize, Settled);
 
-type Running<'a> = Pin<Box<dyn Future<Output = (usize, Settled)> + Send + 'a>>;
+type Running<'a> = Pin<Box<dyn Future<Output = Landed> + Send + 'a>>;
+
+/// The next call to land; never ends while none is in flight.
+async fn next_landed(running: &mut FuturesUnordered<Running<'_>>) -> Landed {
+    match running.next().await {
+        Some(landed) => landed,
+        None => std::future::pending().await,
+    }
+}
 
 /// The calls in flight.
 struct Flight<'a> {
@@ -95,17 +106,24 @@ struct Flight<'a> {
     running: FuturesUnordered<Running<'a>>,
     leashes: BTreeMap<usize, (Leash, Concurrency)>,
     results: BTreeMap<usize, Settled>,
+    /// Ends a moment after the run is stopped.
+    patience: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     given_up: bool,
 }
 
 impl<'a> Flight<'a> {
     fn new(cx: &'a Cx, limit: usize) -> Self {
+        let grace = ABORT_GRACE / (1 + cx.origin().depth);
         Self {
             cx,
             limit: limit.max(1),
             running: FuturesUnordered::new(),
             leashes: BTreeMap::new(),
             results: BTreeMap::new(),
+            patience: Box::pin(async move {
+                cx.stop_token().cancelled().await;
+                tokio::time::sleep(grace).await;
+            }),
             given_up: false,
         }
     }
@@ -123,7 +141,10 @@ impl<'a> Flight<'a> {
 
     /// Waits until a call of this kind may run beside those in flight.
     async fn make_room(&mut self, wanted: &Concurrency) {
-        while !self.given_up && (self.running.len() >= self.limit || self.is_in_the_way(wanted)) {
+        while self.running.len() >= self.limit || self.is_in_the_way(wanted) {
+            if self.running.is_empty() {
+                return;
+            }
             self.land_one().await;
         }
     }
@@ -140,39 +161,30 @@ impl<'a> Flight<'a> {
 
     /// Waits for all calls in flight.
     async fn land(&mut self) {
-        while !self.given_up && !self.running.is_empty() {
+        while !self.running.is_empty() {
             self.land_one().await;
         }
     }
 
-    /// Waits for one call, or, when the run is stopped, for a moment.
+    /// Waits for one call. Once the run is stopped and its calls had their moment, gives up all of them.
     async fn land_one(&mut self) {
-        let stop = self.cx.stop_token();
-        let landed = match select(self.running.next(), pin!(stop.cancelled())).await {
-            Either::Left((landed, _)) => landed,
-            Either::Right(_) => {
-                self.land_what_ends_by_itself().await;
-                return;
+        let landed = {
+            let landing = pin!(next_landed(&mut self.running));
+            match select(landing, self.patience.as_mut()).await {
+                Either::Left((landed, _)) => Some(landed),
+                Either::Right(_) => None,
             }
         };
-        if let Some((index, settled)) = landed {
-            self.landed(index, settled);
-        }
+        self.take(landed);
     }
 
-    async fn land_what_ends_by_itself(&mut self) {
-        let mut grace = pin!(tokio::time::sleep(ABORT_GRACE));
-        while !self.running.is_empty() {
-            match select(self.running.next(), grace.as_mut()).await {
-                Either::Left((Some((index, settled)), _)) => self.landed(index, settled),
-                Either::Left((None, _)) | Either::Right(_) => break,
-            }
-        }
-        self.given_up = true;
-        self.running.clear();
-    }
-
-    fn landed(&mut self, index: usize, settled: Settled) {
+    /// Takes a landed call in, or drops all of them if there was none in time.
+    fn take(&mut self, landed: Option<Landed>) {
+        let Some((index, settled)) = landed else {
+            self.given_up = true;
+            self.running.clear();
+            return;
+        };
         self.leashes.remove(&index);
         if settled.cancels_siblings {
             for (leash, _) in self.leashes.values() {
@@ -183,19 +195,21 @@ impl<'a> Flight<'a> {
         self.results.insert(index, settled);
     }
 
-    /// Awaits `work` while the calls in flight go on. Nothing when the run is stopped first.
+    /// Awaits `work` while the calls in flight go on. Nothing when the run is stopped and `work` does not end.
     async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
-        loop {
-            if self.running.is_empty() {
-                return Some(work.await);
-            }
-            match select(work.as_mut(), self.running.next()).await {
-                Either::Left((done, _)) => return Some(done),
-                Either::Right((Some((index, settled)), _)) => self.landed(index, settled),
-                Either::Right((None, _)) => {}
-            }
+        while !self.given_up {
+            let landed = {
+                let landing = pin!(next_landed(&mut self.running));
+                match select(work.as_mut(), select(landing, self.patience.as_mut())).await {
+                    Either::Left((done, _)) => return Some(done),
+                    Either::Right((Either::Left((landed, _)), _)) => Some(landed),
+                    Either::Right((Either::Right(_), _)) => None,
+                }
+            };
+            self.take(landed);
         }
+        None
     }
 
     /// The results, and the calls that had begun and got none.
