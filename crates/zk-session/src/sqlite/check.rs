@@ -1,5 +1,4 @@
 use std::fs;
-use std::io;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -33,8 +32,10 @@ pub(super) struct Log {
     pub(super) unreadable: Vec<Unreadable>,
 }
 
-/// SQLite's page size unless it is told another.
-const PAGE: usize = 4096;
+/// SQLite's page size unless it is told another, in bytes …
+const PAGE: u64 = 4096;
+/// … of which an empty first page uses these.
+const PAGE_HEAD: usize = 112;
 
 /// Reads everything there is, changing nothing.
 ///
@@ -53,17 +54,12 @@ fn examine(conn: &Connection, path: &Path) -> rusqlite::Result<Checked> {
     if version > FORMAT {
         return Ok(Checked::TooNew(version));
     }
-    let log_file = fs::read(with(path, "-wal")).unwrap_or_default();
-    if wal::hides_transactions(&log_file) {
+    if has_broken_log(path) {
         return damaged("its write-ahead log was changed");
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables == 0 {
-        return if is_blank(path).unwrap_or(false) {
-            Ok(Checked::Empty)
-        } else {
-            damaged("there are no tables in it")
-        };
+        return if is_blank(path) { Ok(Checked::Empty) } else { damaged("there are no tables in it") };
     }
     if version != FORMAT {
         return damaged("it does not say which format it has");
@@ -118,15 +114,16 @@ pub(super) fn gather(conn: &Connection, path: &Path) -> Log {
     log
 }
 
+/// Whether the write-ahead log beside the file holds more than SQLite will read.
+pub(super) fn has_broken_log(path: &Path) -> bool {
+    fs::read(with(path, "-wal")).is_ok_and(|log| wal::hides_transactions(&log))
+}
+
 /// Whether no row can ever have been in the file: it has no bytes, or one page that is zero but for its head.
-fn is_blank(path: &Path) -> io::Result<bool> {
-    let len = fs::metadata(path)?.len();
-    if len == 0 {
-        return Ok(true);
+pub(super) fn is_blank(path: &Path) -> bool {
+    match fs::metadata(path).map(|meta| meta.len()) {
+        Ok(0) => true,
+        Ok(PAGE) => fs::read(path).is_ok_and(|bytes| bytes.iter().skip(PAGE_HEAD).all(|byte| *byte == 0)),
+        Ok(_) | Err(_) => false,
     }
-    if len != PAGE as u64 {
-        return Ok(false);
-    }
-    let bytes = fs::read(path)?;
-    Ok(bytes.get(112..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0)))
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zk_core::service::{Lock, SessionFilter, SessionInfo, StoreError};
 
+use super::check::{has_broken_log, is_blank};
 use super::db::{FORMAT, connect_read_only};
 use super::error::is_damage;
 use super::files::{self, Files, Listed, canonical, with};
@@ -100,16 +101,14 @@ impl From<rusqlite::Error> for Unread {
 
 fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
     let path = files.db();
-    if fs::metadata(&path).is_ok_and(|meta| meta.len() == 0) {
-        return Ok(None);
-    }
     let conn = connect_read_only(&path, BUSY)?;
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
         return Err(Unread::Because(format!("it has format {version}, this zk reads up to {FORMAT}")));
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables == 0 && lock::holder(files).is_some() {
+    // One that is being made, or whose process died while it was.
+    if tables == 0 && (lock::holder(files).is_some() || (is_blank(&path) && !has_broken_log(&path))) {
         return Ok(None);
     }
     Ok(Some(Meta::read(&conn)?))

@@ -165,6 +165,9 @@ fn a_changed_write_ahead_log_does_not_pass_for_a_short_one() {
     for at in (0..32).chain((32..log.len() - 2 * 4120).step_by(4001)) {
         let mut changed = log.clone();
         changed[at] ^= 0x40;
+        specimen.put(&specimen.bytes, Some(&changed));
+        let listed = runtime.block_on(specimen.store.list(&SessionFilter::default())).unwrap();
+        assert_eq!(listed.len(), 1, "byte {at}: nobody would know of it");
         runtime.block_on(specimen.survive(&specimen.bytes, Some(&changed)));
         let kept = files(specimen.dir.path()).iter().any(|path| fs::read(path).unwrap() == changed);
         assert!(kept || at >= 32, "byte {at}: the log is gone");

@@ -2,7 +2,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use zk_core::model::SessionId;
-use zk_core::service::{SessionStore, StoreError};
+use zk_core::service::{SessionFilter, SessionStore, StoreError};
 use zk_session::SqliteStore;
 
 use crate::processes::{appender, lines};
@@ -58,6 +58,13 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
         assert!(
             (promised..=promised + 1).contains(&stored),
             "round {round}: {promised} units were acknowledged, {stored} are there"
+        );
+        let listed = store.list(&SessionFilter::default()).await.unwrap();
+        assert!(listed.iter().all(|info| info.damaged.is_none() && info.lock.is_none()), "{listed:?}");
+        assert_eq!(
+            listed.iter().any(|info| info.id == id),
+            stored > 0,
+            "one that holds nothing is not listed"
         );
         in_all += acknowledged.len();
     }
