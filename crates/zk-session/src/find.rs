@@ -6,6 +6,14 @@ use zk_core::service::{OpenSession, SessionFilter, SessionInfo, SessionStore, St
 
 /// The session of `cwd` that was written last and can be read: what `--continue` continues.
 ///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use zk_session::{MemoryStore, latest};
+///
+/// assert!(latest(&MemoryStore::new(), "/project".as_ref()).await.unwrap().is_none());
+/// # });
+/// ```
+///
 /// # Errors
 /// [`StoreError`] when the store cannot be read.
 pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<SessionInfo>, StoreError> {
@@ -21,6 +29,16 @@ pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<Sessi
 
 /// Opens the session that `text` means: its whole id, or the beginning of exactly one id, with or without the
 /// `s_` in front.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use zk_core::service::StoreError;
+/// use zk_session::{MemoryStore, open_matching};
+///
+/// let opened = open_matching(&MemoryStore::new(), "0a7").await;
+/// assert!(matches!(opened.err(), Some(StoreError::NotFound { .. })));
+/// # });
+/// ```
 ///
 /// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::open`].
