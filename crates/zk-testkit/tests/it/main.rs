@@ -1,5 +1,10 @@
 //! The test kit, used as its users use it.
-#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper of a test that cannot go on fails the test"
+)]
 
 mod client;
 mod clock;
