@@ -1,1 +1,65 @@
-fn main() {}
+//! Checks, generated docs and scaffolding: `cargo xtask help`.
+//!
+//! It knows no crate of zk: what it needs from the code it reads as text or asks a program of the workspace
+//! to print.
+
+#![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
+
+mod ci;
+mod docs;
+mod run;
+mod scaffold;
+mod tidy;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask <task>
+
+  ci                            everything the CI runs, in its order
+  tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
+  docs [--check]                write docs/reference from the code, or fail if it is stale
+  new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
+  new-provider NAME [--into DIR]  the same for a model provider
+
+Without --into the crate is made in crates/; with it, in DIR/zk-NAME, as a package of its own.
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match task(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn task(args: &[&str]) -> Result<()> {
+    let workspace = Workspace::here()?;
+    match args {
+        ["ci"] => ci::run(&workspace),
+        ["tidy"] => tidy::run(&workspace),
+        ["docs"] => docs::write(&workspace),
+        ["docs", "--check"] => docs::check(&workspace),
+        ["new-plugin", name] => scaffold::new(&workspace, scaffold::Kind::Plugin, name, None),
+        ["new-plugin", name, "--into", dir] => {
+            scaffold::new(&workspace, scaffold::Kind::Plugin, name, Some(PathBuf::from(dir)))
+        }
+        ["new-provider", name] => scaffold::new(&workspace, scaffold::Kind::Provider, name, None),
+        ["new-provider", name, "--into", dir] => {
+            scaffold::new(&workspace, scaffold::Kind::Provider, name, Some(PathBuf::from(dir)))
+        }
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => bail!("no such task: `{}`\n\n{HELP}", other.join(" ")),
+    }
+}

@@ -1,0 +1,82 @@
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::run::{Run, exists};
+use crate::scaffold::{self, Kind};
+use crate::workspace::Workspace;
+use crate::{docs, tidy};
+
+/// How long an example may run.
+const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Everything the CI runs. It stops at the first step that fails.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let begun = Instant::now();
+    let root = workspace.root();
+    let mut steps = 0;
+    let mut step = |title: &str, work: &mut dyn FnMut() -> Result<()>| {
+        steps += 1;
+        println!("\n==> {title}");
+        let begun = Instant::now();
+        work().with_context(|| format!("step `{title}`"))?;
+        println!("<== {title}: done in {:.1} s", begun.elapsed().as_secs_f64());
+        anyhow::Ok(())
+    };
+    let cargo = |args: &[&str]| Run::cargo(args, root);
+
+    step("format", &mut || cargo(&["fmt", "--all", "--check"]).wait())?;
+    step("tidy", &mut || tidy::run(workspace))?;
+    step("clippy", &mut || {
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]).wait()
+    })?;
+    step("tests", &mut || cargo(&["test", "--workspace", "--locked"]).wait())?;
+    step("generated docs", &mut || docs::check(workspace))?;
+    step("examples", &mut || examples(workspace))?;
+    step("documentation", &mut || {
+        cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
+    })?;
+    step("scaffolds", &mut || scaffolds(workspace))?;
+    if exists("cargo-deny") {
+        step("licences and bans", &mut || {
+            cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"]).wait()
+        })?;
+    } else {
+        println!("\n==> licences and bans: skipped, cargo-deny is not installed");
+    }
+    println!("\nci: {steps} steps passed in {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn examples(workspace: &Workspace) -> Result<()> {
+    let mut count = 0;
+    for package in workspace.packages()? {
+        for example in workspace.examples(&package)? {
+            let run = ["run", "--quiet", "--locked", "--package", &package.name, "--example", &example];
+            let run = Run::cargo(&run, workspace.root());
+            println!("--- {}", run.shown());
+            run.wait_at_most(EXAMPLE_LIMIT)?;
+            count += 1;
+        }
+    }
+    println!("{count} examples ran");
+    Ok(())
+}
+
+/// What the scaffolds write compiles and passes its own test.
+fn scaffolds(workspace: &Workspace) -> Result<()> {
+    let dir = workspace.root().join("target").join("scaffold");
+    for (kind, name) in [(Kind::Plugin, "made-plugin"), (Kind::Provider, "made-provider")] {
+        let made = dir.join(format!("zk-{name}"));
+        if made.exists() {
+            fs::remove_dir_all(&made)?;
+        }
+        scaffold::new(workspace, kind, name, Some(dir.clone()))?;
+        let target = dir.join("target");
+        for args in [&["test"][..], &["run", "--quiet", "--example", "alone"]] {
+            Run::cargo(args, &made).env("CARGO_TARGET_DIR", &target.to_string_lossy()).wait()?;
+        }
+    }
+    Ok(())
+}

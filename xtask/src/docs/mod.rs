@@ -1,0 +1,45 @@
+//! The generated part of `docs/reference`.
+
+mod events;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::Run;
+use crate::workspace::Workspace;
+
+/// Writes the pages.
+pub(crate) fn write(workspace: &Workspace) -> Result<()> {
+    for (path, text) in pages(workspace)? {
+        let path = workspace.root().join(path);
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        fs::write(&path, text)?;
+        println!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+/// Fails when a page is not what the code says now.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let pages = pages(workspace)?;
+    for (path, text) in &pages {
+        if fs::read_to_string(workspace.root().join(path)).unwrap_or_default() != *text {
+            bail!("{path} is stale: run `cargo xtask docs` and commit it");
+        }
+    }
+    println!("docs: {} generated pages are up to date", pages.len());
+    Ok(())
+}
+
+fn pages(workspace: &Workspace) -> Result<Vec<(&'static str, String)>> {
+    let dump = ["run", "--quiet", "--package", "zk-core", "--example", "dump_events"];
+    let dump = Run::cargo(&dump, workspace.root()).output()?;
+    let catalogue = serde_json::from_slice(&dump).context("the event catalogue is no JSON")?;
+    Ok(vec![("docs/reference/events.md", events::page(&catalogue)?)])
+}

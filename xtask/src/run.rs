@@ -1,0 +1,84 @@
+#![expect(clippy::disallowed_methods, reason = "these are cargo and its tools, not what an agent runs")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// A program about to run, with its output on ours.
+pub(crate) struct Run {
+    command: Command,
+    shown: String,
+}
+
+impl Run {
+    pub(crate) fn new(program: &str, args: &[&str], cwd: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(cwd).stdin(Stdio::null());
+        Self { command, shown: format!("{program} {}", args.join(" ")) }
+    }
+
+    pub(crate) fn cargo(args: &[&str], cwd: &Path) -> Self {
+        Self::new("cargo", args, cwd)
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn wait(mut self) -> Result<()> {
+        let status = self.command.status().with_context(|| format!("`{}` did not start", self.shown))?;
+        if !status.success() {
+            bail!("`{}` failed: {status}", self.shown);
+        }
+        Ok(())
+    }
+
+    /// Runs it to its end, or kills it.
+    pub(crate) fn wait_at_most(mut self, limit: Duration) -> Result<()> {
+        let mut child = self.command.spawn().with_context(|| format!("`{}` did not start", self.shown))?;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait()? {
+                if !status.success() {
+                    bail!("`{}` failed: {status}", self.shown);
+                }
+                return Ok(());
+            }
+            if begun.elapsed() > limit {
+                child.kill().and_then(|()| child.wait()).context("it could not be killed")?;
+                bail!("`{}` did not end within {limit:?}", self.shown);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Runs it to its end and gives what it printed.
+    pub(crate) fn output(mut self) -> Result<Vec<u8>> {
+        let output = self.command.stderr(Stdio::inherit()).output();
+        let output = output.with_context(|| format!("`{}` did not start", self.shown))?;
+        if !output.status.success() {
+            bail!("`{}` failed: {}", self.shown, output.status);
+        }
+        Ok(output.stdout)
+    }
+}
+
+/// Whether `program --version` works.
+pub(crate) fn exists(program: &str) -> bool {
+    let quiet = || Stdio::null();
+    Command::new(program)
+        .arg("--version")
+        .stdin(quiet())
+        .stdout(quiet())
+        .stderr(quiet())
+        .status()
+        .is_ok_and(|status| status.success())
+}

@@ -1,0 +1,177 @@
+//! New crates that compile, pass their own test and show how they are used.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use toml::{Table, Value};
+
+use crate::workspace::Workspace;
+
+/// What to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Handlers, tools, or anything else that registers itself.
+    Plugin,
+    /// A model service.
+    Provider,
+}
+
+struct Template {
+    description: &'static str,
+    dependencies: &'static [(&'static str, &'static [&'static str])],
+    dev_dependencies: &'static [(&'static str, &'static [&'static str])],
+    lib: &'static str,
+    test: &'static str,
+    example: &'static str,
+    readme: &'static str,
+}
+
+const PLUGIN: Template = Template {
+    description: "A zk plugin that refuses tool calls with oversized arguments",
+    dependencies: &[("zk-core", &[])],
+    dev_dependencies: &[("serde_json", &[]), ("tokio", &["macros", "rt"])],
+    lib: include_str!("plugin/lib.rs.txt"),
+    test: include_str!("plugin/test.rs.txt"),
+    example: include_str!("plugin/example.rs.txt"),
+    readme: include_str!("plugin/README.md.txt"),
+};
+
+const PROVIDER: Template = Template {
+    description: "A zk model provider",
+    dependencies: &[("zk-core", &[]), ("async-trait", &[]), ("futures-util", &[])],
+    dev_dependencies: &[("tokio", &["macros", "rt"])],
+    lib: include_str!("provider/lib.rs.txt"),
+    test: include_str!("provider/test.rs.txt"),
+    example: include_str!("provider/example.rs.txt"),
+    readme: include_str!("provider/README.md.txt"),
+};
+
+/// Makes the crate `zk-NAME` in `crates/`, or in `into` as a package of its own that depends on this checkout
+/// by path.
+pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<PathBuf>) -> Result<()> {
+    let name = name.strip_prefix("zk-").unwrap_or(name);
+    let legal = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    ensure!(legal, "`{name}` is no crate name: begin with a letter, go on with a-z, 0-9 and `-`");
+    let template = match kind {
+        Kind::Plugin => PLUGIN,
+        Kind::Provider => PROVIDER,
+    };
+    let alone = into.is_some();
+    let dir = into.unwrap_or_else(|| workspace.root().join("crates")).join(format!("zk-{name}"));
+    if dir.exists() {
+        bail!("{} exists already", dir.display());
+    }
+    let root: Table = fs::read_to_string(workspace.root().join("Cargo.toml"))?.parse()?;
+    let manifest = if alone {
+        standalone_manifest(&template, name, &root, workspace.root())?
+    } else {
+        member_manifest(&template, name)
+    };
+    put(&dir, "Cargo.toml", &manifest)?;
+    put(&dir, "README.md", &fill(template.readme, name))?;
+    put(&dir, "src/lib.rs", &fill(template.lib, name))?;
+    put(&dir, "tests/it/main.rs", &fill(template.test, name))?;
+    put(&dir, "examples/alone.rs", &fill(template.example, name))?;
+    if alone {
+        // The versions this checkout was tested with.
+        fs::copy(workspace.root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
+        println!("made {}; next: cd there and `cargo test`", dir.display());
+    } else {
+        println!(
+            "made {}; next: `cargo test -p zk-{name}`, then add it to zk-cli's composition",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+fn put(dir: &Path, path: &str, text: &str) -> Result<()> {
+    let path = dir.join(path);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&path, text).with_context(|| format!("{} was not written", path.display()))
+}
+
+fn fill(template: &str, name: &str) -> String {
+    let type_name: String = name
+        .split('-')
+        .flat_map(|word| {
+            let mut chars = word.chars();
+            chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars)
+        })
+        .collect();
+    template
+        .replace("{{name}}", name)
+        .replace("{{crate}}", &format!("zk_{}", name.replace('-', "_")))
+        .replace("{{Type}}", &type_name)
+}
+
+fn member_manifest(template: &Template, name: &str) -> String {
+    let mut text = format!("[package]\nname = \"zk-{name}\"\ndescription = \"{}\"\n", template.description);
+    for key in ["version", "edition", "rust-version", "license", "repository", "authors"] {
+        let _ = writeln!(text, "{key}.workspace = true");
+    }
+    text.push_str("\n[lints]\nworkspace = true\n");
+    for (title, all) in
+        [("dependencies", template.dependencies), ("dev-dependencies", template.dev_dependencies)]
+    {
+        let _ = write!(text, "\n[{title}]\n");
+        for (name, features) in all {
+            let _ = match features {
+                [] => writeln!(text, "{name}.workspace = true"),
+                features => writeln!(text, "{name} = {{ workspace = true, features = {features:?} }}"),
+            };
+        }
+    }
+    text
+}
+
+fn standalone_manifest(template: &Template, name: &str, root: &Table, checkout: &Path) -> Result<String> {
+    let workspace = root.get("workspace").context("the root manifest has no [workspace]")?;
+    let shared = workspace.get("dependencies").context("it has no [workspace.dependencies]")?;
+    let about = workspace.get("package").context("it has no [workspace.package]")?;
+    let mut package = Table::new();
+    package.insert("name".into(), format!("zk-{name}").into());
+    package.insert("description".into(), template.description.into());
+    package.insert("version".into(), "0.1.0".into());
+    for key in ["edition", "rust-version"] {
+        package.insert(key.into(), about.get(key).with_context(|| format!("it has no {key}"))?.clone());
+    }
+    let mut manifest = Table::new();
+    manifest.insert("package".into(), Value::Table(package));
+    // A package of its own, also when the folder lies inside another workspace.
+    manifest.insert("workspace".into(), Value::Table(Table::new()));
+    for (title, all) in
+        [("dependencies", template.dependencies), ("dev-dependencies", template.dev_dependencies)]
+    {
+        let mut table = Table::new();
+        for (name, features) in all {
+            let spec =
+                shared.get(*name).with_context(|| format!("{name} is not in [workspace.dependencies]"))?;
+            let mut spec = match spec {
+                Value::Table(spec) => spec.clone(),
+                version => Table::from_iter([("version".to_owned(), version.clone())]),
+            };
+            if let Some(path) = spec.get("path").and_then(Value::as_str) {
+                let path = checkout.join(path);
+                spec.insert("path".into(), path.to_string_lossy().into_owned().into());
+            }
+            if !features.is_empty() {
+                let mut all = spec.get("features").and_then(Value::as_array).cloned().unwrap_or_default();
+                all.extend(features.iter().map(|feature| Value::from(*feature)));
+                spec.insert("features".into(), Value::Array(all));
+            }
+            table.insert((*name).to_owned(), Value::Table(spec));
+        }
+        manifest.insert(title.to_owned(), Value::Table(table));
+    }
+    Ok(toml::to_string(&manifest)?)
+}

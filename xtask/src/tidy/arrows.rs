@@ -1,0 +1,81 @@
+use super::Findings;
+use crate::workspace::Package;
+use toml::Value;
+
+/// Where an outside crate may be used, because it is large, or because one place must own what it does.
+const HOMES: [(&str, &[&str]); 12] = [
+    ("reqwest", &["zk-providers", "zk-mcp"]),
+    ("rustls", &["zk-providers", "zk-mcp"]),
+    ("rusqlite", &["zk-session"]),
+    ("rmcp", &["zk-mcp"]),
+    ("notify", &["zk-skills", "zk-cli"]),
+    ("tiktoken", &["zk-compaction"]),
+    ("clap", &["zk-cli"]),
+    ("rustyline", &["zk-cli"]),
+    ("ratatui", &["zk-cli"]),
+    ("etcetera", &["zk-cli"]),
+    ("anyhow", &["zk-cli", "xtask"]),
+    ("hyper", &["zk-testkit"]),
+];
+
+/// Arrows point down only: every crate knows `zk-core` and no sibling; `zk-cli` knows all and is known by
+/// none. A test may use what it likes except the program, and the core's tests use the core alone.
+pub(super) fn check(packages: &[Package], findings: &mut Findings) {
+    for package in packages {
+        let name = package.name.as_str();
+        let place = format!("{}/Cargo.toml", package.dir);
+        for (dependency, kind) in dependencies(package) {
+            if dependency == "xtask" || dependency.starts_with("zk-") {
+                let allowed = match kind {
+                    Kind::Normal => match name {
+                        "zk-cli" => true,
+                        "zk-core" | "xtask" => false,
+                        _ => dependency == "zk-core",
+                    },
+                    Kind::Dev => !matches!(name, "zk-core" | "xtask") && dependency != "zk-cli",
+                };
+                if !allowed {
+                    let how = match kind {
+                        Kind::Normal => "depend on",
+                        Kind::Dev => "use in its tests",
+                    };
+                    let advice = "meet it in a registry or an event of zk-core";
+                    findings.error(&place, format_args!("{name} may not {how} {dependency}: {advice}"));
+                }
+            }
+            let home = HOMES.iter().find(|(outside, _)| *outside == dependency);
+            if let (Kind::Normal, Some((outside, homes))) = (kind, home)
+                && !homes.contains(&name)
+            {
+                findings.error(&place, format_args!("{outside} lives only in {}", homes.join(", ")));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Dev,
+}
+
+/// The dependencies by the names of their packages, those of single platforms too.
+fn dependencies(package: &Package) -> Vec<(String, Kind)> {
+    let mut found = Vec::new();
+    let mut tables = vec![&package.manifest];
+    let targets = package.manifest.get("target").and_then(Value::as_table);
+    tables.extend(targets.into_iter().flat_map(|all| all.values()).filter_map(Value::as_table));
+    for table in tables {
+        for (key, kind) in [
+            ("dependencies", Kind::Normal),
+            ("build-dependencies", Kind::Normal),
+            ("dev-dependencies", Kind::Dev),
+        ] {
+            for (name, how) in table.get(key).and_then(Value::as_table).into_iter().flatten() {
+                let renamed = how.get("package").and_then(Value::as_str);
+                found.push((renamed.unwrap_or(name).to_owned(), kind));
+            }
+        }
+    }
+    found
+}

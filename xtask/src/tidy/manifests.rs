@@ -1,0 +1,90 @@
+use anyhow::Result;
+use toml::{Table, Value};
+
+use super::Findings;
+use crate::workspace::{Package, Text, Workspace};
+
+/// How many lines of code the shortest example of a library may have.
+const EXAMPLE_LINES: usize = 30;
+
+/// Every crate says what it is, inherits the workspace's rules, and shows in an example how to use it.
+pub(super) fn check(
+    workspace: &Workspace,
+    packages: &[Package],
+    texts: &[Text],
+    findings: &mut Findings,
+) -> Result<()> {
+    for package in packages {
+        let place = format!("{}/Cargo.toml", package.dir);
+        let about = package.manifest.get("package").and_then(Value::as_table);
+        let about = about.cloned().unwrap_or_default();
+        if about.get("description").and_then(Value::as_str).is_none_or(str::is_empty) {
+            findings.error(&place, "no description");
+        }
+        for key in ["version", "edition", "rust-version", "license", "repository", "authors"] {
+            if !inherits(about.get(key)) {
+                findings.error(&place, format_args!("`{key}.workspace = true` is missing"));
+            }
+        }
+        if !inherits(package.manifest.get("lints")) {
+            findings.error(&place, "`[lints] workspace = true` is missing");
+        }
+        for (name, how) in dependency_tables(&package.manifest) {
+            if !inherits(Some(how)) {
+                findings
+                    .error(&place, format_args!("`{name}` does not come from `[workspace.dependencies]`"));
+            }
+        }
+        crate_doc(package, texts, findings);
+        examples(workspace, package, texts, findings)?;
+    }
+    Ok(())
+}
+
+fn inherits(value: Option<&Value>) -> bool {
+    value.and_then(|value| value.get("workspace")).and_then(Value::as_bool) == Some(true)
+}
+
+fn dependency_tables(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
+    ["dependencies", "dev-dependencies", "build-dependencies"]
+        .into_iter()
+        .filter_map(|key| manifest.get(key)?.as_table())
+        .flatten()
+}
+
+fn crate_doc(package: &Package, texts: &[Text], findings: &mut Findings) {
+    for root in ["lib.rs", "main.rs"] {
+        let path = format!("{}/src/{root}", package.dir);
+        if let Some(file) = texts.iter().find(|file| file.path == path)
+            && !file.text.starts_with("//! ")
+        {
+            findings.error(path, "no crate documentation: what it is, and what it must never know");
+        }
+    }
+}
+
+fn examples(workspace: &Workspace, package: &Package, texts: &[Text], findings: &mut Findings) -> Result<()> {
+    // A program is its own example.
+    if !texts.iter().any(|file| file.path == format!("{}/src/lib.rs", package.dir)) {
+        return Ok(());
+    }
+    let lines = workspace.examples(package)?.into_iter().filter_map(|name| {
+        let path = format!("{}/examples/{name}.rs", package.dir);
+        let file = texts.iter().find(|file| file.path == path)?;
+        Some(file.text.lines().filter(|line| is_code(line)).count())
+    });
+    match lines.min() {
+        None => findings.error(&package.dir, "no example in `examples/`"),
+        Some(lines) if lines > EXAMPLE_LINES => findings.error(
+            &package.dir,
+            format_args!("the shortest example has {lines} lines of code, {EXAMPLE_LINES} is the limit"),
+        ),
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+fn is_code(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with("//")
+}

@@ -1,0 +1,65 @@
+//! The rules no compiler and no lint checks.
+
+mod arrows;
+mod kernel;
+mod links;
+mod manifests;
+mod size;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use anyhow::{Result, bail};
+
+use crate::workspace::Workspace;
+
+/// What the checks found, in the order they found it.
+#[derive(Default)]
+pub(super) struct Findings {
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn error(&mut self, place: impl std::fmt::Display, message: impl std::fmt::Display) {
+        self.errors.push(format!("{place}: {message}"));
+    }
+
+    pub(super) fn warn(&mut self, place: impl std::fmt::Display, message: impl std::fmt::Display) {
+        self.warnings.push(format!("{place}: {message}"));
+    }
+}
+
+/// Checks all rules.
+///
+/// # Errors
+/// When one is broken; all that is wrong was printed then.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let findings = check(workspace)?;
+    for warning in &findings.warnings {
+        println!("warning: {warning}");
+    }
+    for error in &findings.errors {
+        println!("error: {error}");
+    }
+    if !findings.errors.is_empty() {
+        bail!("tidy: {} errors", findings.errors.len());
+    }
+    println!("tidy: ok, {} warnings", findings.warnings.len());
+    Ok(())
+}
+
+fn check(workspace: &Workspace) -> Result<Findings> {
+    let mut findings = Findings::default();
+    let packages = workspace.packages()?;
+    let texts = workspace.texts()?;
+    arrows::check(&packages, &mut findings);
+    manifests::check(workspace, &packages, &texts, &mut findings)?;
+    for text in &texts {
+        kernel::check(text, &mut findings);
+        size::check(text, &mut findings);
+        words::check(text, &mut findings);
+        links::check(workspace, text, &texts, &mut findings);
+    }
+    Ok(findings)
+}

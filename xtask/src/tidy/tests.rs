@@ -1,0 +1,199 @@
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::{Findings, check};
+use crate::workspace::Workspace;
+
+const MANIFEST: &str = "\
+[package]
+name = \"NAME\"
+description = \"A crate.\"
+version.workspace = true
+edition.workspace = true
+rust-version.workspace = true
+license.workspace = true
+repository.workspace = true
+authors.workspace = true
+
+[lints]
+workspace = true
+";
+
+/// A workspace in which nothing is wrong.
+fn clean() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    for name in ["zk-core", "zk-tools"] {
+        let root = format!("crates/{name}");
+        put(&dir, &format!("{root}/Cargo.toml"), &MANIFEST.replace("NAME", name));
+        put(&dir, &format!("{root}/src/lib.rs"), "//! A crate.\n");
+        put(&dir, &format!("{root}/examples/alone.rs"), "//! Alone.\n\nfn main() {}\n");
+    }
+    put(&dir, "README.md", "# zk\n");
+    dir
+}
+
+fn put(dir: &TempDir, path: &str, text: &str) {
+    let path = dir.path().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn append(dir: &TempDir, path: &str, text: &str) {
+    let old = fs::read_to_string(dir.path().join(path)).unwrap();
+    put(dir, path, &(old + text));
+}
+
+fn found(dir: &Path) -> Findings {
+    check(&Workspace::at(dir)).unwrap()
+}
+
+fn errors(dir: &TempDir) -> Vec<String> {
+    found(dir.path()).errors
+}
+
+#[track_caller]
+fn assert_only(dir: &TempDir, expected: &str) {
+    let errors = errors(dir);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains(expected), "{errors:?}");
+}
+
+#[test]
+fn a_clean_workspace_has_nothing_to_say() {
+    let dir = clean();
+    let findings = found(dir.path());
+    assert_eq!(findings.errors, [] as [String; 0]);
+    assert_eq!(findings.warnings, [] as [String; 0]);
+}
+
+#[test]
+fn siblings_do_not_know_each_other() {
+    let dir = clean();
+    let manifest = "crates/zk-tools/Cargo.toml";
+    append(&dir, manifest, "[dependencies]\nzk-core.workspace = true\nzk-exec.workspace = true\n");
+    append(&dir, manifest, "[dev-dependencies]\nzk-testkit.workspace = true\n");
+    assert_only(&dir, "crates/zk-tools/Cargo.toml: zk-tools may not depend on zk-exec");
+}
+
+#[test]
+fn the_core_knows_nobody_not_even_in_its_tests() {
+    let dir = clean();
+    append(&dir, "crates/zk-core/Cargo.toml", "[dev-dependencies]\nzk-testkit.workspace = true\n");
+    assert_only(&dir, "zk-core may not use in its tests zk-testkit");
+}
+
+#[test]
+fn an_outside_crate_stays_in_its_home_under_any_name_and_for_any_platform() {
+    let dir = clean();
+    let manifest = "crates/zk-tools/Cargo.toml";
+    append(
+        &dir,
+        manifest,
+        "[target.'cfg(unix)'.dependencies]\nhttp = { workspace = true, package = \"reqwest\" }\n",
+    );
+    append(&dir, manifest, "[dev-dependencies]\nrusqlite.workspace = true\n");
+    assert_only(&dir, "reqwest lives only in zk-providers, zk-mcp");
+}
+
+#[test]
+fn a_manifest_inherits_what_the_workspace_says() {
+    let dir = clean();
+    let manifest = MANIFEST.replace("NAME", "zk-tools");
+    let manifest = manifest.replace("[lints]\nworkspace = true\n", "").replace("A crate.", "");
+    let manifest = manifest.replace("edition.workspace = true", "edition = \"2021\"");
+    put(&dir, "crates/zk-tools/Cargo.toml", &(manifest + "[dependencies]\nserde = \"1\"\n"));
+    let errors = errors(&dir).join("\n");
+    for expected in
+        ["no description", "`edition.workspace", "`[lints] workspace", "`serde` does not come from"]
+    {
+        assert!(errors.contains(expected), "{expected} is not in {errors}");
+    }
+}
+
+#[test]
+fn a_library_has_a_short_example_and_a_crate_doc() {
+    let dir = clean();
+    put(&dir, "crates/zk-tools/examples/alone.rs", &"fn main() {}\n".repeat(31));
+    put(&dir, "crates/zk-tools/src/lib.rs", "mod a;\n");
+    fs::remove_file(dir.path().join("crates/zk-core/examples/alone.rs")).unwrap();
+    let errors = errors(&dir).join("\n");
+    for expected in ["the shortest example has 31 lines", "no crate documentation", "zk-core: no example"] {
+        assert!(errors.contains(expected), "{expected} is not in {errors}");
+    }
+}
+
+#[test]
+fn the_kernel_imports_nothing_outside_itself() {
+    let dir = clean();
+    let kernel = "crates/zk-core/src/kernel";
+    put(&dir, &format!("{kernel}/mod.rs"), "mod bus;\nuse crate::kernel::bus::Bus; // not crate::model\n");
+    put(&dir, &format!("{kernel}/scope/mod.rs"), "use super::bus::Bus;\n");
+    put(&dir, &format!("{kernel}/scope/hook.rs"), "use super::super::bus::Bus;\n");
+    assert_eq!(errors(&dir), [] as [String; 0]);
+    put(&dir, &format!("{kernel}/bus.rs"), "use super::super::model::Message;\n");
+    assert_only(&dir, "kernel/bus.rs:1: the kernel imports nothing");
+    put(&dir, &format!("{kernel}/bus.rs"), "\nuse crate::model::Message;\n");
+    assert_only(&dir, "kernel/bus.rs:2: the kernel imports nothing");
+    put(&dir, &format!("{kernel}/bus.rs"), "");
+    put(&dir, &format!("{kernel}/mod.rs"), "use super::model::Message;\n");
+    assert_only(&dir, "kernel/mod.rs:1: the kernel imports nothing");
+}
+
+#[test]
+fn a_long_file_is_named_and_a_very_long_one_is_refused() {
+    let dir = clean();
+    put(&dir, "crates/zk-tools/src/long.rs", &"use a;\n".repeat(501));
+    put(
+        &dir,
+        "crates/zk-tools/src/tested.rs",
+        &format!("use a;\n#[cfg(test)]\nmod tests {{\n{}}}\n", "x;\n".repeat(900)),
+    );
+    put(&dir, "crates/zk-tools/tests/it/all.rs", &"use a;\n".repeat(900));
+    let findings = found(dir.path());
+    assert_eq!(findings.errors, [] as [String; 0]);
+    assert_eq!(findings.warnings, ["crates/zk-tools/src/long.rs: 501 lines: is it still one concept?"]);
+    put(&dir, "crates/zk-tools/src/long.rs", &"use a;\n".repeat(801));
+    assert_only(&dir, "801 lines, 800 is the limit");
+}
+
+#[test]
+fn words_that_do_not_belong_in_a_checkout_are_found() {
+    let bad = [
+        ["todo", "!()"].concat(),
+        ["#[", "allow(dead_code)]"].concat(),
+        ["#[", "ignore]"].concat(),
+        ["// TO", "DO: later"].concat(),
+        ["/// FIX", "ME"].concat(),
+        ["\"/ro", "ot/x\""].concat(),
+        "let a = 1; ".to_owned(),
+    ];
+    for line in bad {
+        let dir = clean();
+        put(&dir, "crates/zk-tools/src/a.rs", &format!("//! A.\n{line}\n"));
+        assert_only(&dir, "crates/zk-tools/src/a.rs:2: ");
+    }
+    let dir = clean();
+    put(&dir, "crates/zk-tools/src/a.rs", &["fn grep() { find(\"TO", "DO\") }\n"].concat());
+    assert_eq!(errors(&dir), [] as [String; 0]);
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let dir = clean();
+    put(&dir, "docs/a.md", "# One `thing`: two\n\n## Same\n\n## Same\n");
+    put(
+        &dir,
+        "README.md",
+        "# zk\n\n[a](docs/a.md) [b](docs/a.md#one-thing-two) [c](#zk) [d](docs/a.md#same-1) [e](https://zk)\n\
+         ```\n[no](link)\n```\nand `[no](link)`.\n",
+    );
+    assert_eq!(errors(&dir), [] as [String; 0]);
+    put(&dir, "docs/b.md", "[a](../README.md#nothing)\n");
+    assert_only(&dir, "docs/b.md:1: README.md has no heading `#nothing`");
+    put(&dir, "docs/b.md", "x\n[a](c.md)\n");
+    assert_only(&dir, "docs/b.md:2: `c.md` leads nowhere: no docs/c.md");
+    put(&dir, "docs/b.md", "[a](../../c.md)\n");
+    assert_only(&dir, "leads out of the checkout");
+}

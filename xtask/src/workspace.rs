@@ -1,0 +1,115 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use toml::Table;
+
+/// The checkout this program was built in, or a copy of its shape in a test.
+pub(crate) struct Workspace {
+    root: PathBuf,
+}
+
+/// One text file.
+pub(crate) struct Text {
+    /// Relative to the root, with `/`.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// One package.
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Relative to the root, with `/`.
+    pub(crate) dir: String,
+    pub(crate) manifest: Table,
+}
+
+const NOT_OURS: [&str; 3] = ["target", ".git", "node_modules"];
+
+impl Workspace {
+    pub(crate) fn here() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+        Ok(Self::at(root))
+    }
+
+    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Every text file, in the order of the paths.
+    pub(crate) fn texts(&self) -> Result<Vec<Text>> {
+        let mut paths = Vec::new();
+        collect(&self.root, &mut paths)?;
+        paths.sort();
+        let mut texts = Vec::new();
+        for path in paths {
+            // What is not UTF-8 is not text.
+            if let Ok(text) = String::from_utf8(fs::read(&path)?) {
+                texts.push(Text { path: self.relative(&path)?, text });
+            }
+        }
+        Ok(texts)
+    }
+
+    /// The packages of `crates/` and `xtask`, in the order of their names.
+    pub(crate) fn packages(&self) -> Result<Vec<Package>> {
+        let mut dirs = vec![self.root.join("xtask")];
+        let crates = self.root.join("crates");
+        for entry in fs::read_dir(&crates).with_context(|| format!("no {}", crates.display()))? {
+            dirs.push(entry?.path());
+        }
+        dirs.retain(|dir| dir.join("Cargo.toml").is_file());
+        dirs.sort();
+        dirs.iter()
+            .map(|dir| {
+                let path = dir.join("Cargo.toml");
+                let manifest: Table = fs::read_to_string(&path)?
+                    .parse()
+                    .with_context(|| format!("{} does not parse", path.display()))?;
+                let name = manifest.get("package").and_then(|package| package.get("name")?.as_str());
+                let name = name.with_context(|| format!("{} names no package", path.display()))?.to_owned();
+                Ok(Package { name, dir: self.relative(dir)?, manifest })
+            })
+            .collect()
+    }
+
+    /// The examples of `package`, by name.
+    pub(crate) fn examples(&self, package: &Package) -> Result<Vec<String>> {
+        let dir = self.root.join(&package.dir).join("examples");
+        let mut names = Vec::new();
+        if dir.is_dir() {
+            for entry in fs::read_dir(dir)? {
+                let path = entry?.path();
+                if path.extension().is_some_and(|extension| extension == "rs")
+                    && let Some(name) = path.file_stem().and_then(|name| name.to_str())
+                {
+                    names.push(name.to_owned());
+                }
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn relative(&self, path: &Path) -> Result<String> {
+        let parts = path.strip_prefix(&self.root)?.components();
+        Ok(parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect::<Vec<_>>().join("/"))
+    }
+}
+
+fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() && !NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+            collect(&entry.path(), into)?;
+        } else if kind.is_file() {
+            into.push(entry.path());
+        }
+    }
+    Ok(())
+}
