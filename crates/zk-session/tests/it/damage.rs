@@ -294,3 +294,22 @@ async fn an_empty_file_is_an_empty_session_and_says_so() {
     drop(session);
     assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 1);
 }
+
+#[tokio::test]
+async fn entries_that_vanished_are_noticed_wherever_they_were() {
+    for (gone, says) in
+        [("seq = 3", "entry 3 is missing"), ("seq > 6", "8 entries were written, 6 are there")]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::new(dir.path().join("s"));
+        let id = stored(&store, dir.path(), 5).await;
+        let conn = Connection::open(file(dir.path(), ".db")).unwrap();
+        conn.execute(&format!("DELETE FROM entries WHERE {gone}"), []).unwrap();
+        drop(conn);
+        let session = store.open(&id).await.unwrap();
+        let notices = session.notices();
+        assert!(notices.len() == 1 && notices[0].contains(says), "{notices:?}");
+        assert!(!session.entries().await.unwrap().is_empty());
+        assert!(file(dir.path(), ".damaged-1").exists());
+    }
+}
