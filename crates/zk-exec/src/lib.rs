@@ -1,1 +1,23 @@
 //! Where zk's tools run: the one spawn function and the one path service.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
+//! | [`Environment`] | which variables a child process may see |
+//! | [`WorkspacePaths`] | the `dyn Paths` of this machine: resolved, contained, safe against links swapped in |
+//! | [`LocalPlugin`] | serves both, and ends every command when it is closed |
+//!
+//! # What this crate must never know
+//!
+//! No tool, no model, no permission and no setting. It reads no environment (the host hands it in) and prints
+//! nothing. No other crate of zk starts a process or writes to the workspace.
+
+mod environment;
+mod paths;
+mod plugin;
+mod process;
+
+pub use environment::Environment;
+pub use paths::WorkspacePaths;
+pub use plugin::LocalPlugin;
+pub use process::ProcessExec;

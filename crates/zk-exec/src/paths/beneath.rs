@@ -1,0 +1,101 @@
+use std::ffi::OsStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags, mkdirat, openat};
+#[cfg(target_os = "linux")]
+use rustix::fs::{ResolveFlags, openat2};
+use rustix::io::Errno;
+
+/// Opens what lies beneath a directory, along a path without links.
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    /// Whether the system has no `openat2`, or a sandbox hides it.
+    walk: AtomicBool,
+}
+
+const STEP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Door {
+    pub(super) fn walking() -> Self {
+        Self { walk: AtomicBool::new(true) }
+    }
+
+    /// Opens `rest`, relative to `root` and free of `..`; a link anywhere on it is an error, `LOOP`.
+    pub(super) fn open(&self, root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+        #[cfg(target_os = "linux")]
+        if !self.walk.load(Ordering::Relaxed) {
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+            // Renames elsewhere in the tree make the kernel give up now and then.
+            for _ in 0..64 {
+                match openat2(root, rest, flags, Mode::empty(), resolve) {
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(Errno::NOSYS | Errno::PERM) => {
+                        self.walk.store(true, Ordering::Relaxed);
+                        return step_by_step(root, rest, flags);
+                    }
+                    done => return done,
+                }
+            }
+            return Err(Errno::AGAIN);
+        }
+        step_by_step(root, rest, flags)
+    }
+
+    /// Opens the directory `rest`, making what of it is missing.
+    pub(super) fn make_dirs(&self, root: BorrowedFd<'_>, rest: &Path) -> Result<OwnedFd, Errno> {
+        match self.open(root, rest, STEP) {
+            Err(Errno::NOENT) => {}
+            done => return done,
+        }
+        let mut dir = openat(root, ".", STEP, Mode::empty())?;
+        for name in names(rest)? {
+            dir = match openat(&dir, name, STEP, Mode::empty()) {
+                Err(Errno::NOENT) => {
+                    match mkdirat(&dir, name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(errno) => return Err(errno),
+                    }
+                    openat(&dir, name, STEP, Mode::empty())?
+                }
+                done => done?,
+            };
+        }
+        Ok(dir)
+    }
+}
+
+fn step_by_step(root: BorrowedFd<'_>, rest: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let names = names(rest)?;
+    let Some((last, above)) = names.split_last() else {
+        return openat(root, ".", flags | OFlags::NOFOLLOW, Mode::empty());
+    };
+    let mut dir = openat(root, ".", STEP, Mode::empty())?;
+    for name in above {
+        dir = openat(&dir, *name, STEP, Mode::empty()).map_err(|errno| link_or(errno, &dir, name))?;
+    }
+    openat(&dir, *last, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| link_or(errno, &dir, last))
+}
+
+/// `O_DIRECTORY` together with `O_NOFOLLOW` calls a link "not a directory".
+fn link_or(errno: Errno, dir: &OwnedFd, name: &OsStr) -> Errno {
+    use rustix::fs::{AtFlags, FileType, statat};
+    let is_link = errno == Errno::NOTDIR
+        && statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+    if is_link { Errno::LOOP } else { errno }
+}
+
+fn names(rest: &Path) -> Result<Vec<&OsStr>, Errno> {
+    rest.components()
+        .filter(|part| !matches!(part, Component::CurDir))
+        .map(|part| match part {
+            Component::Normal(name) => Ok(name),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
+                Err(Errno::XDEV)
+            }
+        })
+        .collect()
+}

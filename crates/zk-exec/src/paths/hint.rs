@@ -1,0 +1,36 @@
+use std::path::Path;
+
+/// How many names are compared.
+const MAX_NAMES: usize = 2_000;
+
+/// `; did you mean …` with the names nearest to a path that does not exist, if there are any.
+///
+/// Names only, from the nearest directory above it that exists.
+pub(super) fn nearest(missing: &Path) -> Option<String> {
+    let parent = missing.parent()?;
+    let wanted = missing.file_name()?.to_str()?;
+    let Ok(entries) = parent.read_dir() else {
+        let mut above = parent.ancestors().skip(1);
+        let there = above.find(|dir| dir.is_dir())?;
+        let gone = parent.strip_prefix(there).ok()?.components().next()?;
+        let shown = Path::new(gone.as_os_str()).display();
+        return Some(format!("; there is no directory `{shown}`"));
+    };
+    let mut scored: Vec<(f64, String)> = entries
+        .take(MAX_NAMES)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .map(|name| (likeness(wanted, &name), name))
+        .filter(|(score, _)| *score >= 0.6)
+        .collect();
+    scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| x.cmp(y)));
+    let names: Vec<String> = scored.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
+    if names.is_empty() { None } else { Some(format!("; did you mean {}?", names.join(" or "))) }
+}
+
+fn likeness(wanted: &str, name: &str) -> f64 {
+    let (wanted, name) = (wanted.to_lowercase(), name.to_lowercase());
+    let stem = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
+    let whole = strsim::normalized_damerau_levenshtein(&wanted, &name);
+    // `config.yml` for `config.yaml`, `main.ts` for `main.js`.
+    if stem(&wanted) == stem(&name) && !stem(&name).is_empty() { whole.max(0.8) } else { whole }
+}

@@ -1,0 +1,296 @@
+mod beneath;
+mod hint;
+mod replace;
+mod resolve;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
+use rustix::io::Errno;
+use zk_core::service::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
+
+use beneath::Door;
+
+/// The files of a workspace on this machine.
+///
+/// A path is first resolved by name: links are followed, `..` is taken where it physically leads, and the
+/// result must lie inside a root. Files are then opened from the root's own descriptor, along the resolved
+/// path, with every link refused: whatever was swapped in between cannot lead outside. Links that stay
+/// inside the roots work as usual; links of `/proc` never do. Devices, pipes and sockets are not opened.
+///
+/// A file with several hard links is readable under any of its names: which of them lie outside cannot be
+/// known. Writing replaces the name inside and leaves the others as they were.
+///
+/// ```
+/// use zk_core::service::{PathError, Paths};
+/// use zk_exec::WorkspacePaths;
+///
+/// let dir = tempfile::tempdir().unwrap();
+/// let paths = WorkspacePaths::new([dir.path()]).unwrap();
+/// let at = paths.resolve(dir.path(), "notes/today.md").unwrap();
+/// assert!(paths.write(&at, b"hello").unwrap().created);
+/// assert_eq!(at.shown, "notes/today.md");
+/// assert!(matches!(paths.resolve(dir.path(), "../elsewhere"), Err(PathError::Outside { .. })));
+/// ```
+#[derive(Debug)]
+pub struct WorkspacePaths {
+    roots: Vec<Root>,
+    home: Option<PathBuf>,
+    door: Door,
+}
+
+#[derive(Debug)]
+struct Root {
+    path: PathBuf,
+    /// Held open, so that the root stays the same directory whatever happens to its name.
+    fd: Arc<OwnedFd>,
+    writable: bool,
+}
+
+impl WorkspacePaths {
+    /// A workspace of these directories; the first is the main one.
+    ///
+    /// # Errors
+    /// [`PathError`] when one of them is missing or no directory.
+    pub fn new<P: AsRef<Path>>(roots: impl IntoIterator<Item = P>) -> Result<Self, PathError> {
+        let mut this = Self { roots: Vec::new(), home: None, door: Door::default() };
+        for root in roots {
+            this.add(root.as_ref(), true)?;
+        }
+        Ok(this)
+    }
+
+    /// Also this directory, for reading and listing only.
+    ///
+    /// # Errors
+    /// [`PathError`] when it is missing or no directory.
+    pub fn read_only(mut self, root: impl AsRef<Path>) -> Result<Self, PathError> {
+        self.add(root.as_ref(), false)?;
+        Ok(self)
+    }
+
+    /// What `~` stands for; such paths are refused otherwise.
+    #[must_use]
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// Walks paths one component at a time, as on systems without `openat2`, where this happens by itself.
+    #[must_use]
+    pub fn without_openat2(mut self) -> Self {
+        self.door = Door::walking();
+        self
+    }
+
+    fn add(&mut self, root: &Path, writable: bool) -> Result<(), PathError> {
+        let fail = |source| failed("use", &root.display().to_string(), source);
+        let path = root.canonicalize().map_err(fail)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).map_err(|e| fail(e.into()))?;
+        self.roots.push(Root { path, fd: Arc::new(fd), writable });
+        Ok(())
+    }
+
+    /// The innermost root a canonical path lies in, and the path from there.
+    fn root_of<'a>(&self, path: &'a Path) -> Option<(&Root, &'a Path)> {
+        self.roots
+            .iter()
+            .filter_map(|root| Some((root, path.strip_prefix(&root.path).ok()?)))
+            .max_by_key(|(root, _)| root.path.as_os_str().len())
+    }
+
+    fn locate<'a>(&self, at: &'a Resolved) -> Result<(&Root, &'a Path), PathError> {
+        self.root_of(&at.path).ok_or_else(|| self.outside(&at.shown))
+    }
+
+    fn outside(&self, path: &str) -> PathError {
+        let roots: Vec<String> = self.roots.iter().map(|root| root.path.display().to_string()).collect();
+        PathError::Outside { path: path.to_owned(), roots: roots.join(", ") }
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        let main = self.roots.first().and_then(|root| path.strip_prefix(&root.path).ok());
+        match main {
+            Some(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+            Some(rest) => rest.display().to_string(),
+            None => path.display().to_string(),
+        }
+    }
+
+    /// What a system error means for a resolved path.
+    fn explain(&self, doing: &'static str, at: &Resolved, errno: Errno) -> PathError {
+        match errno {
+            Errno::NOENT => PathError::Missing {
+                path: at.shown.clone(),
+                hint: hint::nearest(&at.path).unwrap_or_default(),
+            },
+            Errno::LOOP | Errno::XDEV => PathError::Invalid {
+                path: at.shown.clone(),
+                why: "a link was put there while it was used; look again before you go on",
+            },
+            _ => failed(doing, &at.shown, errno.into()),
+        }
+    }
+
+    fn open_path(&self, doing: &'static str, at: &Resolved) -> Result<OwnedFd, PathError> {
+        let (root, rest) = self.locate(at)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain(doing, at, errno))
+    }
+}
+
+impl Paths for WorkspacePaths {
+    fn roots(&self) -> Vec<PathBuf> {
+        self.roots.iter().filter(|root| root.writable).map(|root| root.path.clone()).collect()
+    }
+
+    fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
+        let target = resolve::target(cwd, path, self.home.as_deref())?;
+        let found = resolve::canonical(&target).map_err(|stop| match stop {
+            resolve::Stop::Forbidden => self.outside(path),
+            resolve::Stop::NotADirectory => {
+                PathError::Kind { path: path.to_owned(), what: "below a file", wanted: "below a directory" }
+            }
+            resolve::Stop::Loop => {
+                PathError::Invalid { path: path.to_owned(), why: "its links lead in a circle" }
+            }
+            resolve::Stop::Io(source) => failed("look at", path, source),
+        })?;
+        // Whether something exists outside is nobody's business here, so this comes before anything else.
+        if self.root_of(&found).is_none() {
+            return Err(self.outside(path));
+        }
+        let shown = self.shown(&found);
+        Ok(Resolved { path: found, shown })
+    }
+
+    fn open(&self, at: &Resolved) -> Result<File, PathError> {
+        let (root, rest) = self.locate(at)?;
+        // Looked at before it is opened: opening a device can already do something.
+        let looked = fstat(self.open_path("open", at)?).map_err(|errno| self.explain("open", at, errno))?;
+        regular(&looked, at)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd =
+            self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain("open", at, errno))?;
+        let opened = fstat(&fd).map_err(|errno| self.explain("open", at, errno))?;
+        regular(&opened, at)?;
+        Ok(File::from(fd))
+    }
+
+    fn stat(&self, at: &Resolved) -> Result<FileStat, PathError> {
+        let fd = self.open_path("look at", at)?;
+        fstat(fd).map(|stat| file_stat(&stat)).map_err(|errno| self.explain("look at", at, errno))
+    }
+
+    fn list(&self, at: &Resolved) -> Result<Vec<(String, FileStat)>, PathError> {
+        let (root, rest) = self.locate(at)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| match errno {
+            Errno::NOTDIR => not_a_directory(at),
+            _ => self.explain("list", at, errno),
+        })?;
+        let fail = |errno| self.explain("list", at, errno);
+        let mut found = Vec::new();
+        for entry in Dir::read_from(&fd).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            // Gone since it was listed: as if it had never been there.
+            let Ok(stat) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            found.push((name.to_string_lossy().into_owned(), file_stat(&stat)));
+        }
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(found)
+    }
+
+    fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError> {
+        let (root, rest) = self.locate(at)?;
+        if !root.writable {
+            return Err(PathError::Invalid { path: at.shown.clone(), why: "it may only be read" });
+        }
+        let Some(name) = rest.file_name() else {
+            return Err(PathError::Kind { path: at.shown.clone(), what: "a directory", wanted: "a file" });
+        };
+        let fail = |errno: Errno| match errno {
+            Errno::NOTDIR => not_a_directory(at),
+            _ => self.explain("write", at, errno),
+        };
+        let parent = rest.parent().unwrap_or(Path::new(""));
+        let parent = self.door.make_dirs(root.fd.as_fd(), parent).map_err(fail)?;
+        let old = existing(&parent, name).map_err(fail)?;
+        if let Some(old) = &old {
+            if FileType::from_raw_mode(old.st_mode) == FileType::Symlink {
+                return Err(self.explain("write", at, Errno::LOOP));
+            }
+            regular(old, at)?;
+        }
+        replace::replace(&parent, name, old.as_ref(), bytes).map_err(|error| match error {
+            replace::Failure::Beside(source) => failed("make a new file beside", &at.shown, source),
+            replace::Failure::Fill(source) => failed("write", &at.shown, source),
+        })?;
+        Ok(WriteReceipt { created: old.is_none() })
+    }
+}
+
+fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
+    match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn failed(doing: &'static str, path: &str, source: io::Error) -> PathError {
+    PathError::Io { doing, path: path.to_owned(), source }
+}
+
+fn not_a_directory(at: &Resolved) -> PathError {
+    PathError::Kind { path: at.shown.clone(), what: "a file or below one", wanted: "a directory" }
+}
+
+fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
+    let what = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a link",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "of an unknown kind",
+    };
+    Err(PathError::Kind { path: at.shown.clone(), what, wanted: "a regular file" })
+}
+
+fn file_stat(stat: &Stat) -> FileStat {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => FileKind::Other,
+    };
+    FileStat {
+        kind,
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        modified: modified(stat),
+        identity: (stat.st_dev, stat.st_ino),
+    }
+}
+
+fn modified(stat: &Stat) -> Option<SystemTime> {
+    let seconds = u64::try_from(stat.st_mtime).ok()?;
+    let nanos = u32::try_from(stat.st_mtime_nsec).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
+}

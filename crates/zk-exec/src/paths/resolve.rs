@@ -1,0 +1,99 @@
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use zk_core::service::PathError;
+
+/// How many links one path may go through, as in the kernel.
+const MAX_LINKS: u32 = 40;
+
+/// Why a path has no canonical form.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It goes through a link that names an open file, not a path.
+    Forbidden,
+    /// It goes on below a file.
+    NotADirectory,
+    /// Its links lead in a circle.
+    Loop,
+    /// The system does not say.
+    Io(io::Error),
+}
+
+/// The absolute path a model means, not yet resolved.
+pub(super) fn target(cwd: &Path, written: &str, home: Option<&Path>) -> Result<PathBuf, PathError> {
+    let invalid = |why| PathError::Invalid { path: written.escape_debug().to_string(), why };
+    let path = match written.strip_prefix('@') {
+        // `@types` may well be a directory; a mention (`@src/main.rs`) is not.
+        Some(rest) if !rest.is_empty() && cwd.join(written).symlink_metadata().is_err() => rest,
+        _ => written,
+    };
+    if path.is_empty() {
+        return Err(invalid("it is empty; use `.` for the working directory"));
+    }
+    if path.contains('\0') {
+        return Err(invalid("it contains a NUL character"));
+    }
+    let below_home = path.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    match (below_home, home) {
+        (Some(rest), Some(home)) => Ok(home.join(rest.trim_start_matches('/'))),
+        (Some(_), None) => Err(invalid("`~` stands for nothing here; write the path out")),
+        (None, _) => Ok(cwd.join(path)),
+    }
+}
+
+/// `path` without links, `.` and `..`, each taken where it physically leads. What does not exist is kept as
+/// it is written.
+pub(super) fn canonical(path: &Path) -> Result<PathBuf, Stop> {
+    let mut done = PathBuf::from("/");
+    let mut todo: VecDeque<OsString> = VecDeque::new();
+    push_front(&mut todo, path);
+    let mut links = 0;
+    while let Some(name) = todo.pop_front() {
+        if name == ".." {
+            done.pop();
+            continue;
+        }
+        let next = done.join(&name);
+        let kind = match next.symlink_metadata() {
+            Ok(found) => found.file_type(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                done = next;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(Stop::NotADirectory),
+            Err(error) => return Err(Stop::Io(error)),
+        };
+        if !kind.is_symlink() {
+            if !kind.is_dir() && !todo.is_empty() {
+                return Err(Stop::NotADirectory);
+            }
+            done = next;
+            continue;
+        }
+        if done.starts_with("/proc") {
+            return Err(Stop::Forbidden);
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(Stop::Loop);
+        }
+        let leads_to = next.read_link().map_err(Stop::Io)?;
+        if leads_to.is_absolute() {
+            done = PathBuf::from("/");
+        }
+        push_front(&mut todo, &leads_to);
+    }
+    Ok(done)
+}
+
+fn push_front(todo: &mut VecDeque<OsString>, path: &Path) {
+    for part in path.components().rev() {
+        match part {
+            Component::Normal(name) => todo.push_front(name.to_owned()),
+            Component::ParentDir => todo.push_front("..".into()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+}

@@ -1,0 +1,50 @@
+use std::sync::Arc;
+
+use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::service::{Exec, Paths};
+
+use crate::{Environment, ProcessExec, WorkspacePaths};
+
+/// Serves `dyn Exec` and `dyn Paths` of this machine, and ends what commands left running when its scope
+/// closes.
+///
+/// ```
+/// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::{Exec, Paths};
+/// use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+///
+/// let paths = WorkspacePaths::new([std::env::temp_dir()]).unwrap();
+/// let bus = Bus::new();
+/// bus.install(&LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), paths)).unwrap();
+/// assert!(bus.get::<dyn Exec>().is_some() && bus.get::<dyn Paths>().is_some());
+/// bus.close().await;
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct LocalPlugin {
+    exec: Arc<ProcessExec>,
+    paths: Arc<WorkspacePaths>,
+}
+
+impl LocalPlugin {
+    /// Commands run with `environment`, files are reached through `paths`.
+    #[must_use]
+    pub fn new(environment: Environment, paths: WorkspacePaths) -> Self {
+        Self { exec: Arc::new(ProcessExec::new(environment)), paths: Arc::new(paths) }
+    }
+}
+
+impl Plugin for LocalPlugin {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.serve::<dyn Exec>(self.exec.clone());
+        scope.serve::<dyn Paths>(self.paths.clone());
+        let exec = self.exec.clone();
+        scope.on_close(async move || exec.close().await);
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+mod group;
+mod keeper;
+mod pump;
+mod spawn;
+mod warden;
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exec, ExecError, ExecOutcome, ExecRequest, OutputSink};
+
+use crate::Environment;
+use group::Group;
+use keeper::Keeper;
+
+/// From the request to end until the kill; the tree is gone within two seconds.
+const GRACE: Duration = Duration::from_millis(1_750);
+
+/// Runs commands on this machine.
+///
+/// A command gets the [`Environment`] and nothing else of this process: a process group of its own, an empty
+/// standard input, no descriptor. What it starts can be found by its group or, when it left the group with
+/// `setsid`, by the variable `ZK_EXEC` every child carries.
+///
+/// | when | what happens |
+/// |---|---|
+/// | it exits | its output is read to the end, or for at most 1.5 s if something in the background holds it |
+/// | it takes too long | `TERM` to everything it started, `KILL` 1.75 s later, then the outcome |
+/// | the run is stopped | the same, and the outcome comes at once: `survivors` says what is still ending |
+/// | the future is dropped | the same, in the background |
+/// | it left something running | that goes on until [`ProcessExec::close`], the last drop, or this process's death |
+/// | this process dies, however | the kernel kills the command; a watching shell kills the rest |
+///
+/// ```
+/// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
+/// use tokio_util::sync::CancellationToken;
+/// use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
+/// use zk_exec::{Environment, ProcessExec};
+///
+/// let exec = ProcessExec::new(Environment::filtered([("PATH", "/usr/bin:/bin")]));
+/// let mut out = Vec::new();
+/// let mut sink = |_: OutputStream, bytes: &[u8]| out.extend_from_slice(bytes);
+/// let outcome = exec.run(ExecRequest::shell("echo hello", "/"), &mut sink, &CancellationToken::new()).await;
+/// assert_eq!(outcome.unwrap().exit, Exit::Code(0));
+/// assert_eq!(out, b"hello\n");
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct ProcessExec {
+    environment: Environment,
+    /// Marks the children of this instance and of no other.
+    mark: String,
+    serial: AtomicU64,
+    keeper: Keeper,
+}
+
+impl ProcessExec {
+    /// Runs commands with `environment`.
+    #[must_use]
+    pub fn new(environment: Environment) -> Self {
+        let mark = format!("{:x}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish());
+        let keeper = Keeper::new(mark.clone());
+        Self { environment, mark, serial: AtomicU64::new(0), keeper }
+    }
+
+    /// Ends everything commands left running in the background: `TERM`, and `KILL` to what is still there
+    /// 1.75 s later. Dropping the last handle kills at once instead.
+    pub async fn close(&self) {
+        let Some(group) = self.keeper.everything() else { return };
+        group.signal(group::Ask::End).await;
+        let until = Instant::now() + GRACE;
+        let mut pause = Duration::from_millis(4);
+        while !group.members().await.is_empty() {
+            if Instant::now() >= until {
+                group.signal(group::Ask::Kill).await;
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+}
+
+#[async_trait]
+impl Exec for ProcessExec {
+    async fn run(
+        &self,
+        request: ExecRequest,
+        sink: &mut dyn OutputSink,
+        stop: &CancellationToken,
+    ) -> Result<ExecOutcome, ExecError> {
+        let started = Instant::now();
+        let deadline = request.timeout.and_then(|timeout| started.checked_add(timeout));
+        let program = request.program.to_string_lossy().into_owned();
+        let watch = |source| ExecError::Watch { program: program.clone(), source };
+        let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
+
+        let command = spawn::command(&request, &self.environment, &mark);
+        let mut child = self.keeper.spawn(command).await.map_err(|source| ExecError::Spawn {
+            program: program.clone(),
+            cwd: request.cwd.clone(),
+            source: explain(source, &request),
+        })?;
+        let pid = child.id().ok_or_else(|| watch(io::Error::other("it has no process id")))?;
+        let group = self.keeper.watch(Group::new(pid, &mark));
+        let ended = pump::Pump::new(&mut child, sink).run(group, deadline, stop).await.map_err(watch)?;
+        Ok(ExecOutcome {
+            exit: ended.exit,
+            elapsed: started.elapsed(),
+            survivors: ended.survivors,
+            output_still_open: ended.output_still_open,
+        })
+    }
+}
+
+/// The system has one code for "no such program" and "no such directory".
+fn explain(source: io::Error, request: &ExecRequest) -> io::Error {
+    let kind = source.kind();
+    match (kind, request.cwd.is_dir()) {
+        (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory, false) => {
+            io::Error::new(kind, "that directory does not exist")
+        }
+        (io::ErrorKind::NotFound, true) => {
+            io::Error::new(kind, "no such program; is it installed and in PATH?")
+        }
+        _ => source,
+    }
+}

@@ -1,0 +1,118 @@
+use std::ffi::OsStr;
+use std::io;
+use std::process::Stdio;
+
+use tokio::process::Command;
+use zk_core::service::ExecRequest;
+
+use crate::Environment;
+
+/// The variable by which a child's descendants are found.
+pub(super) const MARK: &str = "ZK_EXEC";
+
+/// A command with nothing of this process but what `environment` grants. The only place in zk that makes one.
+pub(super) fn command(request: &ExecRequest, environment: &Environment, mark: &str) -> Command {
+    let mut command = bare(&request.program, Life::OfParent);
+    command
+        .args(&request.args)
+        .current_dir(&request.cwd)
+        .envs(environment.vars())
+        .envs(&request.env)
+        .env(MARK, mark)
+        .env("PWD", &request.cwd)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A program without environment, standard streams or descriptors, in a process group of its own.
+#[expect(clippy::disallowed_methods, reason = "this is the one spawn function the ban leads to")]
+pub(super) fn bare(program: &OsStr, life: Life) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    confine(&mut command, life, inherited());
+    command
+}
+
+/// How long a child lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// The kernel kills it when the thread that started it ends.
+    OfParent,
+    /// It may outlive this process.
+    Own,
+}
+
+#[expect(unsafe_code, reason = "only code between fork and exec can tie a child to the life of its parent")]
+fn confine(command: &mut Command, life: Life, inherited: Vec<i32>) {
+    let parent = std::process::id();
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It
+    // makes bare system calls on data made before the fork, and neither allocates nor locks.
+    unsafe {
+        command.pre_exec(move || {
+            if life == Life::OfParent {
+                child::die_with(parent)?;
+            }
+            for fd in &inherited {
+                child::close_at_exec(*fd);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// What runs in the child between fork and exec: system calls only.
+mod child {
+    use std::io;
+    use std::os::fd::BorrowedFd;
+
+    use rustix::io::{FdFlags, fcntl_setfd};
+
+    #[cfg(target_os = "linux")]
+    pub(super) fn die_with(parent: u32) -> io::Result<()> {
+        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the request was in.
+        let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+        if now == parent { Ok(()) } else { Err(io::Error::from(io::ErrorKind::BrokenPipe)) }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn die_with(_: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    #[expect(unsafe_code, reason = "a descriptor known by number only")]
+    pub(super) fn close_at_exec(fd: i32) {
+        // SAFETY: the number is not negative and is used for this call only; a descriptor closed meanwhile
+        // gives an error, which is what we want.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
+    }
+}
+
+/// Descriptors a child would inherit. This process opens none like that, but it may have been started with
+/// some.
+fn inherited() -> Vec<i32> {
+    static FOUND: std::sync::OnceLock<Vec<i32>> = std::sync::OnceLock::new();
+    FOUND.get_or_init(|| find_inherited().unwrap_or_default()).clone()
+}
+
+fn find_inherited() -> io::Result<Vec<i32>> {
+    const CLOSE_AT_EXEC: u64 = 0o2_000_000;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fdinfo")? {
+        let entry = entry?;
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let Ok(info) = std::fs::read_to_string(entry.path()) else { continue };
+        let flags = info
+            .lines()
+            .find_map(|line| line.strip_prefix("flags:"))
+            .and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok());
+        if fd > 2 && flags.is_some_and(|flags| flags & CLOSE_AT_EXEC == 0) {
+            found.push(fd);
+        }
+    }
+    Ok(found)
+}

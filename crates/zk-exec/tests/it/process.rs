@@ -1,0 +1,239 @@
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
+use zk_exec::{Environment, ProcessExec};
+
+use crate::support::{bash, eventually, exec, pid_in, runs};
+
+#[tokio::test]
+async fn the_exit_code_and_both_outputs_arrive() {
+    let exec = exec();
+    let mut pieces = Vec::new();
+    let mut sink = |stream: OutputStream, bytes: &[u8]| pieces.push((stream, bytes.to_vec()));
+    let request = ExecRequest::shell("echo out; echo err >&2; exit 3", "/");
+    let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.exit, Exit::Code(3));
+    assert!(outcome.survivors.is_empty() && !outcome.output_still_open);
+    pieces.sort_by_key(|(stream, _)| *stream == OutputStream::Stderr);
+    assert_eq!(
+        pieces,
+        [(OutputStream::Stdout, b"out\n".to_vec()), (OutputStream::Stderr, b"err\n".to_vec())]
+    );
+}
+
+#[tokio::test]
+async fn a_signal_is_not_an_exit_code() {
+    let (outcome, _) = bash(&exec(), "kill -SEGV $$", Path::new("/"), None).await;
+    assert_eq!(outcome.unwrap().exit, Exit::Signal(11));
+}
+
+#[tokio::test]
+async fn a_command_that_reads_its_input_finds_it_empty() {
+    let (outcome, out) =
+        bash(&exec(), "read -r line; echo \"$?\"; cat; echo end", Path::new("/"), None).await;
+    assert_eq!((outcome.unwrap().exit, out.as_str()), (Exit::Code(0), "1\nend\n"));
+}
+
+#[tokio::test]
+async fn a_flood_of_output_arrives_whole() {
+    let exec = exec();
+    let mut bytes = 0_usize;
+    let mut sink = |_: OutputStream, piece: &[u8]| bytes += piece.len();
+    let request = ExecRequest::shell("yes | head -c 100000000", "/");
+    let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+    assert_eq!((outcome.exit, bytes), (Exit::Code(0), 100_000_000));
+}
+
+#[tokio::test]
+async fn children_see_the_allowed_variables_and_no_others() {
+    let canaries = (0..50).map(|n| (format!("SECRET_{n}_API_KEY"), format!("canary-{n}")));
+    let traps = ["LD_PRELOAD", "BASH_ENV", "ENV", "GIT_DIR", "PAGER", "PROMPT_COMMAND", "BASH_FUNC_ls%%"]
+        .map(|name| (name.to_owned(), "canary-trap".to_owned()));
+    let allowed = [("PATH", "/usr/bin:/bin"), ("LC_TIME", "C"), ("HOME", "/root")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let env = Environment::filtered(canaries.chain(traps).chain(allowed)).grant("GRANTED", "yes");
+    let exec = ProcessExec::new(env);
+    let mut out = Vec::new();
+    let mut sink = |_: OutputStream, bytes: &[u8]| out.extend_from_slice(bytes);
+    let mut request = ExecRequest::shell("env; setsid env", "/");
+    request.env.insert("ONCE".into(), "only here".into());
+    exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+    let out = String::from_utf8(out).unwrap();
+    assert!(!out.contains("canary"), "{out}");
+    for line in ["LC_TIME=C", "HOME=/root", "GRANTED=yes", "ONCE=only here"] {
+        assert!(out.lines().any(|found| found == line), "{line} is not in {out}");
+    }
+}
+
+#[tokio::test]
+async fn children_inherit_no_descriptor() {
+    use std::os::fd::AsRawFd;
+    let file = tempfile::tempfile().unwrap();
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(file.as_raw_fd() > 2 && socket.as_raw_fd() > 2);
+    let (_, out) =
+        bash(&exec(), "for fd in /proc/$$/fd/*; do [ -e $fd ] && echo ${fd##*/}; done", Path::new("/"), None)
+            .await;
+    let open: Vec<&str> = out.lines().filter(|fd| fd.parse::<u32>().is_ok_and(|fd| fd > 2)).collect();
+    // 255 is bash's own.
+    assert!(open.iter().all(|fd| *fd == "255"), "{open:?}");
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_term_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = "trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+    let (outcome, _) = bash(&exec(), command, dir.path(), Some(Duration::from_millis(300))).await;
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.exit, Exit::TimedOut);
+    assert!(outcome.survivors.is_empty());
+    assert!(!runs(pid_in(&dir.path().join("pid"))));
+}
+
+#[tokio::test]
+async fn a_time_out_lets_a_command_clean_up() {
+    let command = "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done";
+    let (outcome, out) = bash(&exec(), command, Path::new("/"), Some(Duration::from_millis(300))).await;
+    assert_eq!(outcome.unwrap().exit, Exit::TimedOut);
+    assert!(out.contains("cleaned\n"), "{out}");
+}
+
+#[tokio::test]
+async fn a_time_out_ends_children_that_left_the_group() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = "setsid bash -c 'echo $$ > pid; sleep 100' & sleep 100";
+    let (outcome, _) = bash(&exec(), command, dir.path(), Some(Duration::from_millis(500))).await;
+    assert_eq!(outcome.unwrap().exit, Exit::TimedOut);
+    assert!(!runs(pid_in(&dir.path().join("pid"))));
+}
+
+#[tokio::test]
+async fn a_background_child_that_holds_the_output_delays_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let (outcome, out) = bash(&exec, "sleep 100 & echo $! > pid; echo started", dir.path(), None).await;
+    let outcome = outcome.unwrap();
+    let pid = pid_in(&dir.path().join("pid"));
+    assert_eq!((outcome.exit, out.as_str()), (Exit::Code(0), "started\n"));
+    assert!(outcome.output_still_open);
+    assert_eq!(outcome.survivors, [pid]);
+    assert!(runs(pid), "what was left in the background goes on");
+    exec.close().await;
+    assert!(!runs(pid), "until the host closes");
+}
+
+#[tokio::test]
+async fn a_background_child_may_go_on_printing() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let command = "(sleep 0.6; echo late; echo still here > proof) & echo started";
+    let (outcome, _) = bash(&exec, command, dir.path(), None).await;
+    assert!(outcome.unwrap().output_still_open);
+    eventually("the background job", || dir.path().join("proof").exists());
+}
+
+#[tokio::test]
+async fn dropping_the_executor_kills_what_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let command = "setsid bash -c 'trap \"\" TERM; echo $$ > pid; sleep 100' > log 2>&1 & sleep 0.1";
+    let (outcome, _) = bash(&exec, command, dir.path(), None).await;
+    assert_eq!(outcome.unwrap().exit, Exit::Code(0));
+    let pid = pid_in(&dir.path().join("pid"));
+    assert!(runs(pid));
+    drop(exec);
+    eventually("the kill", || !runs(pid));
+}
+
+#[tokio::test]
+async fn a_stopped_run_gets_its_answer_before_the_command_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let stop = CancellationToken::new();
+    let request = ExecRequest::shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done", dir.path());
+    let mut sink = |_: OutputStream, _: &[u8]| {};
+    let running = exec.run(request, &mut sink, &stop);
+    let stopping = async {
+        let file = dir.path().join("pid");
+        let pid = tokio::task::spawn_blocking(move || pid_in(&file)).await.unwrap();
+        stop.cancel();
+        pid
+    };
+    let (outcome, pid) = tokio::join!(running, stopping);
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.exit, Exit::Stopped);
+    assert!(outcome.survivors.contains(&pid), "it is said that it still runs");
+    eventually("the kill", || !runs(pid));
+}
+
+#[tokio::test]
+async fn a_stopped_command_that_ends_at_once_has_no_survivors() {
+    let exec = exec();
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let mut sink = |_: OutputStream, _: &[u8]| {};
+    let outcome = exec.run(ExecRequest::shell("exec sleep 100", "/"), &mut sink, &stop).await.unwrap();
+    assert_eq!(outcome.exit, Exit::Stopped);
+    assert!(outcome.survivors.is_empty(), "{:?}", outcome.survivors);
+}
+
+#[tokio::test]
+async fn a_dropped_future_ends_its_command_and_all_of_its_children() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let command = "echo $$ > pid; sleep 100 & echo $! > child; setsid sleep 100 & echo $! > escaped; wait";
+    let files = ["pid", "child", "escaped"].map(|name| dir.path().join(name));
+    let waited = files.clone();
+    tokio::select! {
+        _ = bash(&exec, command, dir.path(), None) => panic!("it ended by itself"),
+        _ = tokio::task::spawn_blocking(move || waited.iter().map(|file| pid_in(file)).max()) => {}
+    }
+    for file in files {
+        let pid = pid_in(&file);
+        eventually("the end", || !runs(pid));
+    }
+}
+
+#[tokio::test]
+async fn a_missing_program_and_a_missing_directory_are_told_apart() {
+    let exec = exec();
+    let mut sink = |_: OutputStream, _: &[u8]| {};
+    let request = ExecRequest { program: "no-such-program".into(), ..ExecRequest::shell("", "/") };
+    let error = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(error, ExecError::Spawn { .. }));
+    assert_eq!(
+        error.to_string(),
+        "cannot run `no-such-program` in /: no such program; is it installed and in PATH?"
+    );
+    let request = ExecRequest::shell("true", "/no/such/directory");
+    let error = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot run `bash` in /no/such/directory: that directory does not exist");
+}
+
+#[test]
+fn commands_run_from_short_lived_threads() {
+    let exec = std::sync::Arc::new(exec());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let running = std::thread::spawn(move || {
+        handle.spawn(async move { bash(&exec, "sleep 0.3; echo done", Path::new("/"), None).await })
+    });
+    let (outcome, out) = runtime.block_on(running.join().unwrap()).unwrap();
+    assert_eq!((outcome.unwrap().exit, out.as_str()), (Exit::Code(0), "done\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_commands_run_at_once() {
+    let exec = std::sync::Arc::new(exec());
+    let running: Vec<_> = (0..40)
+        .map(|n| {
+            let exec = exec.clone();
+            tokio::spawn(async move { bash(&exec, &format!("echo {n}"), Path::new("/"), None).await.1 })
+        })
+        .collect();
+    for (n, running) in running.into_iter().enumerate() {
+        assert_eq!(running.await.unwrap(), format!("{n}\n"));
+    }
+}
