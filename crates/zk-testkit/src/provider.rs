@@ -9,13 +9,14 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, IdRule, Model, ModelRef, Phase, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 
+use crate::rules::check_wire;
 use crate::script::{Beat, Playback, beats};
 use crate::{Answered, Asked, Script};
 
 /// A provider that plays a [`Script`]: no network, no key, the same every time.
 ///
 /// Calls get the ids `call_1`, `call_2` …; the stop token of the run ends a stream at once; what was asked is
-/// kept. Clones are the same provider.
+/// kept. A history that breaks its rules is rejected, as a real provider would. Clones are the same provider.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -120,6 +121,7 @@ impl ScriptedProvider {
     /// Keeps the request and decides what is said to it.
     fn play(&self, request: Request) -> VecDeque<Beat> {
         let origin = request.model.reference();
+        let verdict = check_wire(&request.history, &self.rules(&request.model));
         let (asked, number) = {
             let mut requests = self.recorded();
             let number = requests.len() + 1;
@@ -127,6 +129,9 @@ impl ScriptedProvider {
             requests.push(request);
             (asked, number)
         };
+        if let Err(violation) = verdict {
+            return VecDeque::from([Beat::Fail(refusal(&origin, "invalid_history", violation.to_string()))]);
+        }
         match self.inner.playback.next(&asked, |number| format!("call_{number}")) {
             Ok(turn) => beats(&turn, &origin, number, self.inner.playback.pace()),
             Err(why) => VecDeque::from([Beat::Fail(refusal(&origin, "script_ended", why))]),

@@ -6,7 +6,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{
-    Block, ErrorKind, Message, Phase, ProviderError, StopReason, ThinkingRequest, Usage, WireReady,
+    Block, ErrorKind, Image, Message, Phase, ProviderError, StopReason, ThinkingRequest, Usage, WireReady,
+    WireRules,
 };
 use zk_core::service::{Provider, Request, StreamEvent, ToolChoice};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -193,4 +194,16 @@ async fn delays_and_pace_follow_the_clock_of_the_runtime() {
     let begin = tokio::time::Instant::now();
     ask(&provider, &hello()).await;
     assert_eq!(begin.elapsed(), Duration::from_secs(7));
+}
+
+#[tokio::test]
+async fn a_history_made_for_another_provider_is_rejected() {
+    let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("never said")))
+        .with_rules(|model| WireRules { vision: false, ..WireRules::tolerant(model.reference()) });
+    let image = Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() });
+    let history = [Message::user(vec![image]).shared()];
+    let mut request = request(&provider, &history);
+    request.history = WireReady::normalise(&history, &WireRules::tolerant(request.model.reference()));
+    let events: Vec<_> = provider.stream(request, &Bus::new().cx()).collect().await;
+    assert_eq!(error(&events).code.as_deref(), Some("invalid_history"));
 }
