@@ -1,3 +1,44 @@
 //! Model providers for zk: wire dialects, streaming, retry, watchdog, usage.
+//!
+//! | module or type | what it is |
+//! |---|---|
+//! | [`Anthropic`] | the Messages API |
+//! | [`Compat`] | Chat Completions, with a [`CompatProfile`] of data for each kind of server |
+//! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
+//! | [`Clocks`] | how long a response may keep its reader waiting |
+//! | [`Http`] | the HTTP clients, made late and shared |
+//! | [`sse`] | the decoder of event streams, with no I/O of its own |
+//!
+//! # What this crate must never know
+//!
+//! The loop, the tools, the sessions and the settings files. It reads no environment, prints nothing, keeps
+//! no key in anything that can be shown, and never changes a history: what it sends is a
+//! [`WireReady`](zk_core::model::WireReady), as it is.
 
+mod anthropic;
+mod args;
+mod catalogue;
+mod chat;
+mod clocks;
+mod endpoint;
+mod exchange;
+mod fault;
+mod http;
+mod prefix;
+mod retry;
+mod schema;
+mod secret;
 pub mod sse;
+mod text;
+
+pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
+pub use catalogue::{known_models, near_matches};
+pub use chat::{
+    Compat, CompatOptions, CompatProfile, EmptyContent, PROFILES, ReasoningEcho, ReasoningFormat, SystemRole,
+    ToolChoices,
+};
+pub use clocks::Clocks;
+pub use endpoint::SetupError;
+pub use http::Http;
+pub use retry::{RetryPolicy, Retrying};
+pub use secret::{Auth, Secret};

@@ -192,7 +192,9 @@ impl SseDecoder {
 
     /// The next whole line without its end. At the end of the stream an unfinished line counts as whole.
     fn next_line(&mut self) -> Option<Range<usize>> {
-        if self.after_cr && let Some(&byte) = self.buffer.get(self.line) {
+        if self.after_cr
+            && let Some(&byte) = self.buffer.get(self.line)
+        {
             self.after_cr = false;
             if byte == b'\n' {
                 self.line += 1;

@@ -1,0 +1,285 @@
+//! A request in Anthropic's shape.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use zk_core::model::{Block, Document, Image, Message, Role, ToolContent, ToolResult, ToolSpec};
+use zk_core::service::{Request, ToolChoice};
+
+use super::thinking::Ask;
+use crate::prefix::Encode;
+
+/// The mark behind which the provider keeps what it has read.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl CacheControl {
+    pub(super) fn new(ttl: super::CacheTtl) -> Self {
+        let ttl = match ttl {
+            super::CacheTtl::FiveMinutes => None,
+            super::CacheTtl::OneHour => Some("1h"),
+        };
+        Self { kind: "ephemeral", ttl }
+    }
+}
+
+/// One request on its way to bytes.
+pub(super) struct Body<'a> {
+    pub(super) request: &'a Request,
+    pub(super) mark: Option<CacheControl>,
+    pub(super) ask: Ask,
+    pub(super) extra: &'a Map<String, Value>,
+    /// Only the fields that decide about the input, for counting.
+    pub(super) count_only: bool,
+}
+
+#[derive(Serialize)]
+struct WireMessage<'a> {
+    role: &'static str,
+    content: Vec<WireBlock<'a>>,
+}
+
+#[derive(Serialize)]
+struct WireBlock<'a> {
+    #[serde(flatten)]
+    kind: Kind<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Kind<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Document {
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: &'a Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caller: Option<&'a Value>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: Content<'a>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Blocks(Vec<WireBlock<'a>>),
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+impl Encode for Body<'_> {
+    fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.extend_from_slice(b"{\"model\":");
+        serde_json::to_writer(&mut *out, &self.request.model.id)?;
+        if !self.request.system.trim().is_empty() {
+            out.extend_from_slice(b",\"system\":");
+            let text = Kind::Text { text: &self.request.system };
+            serde_json::to_writer(&mut *out, &[WireBlock { kind: text, cache_control: self.mark }])?;
+        }
+        if !self.request.tools.is_empty() {
+            out.extend_from_slice(b",\"tools\":");
+            let last = self.request.tools.len() - 1;
+            let schemas: Vec<Value> = self.request.tools.iter().map(|tool| schema(tool)).collect();
+            let tools: Vec<WireTool<'_>> = self
+                .request
+                .tools
+                .iter()
+                .zip(&schemas)
+                .enumerate()
+                .map(|(at, (tool, input_schema))| WireTool {
+                    name: &tool.name,
+                    description: &tool.description,
+                    input_schema,
+                    cache_control: self.mark.filter(|_| at == last),
+                })
+                .collect();
+            serde_json::to_writer(&mut *out, &tools)?;
+        }
+        out.extend_from_slice(b",\"messages\":[");
+        Ok(())
+    }
+
+    fn message(
+        &self,
+        message: &Message,
+        _: &[Arc<Message>],
+        marked: bool,
+        out: &mut Vec<u8>,
+    ) -> serde_json::Result<()> {
+        let role = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        let mut content: Vec<WireBlock<'_>> = message.content.iter().filter_map(block).collect();
+        if marked {
+            let can_be_marked = |block: &&mut WireBlock<'_>| {
+                !matches!(block.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. })
+            };
+            if let Some(last) = content.iter_mut().rev().find(can_be_marked) {
+                last.cache_control = self.mark;
+            }
+        }
+        serde_json::to_writer(&mut *out, &WireMessage { role, content })
+    }
+
+    fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let mut fields = Map::new();
+        if self.request.tools.is_empty() {
+            // The API wants the tools named that a history used, even if none is offered any more.
+            let gone = gone_tools(self.request.history.messages());
+            if !gone.is_empty() {
+                fields.insert("tools".into(), gone.into());
+                fields.insert("tool_choice".into(), json!({"type": "none"}));
+            }
+        } else if let Some(choice) = tool_choice(&self.request.tool_choice) {
+            fields.insert("tool_choice".into(), choice);
+        }
+        if let Some(thinking) = &self.ask.thinking {
+            fields.insert("thinking".into(), serde_json::to_value(thinking)?);
+        }
+        if let Some(effort) = self.ask.effort {
+            fields.insert("output_config".into(), json!({"effort": effort}));
+        }
+        if !self.count_only {
+            let most = self.request.model.max_output.unwrap_or(u64::MAX);
+            fields.insert("max_tokens".into(), u64::from(self.request.max_tokens).min(most).max(1).into());
+            fields.insert("stream".into(), true.into());
+            fields.extend(self.extra.clone());
+        }
+        out.push(b']');
+        for (name, value) in fields {
+            out.push(b',');
+            serde_json::to_writer(&mut *out, &name)?;
+            out.push(b':');
+            serde_json::to_writer(&mut *out, &value)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn marks_last(&self) -> bool {
+        self.mark.is_some()
+    }
+}
+
+fn block(block: &Block) -> Option<WireBlock<'_>> {
+    let kind = match block {
+        Block::Text(text) => Kind::Text { text: &text.text },
+        Block::Image(image) => Kind::Image { source: image_source(image) },
+        Block::Document(document) => {
+            Kind::Document { source: document_source(document), title: document.name.as_deref() }
+        }
+        Block::ToolCall(call) => Kind::ToolUse {
+            id: call.id.as_str(),
+            name: &call.name,
+            input: &call.args,
+            caller: call.wire.as_ref().and_then(|wire| wire.data.get("caller")),
+        },
+        Block::ToolResult(result) => tool_result(result),
+        Block::Thinking(thinking) => match (&thinking.redacted, &thinking.signature) {
+            (Some(data), _) => Kind::RedactedThinking { data },
+            (None, Some(signature)) => Kind::Thinking { thinking: &thinking.text, signature },
+            (None, None) => return None,
+        },
+        Block::Compaction(compaction) => Kind::Text { text: &compaction.summary },
+    };
+    Some(WireBlock { kind, cache_control: None })
+}
+
+fn tool_result(result: &ToolResult) -> Kind<'_> {
+    let content = match &result.content {
+        ToolContent::Text(text) => Content::Text(text),
+        ToolContent::Blocks(blocks) => Content::Blocks(blocks.iter().filter_map(block).collect()),
+    };
+    Kind::ToolResult { tool_use_id: result.call_id.as_str(), content, is_error: result.is_error }
+}
+
+fn image_source(image: &Image) -> Source<'_> {
+    Source { kind: "base64", media_type: &image.media_type, data: &image.data }
+}
+
+fn document_source(document: &Document) -> Source<'_> {
+    Source { kind: "base64", media_type: &document.media_type, data: &document.data }
+}
+
+/// The schema as the API takes it: an object, and said to be one.
+fn schema(tool: &ToolSpec) -> Value {
+    crate::schema::object(&tool.schema)
+}
+
+fn tool_choice(choice: &ToolChoice) -> Option<Value> {
+    match choice {
+        ToolChoice::Auto => None,
+        ToolChoice::None => Some(json!({"type": "none"})),
+        ToolChoice::Required => Some(json!({"type": "any"})),
+        ToolChoice::Tool(name) => Some(json!({"type": "tool", "name": name})),
+    }
+}
+
+fn gone_tools(history: &[Arc<Message>]) -> Vec<Value> {
+    let names: BTreeSet<&str> =
+        history.iter().flat_map(|message| message.calls()).map(|call| call.name.as_str()).collect();
+    let stub = |name| {
+        json!({
+            "name": name,
+            "description": "No longer available.",
+            "input_schema": {"type": "object", "properties": {}},
+        })
+    };
+    names.into_iter().map(stub).collect()
+}
+
+/// Whether the tool choice forces a call.
+pub(super) fn is_forced(request: &Request) -> bool {
+    match request.tool_choice {
+        ToolChoice::Required | ToolChoice::Tool(_) => true,
+        ToolChoice::Auto | ToolChoice::None => false,
+    }
+}

@@ -1,0 +1,381 @@
+//! A streamed response in Anthropic's shape.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use zk_core::model::{Block, ModelRef, StopReason, Text, Thinking, ToolCall, Usage, WireData};
+use zk_core::service::StreamEvent;
+
+use crate::args;
+use crate::exchange::Decode;
+use crate::fault::{ErrorBody, Fault, of_stream};
+use crate::sse::SseEvent;
+use crate::text::Str;
+
+type Out = VecDeque<StreamEvent>;
+
+/// The number of a block that has none.
+const WHOLE: u64 = u64::MAX;
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    origin: ModelRef,
+    /// The blocks that have begun and not ended.
+    open: Vec<Open>,
+    begun: u32,
+    /// A call without arguments, until it is known that it was not cut.
+    bare: Option<(u32, ToolCall)>,
+    usage: Usage,
+    stop: Option<StopReason>,
+    started: bool,
+    done: bool,
+}
+
+struct Open {
+    /// The provider's number of the block.
+    index: u64,
+    block: u32,
+    kind: Kind,
+}
+
+enum Kind {
+    Text(String),
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    Redacted(String),
+    ToolCall {
+        id: String,
+        name: String,
+        args: String,
+        input: Option<Value>,
+        caller: Option<Value>,
+    },
+    /// A kind of block this version does not know, or does not need.
+    Skipped,
+}
+
+/// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    text: Option<Str<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    signature: Option<Str<'a>>,
+    #[serde(borrow)]
+    partial_json: Option<Str<'a>>,
+    #[serde(borrow)]
+    stop_reason: Option<Str<'a>>,
+    #[serde(borrow)]
+    stop_sequence: Option<Str<'a>>,
+    stop_details: Option<Value>,
+}
+
+impl Decoder {
+    pub(crate) fn new(origin: ModelRef) -> Self {
+        Self {
+            origin,
+            open: Vec::new(),
+            begun: 0,
+            bare: None,
+            usage: Usage::default(),
+            stop: None,
+            started: false,
+            done: false,
+        }
+    }
+
+    fn message_start(&mut self, message: Option<&RawValue>, out: &mut Out) -> Result<(), Fault> {
+        // A proxy may send it twice; the first one counts.
+        if std::mem::replace(&mut self.started, true) {
+            return Ok(());
+        }
+        let mut message: Value = parse(message)?;
+        let model = message.get("model").and_then(Value::as_str).map(str::to_owned);
+        let request_id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+        out.push_back(StreamEvent::Start { model, request_id });
+        if let Some(usage) = message.get("usage") {
+            self.count(usage, out);
+        }
+        // A call that code on the provider's side makes comes whole, with the message.
+        if let Some(Value::Array(content)) = message.get_mut("content").map(Value::take) {
+            for block in content {
+                self.block_start(WHOLE, block, out);
+                self.block_stop(WHOLE, out);
+            }
+        }
+        if let Some(reason) = message.get("stop_reason").and_then(Value::as_str) {
+            self.stop = Some(stop_reason(reason, None, None));
+        }
+        Ok(())
+    }
+
+    /// Takes the counts that are there; the others keep what they were.
+    fn count(&mut self, usage: &Value, out: &mut Out) {
+        let number = |name: &str| usage.get(name).and_then(Value::as_u64);
+        let before = self.usage;
+        set(&mut self.usage.input, number("input_tokens"));
+        set(&mut self.usage.output, number("output_tokens"));
+        set(&mut self.usage.cache_read, number("cache_read_input_tokens"));
+        set(&mut self.usage.cache_write, number("cache_creation_input_tokens"));
+        let reasoning = usage.pointer("/output_tokens_details/thinking_tokens").and_then(Value::as_u64);
+        set(&mut self.usage.reasoning, reasoning);
+        if self.usage != before {
+            out.push_back(StreamEvent::Usage(self.usage));
+        }
+    }
+
+    fn block_start(&mut self, index: u64, mut start: Value, out: &mut Out) {
+        // Whatever comes after a call, the call itself was not cut.
+        self.settle(false, out);
+        // A block that is begun again was cut off by the provider: what had arrived of it is void.
+        self.open.retain(|open| open.index != index);
+        let mut text = |name: &str| match start.get_mut(name).map(Value::take) {
+            Some(Value::String(text)) => text,
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))
+            | None => String::new(),
+        };
+        let block = self.begun;
+        let kind = match text("type").as_str() {
+            "text" => Kind::Text(text("text")),
+            "thinking" => Kind::Thinking { text: text("thinking"), signature: text("signature") },
+            "redacted_thinking" => Kind::Redacted(text("data")),
+            "tool_use" => {
+                let (id, name) = (text("id"), text("name"));
+                out.push_back(StreamEvent::ToolCall { block, id: id.as_str().into(), name: name.clone() });
+                let input = start.get_mut("input").map(Value::take);
+                let input = input.filter(|input| input.as_object().is_some_and(|input| !input.is_empty()));
+                let caller = start.get_mut("caller").map(Value::take).filter(|caller| !caller.is_null());
+                Kind::ToolCall { id, name, args: String::new(), input, caller }
+            }
+            _ => Kind::Skipped,
+        };
+        match &kind {
+            Kind::Text(text) if !text.is_empty() => {
+                out.push_back(StreamEvent::Text { block, delta: text.clone() });
+            }
+            Kind::Thinking { text, .. } if !text.is_empty() => {
+                out.push_back(StreamEvent::Thinking { block, delta: text.clone() });
+            }
+            Kind::Text(_)
+            | Kind::Thinking { .. }
+            | Kind::Redacted(_)
+            | Kind::ToolCall { .. }
+            | Kind::Skipped => {}
+        }
+        if !matches!(kind, Kind::Skipped) {
+            self.begun += 1;
+        }
+        self.open.push(Open { index, block, kind });
+    }
+
+    fn block_delta(&mut self, index: u64, delta: Delta<'_>, out: &mut Out) {
+        let Some(open) = self.open.iter_mut().rev().find(|open| open.index == index) else { return };
+        let block = open.block;
+        match &mut open.kind {
+            Kind::Text(whole) => {
+                if let Some(text) = delta.text.filter(|text| !text.is_empty()) {
+                    whole.push_str(&text);
+                    out.push_back(StreamEvent::Text { block, delta: text.into_string() });
+                }
+            }
+            Kind::Thinking { text: whole, signature } => {
+                if let Some(text) = delta.thinking.filter(|text| !text.is_empty()) {
+                    whole.push_str(&text);
+                    out.push_back(StreamEvent::Thinking { block, delta: text.into_string() });
+                }
+                if let Some(more) = delta.signature {
+                    signature.push_str(&more);
+                }
+            }
+            Kind::ToolCall { args, .. } => {
+                if let Some(json) = delta.partial_json.filter(|json| !json.is_empty()) {
+                    args.push_str(&json);
+                    out.push_back(StreamEvent::ToolArgs { block, delta: json.into_string() });
+                }
+            }
+            Kind::Redacted(_) | Kind::Skipped => {}
+        }
+    }
+
+    fn block_stop(&mut self, index: u64, out: &mut Out) {
+        if let Some(at) = self.open.iter().rposition(|open| open.index == index) {
+            let open = self.open.remove(at);
+            self.close(open, false, out);
+        }
+    }
+
+    /// Hands out a block; `cut` says that its end never came.
+    fn close(&mut self, open: Open, cut: bool, out: &mut Out) {
+        let block = open.block;
+        let content = match open.kind {
+            Kind::Skipped => return,
+            Kind::Text(text) if text.is_empty() => return,
+            Kind::Text(text) => Block::Text(Text { text, wire: None }),
+            Kind::Thinking { text, signature } => Block::Thinking(Thinking {
+                text,
+                signature: Some(signature).filter(|signature| !signature.is_empty()),
+                origin: Some(self.origin.clone()),
+                ..Thinking::default()
+            }),
+            Kind::Redacted(data) => Block::Thinking(Thinking {
+                redacted: Some(data),
+                origin: Some(self.origin.clone()),
+                ..Thinking::default()
+            }),
+            Kind::ToolCall { id, name, args, input, caller } => {
+                let complete = input.filter(|_| args.is_empty());
+                let bare = args.trim().is_empty() && complete.is_none();
+                let mut call = args::tool_call(id, name, &args, cut);
+                if let Some(input) = complete {
+                    call.args = input;
+                }
+                call.wire = caller.map(|caller| WireData {
+                    origin: self.origin.clone(),
+                    data: serde_json::json!({ "caller": caller }),
+                });
+                if bare && !cut {
+                    self.bare = Some((block, call));
+                    return;
+                }
+                Block::ToolCall(call)
+            }
+        };
+        out.push_back(StreamEvent::Block { block, content });
+    }
+
+    /// Hands out a call without arguments, which is malformed if it was cut.
+    fn settle(&mut self, cut: bool, out: &mut Out) {
+        if let Some((block, mut call)) = self.bare.take() {
+            if cut {
+                call.malformed = Some(String::new());
+            }
+            out.push_back(StreamEvent::Block { block, content: Block::ToolCall(call) });
+        }
+    }
+
+    fn message_delta(
+        &mut self,
+        delta: Option<Delta<'_>>,
+        usage: Option<&RawValue>,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        if let Some(usage) = usage {
+            self.count(&parse(Some(usage))?, out);
+        }
+        if let Some(delta) = delta
+            && let Some(reason) = delta.stop_reason
+        {
+            let sequence = delta.stop_sequence.map(Str::into_string);
+            self.stop = Some(stop_reason(&reason, sequence, delta.stop_details.as_ref()));
+        }
+        Ok(())
+    }
+
+    fn message_stop(&mut self, out: &mut Out) {
+        let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
+        self.settle(stop == StopReason::MaxTokens, out);
+        for open in std::mem::take(&mut self.open) {
+            self.close(open, true, out);
+        }
+        self.done = true;
+        out.push_back(StreamEvent::Done { stop, usage: self.usage });
+    }
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        if self.done || event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
+            return Ok(());
+        }
+        let parsed: Event<'_> =
+            serde_json::from_slice(event.data).map_err(|error| unreadable(event.data, &error))?;
+        let kind = parsed.kind.as_deref().unwrap_or(event.name);
+        let index = parsed.index.unwrap_or_default();
+        match kind {
+            "content_block_delta" => {
+                if let Some(delta) = parsed.delta {
+                    self.block_delta(index, delta, out);
+                }
+            }
+            "content_block_start" => self.block_start(index, parse(parsed.content_block)?, out),
+            "content_block_stop" => self.block_stop(index, out),
+            "message_start" => self.message_start(parsed.message, out)?,
+            "message_delta" => self.message_delta(parsed.delta, parsed.usage, out)?,
+            "message_stop" => self.message_stop(out),
+            "error" => return Err(stream_error(event.data)),
+            // Pings, and whatever is added later.
+            _ if event.name == "error" => return Err(stream_error(event.data)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let _ = out;
+        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "message_stop")) }
+    }
+
+    fn is_complete(&self) -> bool {
+        // Everything up to `message_stop` can be cut without a trace, so nothing else is an end.
+        self.done
+    }
+}
+
+fn stream_error(data: &[u8]) -> Fault {
+    of_stream(ErrorBody::parse(data))
+}
+
+/// The fault of an event that is not what the protocol says.
+pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> Fault {
+    let shown = crate::fault::quote(&String::from_utf8_lossy(data.get(..400).unwrap_or(data)));
+    Fault::malformed(format!("an event that cannot be read ({error}): {shown}"))
+}
+
+fn parse(raw: Option<&RawValue>) -> Result<Value, Fault> {
+    let text = raw.map_or("null", RawValue::get);
+    serde_json::from_str(text).map_err(|error| unreadable(text.as_bytes(), &error))
+}
+
+fn set(count: &mut u64, value: Option<u64>) {
+    if let Some(value) = value {
+        *count = value;
+    }
+}
+
+fn stop_reason(reason: &str, sequence: Option<String>, details: Option<&Value>) -> StopReason {
+    match reason {
+        "end_turn" => StopReason::EndTurn,
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" => StopReason::MaxTokens,
+        "stop_sequence" => StopReason::StopSequence(sequence),
+        "pause_turn" => StopReason::PauseTurn,
+        "refusal" | "sensitive" => {
+            let text = |name| details.and_then(|details| details.get(name)?.as_str()).map(str::to_owned);
+            StopReason::Refusal(text("explanation").or_else(|| text("category")))
+        }
+        "model_context_window_exceeded" => StopReason::ContextExceeded,
+        "compaction" => StopReason::Compaction,
+        other => StopReason::Other(other.to_owned()),
+    }
+}

@@ -1,0 +1,373 @@
+//! A request in the shape of Chat Completions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{
+    Block, CallId, Document, Image, Message, Role, ThinkingLevel, ThinkingSupport, ToolContent, ToolSpec,
+};
+use zk_core::service::{Request, ToolChoice};
+
+use super::profile::{CompatProfile, EmptyContent, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices};
+use crate::prefix::Encode;
+
+/// One request on its way to bytes.
+pub(super) struct Body<'a> {
+    pub(super) request: &'a Request,
+    pub(super) profile: &'a CompatProfile,
+    pub(super) efforts: &'a [&'static str],
+    pub(super) extra: &'a Map<String, Value>,
+}
+
+const DOCUMENT_OMITTED: &str = "[document omitted: this provider takes none]";
+const RECEIVED: &str = "I have read the results.";
+
+impl Body<'_> {
+    fn marks(&self) -> bool {
+        self.profile.cache_marks && self.request.cache
+    }
+
+    fn tool(&self, tool: &ToolSpec) -> Value {
+        let mut function = json!({
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": crate::schema::object(&tool.schema),
+        });
+        if let (Some(strict), Some(fields)) = (self.profile.strict, function.as_object_mut()) {
+            fields.insert("strict".into(), strict.into());
+        }
+        json!({"type": "function", "function": function})
+    }
+
+    fn system(&self) -> Option<Value> {
+        if self.request.system.trim().is_empty() {
+            return None;
+        }
+        let reasons = self.request.model.capabilities.thinking != ThinkingSupport::None;
+        let role = match self.profile.system_role {
+            SystemRole::DeveloperIfReasoning if reasons => "developer",
+            SystemRole::DeveloperIfReasoning | SystemRole::System => "system",
+        };
+        let content = if self.marks() {
+            json!([marked(json!({"type": "text", "text": *self.request.system}))])
+        } else {
+            json!(*self.request.system)
+        };
+        Some(json!({"role": role, "content": content}))
+    }
+
+    fn assistant(&self, message: &Message) -> Option<Value> {
+        let text: String = message.content.iter().filter_map(Block::as_text).collect();
+        let calls: Vec<Value> = message
+            .calls()
+            .map(|call| {
+                let function = json!({"name": call.name, "arguments": call.args.to_string()});
+                json!({"id": call.id.as_str(), "type": "function", "function": function})
+            })
+            .collect();
+        let thought: String = message.content.iter().filter_map(thinking).collect();
+        if text.is_empty() && calls.is_empty() {
+            return None;
+        }
+        let mut fields = Map::new();
+        fields.insert("role".into(), "assistant".into());
+        match self.profile.empty_content {
+            _ if !text.is_empty() => fields.insert("content".into(), text.into()),
+            EmptyContent::Null => fields.insert("content".into(), Value::Null),
+            EmptyContent::Blank => fields.insert("content".into(), "".into()),
+            EmptyContent::Absent => None,
+        };
+        match &self.profile.echo {
+            ReasoningEcho::In(field) if !thought.is_empty() => {
+                fields.insert(field.to_string(), thought.into())
+            }
+            ReasoningEcho::Always(field) => fields.insert(field.to_string(), thought.into()),
+            ReasoningEcho::In(_) | ReasoningEcho::No => None,
+        };
+        if !calls.is_empty() {
+            fields.insert("tool_calls".into(), calls.into());
+        }
+        Some(Value::Object(fields))
+    }
+
+    /// The results first, each its own message and directly after the calls; then everything else.
+    fn user(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
+        let mut out = Vec::new();
+        let mut parts = Vec::new();
+        for block in &message.content {
+            match block {
+                Block::ToolResult(result) => {
+                    let mut content = self.result_content(&result.content);
+                    if marked && let Some(text) = content.as_str() {
+                        content = json!([{"type": "text", "text": text}]);
+                    }
+                    let mut fields = json!({
+                        "role": "tool",
+                        "tool_call_id": result.call_id.as_str(),
+                        "content": content,
+                    });
+                    if self.profile.tool_result_name
+                        && let (Some(name), Some(fields)) =
+                            (name_of(&result.call_id, earlier), fields.as_object_mut())
+                    {
+                        fields.insert("name".into(), name.into());
+                    }
+                    out.push(fields);
+                }
+                other => parts.extend(self.part(other)),
+            }
+        }
+        if !parts.is_empty() {
+            if !out.is_empty() && self.profile.assistant_after_tools {
+                out.push(json!({"role": "assistant", "content": RECEIVED}));
+            }
+            out.push(json!({"role": "user", "content": content(parts, marked)}));
+        }
+        if marked
+            && let Some(content) = out.last_mut().and_then(|last| last.get_mut("content"))
+            && let Some(part) = content.as_array_mut().and_then(|parts| parts.last_mut())
+        {
+            *part = self::marked(part.take());
+        }
+        out
+    }
+
+    fn result_content(&self, content: &ToolContent) -> Value {
+        match content {
+            ToolContent::Text(text) => text.as_str().into(),
+            ToolContent::Blocks(blocks) if self.profile.image_in_tool_result => {
+                self::content(blocks.iter().filter_map(|block| self.part(block)).collect(), false)
+            }
+            ToolContent::Blocks(_) => content.to_text().into(),
+        }
+    }
+
+    fn part(&self, block: &Block) -> Option<Value> {
+        let text = |text: &str| Some(json!({"type": "text", "text": text}));
+        match block {
+            Block::Text(block) => text(&block.text),
+            Block::Compaction(compaction) => text(&compaction.summary),
+            Block::Image(image) => Some(image_part(image)),
+            Block::Document(document) if self.profile.documents => Some(document_part(document)),
+            Block::Document(_) => text(DOCUMENT_OMITTED),
+            Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) => None,
+        }
+    }
+
+    fn tool_choice(&self) -> Option<Value> {
+        match (&self.request.tool_choice, self.profile.tool_choice) {
+            (ToolChoice::Auto, _) => None,
+            (ToolChoice::None, _) => Some("none".into()),
+            (ToolChoice::Required | ToolChoice::Tool(_), ToolChoices::AutoOnly) => None,
+            (ToolChoice::Required, ToolChoices::All | ToolChoices::NoName)
+            | (ToolChoice::Tool(_), ToolChoices::NoName) => Some("required".into()),
+            (ToolChoice::Tool(name), ToolChoices::All) => {
+                Some(json!({"type": "function", "function": {"name": name}}))
+            }
+        }
+    }
+
+    fn reasoning(&self, fields: &mut Map<String, Value>) {
+        let level = self.request.thinking.level;
+        let is_on = level != ThinkingLevel::Off;
+        let can = self.request.model.capabilities.thinking != ThinkingSupport::None;
+        let effort = effort(level, self.efforts);
+        match self.profile.reasoning {
+            ReasoningFormat::None => {}
+            _ if !can => {}
+            ReasoningFormat::Effort => {
+                if let Some(effort) = effort {
+                    fields.insert("reasoning_effort".into(), effort.into());
+                }
+            }
+            ReasoningFormat::Nested => {
+                if let Some(effort) = effort {
+                    fields.insert("reasoning".into(), json!({"effort": effort}));
+                }
+            }
+            ReasoningFormat::ThinkingType => {
+                let kind = if is_on { "enabled" } else { "disabled" };
+                fields.insert("thinking".into(), json!({"type": kind}));
+                if let Some(effort) = effort.filter(|_| is_on) {
+                    fields.insert("reasoning_effort".into(), effort.into());
+                }
+            }
+            ReasoningFormat::EnableThinking => {
+                fields.insert("enable_thinking".into(), is_on.into());
+            }
+            ReasoningFormat::TemplateKwargs => {
+                fields.insert("chat_template_kwargs".into(), json!({"enable_thinking": is_on}));
+            }
+        }
+    }
+
+    fn gone_tools(&self) -> Vec<Value> {
+        let history = self.request.history.messages();
+        let names: BTreeSet<&str> =
+            history.iter().flat_map(|message| message.calls()).map(|call| call.name.as_str()).collect();
+        let schema = json!({"type": "object", "properties": {}});
+        let stub = |name| self.tool(&ToolSpec::new(name, "No longer available.", schema.clone()));
+        names.into_iter().map(stub).collect()
+    }
+}
+
+impl Encode for Body<'_> {
+    fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.extend_from_slice(b"{\"model\":");
+        serde_json::to_writer(&mut *out, &self.request.model.id)?;
+        let mut tools: Vec<Value> = self.request.tools.iter().map(|tool| self.tool(tool)).collect();
+        if !tools.is_empty() {
+            if self.marks()
+                && let Some(last) = tools.last_mut()
+            {
+                *last = marked(last.take());
+            }
+            out.extend_from_slice(b",\"tools\":");
+            serde_json::to_writer(&mut *out, &tools)?;
+        }
+        out.extend_from_slice(b",\"messages\":[");
+        if let Some(system) = self.system() {
+            serde_json::to_writer(&mut *out, &system)?;
+        }
+        Ok(())
+    }
+
+    fn message(
+        &self,
+        message: &Message,
+        earlier: &[Arc<Message>],
+        marked: bool,
+        out: &mut Vec<u8>,
+    ) -> serde_json::Result<()> {
+        let elements = match message.role {
+            Role::Assistant => self.assistant(message).into_iter().collect(),
+            Role::User => self.user(message, earlier, marked),
+        };
+        for (at, element) in elements.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, element)?;
+        }
+        Ok(())
+    }
+
+    fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let mut fields = Map::new();
+        if self.request.tools.is_empty() {
+            let gone = if self.profile.tools_for_history { self.gone_tools() } else { Vec::new() };
+            if !gone.is_empty() {
+                fields.insert("tools".into(), gone.into());
+                fields.insert("tool_choice".into(), "none".into());
+            }
+        } else if let Some(choice) = self.tool_choice() {
+            fields.insert("tool_choice".into(), choice);
+        }
+        let most = self.request.model.max_output.unwrap_or(u64::MAX);
+        let limit = u64::from(self.request.max_tokens).min(most).max(1);
+        fields.insert(self.profile.max_tokens_field.to_string(), limit.into());
+        fields.insert("stream".into(), true.into());
+        if self.profile.stream_options {
+            fields.insert("stream_options".into(), json!({"include_usage": true}));
+        }
+        if let Some(store) = self.profile.store {
+            fields.insert("store".into(), store.into());
+        }
+        if let (Some(field), Some(session)) = (&self.profile.session_field, &self.request.session) {
+            // Such keys may have 64 characters.
+            let key: String = session.chars().take(64).collect();
+            fields.insert(field.to_string(), key.into());
+        }
+        self.reasoning(&mut fields);
+        fields.extend(self.extra.clone());
+        out.push(b']');
+        for (name, value) in fields {
+            out.push(b',');
+            serde_json::to_writer(&mut *out, &name)?;
+            out.push(b':');
+            serde_json::to_writer(&mut *out, &value)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn marks_last(&self) -> bool {
+        self.marks()
+    }
+}
+
+/// A plain string where there is only text, which every server takes; else the parts.
+fn content(parts: Vec<Value>, as_parts: bool) -> Value {
+    let texts: Option<Vec<&str>> = parts
+        .iter()
+        .map(|part| part.get("text").filter(|_| part.get("type") == Some(&"text".into()))?.as_str())
+        .collect();
+    match texts {
+        Some(texts) if !as_parts => texts.join("\n\n").into(),
+        Some(_) | None => parts.into(),
+    }
+}
+
+fn marked(mut element: Value) -> Value {
+    if let Some(fields) = element.as_object_mut() {
+        fields.insert("cache_control".into(), json!({"type": "ephemeral"}));
+    }
+    element
+}
+
+fn image_part(image: &Image) -> Value {
+    let url = format!("data:{};base64,{}", image.media_type, image.data);
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn document_part(document: &Document) -> Value {
+    let data = format!("data:{};base64,{}", document.media_type, document.data);
+    let name = document.name.as_deref().unwrap_or("document");
+    json!({"type": "file", "file": {"filename": name, "file_data": data}})
+}
+
+fn thinking(block: &Block) -> Option<&str> {
+    match block {
+        Block::Thinking(thinking) => Some(&thinking.text),
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Compaction(_) => None,
+    }
+}
+
+fn name_of<'a>(call: &CallId, earlier: &'a [Arc<Message>]) -> Option<&'a str> {
+    let last = earlier.last()?;
+    last.calls().find(|made| made.id == *call).map(|made| made.name.as_str())
+}
+
+/// The effort word for a level, clamped to those the model has; all of them if that is not known.
+fn effort(level: ThinkingLevel, known: &[&'static str]) -> Option<&'static str> {
+    const LADDER: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+    let wanted = match level {
+        ThinkingLevel::Adaptive => return None,
+        // Where nothing is known, not asking is the surest way to ask for nothing.
+        ThinkingLevel::Off if known.is_empty() => return None,
+        ThinkingLevel::Off => "none",
+        ThinkingLevel::Minimal => "minimal",
+        ThinkingLevel::Low => "low",
+        ThinkingLevel::Medium => "medium",
+        ThinkingLevel::High => "high",
+        ThinkingLevel::XHigh => "xhigh",
+    };
+    let place = |word: &str| LADDER.iter().position(|step| *step == word).unwrap_or_default();
+    if known.is_empty() {
+        // `minimal` and `xhigh` are words of a few models only.
+        return match wanted {
+            "minimal" => Some("low"),
+            "xhigh" => Some("high"),
+            other => Some(other),
+        };
+    }
+    // Thinking that was asked for is not turned off for want of a lower step.
+    let usable = known.iter().filter(|word| level == ThinkingLevel::Off || **word != "none");
+    usable.min_by_key(|word| place(word).abs_diff(place(wanted))).copied()
+}

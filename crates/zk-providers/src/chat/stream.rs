@@ -1,0 +1,240 @@
+//! A streamed response in the shape of Chat Completions.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use zk_core::model::{Block, ErrorKind, Model, ModelRef, StopReason, Text, Thinking, Usage};
+use zk_core::service::StreamEvent;
+
+use super::calls::Calls;
+use super::chunk::{Chunk, Content, Delta};
+use super::usage;
+use crate::anthropic::unreadable;
+use crate::exchange::Decode;
+use crate::fault::{ErrorBody, Fault, of_stream};
+use crate::sse::SseEvent;
+use crate::text::Str;
+
+type Out = VecDeque<StreamEvent>;
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    origin: ModelRef,
+    window: Option<u64>,
+    finish_optional: bool,
+    silent_overflow: bool,
+    begun: u32,
+    thinking: Option<(u32, String)>,
+    text: Option<(u32, String)>,
+    refusal: String,
+    calls: Calls,
+    usage: Usage,
+    finish: Option<String>,
+    started: bool,
+    done: bool,
+}
+
+impl Decoder {
+    pub(crate) fn new(model: &Model, profile: &super::CompatProfile) -> Self {
+        Self {
+            origin: model.reference(),
+            window: model.window,
+            finish_optional: profile.finish_optional,
+            silent_overflow: profile.silent_overflow,
+            begun: 0,
+            thinking: None,
+            text: None,
+            refusal: String::new(),
+            calls: Calls::default(),
+            usage: Usage::default(),
+            finish: None,
+            started: false,
+            done: false,
+        }
+    }
+
+    fn chunk(&mut self, chunk: Chunk<'_>, out: &mut Out) -> Result<(), Fault> {
+        if !self.started {
+            self.started = true;
+            out.push_back(StreamEvent::Start {
+                model: chunk.model.filter(|model| !model.is_empty()).map(Str::into_string),
+                request_id: chunk.id.filter(|id| !id.is_empty()).map(Str::into_string),
+            });
+        }
+        let mut choice_usage = None;
+        if let Some(choice) = chunk.choices.0 {
+            if let Some(error) = choice.error {
+                return Err(failed(error));
+            }
+            for delta in [choice.delta, choice.message].into_iter().flatten() {
+                self.delta(delta, out);
+            }
+            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+                self.finish = Some(reason.into_string());
+            }
+            choice_usage = choice.usage;
+        }
+        for raw in [chunk.x_groq, choice_usage, chunk.usage].into_iter().flatten() {
+            self.count(raw, out);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Out) {
+        let reasoning = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
+        // Servers that send two of these fields send the same text in both.
+        if let Some(thought) = reasoning.into_iter().flatten().find(|thought| !thought.is_empty()) {
+            self.think(thought.0, out);
+        }
+        match delta.content {
+            Some(Content::Text(text)) => self.say(text, out),
+            Some(Content::Parts { thoughts, text }) => {
+                self.think(thoughts.into(), out);
+                self.say(text.into(), out);
+            }
+            None => {}
+        }
+        if let Some(refusal) = delta.refusal {
+            self.refusal.push_str(&refusal);
+        }
+        for piece in delta.tool_calls.iter().flatten() {
+            self.calls.piece(piece, &mut self.begun, out);
+        }
+        if let Some(function) = &delta.function_call {
+            self.calls.legacy(function, &mut self.begun, out);
+        }
+    }
+
+    fn say(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+        if let Some(block) = append(&mut self.text, &delta, &mut self.begun) {
+            out.push_back(StreamEvent::Text { block, delta: delta.into_owned() });
+        }
+    }
+
+    fn think(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+        if let Some(block) = append(&mut self.thinking, &delta, &mut self.begun) {
+            out.push_back(StreamEvent::Thinking { block, delta: delta.into_owned() });
+        }
+    }
+
+    fn count(&mut self, raw: &RawValue, out: &mut Out) {
+        let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return };
+        // Groq keeps a copy under a name of its own.
+        let value = value.get("usage").unwrap_or(&value);
+        if let Some(usage) = usage::read(value)
+            && usage != self.usage
+        {
+            self.usage = usage;
+            out.push_back(StreamEvent::Usage(usage));
+        }
+    }
+
+    fn complete(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let stop = self.stop()?;
+        let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
+        if let Some((block, text)) = self.thinking.take() {
+            let origin = Some(self.origin.clone());
+            let content = Block::Thinking(Thinking { text, origin, ..Thinking::default() });
+            out.push_back(StreamEvent::Block { block, content });
+        }
+        if let Some((block, text)) = self.text.take() {
+            out.push_back(StreamEvent::Block { block, content: Block::Text(Text { text, wire: None }) });
+        }
+        self.calls.finish(cut, &mut self.begun, out)?;
+        self.done = true;
+        out.push_back(StreamEvent::Done { stop, usage: self.usage });
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<StopReason, Fault> {
+        let calls = || if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        let window = self.window.unwrap_or(u64::MAX);
+        if self.silent_overflow && self.usage.context() > window {
+            return Ok(StopReason::ContextExceeded);
+        }
+        Ok(match self.finish.as_deref() {
+            None => calls(),
+            Some("stop" | "end" | "eos" | "end_turn" | "stop_sequence") if !self.refusal.is_empty() => {
+                StopReason::Refusal(Some(self.refusal.clone()))
+            }
+            // Several servers say `stop` where they mean the calls.
+            Some("stop" | "end" | "eos" | "end_turn" | "tool_calls" | "tool_use" | "function_call") => {
+                calls()
+            }
+            Some("stop_sequence") => StopReason::StopSequence(None),
+            // The input left no room for an answer.
+            Some("length")
+                if self.usage.output == 0 && self.usage.context() as f64 >= window as f64 * 0.99 =>
+            {
+                StopReason::ContextExceeded
+            }
+            Some("length" | "max_tokens" | "model_length") => StopReason::MaxTokens,
+            Some("content_filter" | "refusal" | "safety") => {
+                StopReason::Refusal(Some(self.refusal.clone()).filter(|text| !text.is_empty()))
+            }
+            Some("model_context_window_exceeded") => StopReason::ContextExceeded,
+            Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
+                let message = format!("the provider ended the response with `{reason}`");
+                return Err(Fault::new(ErrorKind::Overloaded, message));
+            }
+            Some(other) => StopReason::Other(other.to_owned()),
+        })
+    }
+}
+
+/// Adds to a block, beginning it if need be; nothing for an empty piece.
+fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> Option<u32> {
+    if delta.is_empty() {
+        return None;
+    }
+    let (block, whole) = target.get_or_insert_with(|| {
+        *begun += 1;
+        (*begun - 1, String::new())
+    });
+    whole.push_str(delta);
+    Some(*block)
+}
+
+fn failed(raw: &RawValue) -> Fault {
+    of_stream(ErrorBody::parse(format!("{{\"error\":{}}}", raw.get()).as_bytes()))
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        let data = event.data.trim_ascii();
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == b"[DONE]" {
+            if self.finish.is_none() && !(self.finish_optional && self.started) {
+                return Err(Fault::ended_early(self.started, "finish_reason"));
+            }
+            return self.complete(out);
+        }
+        let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|error| {
+            // An error's data need not be a chunk at all.
+            if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
+        })?;
+        if let Some(error) = chunk.error {
+            return Err(failed(error));
+        }
+        if event.name == "error" {
+            return Err(of_stream(ErrorBody::parse(data)));
+        }
+        self.chunk(chunk, out)
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+        match (self.done, self.finish.is_some()) {
+            (true, _) => Ok(()),
+            (false, true) => self.complete(out),
+            (false, false) => Err(Fault::ended_early(self.started, "finish_reason")),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done || self.finish.is_some()
+    }
+}

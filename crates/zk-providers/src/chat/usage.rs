@@ -1,0 +1,29 @@
+//! Token counts, under the names the servers give them.
+
+use serde_json::Value;
+use zk_core::model::Usage;
+
+/// The counts, without overlap: servers count cached input as input, and some count reasoning apart.
+pub(super) fn read(usage: &Value) -> Option<Usage> {
+    let count = |path: &str| {
+        let number = usage.pointer(path)?;
+        number.as_u64().or_else(|| number.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
+    };
+    let first = |paths: &[&str]| paths.iter().find_map(|path| count(path)).unwrap_or_default();
+    let prompt = count("/prompt_tokens");
+    let completion = count("/completion_tokens");
+    if prompt.is_none() && completion.is_none() {
+        return None;
+    }
+    let (prompt, mut output) = (prompt.unwrap_or_default(), completion.unwrap_or_default());
+    let cache_read =
+        first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
+    let cache_write = first(&["/prompt_tokens_details/cache_write_tokens", "/cache_write_tokens"]);
+    let reasoning = first(&["/completion_tokens_details/reasoning_tokens"]);
+    // xAI: the total says whether reasoning is part of the completion.
+    if reasoning > 0 && count("/total_tokens") == Some(prompt + output + reasoning) {
+        output += reasoning;
+    }
+    let input = prompt.saturating_sub(cache_read).saturating_sub(cache_write);
+    Some(Usage { input, output, cache_read, cache_write, reasoning })
+}

@@ -1,0 +1,298 @@
+//! One request and its streamed response, the same for every dialect: announce, send, watch, decode.
+
+mod json;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, stream};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Response};
+use tokio::time::{sleep_until, timeout};
+use zk_core::events::{ProviderPayload, ProviderResponse};
+use zk_core::kernel::{Cx, EmitError};
+use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
+use zk_core::service::{EventStream, StreamEvent};
+
+use crate::clocks::{Clock, Clocks, Watch};
+use crate::endpoint::{Endpoint, limits, read_some, request_id};
+use crate::fault::{self, Call, ErrorBody, Fault};
+use crate::sse::{SseDecoder, SseEvent};
+
+pub(crate) use json::ask;
+
+/// The most bytes of an error body that are read.
+const ERROR_BODY: usize = 64 << 10;
+/// How long an error body, or the rest of a finished response, may take.
+const LEFTOVER: Duration = Duration::from_secs(10);
+
+/// One dialect's reading of one response.
+pub(crate) trait Decode: Send + Sync + 'static {
+    /// Takes one event.
+    fn event(&mut self, event: SseEvent<'_>, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
+    /// The bytes ended, or stopped coming after [`Decode::is_complete`].
+    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
+    /// Whether nothing but the end mark is missing.
+    fn is_complete(&self) -> bool;
+}
+
+/// What is sent.
+pub(crate) struct Outgoing {
+    pub(crate) path: &'static str,
+    pub(crate) headers: Vec<(&'static str, HeaderValue)>,
+    pub(crate) body: Bytes,
+}
+
+/// Sends `outgoing` and reads the response with `decoder`.
+pub(crate) fn exchange<D: Decode>(
+    endpoint: Arc<Endpoint>,
+    call: Call,
+    outgoing: Result<Outgoing, Fault>,
+    clocks: Clocks,
+    decoder: D,
+    cx: &Cx,
+) -> EventStream {
+    let state = Box::new(Exchange {
+        endpoint,
+        watch: Watch::new(clocks, call.started),
+        call,
+        cx: cx.clone(),
+        step: Step::Send(outgoing),
+        ready: VecDeque::new(),
+        sse: SseDecoder::new(),
+        decoder,
+    });
+    Box::pin(stream::unfold(state, |mut state| async move {
+        let item = state.next().await?;
+        Some((item, state))
+    }))
+}
+
+struct Exchange<D> {
+    endpoint: Arc<Endpoint>,
+    call: Call,
+    watch: Watch,
+    cx: Cx,
+    step: Step,
+    /// Decoded and not handed out yet.
+    ready: VecDeque<StreamEvent>,
+    sse: SseDecoder,
+    decoder: D,
+}
+
+enum Step {
+    Send(Result<Outgoing, Fault>),
+    Read(Response),
+    /// No more bytes will come; what the decoder still holds will.
+    Flush,
+    /// It failed; what came before the failure goes first.
+    Fail(Fault),
+    Over,
+}
+
+impl<D: Decode> Exchange<D> {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                if matches!(event, StreamEvent::Done { .. }) {
+                    self.finish();
+                }
+                return Some(Ok(event));
+            }
+            if matches!(self.step, Step::Fail(_))
+                && let Step::Fail(fault) = std::mem::replace(&mut self.step, Step::Over)
+            {
+                return Some(Err(self.call.error(self.endpoint.without_secrets(fault))));
+            }
+            if let Err(fault) = self.advance().await {
+                self.step = Step::Fail(fault);
+                continue;
+            }
+            if matches!(self.step, Step::Over) && self.ready.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// Makes some progress: at most one event is decoded, at most one chunk is read.
+    async fn advance(&mut self) -> Result<(), Fault> {
+        if let Step::Read(_) | Step::Flush = &self.step {
+            match self.sse.next().map_err(|error| Fault::malformed(error.to_string()))? {
+                Some(event) => {
+                    self.decoder.event(event, &mut self.ready)?;
+                    if self.ready.iter().any(says_something) {
+                        self.watch.event();
+                    }
+                    return Ok(());
+                }
+                None if matches!(self.step, Step::Flush) => {
+                    self.step = Step::Over;
+                    return self.decoder.end(&mut self.ready);
+                }
+                None => {}
+            }
+        }
+        match std::mem::replace(&mut self.step, Step::Over) {
+            Step::Send(outgoing) => self.step = Step::Read(self.send(outgoing?).await?),
+            Step::Read(response) => self.read(response).await?,
+            step @ (Step::Flush | Step::Over | Step::Fail(_)) => self.step = step,
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, mut outgoing: Outgoing) -> Result<Response, Fault> {
+        if self.cx.bus().listens::<ProviderPayload>() {
+            outgoing.body = self.announce(&outgoing.body).await?;
+        }
+        self.call.phase = Phase::Response;
+        let mut request = self
+            .endpoint
+            .request(Method::POST, outgoing.path)?
+            .header(CONTENT_TYPE, "application/json")
+            .header("accept", "text/event-stream");
+        for (name, value) in outgoing.headers {
+            request = request.header(name, value);
+        }
+        let (at, clock) = self.watch.deadline(false);
+        let response = tokio::select! {
+            biased;
+            sent = request.body(outgoing.body).send() => sent.map_err(|error| self.endpoint.unreachable(&error))?,
+            () = self.cx.stop_token().cancelled() => return Err(Fault::aborted()),
+            () = sleep_until(at) => return Err(self.watch.stalled(clock)),
+        };
+        self.call.request_id = request_id(response.headers());
+        let status = response.status();
+        let (call, headers) = (&self.call, response.headers());
+        let told = self.cx.emit_with(|| ProviderResponse {
+            model: model_of(call),
+            status: status.as_u16(),
+            request_id: call.request_id.clone(),
+            limits: limits(headers),
+            elapsed_ms: call.started.elapsed().as_millis() as u64,
+        });
+        told.await.map_err(refused)?;
+        if !status.is_success() {
+            let headers = response.headers().clone();
+            let body = self.leftover(response).await?;
+            return Err(self.endpoint.failed(status, &headers, &body));
+        }
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind.contains("json") || kind.contains("text/html") {
+            return Err(self.not_a_stream(response).await?);
+        }
+        self.call.phase = Phase::FirstEvent;
+        self.watch.byte();
+        Ok(response)
+    }
+
+    /// Shows the body to the listeners and takes what they make of it.
+    async fn announce(&self, body: &[u8]) -> Result<Bytes, Fault> {
+        let unusable = |error: serde_json::Error| Fault::new(ErrorKind::Rejected, error.to_string());
+        let payload = serde_json::from_slice(body).map_err(unusable)?;
+        let sent =
+            self.cx.emit(ProviderPayload { model: model_of(&self.call), payload }).await.map_err(refused)?;
+        serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
+    }
+
+    async fn read(&mut self, mut response: Response) -> Result<(), Fault> {
+        if self.cx.is_stopped() {
+            return Err(Fault::aborted());
+        }
+        self.call.phase = self.watch.phase();
+        let complete = self.decoder.is_complete();
+        let (at, clock) = self.watch.deadline(complete);
+        let chunk = tokio::select! {
+            biased;
+            chunk = response.chunk() => chunk,
+            () = self.cx.stop_token().cancelled() => return Err(Fault::aborted()),
+            () = sleep_until(at) => {
+                if clock == Clock::Ending {
+                    self.flush();
+                    return Ok(());
+                }
+                return Err(self.watch.stalled(clock));
+            }
+        };
+        match chunk {
+            Ok(Some(bytes)) => {
+                self.watch.byte();
+                self.sse.feed(&bytes);
+                self.step = Step::Read(response);
+            }
+            Ok(None) => self.flush(),
+            Err(_) if complete => self.flush(),
+            Err(error) => return Err(self.endpoint.broken(&error)),
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.sse.finish();
+        self.step = Step::Flush;
+    }
+
+    /// The response is complete. What is left of it, normally nothing but the end of the body, is read in the
+    /// background so that the connection can be used again.
+    fn finish(&mut self) {
+        if let Step::Read(mut response) = std::mem::replace(&mut self.step, Step::Over) {
+            let rest = async move { while let Ok(Some(_)) = response.chunk().await {} };
+            let mut rest = Box::pin(timeout(LEFTOVER, rest));
+            if rest.as_mut().now_or_never().is_none() {
+                tokio::spawn(rest);
+            }
+        }
+    }
+
+    async fn leftover(&self, response: Response) -> Result<Vec<u8>, Fault> {
+        tokio::select! {
+            biased;
+            body = timeout(LEFTOVER, read_some(response, ERROR_BODY)) => Ok(body.unwrap_or_default()),
+            () = self.cx.stop_token().cancelled() => Err(Fault::aborted()),
+        }
+    }
+
+    /// A response of status 200 that is no stream: an error in disguise, or something else altogether.
+    async fn not_a_stream(&self, response: Response) -> Result<Fault, Fault> {
+        let body = ErrorBody::parse(&self.leftover(response).await?);
+        if body.is_html {
+            let mut fault = fault::of_stream(body);
+            fault.message = format!("the answer is {}", fault.message);
+            return Ok(fault.at(Phase::Response));
+        }
+        if body.is_error() {
+            return Ok(fault::of_stream(body).at(Phase::Response));
+        }
+        let message = format!("the answer is not a stream but JSON: {}", body.message);
+        Ok(Fault::malformed(message)
+            .at(Phase::Response)
+            .hint("Is this the right base URL for this provider?"))
+    }
+}
+
+fn model_of(call: &Call) -> ModelRef {
+    ModelRef::new(&*call.provider, &*call.model)
+}
+
+/// Whether an event is progress. That a response began, and how much it has cost so far, is not.
+fn says_something(event: &StreamEvent) -> bool {
+    match event {
+        StreamEvent::Text { .. }
+        | StreamEvent::Thinking { .. }
+        | StreamEvent::ToolCall { .. }
+        | StreamEvent::ToolArgs { .. }
+        | StreamEvent::Block { .. }
+        | StreamEvent::Done { .. } => true,
+        StreamEvent::Start { .. } | StreamEvent::Usage(_) | StreamEvent::Retry(_) => false,
+    }
+}
+
+/// A hook that fails where failing is fatal, or a run that is stopped, ends the request.
+fn refused(error: EmitError) -> Fault {
+    match error {
+        EmitError::Cancelled { .. } => Fault::aborted(),
+        EmitError::Hook(error) => Fault::new(ErrorKind::Rejected, error.to_string()).never_retry(),
+    }
+}

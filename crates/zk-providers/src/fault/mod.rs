@@ -1,0 +1,128 @@
+//! What went wrong, and of which class it is: tables, so that a new wording is a new row.
+
+mod body;
+mod overflow;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use zk_core::model::{ErrorKind, Phase, ProviderError};
+
+pub(crate) use body::{ErrorBody, quote};
+pub(crate) use overflow::is_overflow;
+pub(crate) use rules::{of_response, of_stream};
+pub(crate) use wait::{retry_after, should_retry};
+
+/// A failure before it is known whose request it was.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: String,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) status: Option<u16>,
+    pub(crate) code: Option<String>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) should_retry: Option<bool>,
+    pub(crate) hint: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            phase: None,
+            status: None,
+            code: None,
+            request_id: None,
+            retry_after: None,
+            should_retry: None,
+            hint: None,
+        }
+    }
+
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Malformed, message)
+    }
+
+    /// A response that stopped before its terminal event `mark`.
+    pub(crate) fn ended_early(started: bool, mark: &str) -> Self {
+        if started {
+            return Self::malformed(format!(
+                "the response ended without `{mark}`: what arrived is incomplete"
+            ));
+        }
+        Self::malformed("the response ended before it began")
+            .hint("Some servers answer like this when the prompt is too long for them; their log says more")
+    }
+
+    pub(crate) fn aborted() -> Self {
+        Self::new(ErrorKind::Aborted, "the run was stopped")
+    }
+
+    pub(crate) fn at(mut self, phase: Phase) -> Self {
+        self.phase = Some(phase);
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn never_retry(mut self) -> Self {
+        self.should_retry = Some(false);
+        self
+    }
+}
+
+/// Whose request it is and how far it has got: what turns a [`Fault`] into a [`ProviderError`].
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) started: Instant,
+    pub(crate) phase: Phase,
+    pub(crate) request_id: Option<String>,
+}
+
+impl Call {
+    pub(crate) fn new(provider: &str, model: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            started: Instant::now(),
+            phase: Phase::Request,
+            request_id: None,
+        }
+    }
+
+    pub(crate) fn error(&self, fault: Fault) -> ProviderError {
+        let hint = fault.hint.or_else(|| {
+            let is_unknown = fault.code.as_deref() == Some("model_not_found") || fault.status == Some(404);
+            let advice = || crate::catalogue::did_you_mean(&self.provider, &self.model);
+            is_unknown.then(|| advice().unwrap_or_else(|| "Check the name of the model".to_owned()))
+        });
+        ProviderError {
+            status: fault.status,
+            code: fault.code,
+            request_id: fault.request_id.or_else(|| self.request_id.clone()),
+            elapsed: self.started.elapsed(),
+            retry_after: fault.retry_after,
+            should_retry: fault.should_retry,
+            hint,
+            ..ProviderError::new(
+                fault.kind,
+                &*self.provider,
+                &*self.model,
+                fault.phase.unwrap_or(self.phase),
+                fault.message,
+            )
+        }
+    }
+}

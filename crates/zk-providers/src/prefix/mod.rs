@@ -1,0 +1,158 @@
+//! Request bodies of which only the new end is serialised.
+//!
+//! The last few bodies are kept with the messages they encode. A history that continues one of them copies
+//! its bytes, so the cost of a turn does not grow with the conversation, and the bytes of one request really
+//! are a prefix of the next.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use zk_core::model::{Message, ToolSpec};
+use zk_core::service::Request;
+
+/// How many conversations are remembered: an agent and some sub-agents that take turns.
+const CONVERSATIONS: usize = 4;
+
+/// One dialect's writing of one request, in the order of the bytes.
+pub(crate) trait Encode {
+    /// Everything before the history, down to the `[` of the messages and what may stand first in it.
+    fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
+    /// One message of the history, as one or several elements; `earlier` is all that stands before it.
+    fn message(
+        &self,
+        message: &Message,
+        earlier: &[Arc<Message>],
+        marked: bool,
+        out: &mut Vec<u8>,
+    ) -> serde_json::Result<()>;
+    /// Everything after the history: what may change from one request to the next.
+    fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
+    /// Whether the last message carries a mark it will not carry once it is not the last.
+    fn marks_last(&self) -> bool;
+}
+
+/// What the head of a body depends on.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    model: String,
+    system: Arc<str>,
+    tools: Arc<[Arc<ToolSpec>]>,
+    cache: bool,
+}
+
+impl Head {
+    pub(crate) fn of(request: &Request) -> Self {
+        Self {
+            model: request.model.id.clone(),
+            system: request.system.clone(),
+            tools: request.tools.clone(),
+            cache: request.cache,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.model == other.model
+            && self.cache == other.cache
+            && (Arc::ptr_eq(&self.system, &other.system) || self.system == other.system)
+            && (Arc::ptr_eq(&self.tools, &other.tools) || self.tools == other.tools)
+    }
+}
+
+/// The bodies of the last requests.
+#[derive(Default)]
+pub(crate) struct Prefixes {
+    recent: Mutex<VecDeque<Arc<Encoded>>>,
+}
+
+struct Encoded {
+    head: Head,
+    body: Bytes,
+    head_end: usize,
+    /// The messages whose bytes can be used again, each with where they end.
+    messages: Vec<(Arc<Message>, usize)>,
+}
+
+impl Encoded {
+    /// How many messages at the beginning of `history` this body holds.
+    fn shares(&self, history: &[Arc<Message>]) -> usize {
+        let same = |(mine, theirs): &(&(Arc<Message>, usize), &Arc<Message>)| {
+            Arc::ptr_eq(&mine.0, theirs) || mine.0 == **theirs
+        };
+        self.messages.iter().zip(history).take_while(same).count()
+    }
+
+    /// The bytes of the first `count` messages.
+    fn bytes(&self, count: usize) -> &[u8] {
+        let end = count.checked_sub(1).and_then(|last| self.messages.get(last)).map(|(_, end)| *end);
+        self.body.get(self.head_end..end.unwrap_or(self.head_end)).unwrap_or_default()
+    }
+}
+
+impl Prefixes {
+    /// The body of a request with this `head` and `history`.
+    pub(crate) fn body(
+        &self,
+        head: Head,
+        history: &[Arc<Message>],
+        encode: &impl Encode,
+    ) -> serde_json::Result<Bytes> {
+        let recent: Vec<_> = self.recent().iter().cloned().collect();
+        let found = recent
+            .iter()
+            .filter(|kept| kept.head.model == head.model)
+            .map(|kept| (kept.shares(history), kept))
+            .max_by_key(|(shared, _)| *shared);
+        let (shared, kept) = found.map_or((0, None), |(shared, kept)| (shared, Some(kept)));
+        // A kept body that goes the same way is the best guess at this one's size.
+        let mut out = Vec::with_capacity(kept.map_or(0, |kept| kept.body.len()) + 1024);
+        match kept.filter(|kept| kept.head.is_same(&head)) {
+            Some(kept) => out.extend_from_slice(kept.body.get(..kept.head_end).unwrap_or_default()),
+            None => encode.head(&mut out)?,
+        }
+        let head_end = out.len();
+        let mut messages = Vec::with_capacity(history.len());
+        if let Some(kept) = kept {
+            out.extend_from_slice(kept.bytes(shared));
+            let moved = |end: usize| end - kept.head_end + head_end;
+            messages.extend(
+                kept.messages.iter().take(shared).map(|(message, end)| (message.clone(), moved(*end))),
+            );
+        }
+        for (at, message) in history.iter().enumerate().skip(shared) {
+            let is_last = at + 1 == history.len();
+            if out.last() != Some(&b'[') {
+                out.push(b',');
+            }
+            let before = out.len();
+            let marked = is_last && encode.marks_last();
+            encode.message(message, history.get(..at).unwrap_or_default(), marked, &mut out)?;
+            if out.len() == before && out.last() == Some(&b',') {
+                out.pop();
+            }
+            if !marked {
+                messages.push((message.clone(), out.len()));
+            }
+        }
+        encode.tail(&mut out)?;
+        let body = Bytes::from(out);
+        let replaced = kept.filter(|kept| shared > 0 && shared == kept.messages.len()).cloned();
+        self.keep(Encoded { head, body: body.clone(), head_end, messages }, replaced.as_ref());
+        Ok(body)
+    }
+
+    /// Remembers a body, in the place of the one it continues or of the oldest.
+    fn keep(&self, encoded: Encoded, replaced: Option<&Arc<Encoded>>) {
+        let mut recent = self.recent();
+        recent.retain(|kept| !replaced.is_some_and(|old| Arc::ptr_eq(old, kept)));
+        recent.truncate(CONVERSATIONS - 1);
+        recent.push_front(Arc::new(encoded));
+    }
+
+    fn recent(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Encoded>>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

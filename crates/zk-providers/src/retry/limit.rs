@@ -1,0 +1,76 @@
+//! One limit for all requests that go the same way.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// Closed by a rate-limit error until its wait is over; then one request tries while the others still wait.
+#[derive(Default)]
+pub(super) struct Limit {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    closed_until: Option<Instant>,
+    probing: bool,
+}
+
+/// The request that tries first.
+pub(super) struct Probe {
+    limit: Arc<Limit>,
+}
+
+impl Limit {
+    /// Waits until a request may be sent.
+    pub(super) async fn enter(self: &Arc<Self>) -> Option<Probe> {
+        loop {
+            // Registered before the look, so that no change is missed between the two.
+            let changed = self.changed.notified();
+            let closed_until = {
+                let mut state = self.state();
+                let until = state.closed_until?;
+                if until <= Instant::now() && !state.probing {
+                    state.probing = true;
+                    return Some(Probe { limit: self.clone() });
+                }
+                (!state.probing).then_some(until)
+            };
+            match closed_until {
+                Some(until) => tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(until) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Nothing is sent before `until`.
+    pub(super) fn hold_until(&self, until: Instant) {
+        let mut state = self.state();
+        state.closed_until = state.closed_until.max(Some(until));
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Probe {
+    /// It got an answer: everybody may go.
+    pub(super) fn passed(self) {
+        self.limit.state().closed_until = None;
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.limit.state().probing = false;
+        self.limit.changed.notify_waiters();
+    }
+}

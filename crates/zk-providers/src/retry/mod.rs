@@ -1,0 +1,233 @@
+//! Sending a failed request again: a decorator, so any provider can have it and none has to know.
+
+mod limit;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, sleep_until};
+use zk_core::events::ProviderRetry;
+use zk_core::kernel::Cx;
+use zk_core::model::{ErrorKind, Model, Phase, ProviderError, WireRules};
+use zk_core::service::{EventStream, Provider, Request, RetryNotice, StreamEvent};
+
+use limit::{Limit, Probe};
+
+pub use policy::RetryPolicy;
+
+/// A provider whose failed requests are sent again, as long as nothing of an answer has been handed out.
+///
+/// Everybody who shares one `Retrying` shares its limit: after a rate-limit error all requests wait, and one
+/// of them tries first.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::Provider;
+/// use zk_providers::{Anthropic, AnthropicOptions, RetryPolicy, Retrying};
+///
+/// let claude = Arc::new(Anthropic::new(AnthropicOptions::with_key("sk-ant-…"))?);
+/// let claude = Arc::new(Retrying::new(claude, RetryPolicy::default()));
+/// let bus = Bus::new();
+/// let _ = bus.scope("providers").provide::<dyn Provider>("anthropic", claude);
+/// # Ok::<(), zk_providers::SetupError>(())
+/// ```
+#[derive(Clone)]
+pub struct Retrying {
+    inner: Arc<dyn Provider>,
+    policy: RetryPolicy,
+    limit: Arc<Limit>,
+}
+
+impl fmt::Debug for Retrying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retrying")
+            .field("provider", &self.inner.name())
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Retrying {
+    /// `inner` under `policy`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
+        Self { inner, policy, limit: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Provider for Retrying {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn model(&self, id: &str) -> Model {
+        self.inner.model(id)
+    }
+
+    fn default_model(&self) -> Option<String> {
+        self.inner.default_model()
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        self.inner.rules(model)
+    }
+
+    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
+        let attempts = Attempts {
+            provider: self.clone(),
+            request,
+            cx: cx.clone(),
+            attempt: 0,
+            step: Step::Begin,
+            delivered: false,
+        };
+        Box::pin(stream::unfold(Box::new(attempts), |mut attempts| async move {
+            let item = attempts.next().await?;
+            Some((item, attempts))
+        }))
+    }
+
+    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+        self.inner.count_tokens(request, cx).await
+    }
+
+    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
+        self.inner.list_models(cx).await
+    }
+}
+
+/// The attempts at one request.
+struct Attempts {
+    provider: Retrying,
+    request: Request,
+    cx: Cx,
+    /// The one that runs, from 1.
+    attempt: u32,
+    step: Step,
+    /// Whether the caller has something of the answer: from then on nothing is sent again.
+    delivered: bool,
+}
+
+enum Step {
+    Begin,
+    Run { stream: EventStream, probe: Option<Probe> },
+    Wait { until: Instant },
+    Over,
+}
+
+impl Attempts {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
+        loop {
+            match &mut self.step {
+                Step::Over => return None,
+                Step::Wait { until } => {
+                    let until = *until;
+                    tokio::select! {
+                        biased;
+                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
+                        () = sleep_until(until) => self.step = Step::Begin,
+                    }
+                }
+                Step::Begin => {
+                    let probe = tokio::select! {
+                        biased;
+                        () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
+                        probe = self.provider.limit.enter() => probe,
+                    };
+                    self.attempt += 1;
+                    let stream = self.provider.inner.stream(self.request.clone(), &self.cx);
+                    self.step = Step::Run { stream, probe };
+                }
+                Step::Run { stream, probe } => match stream.next().await {
+                    Some(Ok(event)) => {
+                        if let Some(probe) = probe.take() {
+                            probe.passed();
+                        }
+                        self.delivered |= is_answer(&event);
+                        return Some(Ok(event));
+                    }
+                    Some(Err(error)) => match self.judge(error) {
+                        Ok(notice) => return Some(Ok(self.announce(notice).await)),
+                        Err(error) => {
+                            self.step = Step::Over;
+                            return Some(Err(error));
+                        }
+                    },
+                    None => {
+                        self.step = Step::Over;
+                        return None;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Whether a failed attempt is followed by another, and when.
+    fn judge(&mut self, mut error: ProviderError) -> Result<RetryNotice, ProviderError> {
+        let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
+        if self.delivered || never || !error.is_retryable() {
+            return Err(error);
+        }
+        let policy = &self.provider.policy;
+        if let Some(asked) = error.retry_after.filter(|asked| *asked > policy.longest_wait) {
+            let hint = format!(
+                "The provider asks to wait {} s, longer than the {} s this program waits: try again then",
+                asked.as_secs(),
+                policy.longest_wait.as_secs()
+            );
+            error.hint = Some(hint);
+            return Err(error);
+        }
+        if self.attempt > policy.retries {
+            return Err(error);
+        }
+        let delay = policy.delay(self.attempt, error.retry_after, fastrand::f64());
+        if error.kind == ErrorKind::Rate {
+            self.provider.limit.hold_until(Instant::now() + delay);
+        }
+        Ok(RetryNotice {
+            attempt: self.attempt,
+            max_attempts: policy.retries + 1,
+            delay,
+            kind: error.kind,
+            message: error.message,
+        })
+    }
+
+    async fn announce(&mut self, retry: RetryNotice) -> StreamEvent {
+        // Dropping the failed attempt first lets another request try while this one waits.
+        self.step = Step::Wait { until: Instant::now() + retry.delay };
+        let model = self.request.model.reference();
+        // A listener that fails does not stop the next attempt, and a stopped run is seen by the wait.
+        let _ = self.cx.emit_with(|| ProviderRetry { model, retry: retry.clone() }).await;
+        StreamEvent::Retry(retry)
+    }
+
+    fn stopped(&mut self) -> ProviderError {
+        self.step = Step::Over;
+        let model = &self.request.model;
+        let message = "the run was stopped";
+        ProviderError::new(ErrorKind::Aborted, &*model.provider, &*model.id, Phase::Request, message)
+    }
+}
+
+/// Whether an event is part of an answer. That a response began, and its token count, can be taken back.
+fn is_answer(event: &StreamEvent) -> bool {
+    match event {
+        StreamEvent::Start { .. } | StreamEvent::Usage(_) | StreamEvent::Retry(_) => false,
+        StreamEvent::Text { .. }
+        | StreamEvent::Thinking { .. }
+        | StreamEvent::ToolCall { .. }
+        | StreamEvent::ToolArgs { .. }
+        | StreamEvent::Block { .. }
+        | StreamEvent::Done { .. } => true,
+    }
+}
