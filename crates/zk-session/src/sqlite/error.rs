@@ -46,3 +46,22 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
         _ => true,
     }
 }
+
+/// The same error for the next one who waited for the same transaction.
+pub(super) fn again(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::NotFound { id, hint } => StoreError::NotFound { id: id.clone(), hint: hint.clone() },
+        StoreError::InUse { id, pid } => StoreError::InUse { id: id.clone(), pid: *pid },
+        StoreError::Damaged { id, why, kept } => {
+            StoreError::Damaged { id: id.clone(), why: why.clone(), kept: kept.clone() }
+        }
+        StoreError::TooNew { id, found, known } => {
+            StoreError::TooNew { id: id.clone(), found: *found, known: *known }
+        }
+        StoreError::Io { doing, path, source } => {
+            let source = io::Error::new(source.kind(), source.to_string());
+            StoreError::Io { doing, path: path.clone(), source }
+        }
+        StoreError::Failed(why) => StoreError::Failed(why.clone()),
+    }
+}

@@ -8,7 +8,7 @@ use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{Clock, Entry, EntryKind, StoreError};
 
 use super::db::Draft;
-use super::error::store_error;
+use super::error::{again, store_error};
 use super::open::{self, Opened, Plan};
 use super::row::{self, COLUMNS};
 use crate::memory::millis;
@@ -143,13 +143,8 @@ impl Writer {
                 }
             }
             Err(error) => {
-                let mut error = Some(error);
                 for (_, reply) in replies {
-                    let own = error.take().unwrap_or_else(|| {
-                        let id = &self.id;
-                        StoreError::Failed(format!("an append to session `{id}` failed beside this one"))
-                    });
-                    let _ = reply.send(Err(own));
+                    let _ = reply.send(Err(again(&error)));
                 }
             }
         }
