@@ -134,3 +134,26 @@ async fn deleting_leaves_nothing_of_the_session() {
     assert_eq!(files(dir.path()), [folder.join(format!("{other}.db"))]);
     assert_eq!(whole_units(&store.open(&other).await.unwrap().entries().await.unwrap()), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listing_never_keeps_a_session_from_being_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let id = stored(&store, dir.path(), 2).await;
+    let busy = tokio::spawn({
+        let store = store.clone();
+        async move {
+            loop {
+                assert!(list(&store).await.remove(0).damaged.is_none());
+            }
+        }
+    });
+    for n in 2..40 {
+        let session = store.open(&id).await.unwrap();
+        session.append(unit(n)).await.unwrap();
+        session.close().await.unwrap();
+    }
+    busy.abort();
+    assert!(busy.await.unwrap_err().is_cancelled(), "the listing failed");
+    assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 40);
+}
