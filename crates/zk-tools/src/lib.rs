@@ -1,1 +1,3 @@
 //! The built-in tools of zk and their policies.
+
+pub mod policy;
