@@ -22,8 +22,10 @@ pub struct Machine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A turn is due.
+    /// A turn is due, unless something is to be said first.
     Ready,
+    /// Something was said: a turn is due before anything else is.
+    Told,
     /// A turn is over; whether the model was done.
     After {
         ended: bool,
@@ -80,7 +82,8 @@ impl Machine {
     }
 
     /// What to do next: stop if aborted; deliver steering, even if the model said it was done; then a
-    /// follow-up if it was; then another turn unless the limit is reached.
+    /// follow-up if it was; then another turn unless the limit is reached. What was delivered is answered before
+    /// more is delivered.
     pub fn next(&mut self, seen: Seen) -> Next {
         if let State::Stopped(stop) = self.state {
             return Next::Stop(stop);
@@ -93,7 +96,7 @@ impl Machine {
             State::Ready | State::After { .. } if seen.steering => self.inject(Next::Steer),
             State::After { ended: true } if seen.follow_up => self.inject(Next::FollowUp),
             State::After { ended: true } => self.stop(Stop::Done),
-            State::Ready | State::After { ended: false } => match self.max_turns {
+            State::Ready | State::Told | State::After { ended: false } => match self.max_turns {
                 Some(max) if self.turns >= max => self.stop(Stop::TurnLimit(max)),
                 _ => {
                     self.turns += 1;
@@ -111,7 +114,7 @@ impl Machine {
     }
 
     fn inject(&mut self, next: Next) -> Next {
-        self.state = State::Ready;
+        self.state = State::Told;
         next
     }
 
@@ -142,6 +145,16 @@ mod tests {
         machine.turn_done(true);
         assert_eq!(machine.next(Seen { steering: true, follow_up: true, ..CALM }), Next::Steer);
         assert_eq!(machine.next(CALM), Next::Turn(2));
+    }
+
+    #[test]
+    fn one_delivery_is_answered_before_the_next() {
+        let mut machine = Machine::new(None);
+        let queued = Seen { steering: true, ..CALM };
+        assert_eq!(machine.next(queued), Next::Steer);
+        assert_eq!(machine.next(queued), Next::Turn(1));
+        machine.turn_done(true);
+        assert_eq!(machine.next(queued), Next::Steer);
     }
 
     #[test]
