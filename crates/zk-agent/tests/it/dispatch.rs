@@ -1,0 +1,212 @@
+//! Which calls of a batch run together, and what one does to the others.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zk_agent::Behavior;
+use zk_core::model::{Concurrency, ToolError, ToolErrorKind, ToolOutput};
+use zk_core::service::ToolCx;
+use zk_testkit::{Script, Turn};
+
+use crate::support::{Rig, TestTool, rig, rig_with};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Notes when it begins and ends; takes as many seconds as its argument `s` says.
+fn timed(name: &str, log: &Log) -> TestTool {
+    let (name, log) = (name.to_owned(), log.clone());
+    TestTool::new(&name.clone(), move |args: Value, _| {
+        let (log, id) = (log.clone(), format!("{name}{}", args["n"].as_str().unwrap_or_default()));
+        async move {
+            log.lock().unwrap().push(format!("+{id}"));
+            tokio::time::sleep(Duration::from_secs(args["s"].as_u64().unwrap_or(1))).await;
+            log.lock().unwrap().push(format!("-{id}"));
+            Ok(ToolOutput::text(id))
+        }
+    })
+}
+
+fn said(log: &Log) -> String {
+    log.lock().unwrap().join(" ")
+}
+
+fn batch(calls: &[(&str, Value)]) -> Script {
+    let calls: Vec<(String, Value)> =
+        calls.iter().map(|(name, args)| ((*name).to_owned(), args.clone())).collect();
+    let turn = move |turn: Turn| calls.into_iter().fold(turn, |turn, (name, args)| turn.call(name, args));
+    Script::new().turn(turn).turn(|t| t.text("ok"))
+}
+
+async fn run(rig: &Rig) -> Vec<String> {
+    rig.run("go").await.result.unwrap();
+    rig.results(2)
+}
+
+// Z-42, section 6 (5), P-53
+#[tokio::test(start_paused = true)]
+async fn results_come_in_submission_order_whichever_call_is_done_first() {
+    let log = Log::default();
+    let script = batch(&[("read", json!({"n": "1", "s": 3})), ("read", json!({"n": "2", "s": 1}))]);
+    let rig = rig_with(script, |b| b.tool(timed("read", &log).shared().arc()));
+    assert_eq!(run(&rig).await, ["read: read1", "read: read2"]);
+    assert_eq!(said(&log), "+read1 +read2 -read2 -read1");
+}
+
+// Z-41, Z-42: the default is a barrier.
+#[tokio::test(start_paused = true)]
+async fn an_exclusive_call_waits_for_those_before_it_and_holds_up_those_after_it() {
+    let log = Log::default();
+    let script = batch(&[
+        ("read", json!({"n": "1", "s": 2})),
+        ("read", json!({"n": "2"})),
+        ("write", json!({"n": "3"})),
+        ("read", json!({"n": "4"})),
+    ]);
+    let rig =
+        rig_with(script, |b| b.tool(timed("read", &log).shared().arc()).tool(timed("write", &log).arc()));
+    run(&rig).await;
+    assert_eq!(said(&log), "+read1 +read2 -read2 -read1 +write3 -write3 +read4 -read4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_on_different_resources_run_together_and_on_the_same_one_in_order() {
+    let log = Log::default();
+    let edit = timed("edit", &log)
+        .kind(|args| Concurrency::Resources(vec![args["path"].as_str().unwrap_or_default().to_owned()]));
+    let script = batch(&[
+        ("edit", json!({"n": "1", "path": "a", "s": 2})),
+        ("edit", json!({"n": "2", "path": "b"})),
+        ("edit", json!({"n": "3", "path": "a"})),
+    ]);
+    let rig = rig_with(script, |b| b.tool(edit.arc()));
+    run(&rig).await;
+    assert_eq!(said(&log), "+edit1 +edit2 -edit2 -edit1 +edit3 -edit3");
+}
+
+// Z-42
+#[tokio::test(start_paused = true)]
+async fn no_more_calls_run_at_once_than_allowed() {
+    let reads = [
+        ("read", json!({"n": "0", "s": 1})),
+        ("read", json!({"n": "1", "s": 4})),
+        ("read", json!({"n": "2", "s": 2})),
+    ];
+    for (most, expected) in [
+        (Some(1), "+read0 -read0 +read1 -read1 +read2 -read2"),
+        (Some(2), "+read0 +read1 -read0 +read2 -read2 -read1"),
+        (None, "+read0 +read1 +read2 -read0 -read2 -read1"),
+    ] {
+        let log = Log::default();
+        let behavior = Behavior { max_concurrent_tools: most, ..Behavior::default() };
+        let rig = rig_with(batch(&reads), |b| b.tool(timed("read", &log).shared().arc()).behavior(behavior));
+        run(&rig).await;
+        assert_eq!(said(&log), expected, "at most {most:?}");
+    }
+}
+
+// Z-70
+#[tokio::test(start_paused = true)]
+async fn ten_calls_run_at_once_unless_said_otherwise() {
+    let log = Log::default();
+    let calls: Vec<(&str, Value)> = (0..11).map(|_| ("read", json!({}))).collect();
+    let rig = rig_with(batch(&calls), |b| b.tool(timed("read", &log).shared().arc()));
+    run(&rig).await;
+    let begun = log.lock().unwrap().iter().take_while(|entry| entry.starts_with('+')).count();
+    assert_eq!(begun, 10);
+}
+
+fn command() -> TestTool {
+    TestTool::new("shell", async |_, _| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Err(ToolError::failed("exit code 1"))
+    })
+    .shared()
+    .cancels_siblings()
+}
+
+fn patient(name: &str) -> TestTool {
+    TestTool::new(name, async |_, cx: ToolCx| {
+        tokio::select! {
+            () = cx.cx.stop_token().cancelled() => Err(ToolError::new(ToolErrorKind::Aborted, "stopped")),
+            () = tokio::time::sleep(Duration::from_secs(60)) => Ok(ToolOutput::text("done")),
+        }
+    })
+    .shared()
+}
+
+const BY_SIBLING: &str = "Cancelled: a command running beside this call failed. Its effects are unknown.";
+
+// Z-43, section 6 (5)
+#[tokio::test(start_paused = true)]
+async fn a_failing_command_cancels_the_calls_beside_it_and_nothing_after_them() {
+    let script = batch(&[
+        ("wait", json!({})),
+        ("shell", json!({})),
+        ("echo", json!({"text": "quick"})),
+        ("fail", json!({})),
+    ]);
+    let rig = rig_with(script, |b| b.tool(command().arc()).tool(patient("wait").arc()));
+    assert_eq!(
+        run(&rig).await,
+        [
+            format!("wait!: {BY_SIBLING}"),
+            "shell!: exit code 1".into(),
+            "echo: quick".into(),
+            "fail!: it failed".into()
+        ]
+    );
+}
+
+// Z-43
+#[tokio::test(start_paused = true)]
+async fn any_other_failure_leaves_the_calls_beside_it_alone() {
+    let failing = TestTool::new("broken", async |_, _| Err(ToolError::failed("no"))).shared();
+    let script = batch(&[("wait", json!({})), ("broken", json!({}))]);
+    let rig = rig_with(script, |b| b.tool(failing.arc()).tool(patient("wait").arc()));
+    assert_eq!(run(&rig).await, ["wait: done", "broken!: no"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_that_does_not_listen_is_dropped_after_a_while() {
+    let script = batch(&[("stuck", json!({})), ("shell", json!({}))]);
+    let rig = rig_with(script, |b| b.tool(command().arc()).tool(TestTool::stuck("stuck").shared().arc()));
+    assert_eq!(run(&rig).await, [format!("stuck!: {BY_SIBLING}"), "shell!: exit code 1".into()]);
+}
+
+#[tokio::test]
+async fn a_panicking_tool_is_a_failed_call_and_nothing_else() {
+    let panics = TestTool::new("panics", async |_, _| panic!("a bug")).shared();
+    let at_once = TestTool::new("at_once", |_, _| -> std::future::Ready<Result<ToolOutput, ToolError>> {
+        panic!("a bug")
+    });
+    let script = batch(&[("panics", json!({})), ("echo", json!({"text": "fine"})), ("at_once", json!({}))]);
+    let rig = rig_with(script, |b| b.tool(panics.arc()).tool(at_once.arc()));
+    let results = run(&rig).await;
+    assert!(results[0].starts_with("panics!: `panics` failed inside"), "{results:?}");
+    assert_eq!(results[1], "echo: fine");
+    assert!(results[2].starts_with("at_once!: `at_once` failed inside"), "{results:?}");
+}
+
+// Arguments are not validated yet when a tool is asked what it may run beside.
+#[tokio::test]
+async fn a_tool_that_panics_when_asked_about_its_arguments_runs_alone() {
+    let picky = TestTool::new("picky", async |_, _| Ok(ToolOutput::text("ran")))
+        .kind(|args| Concurrency::Resources(vec![args["path"].as_str().unwrap().to_owned()]));
+    let rig =
+        rig_with(batch(&[("picky", json!({})), ("echo", json!({"text": "x"}))]), |b| b.tool(picky.arc()));
+    assert_eq!(run(&rig).await, ["picky: ran", "echo: x"]);
+}
+
+#[tokio::test]
+async fn two_calls_with_one_id_get_a_result_each() {
+    let script = Script::new()
+        .turn(|t| {
+            t.call_as("same", "echo", json!({"text": "1"})).call_as("same", "echo", json!({"text": "2"}))
+        })
+        .turn(|t| t.text("ok"));
+    let rig = rig(script);
+    rig.agent.run("go").unwrap().wait().await.result.unwrap();
+    let texts: Vec<String> = rig.provider.last_results().iter().map(|one| one.text.clone()).collect();
+    assert_eq!(texts, ["1", "2"]);
+}

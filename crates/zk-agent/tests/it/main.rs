@@ -1,0 +1,23 @@
+//! The loop as a whole: what happens, in which order, and what is left when it ends.
+
+mod abort;
+mod aliases;
+mod cancel;
+mod commits;
+mod context;
+mod dispatch;
+mod errors;
+mod gates;
+mod lifecycle;
+mod order;
+mod output;
+mod presets;
+mod random;
+mod run_handle;
+mod spawn;
+mod steering;
+mod stream;
+mod support;
+mod thinking;
+mod tool_path;
+mod usage;

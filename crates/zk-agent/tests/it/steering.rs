@@ -1,0 +1,175 @@
+//! Messages that arrive while a run goes on.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use zk_agent::{Behavior, QueueMode, RunHandle, RunOptions};
+use zk_core::events::{SteerInject, StreamEnd, ToolBefore, TurnAfter};
+use zk_core::kernel::{Bus, Cx, Event, OnError};
+use zk_core::model::AgentError;
+use zk_testkit::{Script, Turn};
+
+use crate::support::{Rig, assert_lines, rig, rig_with, told};
+
+/// The handle of the run that is about to start, for handlers.
+type Slot = Arc<Mutex<Option<RunHandle>>>;
+
+/// Does something to the run on the first `E`.
+fn once_on<E: Event>(rig: &Rig, act: impl Fn(&RunHandle) + Send + Sync + 'static) -> Slot
+where
+    (): zk_core::kernel::IntoReply<E>,
+{
+    let slot = Slot::default();
+    let kept = slot.clone();
+    rig.scope("steerer").on_sync(move |_: &E, _: &Cx| {
+        if let Some(handle) = kept.lock().unwrap().take() {
+            act(&handle);
+        }
+    });
+    slot
+}
+
+async fn run(rig: &Rig, slot: &Slot) -> zk_agent::RunOutcome {
+    let run = rig.agent.run("go").unwrap();
+    *slot.lock().unwrap() = Some(run.handle());
+    let outcome = run.wait().await;
+    rig.assert_sound();
+    outcome
+}
+
+fn three_fails(turn: Turn) -> Turn {
+    turn.call("fail", json!({"why": "1"})).call("fail", json!({"why": "2"})).call("fail", json!({"why": "3"}))
+}
+
+// Z-9, Z-10, Z-12, P-51, 5.1 (7), section 6 (6): the skipped results first, then the message.
+#[tokio::test]
+async fn steering_between_the_calls_of_a_batch_skips_the_rest_honestly() {
+    let rig = rig(Script::new().turn(three_fails).turn(|t| t.text("Understood.")));
+    let slot = once_on::<ToolBefore>(&rig, |run| run.steer("Stop that."));
+    run(&rig, &slot).await.result.unwrap();
+    assert_lines(
+        &told(&rig.agent.history()),
+        r#"
+        user: go
+        model: fail({"why":"1"}) | fail({"why":"2"}) | fail({"why":"3"})
+        user: !1 | !Skipped: the user sent a message before this call. It was not run. | !Skipped: the user sent a message before this call. It was not run.
+        user [steer]: Stop that.
+        model: Understood.
+        "#,
+    );
+    assert_eq!(rig.recorder.named("tool:skipped").len(), 2);
+    assert_eq!(rig.recorder.named("tool:gate").len(), 1, "skipped calls pass no gate and are not counted");
+    assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"], json!({"fail": 1}));
+}
+
+// Z-5, section 6 (12), 5.1 (7): even if the model said it was done.
+#[tokio::test]
+async fn steering_after_a_finished_answer_goes_on() {
+    let rig = rig(Script::new().turn(|t| t.text("Done.")).turn(|t| t.text("That too.")));
+    let slot = once_on::<TurnAfter>(&rig, |run| run.steer("And this?"));
+    let outcome = run(&rig, &slot).await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.text, "That too.");
+    assert_eq!(rig.names(&["steer", "session:turns"]).len(), 5);
+    assert_lines(
+        &told(&rig.agent.history()),
+        "user: go
+        model: Done.
+        user [steer]: And this?
+        model: That too.",
+    );
+}
+
+// Z-5, Z-10, P-50: a follow-up waits for the end, and steering goes before it.
+#[tokio::test]
+async fn a_follow_up_restarts_a_run_that_would_have_ended() {
+    let script = Script::new()
+        .turn(|t| t.call("echo", json!({"text": "hi"})))
+        .turn(|t| t.text("one"))
+        .turn(|t| t.text("two"))
+        .turn(|t| t.text("three"));
+    let rig = rig(script);
+    let slot = once_on::<StreamEnd>(&rig, |run| {
+        run.follow_up("later");
+        run.steer("now");
+    });
+    run(&rig, &slot).await.result.unwrap();
+    assert_lines(
+        &told(&rig.agent.history()),
+        r#"
+        user: go
+        model: echo({"text":"hi"})
+        user: =hi
+        model: one
+        user [steer]: now
+        model: two
+        user [follow-up]: later
+        model: three
+        "#,
+    );
+    let kinds: Vec<_> = rig.recorder.of::<SteerInject>().iter().map(|event| event["kind"].clone()).collect();
+    assert_eq!(kinds, ["steer", "follow_up"]);
+    let causes: Vec<_> = rig.recorder.named("session:turns").iter().map(|e| e["cause"].clone()).collect();
+    assert_eq!(causes, ["prompt", "answer", "steer", "answer", "follow_up", "answer"]);
+}
+
+// P-52
+#[tokio::test]
+async fn queued_messages_are_delivered_one_by_one_or_all_at_once() {
+    for (mode, turns) in [(None, 4), (Some(QueueMode::One), 4), (Some(QueueMode::All), 2)] {
+        let behavior = Behavior { queue_mode: mode, ..Behavior::default() };
+        let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| b.behavior(behavior));
+        let slot = once_on::<TurnAfter>(&rig, |run| {
+            run.steer("a");
+            run.steer("b");
+            run.steer("c");
+        });
+        let outcome = run(&rig, &slot).await;
+        outcome.result.unwrap();
+        assert_eq!(outcome.stats.turns, turns, "{mode:?}");
+        let texts: Vec<String> = rig.agent.history().iter().map(|message| message.text()).collect();
+        assert_eq!(texts.iter().filter(|text| ["a", "b", "c"].contains(&text.as_str())).count(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_message_queued_before_the_start_is_delivered_before_the_first_turn() {
+    let rig = rig(Script::new().turn(|t| t.text("ok")));
+    let run = rig.agent.run("go").unwrap();
+    run.steer("and be brief");
+    run.wait().await.result.unwrap();
+    let asked: Vec<String> = rig.provider.asked()[0].messages.iter().map(|message| message.text()).collect();
+    assert_eq!(asked, ["goand be brief"], "neighbours of one role are one message to the provider");
+    assert_eq!(rig.agent.history().len(), 3);
+}
+
+// P-52, 5.1 (8)
+#[tokio::test]
+async fn what_was_queued_and_not_delivered_is_handed_back() {
+    let rig = rig(Script::new().turn(|t| t.text("Hm").hang()));
+    let mut run = rig.agent.run("go").unwrap();
+    run.start();
+    rig.recorder.wait_for("stream:text").await;
+    run.follow_up("later");
+    run.steer("now");
+    run.abort();
+    let outcome = run.wait().await;
+    let unsent: Vec<String> = outcome.unsent.iter().map(|message| message.text()).collect();
+    assert_eq!(unsent, ["now", "later"]);
+    rig.assert_sound();
+}
+
+#[tokio::test]
+async fn a_message_whose_delivery_fails_is_handed_back() {
+    let bus = Bus::builder().policy(OnError::Throw).build();
+    let rig = rig_with(Script::new().turn(|t| t.text("ok")), |b| b.bus(bus));
+    rig.scope("broken").on_sync(|_: &SteerInject, _: &Cx| Err::<(), _>("no"));
+    let run = rig.agent.run(RunOptions::from("go")).unwrap();
+    run.steer("first");
+    run.steer("second");
+    let outcome = run.wait().await;
+    assert!(matches!(outcome.result, Err(AgentError::Hook(_))), "{:?}", outcome.result);
+    let unsent: Vec<String> = outcome.unsent.iter().map(|message| message.text()).collect();
+    assert_eq!(unsent, ["first", "second"]);
+    rig.assert_sound();
+}
