@@ -121,12 +121,10 @@ fn no_changed_byte_loses_or_falsifies_an_entry_in_silence() {
     // The headers of all pages and every part of the first ones.
     let heads = (0..len / 4096).flat_map(|page| [0, 3, 5, 8, 11].map(move |n| page * 4096 + n));
     for at in (0..100).chain(heads).chain((100..3 * 4096).step_by(97)) {
-        for flip in [0x01, 0xff] {
-            let mut bytes = specimen.bytes.clone();
-            bytes[at] ^= flip;
-            let left = runtime.block_on(specimen.survive(&bytes, None));
-            whole += usize::from(left == Some(specimen.entries.len()));
-        }
+        let mut bytes = specimen.bytes.clone();
+        bytes[at] ^= if at.is_multiple_of(2) { 0x01 } else { 0xff };
+        let left = runtime.block_on(specimen.survive(&bytes, None));
+        whole += usize::from(left == Some(specimen.entries.len()));
     }
     assert!(whole > 0, "some bytes do not matter");
 }

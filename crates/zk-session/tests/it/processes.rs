@@ -18,7 +18,7 @@ const PART: &str = "ZK_SESSION_TEST_PART";
 /// and says `unit N` for each that is acknowledged. `limit` is the largest file it may write, in KiB.
 pub(crate) fn appender(root: &Path, id: &SessionId, limit: Option<u32>) -> Child {
     let program = std::env::current_exe().unwrap();
-    let args = ["--exact", "processes::part_appender", "--ignored", "--nocapture"];
+    let args = ["--exact", "processes::part_appender", "--nocapture"];
     #[expect(clippy::disallowed_methods, reason = "the process to be killed is this test program")]
     let mut command = match limit {
         None => Command::new(program),
@@ -44,8 +44,8 @@ pub(crate) fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     lines.map_while(Result::ok).filter(|line| line.starts_with("unit ") || line.starts_with("failed "))
 }
 
+/// The part itself. Without the variable there is no part to play.
 #[test]
-#[ignore = "a part that other tests start in a process of its own"]
 fn part_appender() {
     #[expect(clippy::disallowed_methods, reason = "how the starting test says what to do")]
     let Ok(part) = std::env::var(PART) else { return };
