@@ -7,21 +7,21 @@ mod chat;
 mod decode;
 mod fault;
 mod frames;
+mod received;
 mod refusal;
 mod reply;
 mod route;
 mod serve;
+mod shared;
 mod socket;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,10 +29,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::Script;
-use crate::rules::{Dialect, Strictness, Violation};
-use crate::script::{Playback, Turn};
+use crate::rules::{Strictness, Violation};
+use crate::script::Playback;
 use bulk::Bulk;
 pub use fault::{Fault, RetryAfter};
+pub use received::Received;
+use shared::{Options, Shared};
 use socket::Socket;
 
 /// A server on 127.0.0.1 that plays a [`Script`] in the wire formats of real providers, rejects what they
@@ -70,116 +72,12 @@ pub struct FakeServerBuilder {
     options: Options,
 }
 
-struct Options {
-    key: Option<String>,
-    models: Vec<String>,
-    checked: bool,
-    strict: Vec<Strictness>,
-    bulk: Option<Bulk>,
-}
-
-impl Options {
-    fn strictness(&self, dialect: Dialect) -> Option<Strictness> {
-        let set = self.strict.iter().rev().find(|strictness| strictness.dialect == dialect);
-        self.checked.then(|| set.copied().unwrap_or_else(|| Strictness::of(dialect)))
-    }
-}
-
-/// One request as it arrived.
-#[derive(Clone, Debug)]
-pub struct Received {
-    /// Which request for an answer it was, from 1; nothing for lists of models and token counts.
-    pub number: Option<usize>,
-    /// The method.
-    pub method: String,
-    /// The path.
-    pub path: String,
-    /// The headers, names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body, byte for byte.
-    pub body: Bytes,
-    /// The status it was answered with, if it was answered.
-    pub status: Option<u16>,
-    /// The rule it broke.
-    pub violation: Option<Violation>,
-}
-
-impl Received {
-    /// The body as JSON; null when it is none.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
-    }
-
-    /// The first header called `name`, in lower case.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-}
-
 /// Why a [`FakeServer`] did not start.
 #[derive(Debug, thiserror::Error)]
 #[error("the fake server could not {what} on 127.0.0.1: {source}; check the limits on sockets and threads")]
 pub struct StartError {
     what: &'static str,
     source: io::Error,
-}
-
-/// What all connections share.
-struct Shared {
-    options: Options,
-    playback: Playback,
-    log: Mutex<Log>,
-    left: Arc<AtomicUsize>,
-}
-
-#[derive(Default)]
-struct Log {
-    requests: Vec<Received>,
-    count: usize,
-    faults: BTreeMap<usize, Fault>,
-    always: Option<Fault>,
-    /// The turn of an answer that failed, to be said again.
-    held: Option<Turn>,
-}
-
-impl Shared {
-    fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(&self) -> usize {
-        let mut log = self.log();
-        log.count += 1;
-        log.count
-    }
-
-    fn keep(&self, request: Received) {
-        self.log().requests.push(request);
-    }
-
-    fn fault(&self, number: usize) -> Option<Fault> {
-        let log = self.log();
-        log.faults.get(&number).or(log.always.as_ref()).cloned()
-    }
-
-    fn hold(&self, turn: Turn) {
-        self.log().held = Some(turn);
-    }
-
-    fn next_turn(&self, dialect: Dialect, body: &Value, number: usize) -> Result<Turn, String> {
-        if let Some(turn) = self.log().held.take() {
-            return Ok(turn);
-        }
-        let nine = self.options.strictness(dialect).is_some_and(|strictness| strictness.ids.exact);
-        let name: fn(u64) -> String = match dialect {
-            Dialect::Chat if nine => |number| format!("call{number:05}"),
-            Dialect::Chat => |number| format!("call_{number}"),
-            Dialect::Anthropic => |number| format!("toolu_{number}"),
-        };
-        self.playback.next(&decode::asked(dialect, body, number), name)
-    }
 }
 
 impl FakeServerBuilder {
@@ -232,12 +130,7 @@ impl FakeServerBuilder {
             .enable_all()
             .build()
             .map_err(failed("start a runtime"))?;
-        let shared = Arc::new(Shared {
-            options: self.options,
-            playback: Playback::new(self.script),
-            log: Mutex::default(),
-            left: Arc::default(),
-        });
+        let shared = Arc::new(Shared::new(self.options, Playback::new(self.script)));
         let stop = CancellationToken::new();
         let thread = std::thread::Builder::new()
             .name("fake-llm-server".to_owned())

@@ -15,10 +15,12 @@ use zk_core::model::ErrorKind;
 
 use super::fault::{Fault, RetryAfter};
 use super::frames::{self, Telling};
+use super::received::Received;
 use super::reply::{Body, Broken, Reply};
 use super::route::{Route, route};
+use super::shared::Shared;
 use super::socket::Socket;
-use super::{Received, Shared, breaking, refusal};
+use super::{breaking, refusal};
 use crate::rules::{self, Dialect, Violation};
 use crate::script::{Step, Turn};
 

@@ -1,0 +1,114 @@
+//! The OpenAI Chat Completions API.
+
+mod messages;
+
+use serde_json::Value;
+
+use super::{Checked, Rule, Strictness, broken, is_tool_name, text_of};
+
+pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
+    if !body.is_object() {
+        return broken(Rule::Shape, "We could not parse the JSON body of your request.");
+    }
+    if text_of(body, "model").is_none_or(str::is_empty) {
+        return broken(Rule::NoModel, "you must provide a model parameter");
+    }
+    params(body)?;
+    let tools = tools(body)?;
+    tool_choice(body, &tools)?;
+    let calls = messages::check(strictness, body)?;
+    if strictness.tools_for_history && calls && tools.is_empty() {
+        return broken(
+            Rule::ToolsMissing,
+            "Requests with 'tool_calls' or 'tool' messages in their history must specify 'tools'.",
+        );
+    }
+    Ok(())
+}
+
+fn params(body: &Value) -> Checked {
+    let has = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
+    if has("max_tokens") && has("max_completion_tokens") {
+        return broken(
+            Rule::Parameter,
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+        );
+    }
+    if has("stream_options") && body.get("stream") != Some(&Value::Bool(true)) {
+        return broken(
+            Rule::Parameter,
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
+        );
+    }
+    let temperature = body.get("temperature").and_then(Value::as_f64);
+    if temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+        return broken(
+            Rule::Parameter,
+            "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
+        );
+    }
+    Ok(())
+}
+
+fn tools(body: &Value) -> Checked<Vec<&str>> {
+    let tools = match body.get("tools") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(tools)) => tools,
+        Some(_) => return broken(Rule::Shape, "Invalid type for 'tools': expected an array of objects."),
+    };
+    if tools.is_empty() {
+        return broken(
+            Rule::Shape,
+            "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead.",
+        );
+    }
+    let mut names = Vec::new();
+    for (at, tool) in tools.iter().enumerate() {
+        let name = tool.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        if text_of(tool, "type") != Some("function") || !is_tool_name(name) || names.contains(&name) {
+            return broken(
+                Rule::ToolName,
+                format!(
+                    "Invalid 'tools[{at}].function.name': string does not match pattern. Expected a string that \
+                     matches the pattern '^[a-zA-Z0-9_-]+$'."
+                ),
+            );
+        }
+        names.push(name);
+        let schema = tool.pointer("/function/parameters");
+        if schema.is_some_and(|schema| text_of(schema, "type") != Some("object")) {
+            return broken(
+                Rule::ToolSchema,
+                format!(
+                    "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got \
+                     'type: \"None\"'."
+                ),
+            );
+        }
+    }
+    Ok(names)
+}
+
+fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
+    let choice = match body.get("tool_choice") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(choice) => choice,
+    };
+    if tools.is_empty() {
+        return broken(Rule::ToolChoice, "'tool_choice' is only allowed when 'tools' are specified.");
+    }
+    match choice {
+        Value::String(word) if matches!(&**word, "auto" | "none" | "required" | "any") => Ok(()),
+        Value::Object(_) => {
+            let name = choice.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+            if tools.contains(&name) {
+                return Ok(());
+            }
+            broken(Rule::ToolChoice, format!("Tool choice '{name}' not found in 'tools' parameter."))
+        }
+        _ => broken(
+            Rule::ToolChoice,
+            "Invalid value for 'tool_choice': expected 'none', 'auto' or 'required'.",
+        ),
+    }
+}

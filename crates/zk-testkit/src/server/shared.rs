@@ -1,0 +1,89 @@
+//! What all connections of a server share: its settings, its script, its log.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::bulk::Bulk;
+use super::decode;
+use super::fault::Fault;
+use super::received::Received;
+use crate::rules::{Dialect, Strictness};
+use crate::script::{Playback, Turn};
+
+pub(super) struct Options {
+    pub(super) key: Option<String>,
+    pub(super) models: Vec<String>,
+    pub(super) checked: bool,
+    pub(super) strict: Vec<Strictness>,
+    pub(super) bulk: Option<Bulk>,
+}
+
+impl Options {
+    pub(super) fn strictness(&self, dialect: Dialect) -> Option<Strictness> {
+        let set = self.strict.iter().rev().find(|strictness| strictness.dialect == dialect);
+        self.checked.then(|| set.copied().unwrap_or_else(|| Strictness::of(dialect)))
+    }
+}
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) playback: Playback,
+    pub(super) log: Mutex<Log>,
+    pub(super) left: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) requests: Vec<Received>,
+    pub(super) count: usize,
+    pub(super) faults: BTreeMap<usize, Fault>,
+    pub(super) always: Option<Fault>,
+    /// The turn of an answer that failed, to be said again.
+    pub(super) held: Option<Turn>,
+}
+
+impl Shared {
+    pub(super) fn new(options: Options, playback: Playback) -> Self {
+        Self { options, playback, log: Mutex::default(), left: Arc::default() }
+    }
+
+    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        let mut log = self.log();
+        log.count += 1;
+        log.count
+    }
+
+    pub(super) fn keep(&self, request: Received) {
+        self.log().requests.push(request);
+    }
+
+    pub(super) fn fault(&self, number: usize) -> Option<Fault> {
+        let log = self.log();
+        log.faults.get(&number).or(log.always.as_ref()).cloned()
+    }
+
+    pub(super) fn hold(&self, turn: Turn) {
+        self.log().held = Some(turn);
+    }
+
+    pub(super) fn next_turn(&self, dialect: Dialect, body: &Value, number: usize) -> Result<Turn, String> {
+        if let Some(turn) = self.log().held.take() {
+            return Ok(turn);
+        }
+        let nine = self.options.strictness(dialect).is_some_and(|strictness| strictness.ids.exact);
+        let name: fn(u64) -> String = match dialect {
+            Dialect::Chat if nine => |number| format!("call{number:05}"),
+            Dialect::Chat => |number| format!("call_{number}"),
+            Dialect::Anthropic => |number| format!("toolu_{number}"),
+        };
+        self.playback.next(&decode::asked(dialect, body, number), name)
+    }
+}
