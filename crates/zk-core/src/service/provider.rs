@@ -82,6 +82,24 @@ pub struct Request {
     pub session: Option<Arc<str>>,
 }
 
+impl Request {
+    /// A request without system prompt, tools and reasoning, for at most 4,096 tokens, marked for the cache.
+    #[must_use]
+    pub fn new(model: Model, history: WireReady) -> Self {
+        Self {
+            model,
+            system: Arc::from(""),
+            tools: Arc::from([]),
+            history,
+            tool_choice: ToolChoice::Auto,
+            thinking: ThinkingRequest::default(),
+            max_tokens: 4096,
+            cache: true,
+            session: None,
+        }
+    }
+}
+
 /// Which tool a model has to call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
