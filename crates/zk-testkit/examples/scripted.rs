@@ -3,8 +3,8 @@
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;
-use zk_core::model::{Message, ThinkingRequest, WireReady};
-use zk_core::service::{Provider, Request, StreamEvent, ToolChoice};
+use zk_core::model::{Message, WireReady};
+use zk_core::service::{Provider, Request, StreamEvent};
 use zk_testkit::{Script, ScriptedProvider};
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,11 +13,7 @@ async fn main() {
     let model = provider.model(ScriptedProvider::MODEL);
     let question = [Message::user_text("What is six times seven?").shared()];
     let history = WireReady::normalise(&question, &provider.rules(&model));
-    let (system, tools, tool_choice) = ("Be brief.".into(), [].into(), ToolChoice::Auto);
-    let (thinking, max_tokens, cache, session) = (ThinkingRequest::default(), 1000, false, None);
-    let request =
-        Request { model, system, tools, history, tool_choice, thinking, max_tokens, cache, session };
-    let mut answer = provider.stream(request, &Bus::new().cx());
+    let mut answer = provider.stream(Request::new(model, history), &Bus::new().cx());
     while let Some(Ok(event)) = answer.next().await {
         if let StreamEvent::Text { delta, .. } = event {
             print!("{delta}");

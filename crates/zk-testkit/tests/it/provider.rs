@@ -6,26 +6,15 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{
-    Block, ErrorKind, Image, Message, Phase, ProviderError, StopReason, ThinkingRequest, Usage, WireReady,
-    WireRules,
+    Block, ErrorKind, Image, Message, Phase, ProviderError, StopReason, Usage, WireReady, WireRules,
 };
-use zk_core::service::{Provider, Request, StreamEvent, ToolChoice};
+use zk_core::service::{Provider, Request, StreamEvent};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 fn request(provider: &ScriptedProvider, history: &[Arc<Message>]) -> Request {
     let model = provider.model(ScriptedProvider::MODEL);
     let history = WireReady::normalise(history, &provider.rules(&model));
-    Request {
-        model,
-        system: "Be brief.".into(),
-        tools: Arc::from([]),
-        history,
-        tool_choice: ToolChoice::Auto,
-        thinking: ThinkingRequest::default(),
-        max_tokens: 1000,
-        cache: false,
-        session: None,
-    }
+    Request::new(model, history)
 }
 
 async fn ask(
