@@ -1,1 +1,147 @@
+//! Structured output (Z-85, Z-8).
 
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use zk_agent::{Behavior, RunOptions};
+use zk_core::events::TurnAfter;
+use zk_core::kernel::Cx;
+use zk_core::model::AgentError;
+use zk_core::service::ToolChoice;
+use zk_testkit::{Script, Turn};
+
+use crate::support::{Rig, rig_with, told};
+
+fn schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    })
+}
+
+fn asking(script: Script, schema: Value) -> Rig {
+    rig_with(script, |b| b.behavior(Behavior { schema: Some(schema), ..Behavior::default() }))
+}
+
+fn give(args: Value) -> impl FnOnce(Turn) -> Turn {
+    move |turn| turn.call("__output__", args)
+}
+
+fn choices(rig: &Rig) -> Vec<ToolChoice> {
+    rig.provider.requests().into_iter().map(|request| request.tool_choice).collect()
+}
+
+#[tokio::test]
+async fn a_model_may_give_it_by_itself() {
+    let script = Script::new().turn(|t| t.call("echo", json!({"text": "x"}))).turn(give(json!({"n": 1})));
+    let rig = asking(script, schema());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    let ready = &rig.recorder.named("output");
+    assert_eq!(ready.len(), 1);
+    assert_eq!(ready[0]["output"], json!({"n": 1}));
+    assert!(ready[0]["schema"].get("$schema").is_none(), "strict providers reject the key");
+    assert_eq!(choices(&rig), [ToolChoice::Auto, ToolChoice::Auto]);
+    let spec = rig.provider.requests()[0].tools.iter().find(|t| t.name == "__output__").unwrap().clone();
+    assert!(spec.schema.get("$schema").is_none());
+    assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["output"], json!({"n": 1}));
+}
+
+#[tokio::test]
+async fn a_model_that_just_answers_is_forced_to_give_it() {
+    let script = Script::new().turn(|t| t.text("It is one.")).turn(give(json!({"n": 1})));
+    let rig = asking(script, schema());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    assert_eq!(choices(&rig), [ToolChoice::Auto, ToolChoice::Tool("__output__".into())]);
+}
+
+#[tokio::test]
+async fn an_output_that_does_not_fit_is_answered_with_what_is_wrong() {
+    let script = Script::new().turn(give(json!({"n": "many"}))).turn(give(json!({"n": "2"})));
+    let rig = asking(script, schema());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 2})), "and coerced where that is possible");
+    assert!(rig.results(2)[0].contains("`n` must be integer, not \"many\""), "{:?}", rig.results(2));
+}
+
+#[tokio::test]
+async fn a_model_that_never_gives_it_is_an_error() {
+    let rig = asking(Script::answering(|_| Turn::new().text("No.")), schema());
+    let outcome = rig.run("go").await;
+    assert!(matches!(outcome.result, Err(AgentError::Output(_))), "{:?}", outcome.result);
+    assert_eq!(outcome.stats.output, None);
+    assert_eq!(outcome.stats.turns, 3, "asked, and forced twice");
+    assert!(told(&rig.agent.history()).ends_with("model: No."));
+}
+
+#[tokio::test]
+async fn a_model_that_never_gives_one_that_fits_is_an_error() {
+    let rig = asking(Script::answering(|_| Turn::new().call("__output__", json!({}))), schema());
+    let outcome = rig.run("go").await;
+    assert!(matches!(outcome.result, Err(AgentError::Output(_))), "{:?}", outcome.result);
+    assert_eq!(outcome.stats.turns, 6);
+}
+
+// Tool arguments are objects: everything else travels as a field, and references still find their target.
+#[tokio::test]
+async fn a_schema_that_is_no_object_is_wrapped_and_unwrapped() {
+    let list = json!({
+        "type": "array",
+        "items": {"$ref": "#/$defs/Item"},
+        "$defs": {"Item": {"type": "object"}},
+    });
+    let rig = asking(Script::new().turn(give(json!({"value": [{}, {}]}))), list.clone());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!([{}, {}])));
+    assert_eq!(rig.recorder.named("output")[0]["schema"], list);
+    let spec = rig.provider.requests()[0].tools.iter().find(|t| t.name == "__output__").unwrap().clone();
+    assert_eq!(
+        spec.schema,
+        json!({
+            "type": "object",
+            "properties": {"value": {"type": "array", "items": {"$ref": "#/$defs/Item"}}},
+            "required": ["value"],
+            "$defs": {"Item": {"type": "object"}},
+        })
+    );
+}
+
+#[tokio::test]
+async fn the_list_of_allowed_tools_does_not_keep_the_output_out() {
+    let behavior =
+        Behavior { schema: Some(schema()), allowed_tools: Some(Vec::new()), ..Behavior::default() };
+    let rig = rig_with(Script::new().turn(give(json!({"n": 1}))), |b| b.behavior(behavior));
+    rig.run("go").await.result.unwrap();
+}
+
+// Steering is looked at before the end: what follows is a run like any other.
+#[tokio::test]
+async fn a_run_steered_after_its_output_does_not_end_with_its_next_tool_call() {
+    let script = Script::new()
+        .turn(give(json!({"n": 1})))
+        .turn(|t| t.call("echo", json!({"text": "x"})))
+        .turn(give(json!({"n": 2})));
+    let rig = asking(script, schema());
+    let handle = Arc::new(Mutex::new(None::<zk_agent::RunHandle>));
+    let kept = handle.clone();
+    rig.scope("steerer").on_sync(move |after: &TurnAfter, _: &Cx| {
+        if after.turn == 1
+            && let Some(run) = kept.lock().unwrap().take()
+        {
+            run.follow_up("And twice that?");
+        }
+    });
+    let run = rig.agent.run(RunOptions::from("go")).unwrap();
+    *handle.lock().unwrap() = Some(run.handle());
+    let outcome = run.wait().await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 2})));
+    assert_eq!(rig.recorder.named("output").len(), 2);
+}
