@@ -1,1 +1,208 @@
+//! An agent from its making to its end (Z-1, Z-3, Z-11, Z-12, P-56).
 
+use std::sync::{Arc, Mutex};
+
+use zk_agent::{Agent, RunOptions, ToolSet};
+use zk_core::events::{AgentBeforeStart, BeforeStart, Input, InputReply, ModelSelect};
+use zk_core::kernel::{BoxError, Bus, Cx, plugin_fn};
+use zk_core::model::{AgentError, Block, Image, Message, Model};
+use zk_core::service::Provider;
+use zk_testkit::{Script, ScriptedProvider, Turn};
+
+use crate::support::{assert_lines, rig, rig_with, told};
+
+fn chatty() -> Script {
+    Script::answering(|asked| Turn::new().text(format!("answer {}", asked.number)))
+}
+
+fn is_usage(error: &AgentError, part: &str) -> bool {
+    matches!(error, AgentError::Usage(text) if text.contains(part))
+}
+
+// Z-12
+#[tokio::test]
+async fn a_second_run_while_one_is_going_on_is_an_error() {
+    let rig = rig(chatty());
+    let run = rig.agent.run("go").unwrap();
+    let error = rig.agent.run("me too").unwrap_err();
+    assert!(is_usage(&error, "is running"), "{error}");
+    assert!(is_usage(&rig.agent.reset().unwrap_err(), "is running"));
+    assert!(is_usage(&rig.agent.inject(Message::user_text("x")).unwrap_err(), "is running"));
+    run.wait().await.result.unwrap();
+    rig.run("now").await.result.unwrap();
+}
+
+// Z-3, P-56, Z-23: a prompt is required unless the history ends with the user; then there is no `session:turns`.
+#[tokio::test]
+async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
+    let rig = rig(chatty());
+    for nothing in [RunOptions::resume(), RunOptions::from(" \n"), RunOptions::prompt(Vec::new())] {
+        assert!(is_usage(&rig.agent.run(nothing).unwrap_err(), "nothing to do"));
+    }
+    rig.run("go").await.result.unwrap();
+    assert!(is_usage(&rig.agent.run(RunOptions::resume()).unwrap_err(), "nothing to do"));
+    rig.agent.inject(Message::user_text("a note")).unwrap();
+    rig.recorder.clear();
+    rig.run(RunOptions::resume()).await.result.unwrap();
+    let causes: Vec<_> = rig.recorder.named("session:turns").iter().map(|e| e["cause"].clone()).collect();
+    assert_eq!(causes, ["harness", "answer"]);
+    assert_eq!(rig.recorder.named("input").len(), 0);
+}
+
+// Z-140: a conversation goes on from where it was, also in another process.
+#[tokio::test]
+async fn a_history_is_gone_on_from() {
+    let history = vec![Message::user_text("go").shared()];
+    let provider = ScriptedProvider::new(chatty());
+    let agent = Agent::builder(Arc::new(provider.clone())).history(history.clone()).build().unwrap();
+    let outcome = agent.run(RunOptions::resume()).unwrap().wait().await;
+    outcome.result.unwrap();
+    assert!(Arc::ptr_eq(&agent.history()[0], &history[0]));
+    assert_lines(&told(&agent.history()), "user: go\nmodel: answer 1");
+}
+
+#[tokio::test]
+async fn a_handler_may_deal_with_the_input_itself() {
+    let rig = rig(chatty());
+    rig.scope("commands")
+        .on_sync(|input: &Input, _: &Cx| input.text.starts_with('/').then_some(InputReply::Handled));
+    let outcome = rig.run("/help").await;
+    outcome.result.unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.stats.turns), ("", 0));
+    assert_eq!(rig.agent.history().len(), 0);
+    assert_eq!(rig.names(&["agent:done"]), ["agent:done"]);
+    rig.run("help").await.result.unwrap();
+}
+
+#[tokio::test]
+async fn handlers_transform_the_input_one_after_the_other() {
+    let rig = rig(chatty());
+    let scope = rig.scope("expanders");
+    let append = |what: &'static str| {
+        move |input: &Input, _: &Cx| {
+            Some(InputReply::Transform { text: format!("{}{what}", input.text), images: None })
+        }
+    };
+    scope.on_sync(append(" b"));
+    scope.on_sync(append(" c"));
+    let image = Block::Image(Image { media_type: "image/png".into(), data: "AAAA".into() });
+    rig.run(RunOptions::prompt(vec![image, Block::text("a")])).await.result.unwrap();
+    assert_lines(&told(&rig.agent.history()), "user: a b c | [image]\nmodel: answer 1");
+}
+
+#[tokio::test]
+async fn an_input_that_is_transformed_away_is_an_error() {
+    let rig = rig(chatty());
+    rig.scope("eraser")
+        .on_sync(|_: &Input, _: &Cx| Some(InputReply::Transform { text: String::new(), images: None }));
+    let error = rig.run("go").await.result.unwrap_err();
+    assert!(is_usage(&error, "nothing of the prompt"), "{error}");
+    assert_eq!(rig.agent.history().len(), 0);
+}
+
+// P-10: messages are collected, the system prompt is chained.
+#[tokio::test]
+async fn before_start_adds_messages_and_chains_the_system_prompt() {
+    let rig = rig_with(chatty(), |b| b.system("Base."));
+    let scope = rig.scope("context");
+    for name in ["one", "two"] {
+        scope.on_sync(move |start: &AgentBeforeStart, _: &Cx| {
+            Some(BeforeStart {
+                messages: vec![Message::injected(format!("note {name}"), "context")],
+                system: Some(format!("{} {name}.", start.system)),
+            })
+        });
+    }
+    rig.run("go").await.result.unwrap();
+    assert_eq!(rig.provider.asked()[0].system, "Base. one. two.");
+    assert_lines(
+        &told(&rig.agent.history()),
+        "user: go
+        user [context]: note one
+        user [context]: note two
+        model: answer 1",
+    );
+    // For that run only: the next one begins with the agent's own prompt again.
+    rig.run("again").await.result.unwrap();
+    assert_eq!(rig.provider.asked()[1].system, "Base. one. two.");
+}
+
+// Z-23, Z-24: only with a prompt of the run's own, and nobody can change it.
+#[tokio::test]
+async fn system_before_tells_of_the_runs_own_prompt() {
+    let rig = rig_with(chatty(), |b| b.system("Base."));
+    rig.run("go").await.result.unwrap();
+    rig.run(RunOptions::from("go").system("Other.")).await.result.unwrap();
+    let told = rig.recorder.named("system:before");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["system"], "Other.");
+    assert_eq!(rig.provider.asked()[1].system, "Other.");
+}
+
+// Z-11
+#[tokio::test]
+async fn reset_forgets_and_wait_for_idle_waits() {
+    let rig = rig(chatty());
+    rig.agent.wait_for_idle().await;
+    let mut run = rig.agent.run("go").unwrap();
+    run.start();
+    rig.agent.wait_for_idle().await;
+    assert_eq!(rig.agent.history().len(), 2);
+    rig.agent.reset().unwrap();
+    assert_eq!(rig.agent.history().len(), 0);
+    run.wait().await.result.unwrap();
+}
+
+#[tokio::test]
+async fn a_model_can_be_chosen_for_a_run_or_from_now_on() {
+    let rig = rig(chatty());
+    let (a, b) = (rig.provider.model("a"), rig.provider.model("b"));
+    rig.run(RunOptions::from("one").model(a)).await.result.unwrap();
+    rig.agent.set_model(b).await.unwrap();
+    rig.run("two").await.result.unwrap();
+    let models: Vec<String> = rig.provider.asked().into_iter().map(|one| one.model).collect();
+    assert_eq!(models, ["a", "b"]);
+    assert_eq!(rig.recorder.of::<ModelSelect>()[0]["to"]["model"], "b");
+    let stranger = rig.agent.set_model(Model::unknown("elsewhere", "m")).await.unwrap_err();
+    assert!(is_usage(&stranger, "`elsewhere`"), "{stranger}");
+    assert_eq!(rig.agent.model().id, "b");
+}
+
+#[tokio::test]
+async fn a_model_of_another_registered_provider_answers() {
+    let rig = rig(chatty());
+    let other = ScriptedProvider::new(Script::new().turn(|t| t.text("from elsewhere"))).named("other");
+    rig.scope("host").provide::<dyn Provider>("other", Arc::new(other.clone())).unwrap();
+    let outcome = rig.run(RunOptions::from("go").model(other.model("m"))).await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.text, "from elsewhere");
+}
+
+#[tokio::test]
+async fn what_cannot_work_is_an_error_when_it_is_built_or_run() {
+    let provider = Arc::new(ScriptedProvider::new(Script::new()));
+    let failing = plugin_fn("broken", |_| Err::<(), BoxError>("no config".into()));
+    let error = Agent::builder(provider).plugin(failing).build().unwrap_err();
+    assert!(is_usage(&error, "no config"), "{error}");
+    let rig = rig(chatty());
+    let error = rig.run(RunOptions::from("go").tools(ToolSet::Only(vec!["saw".into()]))).await.result;
+    assert!(is_usage(&error.unwrap_err(), "`saw`"));
+}
+
+// Z-11: clean-ups run newest first, and a closed agent runs nothing any more.
+#[tokio::test]
+async fn closing_runs_the_clean_ups() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let bus = Bus::new();
+    let scope = bus.scope("host");
+    for name in ["first", "second"] {
+        let log = log.clone();
+        scope.on_close(async move || log.lock().unwrap().push(name));
+    }
+    let rig = rig_with(chatty(), |b| b.bus(bus));
+    rig.run("go").await.result.unwrap();
+    rig.agent.close().await;
+    assert_eq!(*log.lock().unwrap(), ["second", "first"]);
+    let late = rig.agent.run("more").unwrap().wait().await;
+    assert!(matches!(late.result, Err(AgentError::Aborted)));
+}

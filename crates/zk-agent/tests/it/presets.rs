@@ -1,1 +1,123 @@
+//! Reusable slices of agents (Z-150, Z-70).
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use zk_agent::{Behavior, OnExceed, Preset, RunOptions, ToolBudget, ToolSet};
+use zk_core::events::TurnBefore;
+use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
+use zk_testkit::{Script, Turn};
+
+use crate::support::rig_with;
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn watcher(name: &str, says: &str, log: &Log) -> Arc<dyn Plugin> {
+    let (log, says) = (log.clone(), says.to_owned());
+    Arc::new(plugin_fn(name.to_owned(), move |scope| {
+        let (log, says) = (log.clone(), says.clone());
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| log.lock().unwrap().push(says.clone()));
+        Ok::<(), BoxError>(())
+    }))
+}
+
+fn budgets(pairs: &[(&str, u32)]) -> BTreeMap<String, ToolBudget> {
+    pairs
+        .iter()
+        .map(|(tool, max)| ((*tool).to_owned(), ToolBudget { max: *max, on_exceed: OnExceed::Block }))
+        .collect()
+}
+
+#[test]
+fn later_presets_win_field_by_field_and_lists_add_up() {
+    let first = Preset {
+        name: Some("first".into()),
+        system: Some("Be brief.".into()),
+        tools: Some(ToolSet::Only(vec!["echo".into()])),
+        aliases: BTreeMap::from([("echo".into(), "Say".into()), ("fail".into(), "Break".into())]),
+        behavior: Behavior {
+            max_turns: Some(1),
+            max_tokens: Some(100),
+            tool_budgets: budgets(&[("a", 1), ("b", 1)]),
+            ..Behavior::default()
+        },
+        plugins: Vec::new(),
+    };
+    let second = Preset {
+        name: Some("second".into()),
+        tools: Some(ToolSet::Only(vec!["echo".into(), "fail".into()])),
+        aliases: BTreeMap::from([("echo".into(), "Tell".into())]),
+        behavior: Behavior { max_turns: Some(2), tool_budgets: budgets(&[("b", 2)]), ..Behavior::default() },
+        ..Preset::default()
+    };
+    let all = Preset::compose([first, second, Preset::default()]);
+    assert_eq!(all.name.as_deref(), Some("second"));
+    assert_eq!(all.system.as_deref(), Some("Be brief."));
+    assert_eq!(all.tools, Some(ToolSet::Only(vec!["echo".into(), "fail".into()])));
+    assert_eq!(all.aliases["echo"], "Tell");
+    assert_eq!(all.aliases["fail"], "Break");
+    assert_eq!((all.behavior.max_turns, all.behavior.max_tokens), (Some(2), Some(100)));
+    let limits: Vec<(&str, u32)> =
+        all.behavior.tool_budgets.iter().map(|(tool, budget)| (tool.as_str(), budget.max)).collect();
+    assert_eq!(limits, [("a", 1), ("b", 2)]);
+}
+
+#[tokio::test]
+async fn the_hooks_of_all_presets_fire_in_their_order_and_a_later_twin_replaces() {
+    let log = Log::default();
+    let preset = |plugins| Preset { plugins, ..Preset::default() };
+    let all = Preset::compose([
+        preset(vec![watcher("a", "a1", &log), watcher("b", "b", &log)]),
+        preset(vec![watcher("c", "c", &log), watcher("a", "a2", &log)]),
+    ]);
+    let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| b.preset(all));
+    rig.run("go").await.result.unwrap();
+    assert_eq!(*log.lock().unwrap(), ["a2", "b", "c"]);
+}
+
+// Z-70: run, then agent, then the defaults, field by field.
+#[tokio::test]
+async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {
+    let agents = Behavior { max_tokens: Some(1000), cache: Some(false), ..Behavior::default() };
+    let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| {
+        b.preset(Preset { behavior: agents, system: Some("Agent.".into()), ..Preset::default() })
+    });
+    rig.run("one").await.result.unwrap();
+    let runs = Behavior { max_tokens: Some(50), ..Behavior::default() };
+    rig.run(RunOptions::from("two").behavior(runs).system("Run.").tools(ToolSet::None)).await.result.unwrap();
+    rig.run("three").await.result.unwrap();
+    let asked: Vec<(u32, bool, String, usize)> = rig
+        .provider
+        .requests()
+        .iter()
+        .map(|one| (one.max_tokens, one.cache, one.system.to_string(), one.tools.len()))
+        .collect();
+    assert_eq!(
+        asked,
+        [(1000, false, "Agent.".into(), 2), (50, false, "Run.".into(), 0), (1000, false, "Agent.".into(), 2)]
+    );
+    let plain = rig_with(Script::new().turn(|t| t.text("ok")), |b| b);
+    plain.run("go").await.result.unwrap();
+    let request = &plain.provider.requests()[0];
+    assert_eq!((request.max_tokens, request.cache), (16_384, true));
+}
+
+// Z-32: the plugins of a run leave with it, and see its end.
+#[tokio::test]
+async fn the_plugins_of_a_run_are_gone_after_it() {
+    let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| b);
+    let log = Log::default();
+    let kept = log.clone();
+    let plugin = Arc::new(plugin_fn("once", move |scope| {
+        let (turns, ends, closed) = (kept.clone(), kept.clone(), kept.clone());
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| turns.lock().unwrap().push("turn".into()));
+        scope.on_sync(move |_: &zk_core::events::SessionEnd, _: &Cx| ends.lock().unwrap().push("end".into()));
+        scope.on_close(async move || closed.lock().unwrap().push("closed".into()));
+        Ok::<(), BoxError>(())
+    }));
+    rig.run(RunOptions::from("go").plugin(plugin.clone())).await.result.unwrap();
+    rig.run("again").await.result.unwrap();
+    assert_eq!(*log.lock().unwrap(), ["turn", "end", "closed"]);
+    rig.run(RunOptions::from("and again").plugin(plugin)).await.result.unwrap();
+    assert_eq!(log.lock().unwrap().len(), 6);
+}

@@ -1,1 +1,141 @@
+//! The handle of a run and its events.
 
+use futures_util::StreamExt;
+use serde_json::json;
+use zk_testkit::Script;
+
+use crate::support::{Rig, rig};
+
+fn two_turns() -> Rig {
+    rig(Script::new().turn(|t| t.call("echo", json!({"text": "hi"}))).turn(|t| t.text("It says hi.")))
+}
+
+#[tokio::test]
+async fn a_run_does_nothing_before_it_is_awaited() {
+    let rig = two_turns();
+    let run = rig.agent.run("go").unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(rig.recorder.names().len(), 0);
+    assert!(rig.agent.is_running(), "but its agent is taken");
+    run.wait().await.result.unwrap();
+    assert!(!rig.agent.is_running());
+}
+
+#[tokio::test]
+async fn an_unstarted_run_that_is_dropped_leaves_no_trace() {
+    let rig = two_turns();
+    drop(rig.agent.run("go").unwrap());
+    assert!(!rig.agent.is_running());
+    assert_eq!((rig.agent.history().len(), rig.recorder.names().len()), (0, 0));
+    rig.run("go").await.result.unwrap();
+}
+
+#[tokio::test]
+async fn its_events_are_complete_and_in_order_and_end() {
+    let rig = two_turns();
+    let mut run = rig.agent.run("go").unwrap();
+    let id = run.id().to_string();
+    let events: Vec<_> = run.events().collect().await;
+    // When the stream has ended, the agent is free.
+    assert!(!rig.agent.is_running());
+    run.wait().await.result.unwrap();
+    let names: Vec<&str> = events.iter().map(|event| event.name).collect();
+    assert_eq!(names, rig.recorder.names());
+    let data: Vec<_> = events.into_iter().map(|event| event.data).collect();
+    let recorded: Vec<_> = rig.recorder.events().into_iter().map(|event| event.data).collect();
+    assert_eq!(data, recorded);
+    assert_eq!(data.last().unwrap()["run_id"], json!(id));
+}
+
+#[tokio::test]
+async fn events_can_be_read_one_by_one_while_another_task_waits() {
+    let rig = two_turns();
+    let mut run = rig.agent.run("go").unwrap();
+    let mut events = run.events();
+    let reading = tokio::spawn(async move {
+        let mut text = String::new();
+        while let Some(event) = events.next().await {
+            if event.name == "stream:text" {
+                text.push_str(event.data["delta"].as_str().unwrap());
+            }
+        }
+        text
+    });
+    run.wait().await.result.unwrap();
+    assert_eq!(reading.await.unwrap(), "It says hi.");
+}
+
+#[tokio::test]
+async fn asking_for_the_events_of_a_run_that_is_over_gives_an_end() {
+    let rig = two_turns();
+    let mut run = rig.agent.run("go").unwrap();
+    run.start();
+    rig.agent.wait_for_idle().await;
+    assert!(run.events().next().await.is_none());
+    run.wait().await.result.unwrap();
+}
+
+#[tokio::test]
+async fn the_events_of_a_stopped_run_end_too() {
+    let rig = rig(Script::new().turn(|t| t.hang()));
+    let mut run = rig.agent.run("go").unwrap();
+    let mut events = run.events();
+    while events.next().await.unwrap().name != "stream:start" {}
+    drop(run);
+    let mut last = None;
+    while let Some(event) = events.next().await {
+        last = Some(event.name);
+    }
+    assert_eq!(last, Some("session:end"));
+}
+
+#[tokio::test]
+async fn a_dropped_event_stream_stops_nothing() {
+    let rig = two_turns();
+    let mut run = rig.agent.run("go").unwrap();
+    drop(run.events());
+    run.wait().await.result.unwrap();
+}
+
+#[tokio::test]
+async fn the_events_of_one_run_are_not_those_of_the_next() {
+    let rig = rig(Script::new().turn(|t| t.text("one")).turn(|t| t.text("two")));
+    let mut first = rig.agent.run("go").unwrap();
+    let mut events = first.events();
+    first.wait().await.result.unwrap();
+    rig.run("again").await.result.unwrap();
+    let mut texts = Vec::new();
+    while let Some(event) = events.next().await {
+        if event.name == "stream:end" {
+            texts.push(event.data["text"].clone());
+        }
+    }
+    assert_eq!(texts, ["one"]);
+}
+
+#[tokio::test]
+async fn usage_can_be_asked_while_it_goes_on_and_a_handle_outlives_the_run() {
+    let rig = rig(Script::new().turn(|t| t.call("echo", json!({"text": "hi"}))).turn(|t| t.hang()));
+    let mut run = rig.agent.run("go").unwrap();
+    let handle = run.handle();
+    run.start();
+    rig.recorder.wait_for("tool-results:after").await;
+    assert_eq!(run.usage().turns, 1);
+    assert_eq!(handle.usage().tool_calls["echo"], 1);
+    handle.abort();
+    let outcome = run.wait().await;
+    assert_eq!(outcome.stats.turns, 1);
+    handle.steer("too late");
+    handle.abort();
+}
+
+// A run that is held back counts no time before its start.
+#[tokio::test]
+async fn time_is_counted_from_the_start() {
+    let rig = two_turns();
+    let run = rig.agent.run("go").unwrap();
+    assert_eq!(run.usage().duration_ms, 0);
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    assert_eq!(run.usage().duration_ms, 0);
+    run.wait().await.result.unwrap();
+}
