@@ -6,6 +6,7 @@
 //! | [`Compat`] | Chat Completions, with a [`CompatProfile`] of data for each kind of server |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
+//! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
 //! | [`Http`] | the HTTP clients, made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
 //!
@@ -25,6 +26,7 @@ mod exchange;
 mod fault;
 mod http;
 mod prefix;
+mod replay;
 mod retry;
 mod schema;
 mod secret;
@@ -40,5 +42,6 @@ pub use chat::{
 pub use clocks::Clocks;
 pub use endpoint::SetupError;
 pub use http::Http;
+pub use replay::Replay;
 pub use retry::{RetryPolicy, Retrying};
 pub use secret::{Auth, Secret};

@@ -1,1 +1,118 @@
+use std::cell::RefCell;
+use std::sync::Arc;
 
+use zk_core::model::{Message, Model, WireReady, WireRules};
+use zk_core::service::Request;
+
+use super::{Encode, Head, Prefixes};
+
+/// Writes the text of each message, a `*` behind a marked one, and counts what it writes.
+#[derive(Default)]
+struct Plain {
+    marks: bool,
+    wrote: RefCell<Vec<String>>,
+}
+
+impl Encode for Plain {
+    fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        self.wrote.borrow_mut().push("head".into());
+        out.extend_from_slice(b"head[");
+        Ok(())
+    }
+
+    fn message(
+        &self,
+        message: &Message,
+        _: &[Arc<Message>],
+        marked: bool,
+        out: &mut Vec<u8>,
+    ) -> serde_json::Result<()> {
+        self.wrote.borrow_mut().push(message.text());
+        out.extend_from_slice(message.text().as_bytes());
+        if marked {
+            out.push(b'*');
+        }
+        Ok(())
+    }
+
+    fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.extend_from_slice(b"]tail");
+        Ok(())
+    }
+
+    fn marks_last(&self) -> bool {
+        self.marks
+    }
+}
+
+fn head(model: &str, system: &str) -> Head {
+    let model = Model::unknown("p", model);
+    let history = WireReady::normalise(&[], &WireRules::tolerant(model.reference()));
+    Head::of(&Request { system: system.into(), ..Request::new(model, history) })
+}
+
+fn history(texts: &[&str]) -> Vec<Arc<Message>> {
+    texts.iter().map(|text| Message::user_text(*text).shared()).collect()
+}
+
+fn write(prefixes: &Prefixes, head: Head, history: &[Arc<Message>], marks: bool) -> (String, Vec<String>) {
+    let encode = Plain { marks, ..Plain::default() };
+    let body = prefixes.body(head, history, &encode).unwrap();
+    (String::from_utf8(body.to_vec()).unwrap(), encode.wrote.into_inner())
+}
+
+#[test]
+fn only_what_is_new_is_written() {
+    let prefixes = Prefixes::default();
+    let all = history(&["a", "b", "c", "d"]);
+    assert_eq!(write(&prefixes, head("m", "s"), &all[..2], false).0, "head[a,b]tail");
+    let (body, wrote) = write(&prefixes, head("m", "s"), &all, false);
+    assert_eq!((body.as_str(), wrote), ("head[a,b,c,d]tail", vec!["c".to_owned(), "d".to_owned()]));
+}
+
+#[test]
+fn a_mark_moves_on_and_leaves_nothing_behind() {
+    let prefixes = Prefixes::default();
+    let all = history(&["a", "b", "c"]);
+    assert_eq!(write(&prefixes, head("m", "s"), &all[..2], true).0, "head[a,b*]tail");
+    let (body, wrote) = write(&prefixes, head("m", "s"), &all, true);
+    assert_eq!((body.as_str(), wrote), ("head[a,b,c*]tail", vec!["b".to_owned(), "c".to_owned()]));
+}
+
+#[test]
+fn equal_messages_are_as_good_as_the_same_ones() {
+    let prefixes = Prefixes::default();
+    write(&prefixes, head("m", "s"), &history(&["a", "b"]), false);
+    assert_eq!(write(&prefixes, head("m", "s"), &history(&["a", "b"]), false).1, Vec::<String>::new());
+}
+
+#[test]
+fn a_changed_message_is_written_with_all_that_follow() {
+    let prefixes = Prefixes::default();
+    write(&prefixes, head("m", "s"), &history(&["a", "b", "c"]), false);
+    let (body, wrote) = write(&prefixes, head("m", "s"), &history(&["a", "x", "c"]), false);
+    assert_eq!((body.as_str(), wrote), ("head[a,x,c]tail", vec!["x".to_owned(), "c".to_owned()]));
+}
+
+#[test]
+fn a_new_head_keeps_the_messages_and_a_new_model_does_not() {
+    let prefixes = Prefixes::default();
+    let all = history(&["a", "b"]);
+    write(&prefixes, head("m", "s"), &all, false);
+    assert_eq!(write(&prefixes, head("m", "other"), &all, false).1, ["head"]);
+    assert_eq!(write(&prefixes, head("n", "s"), &all, false).1, ["head", "a", "b"]);
+}
+
+#[test]
+fn conversations_that_take_turns_do_not_disturb_each_other() {
+    let prefixes = Prefixes::default();
+    let names = ["w", "x", "y", "z"];
+    let talks: Vec<_> = names.iter().map(|name| history(&[name, "2", "3", "4"])).collect();
+    for length in 1..=4 {
+        for talk in &talks {
+            let (_, wrote) = write(&prefixes, head("m", "s"), &talk[..length], false);
+            let expected = if length == 1 { 2 } else { 1 };
+            assert!(wrote.len() <= expected, "{length}: {wrote:?}");
+        }
+    }
+}

@@ -1,1 +1,265 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use zk_core::events::ProviderRetry;
+use zk_core::kernel::{Bus, Cx};
+use zk_core::model::{
+    ErrorKind, Message, Model, Phase, ProviderError, StopReason, Usage, WireReady, WireRules,
+};
+use zk_core::service::{EventStream, Provider, Request, StreamEvent};
+
+use super::{RetryPolicy, Retrying};
+
+type Script = Vec<Result<StreamEvent, ProviderError>>;
+
+/// Plays one script after the other, and writes down when each was asked for.
+#[derive(Default)]
+struct Scripted {
+    scripts: Mutex<VecDeque<Script>>,
+    asked: Mutex<Vec<Instant>>,
+}
+
+#[async_trait]
+impl Provider for Scripted {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn model(&self, id: &str) -> Model {
+        Model::unknown("scripted", id)
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        WireRules::tolerant(model.reference())
+    }
+
+    fn stream(&self, _: Request, _: &Cx) -> EventStream {
+        self.asked.lock().unwrap().push(Instant::now());
+        let script = self.scripts.lock().unwrap().pop_front().unwrap_or_else(good);
+        // As long as a request is under way, others can be sent.
+        let answer = async { sleep(Duration::from_millis(1)).await };
+        Box::pin(stream::once(answer).flat_map(move |()| stream::iter(script.clone())))
+    }
+}
+
+fn good() -> Script {
+    vec![
+        Ok(StreamEvent::Start { model: None, request_id: None }),
+        Ok(StreamEvent::Text { block: 0, delta: "hi".into() }),
+        Ok(StreamEvent::Done { stop: StopReason::EndTurn, usage: Usage::default() }),
+    ]
+}
+
+fn error(kind: ErrorKind) -> ProviderError {
+    ProviderError::new(kind, "scripted", "m", Phase::Response, "no luck")
+}
+
+fn failing(kind: ErrorKind) -> Script {
+    vec![Err(error(kind))]
+}
+
+fn setup(scripts: impl IntoIterator<Item = Script>) -> (Arc<Scripted>, Retrying) {
+    let inner =
+        Arc::new(Scripted { scripts: Mutex::new(scripts.into_iter().collect()), ..Scripted::default() });
+    (inner.clone(), Retrying::new(inner, RetryPolicy::default()))
+}
+
+fn ask(provider: &Retrying, cx: &Cx) -> EventStream {
+    let model = provider.model("m");
+    let history = WireReady::normalise(&[Message::user_text("hi").shared()], &provider.rules(&model));
+    provider.stream(Request::new(model, history), cx)
+}
+
+async fn run(provider: &Retrying) -> (Vec<StreamEvent>, Option<ProviderError>) {
+    let (mut events, mut failure) = (Vec::new(), None);
+    let mut stream = ask(provider, &Bus::new().cx());
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => events.push(event),
+            Err(error) => failure = Some(error),
+        }
+    }
+    (events, failure)
+}
+
+fn retries(events: &[StreamEvent]) -> Vec<(u32, Duration)> {
+    let notice = |event: &StreamEvent| match event {
+        StreamEvent::Retry(notice) => Some((notice.attempt, notice.delay)),
+        StreamEvent::Start { .. }
+        | StreamEvent::Text { .. }
+        | StreamEvent::Thinking { .. }
+        | StreamEvent::ToolCall { .. }
+        | StreamEvent::ToolArgs { .. }
+        | StreamEvent::Block { .. }
+        | StreamEvent::Usage(_)
+        | StreamEvent::Done { .. } => None,
+    };
+    events.iter().filter_map(notice).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_passing_failure_is_retried_after_a_visible_wait() {
+    for kind in [ErrorKind::Rate, ErrorKind::Overloaded, ErrorKind::Transport, ErrorKind::Stalled] {
+        let (inner, provider) = setup([failing(kind), failing(kind)]);
+        let (events, failure) = run(&provider).await;
+        assert_eq!(failure, None);
+        let retries = retries(&events);
+        assert_eq!(retries.iter().map(|(attempt, _)| *attempt).collect::<Vec<_>>(), [1, 2]);
+        let asked = inner.asked.lock().unwrap();
+        for (waited, (_, delay)) in asked.windows(2).map(|pair| pair[1] - pair[0]).zip(&retries) {
+            assert!(waited >= *delay && waited < *delay + Duration::from_millis(10));
+            assert!((Duration::from_millis(500)..=Duration::from_secs(2)).contains(delay));
+        }
+        assert!(matches!(events.last(), Some(StreamEvent::Done { .. })));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_failure_is_the_error() {
+    let (inner, provider) = setup((0..9).map(|_| failing(ErrorKind::Overloaded)));
+    let (events, failure) = run(&provider).await;
+    assert_eq!(retries(&events).len(), 3);
+    assert_eq!(failure, Some(error(ErrorKind::Overloaded)));
+    assert_eq!(inner.asked.lock().unwrap().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_will_fail_again_is_not_sent_again() {
+    for kind in [
+        ErrorKind::Quota,
+        ErrorKind::ContextExceeded,
+        ErrorKind::Auth,
+        ErrorKind::Malformed,
+        ErrorKind::Rejected,
+        ErrorKind::Refused,
+        ErrorKind::Aborted,
+    ] {
+        let (inner, provider) = setup([failing(kind)]);
+        assert_eq!(run(&provider).await, (vec![], Some(error(kind))));
+        assert_eq!(inner.asked.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_providers_own_word_outranks_the_class_except_for_an_overflow() {
+    let says =
+        |kind, should_retry| vec![Err(ProviderError { should_retry: Some(should_retry), ..error(kind) })];
+    for (script, asked) in [
+        (says(ErrorKind::Overloaded, false), 1),
+        (says(ErrorKind::Rejected, true), 2),
+        (says(ErrorKind::ContextExceeded, true), 1),
+    ] {
+        let (inner, provider) = setup([script]);
+        run(&provider).await;
+        assert_eq!(inner.asked.lock().unwrap().len(), asked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_again_after_the_first_delta() {
+    let mut script = good();
+    script.truncate(2);
+    script.push(Err(error(ErrorKind::Transport)));
+    let (inner, provider) = setup([script]);
+    let (events, failure) = run(&provider).await;
+    assert_eq!((events.len(), failure), (2, Some(error(ErrorKind::Transport))));
+    assert_eq!(inner.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_after_the_start_alone_is_retried() {
+    let mut script = good();
+    script.truncate(1);
+    script.push(Err(error(ErrorKind::Overloaded)));
+    let (_, provider) = setup([script]);
+    let (events, failure) = run(&provider).await;
+    assert_eq!((retries(&events).len(), failure), (1, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_the_provider_asks_for_is_kept_up_to_a_minute() {
+    let asks = |seconds| {
+        let retry_after = Some(Duration::from_secs_f64(seconds));
+        vec![Err(ProviderError { retry_after, ..error(ErrorKind::Rate) })]
+    };
+    let (_, provider) = setup([asks(34.4), asks(0.01), asks(60.0)]);
+    let (events, _) = run(&provider).await;
+    let delays: Vec<_> = retries(&events).into_iter().map(|(_, delay)| delay).collect();
+    assert_eq!(delays, [34.4, 0.5, 60.0].map(Duration::from_secs_f64));
+
+    let (inner, provider) = setup([asks(61.0)]);
+    let (_, failure) = run(&provider).await;
+    let failure = failure.unwrap();
+    assert!(failure.to_string().contains("asks to wait 61 s"), "{failure}");
+    assert_eq!(inner.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_the_wait_at_once() {
+    let (_, provider) = setup([vec![Err(ProviderError {
+        retry_after: Some(Duration::from_secs(50)),
+        ..error(ErrorKind::Rate)
+    })]]);
+    let stop = CancellationToken::new();
+    let mut stream = ask(&provider, &Bus::new().cx().with_stop(stop.clone()));
+    assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Retry(_)))));
+    let before = Instant::now();
+    stop.cancel();
+    let ended = stream.next().await.unwrap().unwrap_err();
+    assert_eq!((ended.kind, before.elapsed()), (ErrorKind::Aborted, Duration::ZERO));
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_announced_on_the_bus() {
+    let (_, provider) = setup([failing(ErrorKind::Overloaded)]);
+    let bus = Bus::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    bus.scope("test").on_sync(move |event: &ProviderRetry, _: &Cx| log.lock().unwrap().push(event.clone()));
+    let events: Vec<_> = ask(&provider, &bus.cx()).collect().await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(Some(&Ok(StreamEvent::Retry(seen[0].retry.clone()))), events.first());
+    assert_eq!((seen[0].retry.max_attempts, seen[0].model.model.as_str()), (4, "m"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_agents_under_a_rate_limit_try_one_at_a_time() {
+    let limited =
+        || vec![Err(ProviderError { retry_after: Some(Duration::from_secs(10)), ..error(ErrorKind::Rate) })];
+    // All twenty fail at first, then the one that tries fails once more.
+    let (inner, provider) = setup((0..21).map(|_| limited()));
+    let agents = (0..20).map(|_| {
+        let provider = provider.clone();
+        tokio::spawn(async move { run(&provider).await })
+    });
+    for agent in agents.collect::<Vec<_>>() {
+        let (_, failure) = agent.await.unwrap();
+        assert_eq!(failure, None);
+    }
+    let asked = inner.asked.lock().unwrap();
+    let start = asked[0];
+    let in_window = |from: u64, to: u64| {
+        let window = Duration::from_secs(from)..Duration::from_secs(to);
+        asked.iter().filter(|at| window.contains(&(**at - start))).count()
+    };
+    assert_eq!((in_window(0, 1), in_window(1, 19), in_window(19, 60)), (20, 1, 20));
+}
+
+#[test]
+fn waits_double_with_full_jitter_between_floor_and_cap() {
+    let policy = RetryPolicy::default();
+    let seconds = |attempt, random| policy.delay(attempt, None, random).as_secs_f64();
+    assert_eq!(
+        [1, 2, 3, 4, 5, 6, 40].map(|attempt| seconds(attempt, 1.0)),
+        [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    );
+    assert_eq!(seconds(3, 0.5), 2.0);
+    assert_eq!(seconds(9, 0.0), 0.5);
+}

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use futures_util::StreamExt;
 use serde_json::Value;
-use zk_core::model::{Block, Message, ProviderError, StopReason, ThinkingRequest, Usage, WireReady};
-use zk_core::service::{EventStream, Provider, Request, StreamEvent, ToolChoice};
+use zk_core::model::{Block, Message, ProviderError, StopReason, Usage, WireReady};
+use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 
 /// What a response came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,15 +94,5 @@ pub(crate) fn question(provider: &dyn Provider, model: &str) -> Request {
 pub(crate) fn request(provider: &dyn Provider, model: &str, history: &[std::sync::Arc<Message>]) -> Request {
     let model = provider.model(model);
     let history = WireReady::normalise(history, &provider.rules(&model));
-    Request {
-        model,
-        system: "".into(),
-        tools: [].into(),
-        history,
-        tool_choice: ToolChoice::Auto,
-        thinking: ThinkingRequest::default(),
-        max_tokens: 4096,
-        cache: true,
-        session: None,
-    }
+    Request::new(model, history)
 }

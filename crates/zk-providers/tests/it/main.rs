@@ -1,5 +1,14 @@
 //! The provider tests: real sockets, recorded traffic, injected faults.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::string_slice,
+    reason = "a test fails by panicking, and says what it counted"
+)]
+
 mod collect;
 mod faults;
 mod fixtures;

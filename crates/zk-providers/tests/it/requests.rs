@@ -1,1 +1,424 @@
+//! What is sent: headers, bodies, and what stays the same from one request to the next.
 
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zk_core::events::{ProviderPayload, ProviderResponse};
+use zk_core::kernel::{Bus, Cx};
+use zk_core::model::{
+    Block, Image, Message, ModelRef, StopReason, Thinking, ThinkingLevel, ThinkingRequest, ToolCall,
+    ToolContent, ToolSpec,
+};
+use zk_core::service::{Provider, Request, ToolChoice};
+use zk_providers::{
+    Anthropic, AnthropicOptions, Auth, CacheTtl, Compat, CompatOptions, CompatProfile, EmptyContent,
+    ReasoningEcho, SetupError, ToolChoices,
+};
+
+use crate::collect::{collect, request};
+use crate::server::{Received, Reply, Server};
+
+const CHAT: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+const MESSAGES: &str =
+    "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
+
+async fn server() -> Server {
+    Server::start([Reply::sse(CHAT)]).await
+}
+
+/// What a provider sends for a request.
+async fn sent(
+    make: impl Fn(&str) -> Box<dyn Provider>,
+    body: &str,
+    build: impl Fn(&dyn Provider) -> Request,
+) -> Received {
+    let server = Server::start([Reply::sse(body)]).await;
+    let provider = make(&server.url);
+    collect(provider.stream(build(&*provider), &Bus::new().cx())).await.expect("the server answers");
+    server.received().remove(0)
+}
+
+fn claude(url: &str) -> Box<dyn Provider> {
+    let options = AnthropicOptions { base_url: url.to_owned(), ..AnthropicOptions::with_key("k-test") };
+    Box::new(Anthropic::new(options).expect("valid options"))
+}
+
+fn compat(profile: CompatProfile) -> impl Fn(&str) -> Box<dyn Provider> {
+    move |url| {
+        let options = CompatOptions { profile: profile.clone(), ..CompatOptions::at(url) };
+        Box::new(Compat::new(options).expect("valid options"))
+    }
+}
+
+fn tools() -> Arc<[Arc<ToolSpec>]> {
+    let schema = json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+        "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    [ToolSpec::new("read_file", "Reads a file.", schema), ToolSpec::new("now", "The time.", json!(true))]
+        .into()
+}
+
+fn image() -> Block {
+    Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() })
+}
+
+fn call(id: &str, name: &str, args: Value) -> Block {
+    Block::ToolCall(ToolCall::new(id, name, args))
+}
+
+/// Thinking, parallel calls, an image in a result, an error, steering, an interrupted call.
+fn tricky(origin: &ModelRef) -> Vec<Arc<Message>> {
+    let thinking = |text: &str, signature: Option<&str>| {
+        Block::Thinking(Thinking {
+            text: text.into(),
+            signature: signature.map(Into::into),
+            origin: Some(origin.clone()),
+            ..Thinking::default()
+        })
+    };
+    let mut cut = ToolCall::new("toolu_4", "read_file", json!({}));
+    cut.malformed = Some("{\"path\": \"src".into());
+    vec![
+        Message::user(vec![Block::text("look at this"), image()]).shared(),
+        Message::assistant(vec![
+            thinking("which file?", Some("sig-1")),
+            Block::text("Reading both."),
+            call("toolu_1", "read_file", json!({"path": "a.txt"})),
+            call("functions.now:0", "now", json!({})),
+        ])
+        .shared(),
+        Message::user(vec![
+            Block::result("functions.now:0", "12:00", false),
+            Block::result("toolu_1", ToolContent::Blocks(vec![Block::text("a picture"), image()]), false),
+            Block::text("hurry up"),
+        ])
+        .shared(),
+        Message {
+            stop: Some(StopReason::MaxTokens),
+            ..Message::assistant(vec![thinking("unsigned", None), Block::ToolCall(cut)])
+        }
+        .shared(),
+        Message::user(vec![Block::result("toolu_4", "arguments were cut", true)]).shared(),
+        Message::assistant(vec![call("toolu_5", "now", json!({}))]).shared(),
+    ]
+}
+
+fn tricky_request(provider: &dyn Provider, model: &str) -> Request {
+    let history = tricky(&provider.model(model).reference());
+    Request {
+        system: "Be brief.".into(),
+        tools: tools(),
+        session: Some("s_1".into()),
+        ..request(provider, model, &history)
+    }
+}
+
+#[tokio::test]
+async fn a_tricky_history_in_anthropics_shape() {
+    let received = sent(claude, MESSAGES, |provider| tricky_request(provider, "claude-opus-5")).await;
+    assert_eq!(received.header("x-api-key"), Some("k-test"));
+    assert_eq!(received.header("anthropic-version"), Some("2023-06-01"));
+    assert_eq!(received.header("authorization"), None);
+    assert!(received.head.starts_with("POST /v1/messages HTTP/1.1"));
+    insta::assert_json_snapshot!(received.json());
+}
+
+#[tokio::test]
+async fn a_tricky_history_in_the_shape_of_chat_completions() {
+    for profile in ["openai_compat", "openai", "llama.cpp"] {
+        let make = compat(CompatProfile::named(profile).expect("it is in the table"));
+        let received = sent(make, CHAT, |provider| tricky_request(provider, "gpt-5.1")).await;
+        assert_eq!(received.header("authorization"), None);
+        assert!(received.head.starts_with("POST /chat/completions HTTP/1.1"));
+        insta::assert_json_snapshot!(format!("chat_{profile}"), received.json());
+    }
+}
+
+#[tokio::test]
+async fn every_knob_of_a_profile_is_heard() {
+    let profile = CompatProfile {
+        store: Some(true),
+        strict: Some(false),
+        stream_options: false,
+        tool_choice: ToolChoices::AutoOnly,
+        echo: ReasoningEcho::Always("reasoning_content".into()),
+        cache_marks: true,
+        image_in_tool_result: true,
+        empty_content: EmptyContent::Blank,
+        tool_result_name: true,
+        assistant_after_tools: true,
+        ..CompatProfile::default()
+    };
+    let received = sent(compat(profile), CHAT, |provider| {
+        let mut request = tricky_request(provider, "m");
+        request.tool_choice = ToolChoice::Required;
+        request
+    });
+    insta::assert_json_snapshot!(received.await.json());
+}
+
+#[tokio::test]
+async fn the_bytes_of_one_request_are_a_prefix_of_the_next() {
+    let server = Server::start([Reply::sse(MESSAGES)]).await;
+    let other = server_for_chat().await;
+    let providers: [(Box<dyn Provider>, &str); 2] =
+        [(claude(&server.url), "claude-opus-5"), (compat(CompatProfile::default())(&other.url), "m")];
+    for (provider, model) in &providers {
+        let mut history = vec![Message::user_text("begin").shared()];
+        for turn in 0..12 {
+            let request = Request {
+                system: "Be brief.".into(),
+                tools: tools(),
+                max_tokens: 1000 + turn,
+                thinking: ThinkingRequest { level: ThinkingLevel::ALL[turn as usize % 7], budget: None },
+                ..request(&**provider, model, &history)
+            };
+            collect(provider.stream(request, &Bus::new().cx())).await.expect("the server answers");
+            let id = format!("toolu_{turn}");
+            history.push(Message::assistant(vec![call(&id, "now", json!({"turn": turn}))]).shared());
+            history
+                .push(Message::user(vec![Block::result(id.as_str(), format!("at {turn}"), false)]).shared());
+        }
+    }
+    const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
+    for server in [server, other] {
+        let bodies: Vec<String> = server
+            .received()
+            .into_iter()
+            .map(|received| String::from_utf8(received.body).expect("a body is text"))
+            .collect();
+        assert_eq!(bodies.len(), 12);
+        for pair in bodies.windows(2) {
+            // Without the mark of the last message, and up to the end of the messages.
+            let messages = pair[0].find("\"messages\"").expect("messages");
+            let (head, rest) = pair[0].split_at(messages);
+            let end = rest.rfind("],\"").expect("a tail");
+            let prefix = format!("{head}{}", rest[..end].replace(MARK, ""));
+            assert!(pair[1].starts_with(&prefix), "{prefix}\n{}", pair[1]);
+        }
+    }
+}
+
+async fn server_for_chat() -> Server {
+    server().await
+}
+
+#[tokio::test]
+async fn three_prefixes_are_marked_and_none_when_the_cache_is_off() {
+    for (cache, expected) in [(true, 3), (false, 0)] {
+        let received =
+            sent(claude, MESSAGES, |provider| Request { cache, ..tricky_request(provider, "claude-opus-5") })
+                .await;
+        let text = String::from_utf8(received.body.clone()).expect("a body is text");
+        assert_eq!(text.matches("cache_control").count(), expected);
+        if cache {
+            let body = received.json();
+            let mark = json!({"type": "ephemeral"});
+            assert_eq!(body["system"][0]["cache_control"], mark);
+            assert_eq!(body["tools"][1]["cache_control"], mark);
+            let last = body["messages"].as_array().and_then(|all| all.last()).expect("messages");
+            assert_eq!(
+                last["content"].as_array().and_then(|all| all.last()).expect("blocks")["cache_control"],
+                mark
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_generation_is_asked_to_think_in_its_own_way() {
+    use ThinkingLevel::{Adaptive, High, Low, Off, XHigh};
+    let adaptive = json!({"type": "adaptive", "display": "summarized"});
+    for (model, level, choice, thinking, effort) in [
+        (
+            "claude-haiku-4-5",
+            High,
+            ToolChoice::Auto,
+            json!({"type": "enabled", "budget_tokens": 3072}),
+            Value::Null,
+        ),
+        ("claude-haiku-4-5", Low, ToolChoice::Required, Value::Null, Value::Null),
+        ("claude-haiku-4-5", Off, ToolChoice::Auto, Value::Null, Value::Null),
+        ("claude-haiku-4-5", Adaptive, ToolChoice::Auto, Value::Null, Value::Null),
+        ("claude-opus-4-6", XHigh, ToolChoice::Auto, adaptive.clone(), json!("max")),
+        ("claude-opus-4-6", Off, ToolChoice::Auto, json!({"type": "disabled"}), Value::Null),
+        ("claude-opus-5", XHigh, ToolChoice::Required, adaptive.clone(), json!("xhigh")),
+        ("claude-opus-5", Adaptive, ToolChoice::Auto, adaptive.clone(), Value::Null),
+        ("claude-fable-5-2", Off, ToolChoice::Auto, Value::Null, json!("low")),
+        ("claude-3-5-haiku-20241022", High, ToolChoice::Auto, Value::Null, Value::Null),
+        ("claude-of-tomorrow", Low, ToolChoice::Auto, adaptive, json!("low")),
+        ("zk-tiny", High, ToolChoice::Auto, Value::Null, Value::Null),
+    ] {
+        let received = sent(claude, MESSAGES, |provider| Request {
+            thinking: ThinkingRequest { level, budget: None },
+            tool_choice: choice.clone(),
+            tools: tools(),
+            ..request(provider, model, &[Message::user_text("hi").shared()])
+        });
+        let body = received.await.json();
+        assert_eq!(
+            (&body["thinking"], &body["output_config"]["effort"]),
+            (&thinking, &effort),
+            "{model} {level:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_budget_is_not_used_in_the_middle_of_calls_made_without_thinking() {
+    let received = sent(claude, MESSAGES, |provider| Request {
+        thinking: ThinkingRequest { level: ThinkingLevel::Low, budget: None },
+        max_tokens: 20_000,
+        ..tricky_request(provider, "claude-sonnet-4-5")
+    });
+    assert_eq!(received.await.json()["thinking"], Value::Null);
+}
+
+#[tokio::test]
+async fn effort_words_are_those_of_the_model() {
+    use ThinkingLevel::{High, Minimal, Off, XHigh};
+    for (profile, model, level, expected) in [
+        ("openai", "gpt-5.1", Off, json!("none")),
+        ("openai", "gpt-5.1", XHigh, json!("high")),
+        ("openai", "gpt-5", Off, json!("minimal")),
+        ("openai", "gpt-5.2", XHigh, json!("xhigh")),
+        ("openai", "gpt-5-pro", Minimal, json!("high")),
+        ("openai", "gpt-4o", High, Value::Null),
+        ("openai_compat", "m", Off, Value::Null),
+        ("openai_compat", "m", XHigh, json!("high")),
+        ("openai_compat", "m", Minimal, json!("low")),
+    ] {
+        let make = compat(CompatProfile::named(profile).expect("it is in the table"));
+        let received = sent(make, CHAT, |provider| Request {
+            thinking: ThinkingRequest { level, budget: None },
+            ..request(provider, model, &[Message::user_text("hi").shared()])
+        });
+        assert_eq!(received.await.json()["reasoning_effort"], expected, "{profile} {model} {level:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_named_tool_is_the_only_one_where_names_are_not_heard() {
+    let make = compat(CompatProfile::named("llama.cpp").expect("it is in the table"));
+    let received = sent(make, CHAT, |provider| Request {
+        tools: tools(),
+        tool_choice: ToolChoice::Tool("now".into()),
+        ..request(provider, "m", &[Message::user_text("hi").shared()])
+    });
+    let body = received.await.json();
+    assert_eq!(body["tool_choice"], "required");
+    assert_eq!(body["tools"].as_array().map(Vec::len), Some(1));
+    assert_eq!(body["tools"][0]["function"]["name"], "now");
+}
+
+#[tokio::test]
+async fn tools_of_the_past_are_named_when_none_is_offered() {
+    let received = sent(claude, MESSAGES, |provider| Request {
+        tools: [].into(),
+        ..tricky_request(provider, "claude-opus-5")
+    });
+    let body = received.await.json();
+    assert_eq!(body["tool_choice"], json!({"type": "none"}));
+    assert_eq!(body["tools"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn betas_tokens_and_extras_are_sent() {
+    let make = |url: &str| -> Box<dyn Provider> {
+        let extra = json!({"metadata": {"user_id": "u"}, "max_tokens": 7});
+        Box::new(
+            Anthropic::new(AnthropicOptions {
+                base_url: format!("{url}/v1/"),
+                auth: Auth::Bearer("sk-ant-oat-x".into()),
+                version: "2026-10-21".into(),
+                betas: vec!["one".into(), "two".into(), "one".into()],
+                extra_body: extra.as_object().cloned().unwrap_or_default(),
+                extra_headers: vec![("X-App".into(), "zk".into())],
+                cache_ttl: CacheTtl::OneHour,
+                ..AnthropicOptions::default()
+            })
+            .expect("valid options"),
+        )
+    };
+    let received = sent(make, MESSAGES, |provider| tricky_request(provider, "claude-opus-5")).await;
+    assert_eq!(received.header("authorization"), Some("Bearer sk-ant-oat-x"));
+    assert_eq!(received.header("x-api-key"), None);
+    assert_eq!(received.header("anthropic-beta"), Some("one,two,oauth-2025-04-20"));
+    assert_eq!(received.header("anthropic-version"), Some("2026-10-21"));
+    assert_eq!(received.header("x-app"), Some("zk"));
+    let body = received.json();
+    assert_eq!((&body["metadata"]["user_id"], &body["max_tokens"]), (&json!("u"), &json!(7)));
+    assert_eq!(body["system"][0]["cache_control"], json!({"type": "ephemeral", "ttl": "1h"}));
+}
+
+#[tokio::test]
+async fn a_key_can_go_into_a_header_of_its_own() {
+    let make = |url: &str| -> Box<dyn Provider> {
+        let auth = Auth::Header { name: "api-key".into(), prefix: "Token ".into(), key: " k \n".into() };
+        Box::new(
+            Compat::new(CompatOptions { auth, ..CompatOptions::at(format!("{url}/v1/chat/completions/")) })
+                .expect("valid"),
+        )
+    };
+    let received = sent(make, CHAT, |provider| tricky_request(provider, "m")).await;
+    assert_eq!(received.header("api-key"), Some("Token k"));
+    assert!(received.head.starts_with("POST /v1/chat/completions HTTP/1.1"));
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_at_once() {
+    let make = |url: &str| Compat::new(CompatOptions::at(url)).map(|_| ()).expect_err("no base URL");
+    for url in ["", "localhost:8080", "ftp://host", "http://"] {
+        let error = make(url);
+        assert!(matches!(&error, SetupError::BaseUrl { url: shown, .. } if shown == url), "{error}");
+    }
+    let key = Compat::new(CompatOptions::at("http://127.0.0.1").key("secret\nline")).map(|_| ());
+    let error = key.expect_err("no key");
+    assert!(error == SetupError::Key && !error.to_string().contains("secret"));
+}
+
+#[tokio::test]
+async fn listeners_see_the_body_and_can_change_it() {
+    let server = server().await;
+    let provider = compat(CompatProfile::default())(&server.url);
+    let bus = Bus::new();
+    let scope = bus.scope("test");
+    scope.on_sync(|event: &ProviderPayload, _: &Cx| {
+        let mut body = event.payload.clone();
+        body["temperature"] = json!(0.5);
+        Some(body)
+    });
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = seen.clone();
+    scope.on_sync(move |event: &ProviderResponse, _: &Cx| log.lock().expect("the log").push(event.clone()));
+    collect(provider.stream(tricky_request(&*provider, "m"), &bus.cx())).await.expect("the server answers");
+    assert_eq!(server.received()[0].json()["temperature"], json!(0.5));
+    let seen = seen.lock().expect("the log");
+    assert_eq!((seen.len(), seen[0].status, seen[0].request_id.as_deref()), (1, 200, Some("req_test")));
+}
+
+#[tokio::test]
+async fn models_are_listed_with_what_the_server_says_of_them() {
+    let anthropic = "{\"data\":[{\"id\":\"claude-opus-5\",\"max_input_tokens\":500000,\"max_tokens\":1000},{\"id\":\"new\"}]}";
+    let server = Server::start([Reply::json("200 OK", anthropic)]).await;
+    let models = claude(&server.url).list_models(&Bus::new().cx()).await.expect("a list").expect("a list");
+    assert_eq!((models.len(), models[0].window, models[0].max_output), (2, Some(500_000), Some(1000)));
+    assert!(server.received()[0].head.starts_with("GET /v1/models?limit=1000 "));
+
+    let chat = "{\"data\":[{\"id\":\"tiny\",\"meta\":{\"n_ctx_train\":4096}},{\"id\":\"x/y\",\"context_length\":9000}]}";
+    let server = Server::start([Reply::json("200 OK", chat)]).await;
+    let provider = compat(CompatProfile::default())(&server.url);
+    let models = provider.list_models(&Bus::new().cx()).await.expect("a list").expect("a list");
+    assert_eq!(models.iter().map(|model| model.window).collect::<Vec<_>>(), [Some(4096), Some(9000)]);
+}
+
+#[tokio::test]
+async fn tokens_are_counted_without_the_fields_that_only_a_response_needs() {
+    let server = Server::start([Reply::json("200 OK", "{\"input_tokens\":42}")]).await;
+    let provider = claude(&server.url);
+    let count = provider.count_tokens(tricky_request(&*provider, "claude-opus-5"), &Bus::new().cx()).await;
+    assert_eq!(count.expect("a count"), Some(42));
+    let received = &server.received()[0];
+    assert!(received.head.starts_with("POST /v1/messages/count_tokens "));
+    assert!(received.json().get("stream").is_none() && received.json().get("max_tokens").is_none());
+}

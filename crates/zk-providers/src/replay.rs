@@ -1,0 +1,106 @@
+use std::collections::VecDeque;
+use std::fmt;
+
+use zk_core::model::{ModelRef, Phase, ProviderError};
+use zk_core::service::StreamEvent;
+
+use crate::exchange::Decode;
+use crate::fault::{Call, Fault};
+use crate::sse::SseDecoder;
+use crate::{anthropic, chat};
+
+/// Reads the bytes of a response without a network: a recorded one, or one a fuzzer made up.
+///
+/// ```
+/// use zk_core::model::ModelRef;
+/// use zk_core::service::StreamEvent;
+/// use zk_providers::Replay;
+///
+/// let mut replay = Replay::chat(ModelRef::new("openai_compat", "tiny"));
+/// replay.feed(b"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n");
+/// replay.finish();
+/// let mut events = Vec::new();
+/// while let Some(event) = replay.next()? {
+///     events.push(event);
+/// }
+/// assert!(matches!(events.last(), Some(StreamEvent::Done { .. })));
+/// # Ok::<(), zk_core::model::ProviderError>(())
+/// ```
+pub struct Replay {
+    call: Call,
+    sse: SseDecoder,
+    decoder: Box<dyn Decode>,
+    ready: VecDeque<StreamEvent>,
+    finished: bool,
+    over: bool,
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay").field("over", &self.over).finish_non_exhaustive()
+    }
+}
+
+impl Replay {
+    /// A response of the Messages API, as `model` gave it.
+    #[must_use]
+    pub fn anthropic(model: ModelRef) -> Self {
+        let call = Call::new(&model.provider, &model.model);
+        Self::new(call, Box::new(anthropic::Decoder::new(model)))
+    }
+
+    /// A response of Chat Completions, as `model` gave it, under the most tolerant profile.
+    #[must_use]
+    pub fn chat(model: ModelRef) -> Self {
+        let call = Call::new(&model.provider, &model.model);
+        let model = zk_core::model::Model::unknown(model.provider, model.model);
+        Self::new(call, Box::new(chat::Decoder::new(&model, &chat::CompatProfile::default())))
+    }
+
+    fn new(mut call: Call, decoder: Box<dyn Decode>) -> Self {
+        call.phase = Phase::Stream;
+        Self { call, sse: SseDecoder::new(), decoder, ready: VecDeque::new(), finished: false, over: false }
+    }
+
+    /// Takes more bytes of the body.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.sse.feed(bytes);
+    }
+
+    /// Says that the body has ended.
+    pub fn finish(&mut self) {
+        self.sse.finish();
+        self.finished = true;
+    }
+
+    /// The next event; nothing before more bytes are fed, or after the last one.
+    ///
+    /// # Errors
+    /// [`ProviderError`] as a provider's stream would end with; nothing comes after it.
+    #[expect(clippy::should_implement_trait, reason = "nothing now does not mean that nothing comes")]
+    pub fn next(&mut self) -> Result<Option<StreamEvent>, ProviderError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.over |= matches!(event, StreamEvent::Done { .. });
+                return Ok(Some(event));
+            }
+            if self.over {
+                return Ok(None);
+            }
+            let step = match self.sse.next() {
+                Ok(Some(event)) => self.decoder.event(event, &mut self.ready),
+                Ok(None) if !self.finished => return Ok(None),
+                Ok(None) => {
+                    self.over = true;
+                    self.decoder.end(&mut self.ready)
+                }
+                Err(error) => Err(Fault::malformed(error.to_string())),
+            };
+            if let Err(fault) = step {
+                self.over = true;
+                self.ready.clear();
+                return Err(self.call.error(fault));
+            }
+        }
+    }
+}
