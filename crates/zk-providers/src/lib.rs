@@ -21,6 +21,7 @@ mod args;
 mod catalogue;
 mod chat;
 mod clocks;
+mod effort;
 mod endpoint;
 mod exchange;
 mod fault;

@@ -10,6 +10,7 @@ use zk_core::model::{
 use zk_core::service::{Request, ToolChoice};
 
 use super::profile::{CompatProfile, EmptyContent, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices};
+use crate::effort::effort;
 use crate::prefix::Encode;
 
 /// One request on its way to bytes.
@@ -342,32 +343,4 @@ fn thinking(block: &Block) -> Option<&str> {
 fn name_of<'a>(call: &CallId, earlier: &'a [Arc<Message>]) -> Option<&'a str> {
     let last = earlier.last()?;
     last.calls().find(|made| made.id == *call).map(|made| made.name.as_str())
-}
-
-/// The effort word for a level, clamped to those the model has; all of them if that is not known.
-fn effort(level: ThinkingLevel, known: &[&'static str]) -> Option<&'static str> {
-    const LADDER: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-    let wanted = match level {
-        ThinkingLevel::Adaptive => return None,
-        // Where nothing is known, not asking is the surest way to ask for nothing.
-        ThinkingLevel::Off if known.is_empty() => return None,
-        ThinkingLevel::Off => "none",
-        ThinkingLevel::Minimal => "minimal",
-        ThinkingLevel::Low => "low",
-        ThinkingLevel::Medium => "medium",
-        ThinkingLevel::High => "high",
-        ThinkingLevel::XHigh => "xhigh",
-    };
-    let place = |word: &str| LADDER.iter().position(|step| *step == word).unwrap_or_default();
-    if known.is_empty() {
-        // `minimal` and `xhigh` are words of a few models only.
-        return match wanted {
-            "minimal" => Some("low"),
-            "xhigh" => Some("high"),
-            other => Some(other),
-        };
-    }
-    // Thinking that was asked for is not turned off for want of a lower step.
-    let usable = known.iter().filter(|word| level == ThinkingLevel::Off || **word != "none");
-    usable.min_by_key(|word| place(word).abs_diff(place(wanted))).copied()
 }
