@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Anthropic`] | the Messages API |
 //! | [`Compat`] | Chat Completions, with a [`CompatProfile`] of data for each kind of server |
+//! | [`Responses`] | OpenAI's Responses API, and what imitates it |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
@@ -28,6 +29,7 @@ mod fault;
 mod http;
 mod prefix;
 mod replay;
+mod responses;
 mod retry;
 mod schema;
 mod secret;
@@ -44,5 +46,6 @@ pub use clocks::Clocks;
 pub use endpoint::SetupError;
 pub use http::Http;
 pub use replay::Replay;
+pub use responses::{Responses, ResponsesBackend, ResponsesOptions};
 pub use retry::{RetryPolicy, Retrying};
 pub use secret::{Auth, Secret};

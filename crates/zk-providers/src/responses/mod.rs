@@ -1,0 +1,218 @@
+//! The Responses API of OpenAI, its Codex back end, and the servers that imitate it.
+
+mod blocks;
+mod echo;
+mod finish;
+mod input;
+mod item;
+mod options;
+mod request;
+mod stream;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::header::HeaderValue;
+use serde_json::Value;
+use zk_core::kernel::Cx;
+use zk_core::model::{
+    Capabilities, ErrorKind, IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules,
+};
+use zk_core::service::{EventStream, Provider, Request, ToolChoice};
+
+use crate::catalogue;
+use crate::clocks::Clocks;
+use crate::endpoint::{Endpoint, SetupError};
+use crate::exchange::{Outgoing, ask, exchange};
+use crate::fault::{Call, Fault};
+use crate::prefix::{Head, Prefixes};
+
+pub use options::{ResponsesBackend, ResponsesOptions};
+pub(crate) use stream::Decoder;
+
+/// A provider that speaks OpenAI's Responses API.
+///
+/// ```
+/// use zk_core::service::Provider;
+/// use zk_providers::{Responses, ResponsesOptions};
+///
+/// let openai = Responses::new(ResponsesOptions::with_key("sk-…"))?;
+/// assert_eq!(openai.model("gpt-5.2").window, Some(400_000));
+/// # Ok::<(), zk_providers::SetupError>(())
+/// ```
+pub struct Responses {
+    options: ResponsesOptions,
+    endpoint: Arc<Endpoint>,
+    clocks: Clocks,
+    headers: Vec<(&'static str, HeaderValue)>,
+    prefixes: Prefixes,
+}
+
+impl fmt::Debug for Responses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responses").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+const RESPONSES: &str = "/responses";
+
+impl Responses {
+    /// The provider.
+    ///
+    /// # Errors
+    /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
+    pub fn new(mut options: ResponsesOptions) -> Result<Self, SetupError> {
+        let auth = std::mem::take(&mut options.auth);
+        let headers = match &options.backend {
+            ResponsesBackend::Codex { account_id } => {
+                let account = HeaderValue::from_str(account_id.trim())
+                    .map_err(|_| SetupError::Header { name: "chatgpt-account-id".to_owned() })?;
+                vec![
+                    ("chatgpt-account-id", account),
+                    ("originator", HeaderValue::from_static("zk")),
+                    ("openai-beta", HeaderValue::from_static("responses=experimental")),
+                ]
+            }
+            ResponsesBackend::Api | ResponsesBackend::Compatible => Vec::new(),
+        };
+        let endpoint = Endpoint::new(
+            &options.base_url,
+            &[RESPONSES],
+            auth,
+            None,
+            &options.extra_headers,
+            options.http.clone(),
+        )?;
+        let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
+        let clocks = options.clocks.unwrap_or(usual);
+        Ok(Self { options, endpoint: Arc::new(endpoint), clocks, headers, prefixes: Prefixes::default() })
+    }
+
+    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
+        let efforts = row(&request.model.id).map_or(&[][..], |row| row.efforts());
+        let body = request::Body { request, options: &self.options, efforts, count_only };
+        let history = request.history.messages();
+        let body = if count_only {
+            Prefixes::default().body(Head::of(request), history, &body)
+        } else {
+            self.prefixes.body(Head::of(request), history, &body)
+        };
+        body.map_err(|error| {
+            Fault::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
+        })
+    }
+
+    /// Codex finds the conversation again by headers too.
+    fn headers(&self, request: &Request) -> Vec<(&'static str, HeaderValue)> {
+        let mut headers = self.headers.clone();
+        if let ResponsesBackend::Codex { .. } = self.options.backend
+            && let Some(key) = request::cache_key(request).and_then(|key| HeaderValue::from_str(&key).ok())
+        {
+            headers.push(("session-id", key.clone()));
+            headers.push(("x-client-request-id", key));
+        }
+        headers
+    }
+
+    /// A server that cannot be told which tool to call is offered no other.
+    fn narrowed(&self, mut request: Request) -> Request {
+        if self.options.backend == ResponsesBackend::Compatible
+            && let ToolChoice::Tool(name) = &request.tool_choice
+        {
+            request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
+        }
+        request
+    }
+
+    fn known(&self, id: &str) -> Model {
+        let name = &*self.options.name;
+        let mut model = match row(id) {
+            Some(row) => row.model(name, id),
+            None => {
+                let mut model = Model::unknown(name, id);
+                // Nearly every model behind this API reasons.
+                model.capabilities.thinking = ThinkingSupport::Effort;
+                model
+            }
+        };
+        let is_compatible = self.options.backend == ResponsesBackend::Compatible;
+        if is_compatible {
+            // OpenAI's prices are not this server's.
+            model.prices = None;
+        }
+        model.capabilities = Capabilities { image_in_tool_result: !is_compatible, ..model.capabilities };
+        model
+    }
+}
+
+/// What is known of a model, whether or not a gateway puts the vendor before its name.
+fn row(id: &str) -> Option<&'static catalogue::Row> {
+    catalogue::find(Some("openai"), id.rsplit('/').next().unwrap_or(id))
+}
+
+#[async_trait]
+impl Provider for Responses {
+    fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    fn model(&self, id: &str) -> Model {
+        self.known(id)
+    }
+
+    fn default_model(&self) -> Option<String> {
+        self.options.default_model.clone()
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        WireRules {
+            target: model.reference(),
+            ids: IdRule::UP_TO_64,
+            vision: model.capabilities.vision,
+            image_in_tool_result: model.capabilities.image_in_tool_result,
+            thinking: match self.options.backend {
+                ResponsesBackend::Api | ResponsesBackend::Codex { .. } => ThinkingReplay::Signed,
+                ResponsesBackend::Compatible if self.options.echo_reasoning => ThinkingReplay::Echo,
+                ResponsesBackend::Compatible => ThinkingReplay::Never,
+            },
+        }
+    }
+
+    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
+        let call = Call::new(&self.options.name, &request.model.id);
+        let request = self.narrowed(request);
+        let headers = self.headers(&request);
+        let outgoing = self.body(&request, false).map(|body| Outgoing { path: RESPONSES, headers, body });
+        let limit = request::limit(&request, &self.options.backend);
+        let decoder = Decoder::new(request.model.reference(), limit);
+        exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
+    }
+
+    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+        if self.options.backend != ResponsesBackend::Api {
+            return Ok(None);
+        }
+        let call = Call::new(&self.options.name, &request.model.id);
+        let body = self.body(&request, true);
+        let answer = ask(&self.endpoint, call, "/responses/input_tokens", Vec::new(), Some(body), cx).await?;
+        Ok(answer.get("input_tokens").and_then(Value::as_u64))
+    }
+
+    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
+        if let ResponsesBackend::Codex { .. } = self.options.backend {
+            return Ok(None);
+        }
+        let call = Call::new(&self.options.name, "*");
+        let answer = ask(&self.endpoint, call, "/models", Vec::new(), None, cx).await?;
+        let listed = answer.get("data").and_then(Value::as_array);
+        let model = |entry: &Value| {
+            let mut model = self.known(entry.get("id")?.as_str()?);
+            let window = entry.pointer("/meta/n_ctx").or_else(|| entry.get("context_length"));
+            model.window = window.and_then(Value::as_u64).filter(|size| *size > 0).or(model.window);
+            Some(model)
+        };
+        Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
+    }
+}
