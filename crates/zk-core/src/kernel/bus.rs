@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::registry::{Found, Item, Shelves};
 use super::scope::ScopeInner;
-use super::table::{Entry, Observer, Table, read, write};
+use super::table::{Entry, Observer, Table, bit, read, write};
 use super::{Cx, Event, HookError, OnError, Origin, Reach, Scope, Source};
 
 /// The table of everything registered with one agent, and the way its events travel.
@@ -21,6 +21,8 @@ pub struct Bus {
 
 pub(super) struct BusInner {
     pub(super) table: RwLock<Table>,
+    /// [`Table::heard`] of the table.
+    heard: AtomicU64,
     pub(super) items: Shelves,
     pub(super) services: Shelves,
     pub(super) parent: Option<Bus>,
@@ -90,6 +92,7 @@ impl BusBuilder {
         Bus {
             inner: Arc::new(BusInner {
                 table: RwLock::default(),
+                heard: AtomicU64::new(0),
                 items: Shelves::default(),
                 services: Shelves::default(),
                 parent: None,
@@ -123,6 +126,7 @@ impl Bus {
         Self {
             inner: Arc::new(BusInner {
                 table: RwLock::default(),
+                heard: AtomicU64::new(0),
                 items: Shelves::default(),
                 services: Shelves::default(),
                 parent: Some(self.clone()),
@@ -166,6 +170,9 @@ impl Bus {
     #[must_use]
     pub fn listens<E: Event>(&self) -> bool {
         let event = TypeId::of::<E>();
+        if !self.inner.may_hear(bit(event)) {
+            return false;
+        }
         let own = {
             let table = read(&self.inner.table);
             table.observers().is_some() || table.handlers(event).is_some()
@@ -250,6 +257,9 @@ impl Bus {
     /// Who takes part in an `E` emitted now: a snapshot, so handlers may register and remove while it runs.
     pub(super) fn plan<E: Event>(&self) -> Plan {
         let event = TypeId::of::<E>();
+        if !self.inner.may_hear(bit(event)) {
+            return Plan { observers: None, handlers: None };
+        }
         let (observers, handlers) = {
             let table = read(&self.inner.table);
             (table.observers().cloned(), table.handlers(event).cloned())
@@ -286,7 +296,15 @@ impl BusInner {
     }
 
     pub(super) fn write_table(&self, change: impl FnOnce(&mut Table)) {
-        change(&mut write(&self.table));
+        let mut table = write(&self.table);
+        change(&mut table);
+        self.heard.store(table.heard(), Ordering::Release);
+    }
+
+    /// Whether anybody here or above may listen to the event with this [bit].
+    fn may_hear(&self, bit: u64) -> bool {
+        self.heard.load(Ordering::Acquire) & bit != 0
+            || self.parent.as_ref().is_some_and(|parent| parent.inner.may_hear(bit))
     }
 }
 

@@ -1,12 +1,11 @@
-use std::future::Future;
-use std::ops::ControlFlow;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::erase::{Runner, Step, catch, catch_async};
+use super::erase::{AnswerLater, Runner, catch, catch_async};
 use super::table::Entry;
 use super::{AnyEvent, BoxError, Cause, Cx, EmitError, Event, HookError, Mode, Notify, OnError, Outcome};
 
@@ -31,38 +30,33 @@ impl Cx {
             }
         }
         let mut acc = <E::Mode as Mode<E>>::Acc::default();
-        if let Some(handlers) = plan.handlers {
-            let cancelled = || E::CANCELLABLE && self.is_stopped();
-            if cancelled() {
-                return Err(EmitError::Cancelled { event: E::NAME });
-            }
-            for entry in handlers.iter() {
-                let (answer, waited) = self.ask(entry, &event).await;
-                match answer {
-                    Ok(Some(reply)) => {
-                        if let ControlFlow::Break(()) =
-                            E::Mode::absorb(&mut event, &mut acc, reply, &entry.source)
-                        {
-                            break;
+        let Some(handlers) = plan.handlers else { return Ok(E::Mode::finish(event, acc)) };
+        let stopped = || E::CANCELLABLE && self.is_stopped();
+        let cancelled = || EmitError::Cancelled { event: E::NAME };
+        if stopped() {
+            return Err(cancelled());
+        }
+        let mut next = 0;
+        loop {
+            match self.ask_until_one_waits(&handlers, &mut next, &mut event, &mut acc)? {
+                Asked::All => break,
+                Asked::UpTo(entry, runner) => {
+                    let (answer, waited) = match self.ask(entry, runner, &event).await {
+                        Ok(answered) => answered,
+                        Err(Unanswered::Cancelled) => return Err(cancelled()),
+                        Err(Unanswered::Failed(cause)) => {
+                            self.failed::<E>(entry, cause)?;
+                            (None, true)
                         }
+                    };
+                    if let Some(reply) = answer
+                        && E::Mode::absorb(&mut event, &mut acc, reply, &entry.source).is_break()
+                    {
+                        break;
                     }
-                    Ok(None) => {}
-                    Err(Unanswered::Cancelled) => return Err(EmitError::Cancelled { event: E::NAME }),
-                    Err(Unanswered::Failed(cause)) => {
-                        let error = HookError {
-                            event: E::NAME,
-                            source: entry.source.clone(),
-                            location: entry.location,
-                            cause,
-                        };
-                        match self.policy::<E>() {
-                            OnError::Throw => return Err(EmitError::Hook(error)),
-                            OnError::Continue | OnError::Inherit => self.bus().inner.report(&error),
-                        }
+                    if waited && stopped() {
+                        return Err(cancelled());
                     }
-                }
-                if waited && cancelled() {
-                    return Err(EmitError::Cancelled { event: E::NAME });
                 }
             }
         }
@@ -83,69 +77,136 @@ impl Cx {
         self.emit(make()).await
     }
 
-    fn policy<E: Event>(&self) -> OnError {
-        match E::ON_ERROR {
-            OnError::Inherit => self.bus().inner.policy,
-            chosen @ (OnError::Continue | OnError::Throw) => chosen,
-        }
-    }
-
-    /// Calls one handler. The flag says whether it was awaited, so the stop token is worth another look.
-    async fn ask<E: Event>(&self, entry: &Entry, event: &E) -> (Result<Option<E::Reply>, Unanswered>, bool) {
-        let Some(run) = &entry.run else {
-            return (Err(Unanswered::Failed(Cause::Removed)), false);
-        };
-        let Some(runner) = run.downcast_ref::<Runner<E>>() else {
-            return (Err(Unanswered::Failed(Cause::Removed)), false);
-        };
-        match catch(|| runner.0.invoke(event, self)) {
-            Err(message) => (Err(Unanswered::Failed(Cause::Panicked(message))), false),
-            Ok(Step::Done(answer)) => (answer.map_err(Unanswered::from), false),
-            Ok(Step::Later(mut future)) => {
-                let limit = entry.time_limit.or(E::TIME_LIMIT);
-                (self.drive(future.as_mut(), limit, E::CANCELLABLE).await, true)
+    /// Asks the handlers from `next` on, up to the first that answers with a future. It is a plain function so
+    /// that handlers which answer at once cost what a call costs.
+    fn ask_until_one_waits<'a, E: Event>(
+        &self,
+        handlers: &'a [Entry],
+        next: &mut usize,
+        event: &mut E,
+        acc: &mut <E::Mode as Mode<E>>::Acc,
+    ) -> Result<Asked<'a, E>, EmitError> {
+        loop {
+            match catch(|| self.first_word(handlers, next, event)) {
+                Ok(Word::Nobody) => return Ok(Asked::All),
+                Ok(Word::Waits(entry, handler)) => return Ok(Asked::UpTo(entry, handler)),
+                Ok(Word::Says(entry, Ok(reply))) => {
+                    if E::Mode::absorb(event, acc, reply, &entry.source).is_break() {
+                        return Ok(Asked::All);
+                    }
+                }
+                Ok(Word::Says(entry, Err(cause))) => self.failed::<E>(entry, cause)?,
+                Err(message) => {
+                    // The one that was being asked.
+                    if let Some(entry) = next.checked_sub(1).and_then(|at| handlers.get(at)) {
+                        self.failed::<E>(entry, Cause::Panicked(message))?;
+                    }
+                }
             }
         }
     }
 
-    async fn drive<T>(
+    /// Asks the handlers from `next` on, up to the first that has something to say.
+    fn first_word<'a, E: Event>(&self, handlers: &'a [Entry], next: &mut usize, event: &E) -> Word<'a, E> {
+        for entry in handlers.get(*next..).unwrap_or_default() {
+            *next += 1;
+            let Some(runner) = entry.run.as_ref().and_then(|run| run.downcast_ref::<Runner<E>>()) else {
+                return Word::Says(entry, Err(Cause::Removed));
+            };
+            match runner {
+                Runner::Now(handler) => match handler.answer(event, self) {
+                    Ok(None) => {}
+                    Ok(Some(reply)) => return Word::Says(entry, Ok(reply)),
+                    Err(error) => return Word::Says(entry, Err(Cause::Failed(error))),
+                },
+                Runner::Later(handler) => return Word::Waits(entry, &**handler),
+            }
+        }
+        Word::Nobody
+    }
+
+    /// A handler gave no answer: the emit ends or it is reported, as the policy says.
+    #[cold]
+    fn failed<E: Event>(&self, entry: &Entry, cause: Cause) -> Result<(), EmitError> {
+        let (source, location) = (entry.source.clone(), entry.location);
+        let error = HookError { event: E::NAME, source, location, cause };
+        let policy = match E::ON_ERROR {
+            OnError::Inherit => self.bus().inner.policy,
+            chosen @ (OnError::Continue | OnError::Throw) => chosen,
+        };
+        match policy {
+            OnError::Throw => Err(EmitError::Hook(error)),
+            OnError::Continue | OnError::Inherit => {
+                self.bus().inner.report(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks one handler that answers with a future. The flag says whether it was waited for, so that the stop
+    /// token is worth another look.
+    async fn ask<E: Event>(
         &self,
-        future: Pin<&mut (dyn Future<Output = Result<T, BoxError>> + Send)>,
+        entry: &Entry,
+        handler: &dyn AnswerLater<E>,
+        event: &E,
+    ) -> Result<(Option<E::Reply>, bool), Unanswered> {
+        let mut future = catch(|| handler.start(event, self))?;
+        // Most handlers are ready at once; only one that waits pays for a timer and a cancel listener.
+        let first = poll_fn(|task| Poll::Ready(catch(|| future.as_mut().poll(task)))).await?;
+        match first {
+            Poll::Ready(answer) => Ok((answer?, false)),
+            Poll::Pending => {
+                let limit = entry.time_limit.or(E::TIME_LIMIT);
+                // Boxed, so that the emits that never wait stay small.
+                let answer = Box::pin(self.wait(future.as_mut(), limit, E::CANCELLABLE)).await?;
+                Ok((answer?, true))
+            }
+        }
+    }
+
+    async fn wait<T>(
+        &self,
+        future: Pin<&mut (dyn Future<Output = T> + Send)>,
         limit: Option<Duration>,
         cancellable: bool,
     ) -> Result<T, Unanswered> {
-        let mut call = pin!(catch_async(future));
-        // Most handlers are ready at once; only one that waits pays for a timer and a cancel listener.
-        let first = std::future::poll_fn(|task| Poll::Ready(call.as_mut().poll(task))).await;
-        let ended = match first {
-            Poll::Ready(ended) => ended,
-            Poll::Pending => {
-                let mut limited = pin!(async {
-                    match limit {
-                        None => Ok(call.await),
-                        Some(limit) => tokio::time::timeout(limit, call)
-                            .await
-                            .map_err(|_| Unanswered::Failed(Cause::TimedOut(limit))),
-                    }
-                });
-                // A runtime without timers panics at the timeout: that is a failed handler too.
-                let guarded = pin!(catch_async(limited.as_mut()));
-                let ended = if cancellable {
-                    match select(guarded, pin!(self.stop_token().cancelled())).await {
-                        Either::Left((ended, _)) => ended,
-                        Either::Right(_) => return Err(Unanswered::Cancelled),
-                    }
-                } else {
-                    guarded.await
-                };
-                ended.unwrap_or_else(|message| Ok(Err(message)))?
+        let mut limited = pin!(async {
+            match limit {
+                None => Ok(future.await),
+                Some(limit) => tokio::time::timeout(limit, future).await.map_err(|_| Cause::TimedOut(limit)),
             }
+        });
+        // A runtime without timers panics at the timeout: that is a failed handler too.
+        let guarded = pin!(catch_async(limited.as_mut()));
+        let ended = if cancellable {
+            match select(guarded, pin!(self.stop_token().cancelled())).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right(_) => return Err(Unanswered::Cancelled),
+            }
+        } else {
+            guarded.await
         };
-        match ended {
-            Ok(answer) => answer.map_err(Unanswered::from),
-            Err(message) => Err(Unanswered::Failed(Cause::Panicked(message))),
-        }
+        ended?.map_err(Unanswered::Failed)
     }
+}
+
+/// How far the handlers were asked.
+enum Asked<'a, E: Event> {
+    /// Nobody is left, or the answer is settled.
+    All,
+    /// This one answers with a future.
+    UpTo(&'a Entry, &'a dyn AnswerLater<E>),
+}
+
+/// What handlers that are asked one after the other come to.
+enum Word<'a, E: Event> {
+    /// They have nothing to say.
+    Nobody,
+    /// This one answers, or fails to.
+    Says(&'a Entry, Result<E::Reply, Cause>),
+    /// This one answers with a future.
+    Waits(&'a Entry, &'a dyn AnswerLater<E>),
 }
 
 enum Unanswered {
@@ -156,6 +217,13 @@ enum Unanswered {
 impl From<BoxError> for Unanswered {
     fn from(error: BoxError) -> Self {
         Self::Failed(Cause::Failed(error))
+    }
+}
+
+/// The message of a panic.
+impl From<String> for Unanswered {
+    fn from(message: String) -> Self {
+        Self::Failed(Cause::Panicked(message))
     }
 }
 

@@ -1,5 +1,4 @@
 use std::future::Future;
-use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,63 +6,93 @@ use std::sync::Arc;
 use super::{Answer, AsyncHook, AsyncHookWith, Cx, Event, Handler, IntoReply};
 
 /// A handler of `E` behind one pointer; what the table stores and the emit downcasts to.
-pub(super) struct Runner<E: Event>(pub(super) Box<dyn Invoke<E>>);
-
-/// What calling a handler gives: an answer at once, or a future that borrows the event.
-pub(super) enum Step<'a, E: Event> {
-    Done(Answer<E>),
-    Later(Pin<Box<dyn Future<Output = Answer<E>> + Send + 'a>>),
+pub(super) enum Runner<E: Event> {
+    /// Answers at once.
+    Now(Box<dyn AnswerNow<E>>),
+    /// Answers with a future that borrows the event.
+    Later(Box<dyn AnswerLater<E>>),
 }
 
-pub(super) trait Invoke<E: Event>: Send + Sync {
-    fn invoke<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Step<'a, E>;
+pub(super) trait AnswerNow<E: Event>: Send + Sync {
+    fn answer(&self, event: &E, cx: &Cx) -> Answer<E>;
 }
 
-pub(super) struct OfStruct<H>(pub(super) Arc<H>);
+pub(super) trait AnswerLater<E: Event>: Send + Sync {
+    fn start<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Pending<'a, E>;
+}
 
-impl<E: Event, H: Handler<E>> Invoke<E> for OfStruct<H> {
-    fn invoke<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Step<'a, E> {
-        Step::Later(Box::pin(self.0.call(event, cx)))
+pub(super) type Pending<'a, E> = Pin<Box<dyn Future<Output = Answer<E>> + Send + 'a>>;
+
+impl<E: Event> Runner<E> {
+    pub(super) fn of_struct<H: Handler<E>>(handler: Arc<H>) -> Self {
+        Self::Later(Box::new(OfStruct(handler)))
+    }
+
+    pub(super) fn of_sync<F, R>(f: F) -> Self
+    where
+        F: Fn(&E, &Cx) -> R + Send + Sync + 'static,
+        R: IntoReply<E> + 'static,
+    {
+        Self::Now(Box::new(OfSync(move |event: &E, cx: &Cx| f(event, cx).into_answer())))
+    }
+
+    pub(super) fn of_async<F: for<'a> AsyncHook<'a, E>>(f: F) -> Self {
+        Self::Later(Box::new(OfAsync(f)))
+    }
+
+    pub(super) fn of_async_with<S, F>(state: S, f: F) -> Self
+    where
+        S: Send + Sync + 'static,
+        F: for<'a> AsyncHookWith<'a, S, E>,
+    {
+        Self::Later(Box::new(OfAsyncWith(state, f)))
     }
 }
 
-pub(super) struct OfSync<F, R>(pub(super) F, pub(super) PhantomData<fn() -> R>);
+struct OfSync<F>(F);
 
-impl<E, F, R> Invoke<E> for OfSync<F, R>
+impl<E, F> AnswerNow<E> for OfSync<F>
 where
     E: Event,
-    R: IntoReply<E>,
-    F: Fn(&E, &Cx) -> R + Send + Sync,
+    F: Fn(&E, &Cx) -> Answer<E> + Send + Sync,
 {
-    fn invoke<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Step<'a, E> {
-        Step::Done((self.0)(event, cx).into_answer())
+    fn answer(&self, event: &E, cx: &Cx) -> Answer<E> {
+        (self.0)(event, cx)
     }
 }
 
-pub(super) struct OfAsync<F>(pub(super) F);
+struct OfStruct<H>(Arc<H>);
 
-impl<E, F> Invoke<E> for OfAsync<F>
+impl<E: Event, H: Handler<E>> AnswerLater<E> for OfStruct<H> {
+    fn start<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Pending<'a, E> {
+        Box::pin(self.0.call(event, cx))
+    }
+}
+
+struct OfAsync<F>(F);
+
+impl<E, F> AnswerLater<E> for OfAsync<F>
 where
     E: Event,
     F: for<'a> AsyncHook<'a, E>,
 {
-    fn invoke<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Step<'a, E> {
+    fn start<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Pending<'a, E> {
         let call = self.0.start(event, cx);
-        Step::Later(Box::pin(async move { call.await.into_answer() }))
+        Box::pin(async move { call.await.into_answer() })
     }
 }
 
-pub(super) struct OfAsyncWith<S, F>(pub(super) S, pub(super) F);
+struct OfAsyncWith<S, F>(S, F);
 
-impl<S, E, F> Invoke<E> for OfAsyncWith<S, F>
+impl<S, E, F> AnswerLater<E> for OfAsyncWith<S, F>
 where
     S: Send + Sync + 'static,
     E: Event,
     F: for<'a> AsyncHookWith<'a, S, E>,
 {
-    fn invoke<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Step<'a, E> {
+    fn start<'a>(&'a self, event: &'a E, cx: &'a Cx) -> Pending<'a, E> {
         let call = self.1.start(&self.0, event, cx);
-        Step::Later(Box::pin(async move { call.await.into_answer() }))
+        Box::pin(async move { call.await.into_answer() })
     }
 }
 
@@ -83,6 +112,7 @@ pub(super) async fn catch_async<T>(
     .await
 }
 
+#[cold]
 fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()

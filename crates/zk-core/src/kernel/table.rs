@@ -1,6 +1,6 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::panic::Location;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -65,7 +65,22 @@ impl Identity {
     }
 }
 
+/// A set of events in which an event may be found although it is not there: 64 bits, to see without a lock that
+/// nobody listens.
+pub(super) fn bit(event: TypeId) -> u64 {
+    1 << (BuildHasherDefault::<TypeIdHasher>::default().hash_one(event) & 63)
+}
+
 impl Table {
+    /// The [bits](bit) of all events somebody listens to.
+    pub(super) fn heard(&self) -> u64 {
+        if self.observers.is_some() {
+            u64::MAX
+        } else {
+            self.handlers.keys().fold(0, |set, event| set | bit(*event))
+        }
+    }
+
     pub(super) fn handlers(&self, event: TypeId) -> Option<&Arc<[Entry]>> {
         self.handlers.get(&event)
     }

@@ -6,7 +6,6 @@ mod tombstones;
 use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ pub(super) use inner::ScopeInner;
 use tombstones::NO_SCOPE;
 pub use tombstones::Tombstones;
 
-use super::erase::{Invoke, OfAsync, OfAsyncWith, OfStruct, OfSync, Runner};
+use super::erase::Runner;
 use super::shelf::{Claim, Decorator};
 use super::table::{Entry, Identity, Observer};
 use super::{
@@ -92,7 +91,7 @@ impl Scope {
     #[track_caller]
     pub fn handle_at<E: Event, H: Handler<E>>(&self, at: impl Into<HookOptions>, handler: Arc<H>) -> Hook {
         let identity = Identity::of_arc(&handler);
-        self.add::<E>(at.into(), identity, Box::new(OfStruct(handler)))
+        self.add::<E>(at.into(), identity, Runner::of_struct(handler))
     }
 
     /// Registers a closure that answers at once. It never allocates when called. A function registered twice
@@ -114,7 +113,7 @@ impl Scope {
         R: IntoReply<E> + 'static,
         F: Fn(&E, &Cx) -> R + Send + Sync + 'static,
     {
-        self.add::<E>(at.into(), Identity::of_fn::<F>(), Box::new(OfSync(f, PhantomData)))
+        self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_sync(f))
     }
 
     /// Registers an `async fn` or an async closure that captures nothing. One box for each call.
@@ -130,7 +129,7 @@ impl Scope {
         E: Event,
         F: for<'a> AsyncHook<'a, E>,
     {
-        self.add::<E>(at.into(), Identity::of_fn::<F>(), Box::new(OfAsync(f)))
+        self.add::<E>(at.into(), Identity::of_fn::<F>(), Runner::of_async(f))
     }
 
     /// As [`Scope::on_async`], with state handed to each call.
@@ -152,7 +151,7 @@ impl Scope {
         S: Send + Sync + 'static,
         F: for<'a> AsyncHookWith<'a, S, E>,
     {
-        self.add::<E>(at.into(), Identity::Unique, Box::new(OfAsyncWith(state, f)))
+        self.add::<E>(at.into(), Identity::Unique, Runner::of_async_with(state, f))
     }
 
     /// Registers an observer: every event, as emitted, once, before its handlers. It cannot answer.
@@ -331,7 +330,7 @@ impl Scope {
     }
 
     #[track_caller]
-    fn add<E: Event>(&self, at: HookOptions, identity: Identity, run: Box<dyn Invoke<E>>) -> Hook {
+    fn add<E: Event>(&self, at: HookOptions, identity: Identity, run: Runner<E>) -> Hook {
         let location = Location::caller();
         let Some(bus) = self.open_bus(location) else { return self.hook(None) };
         let entry = Entry {
@@ -345,7 +344,7 @@ impl Scope {
             location,
             identity,
             guards: E::ON_ERROR == OnError::Throw,
-            run: Some(Arc::new(Runner::<E>(run))),
+            run: Some(Arc::new(run)),
         };
         let mut id = None;
         bus.inner.write_table(|table| {
