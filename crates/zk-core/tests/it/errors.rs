@@ -82,6 +82,23 @@ async fn a_panic_in_a_handler_or_observer_is_reported_and_the_rest_still_runs() 
 }
 
 #[tokio::test]
+async fn a_handler_that_panics_between_others_costs_them_nothing() {
+    let (bus, errors) = reporting_bus(OnError::Continue);
+    let scope = bus.scope("test");
+    scope.on_sync(|_: &Words, _: &Cx| Some("first"));
+    bus.scope("clumsy").on_sync(|_: &Words, _: &Cx| -> Option<&'static str> { panic!("boom") });
+    scope.on_async(async |_: &Words, _: &Cx| Some("second"));
+    bus.scope("clumsy").on_sync(|_: &Words, _: &Cx| -> Option<&'static str> { panic!("bang") });
+    scope.on_sync(|_: &Words, _: &Cx| None::<&'static str>);
+    scope.on_sync(|_: &Words, _: &Cx| Some("third"));
+    let after = bus.cx().emit(Words(vec![])).await.unwrap();
+    assert_eq!(after, Words(vec!["first", "second", "third"]));
+    let reported = errors.take();
+    assert_eq!(reported.len(), 2);
+    assert!(reported.iter().all(|error| error.starts_with("clumsy ")), "{reported:?}");
+}
+
+#[tokio::test]
 async fn a_panic_in_a_gate_refuses() {
     let (bus, _) = reporting_bus(OnError::Continue);
     bus.scope("guard").on_sync(|_: &May, _: &Cx| -> Option<Say> { panic!("out of rules") });

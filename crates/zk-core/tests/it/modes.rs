@@ -35,7 +35,7 @@ async fn a_fold_handler_sees_what_the_ones_before_it_made() {
     assert_eq!(seen.take(), ["zero one"]);
 }
 
-// P-9: nothing to change gives back the event as it was, without a copy.
+// P-4, P-9: whoever emits needs nothing but the outcome. Nothing to change gives back the event as it was, without a copy.
 #[tokio::test]
 async fn a_fold_without_replies_gives_the_event_back() {
     let bus = Bus::new();
