@@ -1,0 +1,124 @@
+use std::path::PathBuf;
+
+use super::raw::{ConfigAction, OutputFormat, Raw, RawCommand, SessionsAction};
+use crate::exit::{Failure, Outcome};
+use crate::settings::Given;
+
+#[cfg(test)]
+mod tests;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) job: Job,
+    /// What it sets, as a layer of the settings.
+    pub(crate) given: Given,
+    /// The address and the key of whichever provider is chosen.
+    pub(crate) base_url: Option<String>,
+    pub(crate) api_key: Option<String>,
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// A run without a person, or a conversation.
+    Prompt(Prompt),
+    Sessions(SessionsAction),
+    ConfigShow {
+        origin: bool,
+    },
+    Doctor,
+    Demo {
+        keep: bool,
+    },
+    Models {
+        filter: Option<String>,
+    },
+    Hooks,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Prompt {
+    pub(crate) text: Option<String>,
+    /// Printing was asked for; otherwise a terminal decides.
+    pub(crate) print: bool,
+    pub(crate) format: Format,
+    pub(crate) resume: Option<Resume>,
+}
+
+pub(crate) type Format = OutputFormat;
+
+/// Which session to go on with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// The newest of this directory.
+    Latest,
+    /// The one whose id begins so.
+    Id(String),
+}
+
+impl Raw {
+    pub(crate) fn meaning(self) -> Outcome<Task> {
+        let mut given = Given::default();
+        given.text("provider", "--provider", self.provider);
+        given.text("model", "--model", self.model);
+        given.text("system", "--system", self.system);
+        given.text("append_system", "--append-system", self.append_system);
+        given.text("thinking", "--thinking", self.thinking.map(|level| level.as_str().to_owned()));
+        given.text("preset", "--preset", self.preset);
+        given.text("context", "--context", self.context);
+        given.count("max_turns", "--max-turns", self.max_turns);
+        given.count("max_tokens", "--max-tokens", self.max_tokens);
+        given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));
+        given.flag("sessions", "--no-session", self.no_session.then_some(false));
+
+        let resume = match (self.continue_, self.resume) {
+            (true, _) => Some(Resume::Latest),
+            (false, Some(id)) => Some(Resume::Id(id)),
+            (false, None) => None,
+        };
+        let job = match self.command {
+            None => Job::Prompt(Prompt {
+                text: self.prompt.filter(|text| !text.trim().is_empty()),
+                print: self.print || matches!(self.output_format, Some(Format::Json | Format::StreamJson)),
+                format: self.output_format.unwrap_or(Format::Text),
+                resume,
+            }),
+            Some(_) if self.prompt.is_some() => {
+                return Err(Failure::usage(
+                    "a prompt and a command do not go together; put a prompt of several words in quotes",
+                ));
+            }
+            Some(command) => {
+                if self.print || self.output_format.is_some() || resume.is_some() {
+                    return Err(Failure::usage(
+                        "--print, --output-format, --continue and --resume need a prompt, not a command",
+                    ));
+                }
+                match command {
+                    RawCommand::Sessions { action } => {
+                        Job::Sessions(action.unwrap_or(SessionsAction::List { all: false }))
+                    }
+                    RawCommand::Config { action: ConfigAction::Show { origin } } => {
+                        Job::ConfigShow { origin }
+                    }
+                    RawCommand::Doctor => Job::Doctor,
+                    RawCommand::Demo { keep } => Job::Demo { keep },
+                    RawCommand::Models { filter } => Job::Models { filter },
+                    RawCommand::Hooks => Job::Hooks,
+                }
+            }
+        };
+        Ok(Task {
+            job,
+            given,
+            base_url: self.base_url,
+            api_key: self.api_key,
+            config: self.config,
+            cwd: self.cwd,
+            verbose: self.verbose,
+        })
+    }
+}

@@ -1,0 +1,65 @@
+use clap::{CommandFactory, Parser};
+
+use super::*;
+
+fn task(args: &[&str]) -> Outcome<Task> {
+    Raw::try_parse_from(std::iter::once("zk").chain(args.iter().copied()))
+        .map_err(|error| Failure::usage(error.to_string()))?
+        .meaning()
+}
+
+fn prompt(args: &[&str]) -> Prompt {
+    match task(args).unwrap().job {
+        Job::Prompt(prompt) => prompt,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    Raw::command().debug_assert();
+}
+
+#[test]
+fn print_is_a_flag_and_the_prompt_stands_alone() {
+    for args in [["-p", "hello"], ["hello", "-p"]] {
+        let prompt = prompt(&args);
+        assert_eq!((prompt.text.as_deref(), prompt.print), (Some("hello"), true));
+    }
+    assert!(!prompt(&["hello"]).print);
+}
+
+#[test]
+fn a_machine_format_implies_printing() {
+    assert!(prompt(&["--output-format", "json", "x"]).print);
+    assert!(prompt(&["--output-format", "stream-json"]).print);
+    assert!(!prompt(&["--output-format", "text", "x"]).print);
+}
+
+#[test]
+fn an_unquoted_prompt_that_meets_a_command_is_refused() {
+    let error = task(&["fix", "demo"]).unwrap_err();
+    assert!(error.message.contains("quotes"), "{error}");
+}
+
+#[test]
+fn sessions_lists_when_nothing_is_said() {
+    assert_eq!(task(&["sessions"]).unwrap().job, Job::Sessions(SessionsAction::List { all: false }));
+}
+
+#[test]
+fn a_session_cannot_be_resumed_and_not_kept() {
+    assert!(task(&["-c", "--no-session", "x"]).is_err());
+    assert!(task(&["-c", "--resume", "s_1", "x"]).is_err());
+}
+
+#[test]
+fn levels_and_counts_are_checked() {
+    assert!(task(&["--thinking", "much", "x"]).unwrap_err().message.contains("minimal"));
+    assert!(task(&["--max-turns", "0", "x"]).is_err());
+}
+
+#[test]
+fn an_empty_prompt_is_none() {
+    assert_eq!(prompt(&["-p", "  "]).text, None);
+}

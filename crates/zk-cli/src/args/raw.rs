@@ -1,0 +1,172 @@
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use zk_core::model::ThinkingLevel;
+
+/// An agent harness you can take apart.
+///
+/// With a prompt, zk works on it; without one, it starts a conversation.
+#[derive(Debug, Parser)]
+#[command(
+    name = "zk",
+    version,
+    after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 turn or budget limit, 4 no key or a wrong one,\n\
+                  5 every call of the last step was refused, 130 and 143 stopped by a signal."
+)]
+pub(crate) struct Raw {
+    /// What to do. Text from standard input follows it
+    pub(crate) prompt: Option<String>,
+
+    /// Answer and end, without a conversation
+    #[arg(short, long)]
+    pub(crate) print: bool,
+
+    /// The provider: anthropic or openai_compat
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+
+    /// The model's id
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) model: Option<String>,
+
+    /// The system prompt, in place of zk's own
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+
+    /// Text to add to the system prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) append_system: Option<String>,
+
+    /// How much to reason: off, minimal, low, medium, high, xhigh or adaptive
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) thinking: Option<ThinkingLevel>,
+
+    /// Which tools the model is offered: build (all) or plan (those that only read)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<String>,
+
+    /// Where commands run: process (on this machine)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+
+    /// Turns after which the run stops
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+
+    /// Output limit of one response, in tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens: Option<u32>,
+
+    /// The directory to work in
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// How the answer is printed; json and stream-json imply --print
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) output_format: Option<OutputFormat>,
+
+    /// Run every tool without asking
+    #[arg(long)]
+    pub(crate) allow_all: bool,
+
+    /// Go on with the newest session of this directory
+    #[arg(short, long = "continue", conflicts_with = "resume")]
+    pub(crate) continue_: bool,
+
+    /// Go on with this session; the beginning of its id is enough
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+
+    /// Keep nothing of this conversation on disk
+    #[arg(long, conflicts_with_all = ["resume", "continue_"])]
+    pub(crate) no_session: bool,
+
+    /// Where the provider answers, instead of its usual address
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+
+    /// The provider's key. Other users of the machine can see it here: prefer the environment
+    #[arg(long, global = true, value_name = "KEY", hide_env_values = true)]
+    pub(crate) api_key: Option<String>,
+
+    /// One more settings file, over those of the project and the user
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// With --print, show tool calls on standard error
+    #[arg(short, long, global = true, action = ArgAction::SetTrue)]
+    pub(crate) verbose: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<RawCommand>,
+}
+
+/// How the answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The answer, nothing else
+    Text,
+    /// One object when the run is over
+    Json,
+    /// A line for each event, that object last
+    StreamJson,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RawCommand {
+    /// List, show or remove sessions
+    Sessions {
+        #[command(subcommand)]
+        action: Option<SessionsAction>,
+    },
+    /// Show the settings
+    Config {
+        #[command(subcommand)]
+        action: ConfigAction,
+    },
+    /// Check what is configured, reachable and missing
+    Doctor,
+    /// Watch a scripted model repair a small project with the real tools: no key, no network
+    Demo {
+        /// Keep the project and print where it is
+        #[arg(long)]
+        keep: bool,
+    },
+    /// List the models of the provider
+    Models {
+        /// Only ids that contain this
+        filter: Option<String>,
+    },
+    /// List every handler, observer, tool and service, and who registered it
+    Hooks,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum SessionsAction {
+    /// List the sessions of this directory, newest first
+    List {
+        /// Those of every directory
+        #[arg(long)]
+        all: bool,
+    },
+    /// Print a session's conversation
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+    /// Remove a session
+    Rm {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Print every setting
+    Show {
+        /// With the layer and the file each comes from
+        #[arg(long)]
+        origin: bool,
+    },
+}

@@ -1,0 +1,100 @@
+use std::fmt;
+use std::process::ExitCode;
+
+use zk_core::kernel::EmitError;
+use zk_core::model::{AgentError, ErrorKind};
+
+/// How the program ends: the documented exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: the run did what it was asked, or whoever read the output went away.
+    Done,
+    /// 1: the run failed.
+    Failed,
+    /// 2: the command line or a settings file makes no sense.
+    Usage,
+    /// 3: a limit of the run was reached.
+    Limit,
+    /// 4: there is no key, or the provider does not accept it.
+    Auth,
+    /// 5: the run ended after every call of its last step was refused.
+    Denied,
+    /// 130: stopped by SIGINT.
+    Interrupted,
+    /// 143: stopped by SIGTERM.
+    Terminated,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Limit => 3,
+            Self::Auth => 4,
+            Self::Denied => 5,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// What an error of a run means. A stopped run is `Failed` here; whoever stopped it knows better.
+    pub(crate) fn of(error: &AgentError) -> Self {
+        match error {
+            AgentError::Provider(error) | AgentError::ContextExceeded(error)
+                if error.kind == ErrorKind::Auth =>
+            {
+                Self::Auth
+            }
+            AgentError::TurnLimit { .. } => Self::Limit,
+            AgentError::Usage(_) => Self::Usage,
+            AgentError::Hook(EmitError::Hook(_) | EmitError::Cancelled { .. })
+            | AgentError::Provider(_)
+            | AgentError::ContextExceeded(_)
+            | AgentError::Aborted
+            | AgentError::Output(_) => Self::Failed,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+/// Why the program cannot do what it was asked: what to tell the person, and the exit code.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Failed, message.to_string())
+    }
+
+    pub(crate) fn auth(message: impl Into<String>) -> Self {
+        Self::new(Exit::Auth, message)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+pub(crate) type Outcome<T> = Result<T, Failure>;

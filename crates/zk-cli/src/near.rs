@@ -1,0 +1,45 @@
+/// The candidates that look like `word`, the nearest first.
+pub(crate) fn near<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut scored: Vec<(f64, &str)> = candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.into_iter().map(|(_, candidate)| candidate).take(3).collect()
+}
+
+/// `; did you mean …?`, or nothing.
+pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let near = near(word, candidates);
+    if near.is_empty() { String::new() } else { format!("; did you mean {}?", either(&near)) }
+}
+
+/// `a, b or c`, each in backticks.
+pub(crate) fn either(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => format!("`{only}`"),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(|word| format!("`{word}`")).collect();
+            format!("{} or `{last}`", first.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_comes_first_and_strangers_do_not_come() {
+        assert_eq!(near("antropic", ["openai_compat", "anthropic"]), ["anthropic"]);
+        assert_eq!(did_you_mean("xyz", ["anthropic"]), "");
+    }
+
+    #[test]
+    fn choices_read_as_a_sentence() {
+        assert_eq!(either(&["a"]), "`a`");
+        assert_eq!(either(&["a", "b", "c"]), "`a`, `b` or `c`");
+    }
+}

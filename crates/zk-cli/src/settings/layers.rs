@@ -1,0 +1,107 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Whose settings. Later ones outrank earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Layer {
+    Default,
+    User,
+    Project,
+    ProjectLocal,
+    Environment,
+    CommandLine,
+    Managed,
+}
+
+impl Layer {
+    /// Whether whoever wrote the project could have set it.
+    pub(crate) fn is_project(self) -> bool {
+        match self {
+            Self::Project | Self::ProjectLocal => true,
+            Self::Default | Self::User | Self::Environment | Self::CommandLine | Self::Managed => false,
+        }
+    }
+}
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) layer: Layer,
+    /// The file, the flag or the variable.
+    pub(crate) place: String,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.layer {
+            Layer::Default => f.write_str("default"),
+            Layer::User => write!(f, "user: {}", self.place),
+            Layer::Project => write!(f, "project: {}", self.place),
+            Layer::ProjectLocal => write!(f, "project-local: {}", self.place),
+            Layer::Environment => write!(f, "environment: {}", self.place),
+            Layer::CommandLine => write!(f, "command line: {}", self.place),
+            Layer::Managed => write!(f, "managed: {}", self.place),
+        }
+    }
+}
+
+/// One setting: a value that is no table.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) value: toml::Value,
+    pub(crate) origin: Origin,
+}
+
+/// The leaves of the merged tables. Keeping leaves makes the merge deep and gives each its own origin.
+#[derive(Debug, Default)]
+pub(crate) struct Layers(BTreeMap<Vec<String>, Entry>);
+
+impl Layers {
+    /// Puts a value over what is there, also over a table or under what was a value.
+    pub(crate) fn set(&mut self, key: Vec<String>, value: toml::Value, origin: Origin) {
+        self.0.retain(|old, _| *old == key || !(old.starts_with(&key) || key.starts_with(old)));
+        self.0.insert(key, Entry { value, origin });
+    }
+
+    /// The value at a path written with dots.
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        self.0.get(&key.split('.').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[String], &Entry)> {
+        self.0.iter().map(|(key, entry)| (key.as_slice(), entry))
+    }
+}
+
+/// The leaves of a table, each with its path. An empty table is a leaf: it says that something is there.
+pub(crate) fn flatten(table: toml::Table) -> Vec<(Vec<String>, toml::Value)> {
+    let mut leaves = Vec::new();
+    let mut pending: Vec<(Vec<String>, toml::Value)> =
+        table.into_iter().map(|(key, value)| (vec![key], value)).collect();
+    while let Some((path, value)) = pending.pop() {
+        match value {
+            toml::Value::Table(table) if !table.is_empty() => {
+                for (key, value) in table {
+                    let mut path = path.clone();
+                    path.push(key);
+                    pending.push((path, value));
+                }
+            }
+            value => leaves.push((path, value)),
+        }
+    }
+    leaves.sort_by(|a, b| a.0.cmp(&b.0));
+    leaves
+}
+
+/// A path as TOML writes it.
+pub(crate) fn dotted(key: &[String]) -> String {
+    let bare = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    };
+    let parts: Vec<String> = key
+        .iter()
+        .map(|part| if bare(part) { part.clone() } else { toml::Value::String(part.clone()).to_string() })
+        .collect();
+    parts.join(".")
+}

@@ -1,0 +1,193 @@
+//! The settings: what can be set ([`schema`]), where from ([`layers`]) and the files ([`file`]).
+
+mod file;
+mod layers;
+mod schema;
+
+use std::path::Path;
+
+use zk_core::model::ThinkingLevel;
+
+pub(crate) use layers::{Layer, Layers, Origin};
+
+use crate::dirs::Dirs;
+use crate::env::Env;
+use crate::exit::{Failure, Outcome};
+
+/// Where the settings that nobody can outrank are.
+const MANAGED: &str = "/etc/zk/settings.toml";
+
+/// The merged settings, each with where it comes from. Their types are checked when they are read.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    layers: Layers,
+}
+
+/// Values given one by one, each under the name of its flag or variable.
+#[derive(Debug, Default)]
+pub(crate) struct Given(Vec<(String, String, toml::Value)>);
+
+impl Given {
+    pub(crate) fn text(&mut self, key: &str, from: &str, value: Option<String>) {
+        self.put(key, from, value.map(toml::Value::String));
+    }
+
+    pub(crate) fn count(&mut self, key: &str, from: &str, value: Option<u32>) {
+        self.put(key, from, value.map(|count| toml::Value::Integer(count.into())));
+    }
+
+    pub(crate) fn flag(&mut self, key: &str, from: &str, value: Option<bool>) {
+        self.put(key, from, value.map(toml::Value::Boolean));
+    }
+
+    fn put(&mut self, key: &str, from: &str, value: Option<toml::Value>) {
+        self.0.extend(value.map(|value| (key.to_owned(), from.to_owned(), value)));
+    }
+}
+
+/// Where the layers come from.
+pub(crate) struct Places<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) dirs: &'a Dirs,
+    /// The root of the project worked in.
+    pub(crate) project: &'a Path,
+    /// The file named on the command line.
+    pub(crate) extra: Option<&'a Path>,
+}
+
+impl Settings {
+    /// Reads every layer, the lowest first. The second part are warnings.
+    pub(crate) fn read(places: &Places<'_>, given: Given) -> Outcome<(Self, Vec<String>)> {
+        let mut settings = Self::default();
+        let mut warnings = Vec::new();
+        settings.give(Layer::Default, defaults(), &mut warnings)?;
+        let user = places.dirs.settings();
+        let project = places.project.join(".zk");
+        let files = [
+            (Layer::User, user),
+            (Layer::Project, Some(project.join("settings.toml"))),
+            (Layer::ProjectLocal, Some(project.join("settings.local.toml"))),
+        ];
+        for (layer, path) in files {
+            if let Some(path) = path {
+                settings.file(layer, &path, false, &mut warnings)?;
+            }
+        }
+        settings.give(Layer::Environment, environment(places.env), &mut warnings)?;
+        if let Some(path) = places.extra {
+            settings.file(Layer::CommandLine, path, true, &mut warnings)?;
+        }
+        settings.give(Layer::CommandLine, given, &mut warnings)?;
+        settings.file(Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
+        Ok((settings, warnings))
+    }
+
+    fn file(&mut self, layer: Layer, path: &Path, needed: bool, warnings: &mut Vec<String>) -> Outcome<()> {
+        let table = file::read(path, needed)?;
+        let origin = Origin { layer, place: path.display().to_string() };
+        for (key, value) in layers::flatten(table) {
+            self.set(key, value, &origin, warnings)?;
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, layer: Layer, given: Given, warnings: &mut Vec<String>) -> Outcome<()> {
+        for (key, from, value) in given.0 {
+            let key = key.split('.').map(str::to_owned).collect();
+            self.set(key, value, &Origin { layer, place: from }, warnings)?;
+        }
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        key: Vec<String>,
+        value: toml::Value,
+        origin: &Origin,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        let told = |what: String| format!("{}: {what}", origin.place);
+        match schema::check(&key, &value, origin.layer) {
+            schema::Verdict::Fine => {}
+            schema::Verdict::Odd(what) => warnings.push(told(what)),
+            schema::Verdict::Ignored(what) => {
+                warnings.push(told(what));
+                return Ok(());
+            }
+            schema::Verdict::Wrong(what) => return Err(Failure::usage(told(what))),
+        }
+        self.layers.set(key, value, origin.clone());
+        Ok(())
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        self.layers.get(key)?.value.as_str()
+    }
+
+    pub(crate) fn count(&self, key: &str) -> Option<u32> {
+        self.layers.get(key)?.value.as_integer()?.try_into().ok()
+    }
+
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(false)
+    }
+
+    pub(crate) fn thinking(&self) -> ThinkingLevel {
+        self.text("thinking").and_then(|level| level.parse().ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn origin(&self, key: &str) -> Option<&Origin> {
+        self.layers.get(key).map(|entry| &entry.origin)
+    }
+
+    /// Every setting as a line of TOML, secrets left out, with its origin as a comment if wanted.
+    pub(crate) fn lines(&self, with_origin: bool) -> Vec<String> {
+        self.layers
+            .iter()
+            .map(|(key, entry)| {
+                let value = if schema::is_secret(key) {
+                    "\"(set, not shown)\"".to_owned()
+                } else {
+                    entry.value.to_string()
+                };
+                let name = layers::dotted(key);
+                if with_origin {
+                    format!("{name} = {value}  # {}", entry.origin)
+                } else {
+                    format!("{name} = {value}")
+                }
+            })
+            .collect()
+    }
+}
+
+fn defaults() -> Given {
+    let mut given = Given::default();
+    let from = "zk";
+    given.text("thinking", from, Some("off".to_owned()));
+    given.text("preset", from, Some("build".to_owned()));
+    given.text("context", from, Some("process".to_owned()));
+    given.count("max_tokens", from, Some(16_384));
+    given.flag("sessions", from, Some(true));
+    given.flag("permissions.allow_all", from, Some(false));
+    given
+}
+
+/// The variables the ecosystem uses, as settings.
+fn environment(env: &Env) -> Given {
+    let mut given = Given::default();
+    let variables = [
+        ("ANTHROPIC_API_KEY", "providers.anthropic.api_key"),
+        ("ANTHROPIC_AUTH_TOKEN", "providers.anthropic.auth_token"),
+        ("ANTHROPIC_BASE_URL", "providers.anthropic.base_url"),
+        ("OPENAI_API_KEY", "providers.openai_compat.api_key"),
+        ("OPENAI_BASE_URL", "providers.openai_compat.base_url"),
+    ];
+    for (variable, key) in variables {
+        given.text(key, variable, env.text(variable).map(str::to_owned));
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use super::layers::{Layer, dotted};
+
+/// What can be set. `*` stands for any one name.
+const KEYS: &[Key] = &[
+    Key::new("provider", Kind::Text),
+    Key::new("model", Kind::Text),
+    Key::new("system", Kind::Text),
+    Key::new("append_system", Kind::Text),
+    Key::new("thinking", Kind::OneOf(&["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"])),
+    Key::new("preset", Kind::OneOf(&["build", "plan"])),
+    Key::new("context", Kind::OneOf(&["process"])).not_by_projects(),
+    Key::new("max_turns", Kind::Count),
+    Key::new("max_tokens", Kind::Count),
+    Key::new("sessions", Kind::Flag),
+    Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
+    Key::new("providers.*.base_url", Kind::Text).not_by_projects(),
+    Key::new("providers.*.api_key", Kind::Text).not_by_projects().secret(),
+    Key::new("providers.*.auth_token", Kind::Text).not_by_projects().secret(),
+];
+
+/// Tables in which a misspelt key would leave a door open.
+const GUARDED: [&str; 3] = ["permissions", "policy", "sandbox"];
+
+/// Tables that a project cannot touch at all: they say where requests go and what may run.
+const NOT_BY_PROJECTS: [&str; 4] = ["permissions", "policy", "sandbox", "providers"];
+
+/// Endpoint keys people look for at the top level.
+const ENDPOINT: [&str; 3] = ["base_url", "api_key", "auth_token"];
+
+struct Key {
+    path: &'static str,
+    kind: Kind,
+    by_projects: bool,
+    secret: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    OneOf(&'static [&'static str]),
+    /// A whole number from 1.
+    Count,
+    Flag,
+}
+
+impl Key {
+    const fn new(path: &'static str, kind: Kind) -> Self {
+        Self { path, kind, by_projects: true, secret: false }
+    }
+
+    const fn not_by_projects(mut self) -> Self {
+        self.by_projects = false;
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    fn is(&self, path: &[String]) -> bool {
+        let mut parts = self.path.split('.');
+        path.iter().all(|name| parts.next().is_some_and(|part| part == "*" || part == name))
+            && parts.next().is_none()
+    }
+}
+
+/// What becomes of one value of a layer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Fine,
+    /// It is kept, and the person is told something.
+    Odd(String),
+    /// It does not count, and the person is told why.
+    Ignored(String),
+    /// Nothing starts with it.
+    Wrong(String),
+}
+
+pub(crate) fn is_secret(path: &[String]) -> bool {
+    KEYS.iter().any(|key| key.secret && key.is(path))
+        || path.last().is_some_and(|last| ENDPOINT.iter().skip(1).any(|name| name == last))
+}
+
+pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdict {
+    let name = dotted(path);
+    let table = path.first().map_or("", String::as_str);
+    let key = KEYS.iter().find(|key| key.is(path));
+    let endpoint = path.len() == 1 && ENDPOINT.contains(&table);
+    let barred = NOT_BY_PROJECTS.contains(&table) || endpoint || key.is_some_and(|key| !key.by_projects);
+    if layer.is_project() && barred {
+        return Verdict::Ignored(format!(
+            "`{name}` is ignored: a project's files cannot say where requests go or what may run; \
+             put it into your own settings"
+        ));
+    }
+    let Some(key) = key else { return unknown(&name, table, endpoint) };
+    match (key.kind, value) {
+        (Kind::Text, toml::Value::String(_)) | (Kind::Flag, toml::Value::Boolean(_)) => Verdict::Fine,
+        (Kind::Count, toml::Value::Integer(count)) if (1..=i64::from(u32::MAX)).contains(count) => {
+            Verdict::Fine
+        }
+        (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => {
+            Verdict::Fine
+        }
+        (Kind::Text, _) => Verdict::Wrong(format!("`{name}` must be a text in quotes")),
+        (Kind::Flag, _) => Verdict::Wrong(format!("`{name}` must be true or false")),
+        (Kind::Count, _) => Verdict::Wrong(format!("`{name}` must be a whole number from 1")),
+        (Kind::OneOf(choices), toml::Value::String(word)) => {
+            Verdict::Wrong(format!("`{name}` cannot be `{word}`; use {}", crate::near::either(choices)))
+        }
+        (Kind::OneOf(choices), _) => {
+            Verdict::Wrong(format!("`{name}` must be {}", crate::near::either(choices)))
+        }
+    }
+}
+
+fn unknown(name: &str, table: &str, endpoint: bool) -> Verdict {
+    let hint = if endpoint {
+        format!("; put it under its provider, such as providers.anthropic.{name}")
+    } else {
+        crate::near::did_you_mean(name, KEYS.iter().map(|key| key.path))
+    };
+    let text = format!("unknown setting `{name}`{hint}");
+    if GUARDED.contains(&table) { Verdict::Wrong(text) } else { Verdict::Odd(text) }
+}

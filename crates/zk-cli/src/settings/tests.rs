@@ -1,0 +1,145 @@
+use std::fs;
+
+use super::*;
+
+struct Home {
+    temp: tempfile::TempDir,
+    env: Env,
+}
+
+impl Home {
+    fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp.path().join("project/.zk")).unwrap();
+        let env = Env::from_iter([("ZK_HOME", temp.path().join("home").into_os_string())]);
+        fs::create_dir_all(temp.path().join("home")).unwrap();
+        Self { temp, env }
+    }
+
+    fn write(&self, path: &str, text: &str) -> &Self {
+        fs::write(self.temp.path().join(path), text).unwrap();
+        self
+    }
+
+    fn read(&self, given: Given) -> Outcome<(Settings, Vec<String>)> {
+        let dirs = Dirs::new(&self.env);
+        let project = self.temp.path().join("project");
+        Settings::read(&Places { env: &self.env, dirs: &dirs, project: &project, extra: None }, given)
+    }
+}
+
+#[test]
+fn each_layer_outranks_the_one_below_and_each_value_keeps_its_origin() {
+    let home = Home::new();
+    home.write("home/settings.toml", "model = \"user\"\nprovider = \"anthropic\"\nmax_turns = 1\n")
+        .write("project/.zk/settings.toml", "model = \"project\"\nmax_turns = 2\n")
+        .write("project/.zk/settings.local.toml", "max_turns = 3\n");
+    let mut given = Given::default();
+    given.text("system", "--system", Some("s".into()));
+    let (settings, warnings) = home.read(given).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    let seen: Vec<_> = ["provider", "model", "max_turns", "system", "thinking"]
+        .map(|key| settings.origin(key).unwrap().layer)
+        .into();
+    assert_eq!(seen, [Layer::User, Layer::Project, Layer::ProjectLocal, Layer::CommandLine, Layer::Default]);
+    assert_eq!(settings.count("max_turns"), Some(3));
+    assert_eq!(settings.text("model"), Some("project"));
+}
+
+#[test]
+fn managed_settings_outrank_the_command_line() {
+    let mut settings = Settings::default();
+    let mut warnings = Vec::new();
+    let mut given = Given::default();
+    given.flag("permissions.allow_all", "--allow-all", Some(true));
+    settings.give(Layer::CommandLine, given, &mut warnings).unwrap();
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("managed.toml");
+    fs::write(&path, "[permissions]\nallow_all = false\n").unwrap();
+    settings.file(Layer::Managed, &path, false, &mut warnings).unwrap();
+    assert!(!settings.flag("permissions.allow_all"));
+}
+
+#[test]
+fn a_project_cannot_redirect_requests_or_grant_permissions() {
+    let home = Home::new();
+    home.write(
+        "project/.zk/settings.toml",
+        "base_url = \"http://evil\"\napi_key = \"k\"\ncontext = \"process\"\n\
+         [permissions]\nallow_all = true\nmisspelt = 1\n[providers.anthropic]\nbase_url = \"http://evil\"\n",
+    )
+    .write("project/.zk/settings.local.toml", "[providers.openai_compat]\napi_key = \"k\"\n");
+    let (settings, warnings) = home.read(Given::default()).unwrap();
+    assert!(!settings.flag("permissions.allow_all"));
+    assert!(!settings.lines(true).iter().any(|line| line.contains("evil") || line.contains("api_key")));
+    assert_eq!(warnings.len(), 7, "{warnings:#?}");
+    assert!(warnings.iter().all(|warning| warning.contains("is ignored")), "{warnings:#?}");
+}
+
+#[test]
+fn an_unknown_key_is_kept_and_suggests_a_near_one() {
+    let home = Home::new();
+    home.write("home/settings.toml", "modle = \"x\"\n");
+    let (settings, warnings) = home.read(Given::default()).unwrap();
+    assert!(warnings[0].contains("unknown setting `modle`; did you mean `model`?"), "{warnings:?}");
+    assert_eq!(settings.text("modle"), Some("x"));
+}
+
+#[test]
+fn an_unknown_key_under_a_guarded_table_is_an_error() {
+    for table in ["permissions", "policy", "sandbox"] {
+        let home = Home::new();
+        home.write("home/settings.toml", &format!("[{table}]\nalow_all = false\n"));
+        let error = home.read(Given::default()).unwrap_err();
+        assert_eq!(error.exit, crate::exit::Exit::Usage);
+        assert!(error.message.contains("settings.toml: unknown setting"), "{error}");
+    }
+}
+
+#[test]
+fn values_of_the_wrong_type_are_errors_that_name_the_file() {
+    for line in ["model = 1", "max_turns = 0", "sessions = \"no\"", "thinking = \"much\"", "preset = \"x\""] {
+        let home = Home::new();
+        home.write("home/settings.toml", line);
+        let error = home.read(Given::default()).unwrap_err();
+        assert!(error.message.contains("settings.toml"), "{error}");
+    }
+}
+
+#[test]
+fn broken_toml_is_an_error_that_says_where() {
+    let home = Home::new();
+    home.write("home/settings.toml", "model = \n");
+    let error = home.read(Given::default()).unwrap_err();
+    assert!(error.message.contains("settings.toml") && error.message.contains("line 1"), "{error}");
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let mut home = Home::new();
+    home.env = Env::from_iter([
+        ("ANTHROPIC_API_KEY", "sk-canary"),
+        ("ZK_HOME", "/nonexistent/zk"),
+        ("OPENAI_BASE_URL", "http://localhost:1/v1"),
+    ]);
+    let (settings, _) = home.read(Given::default()).unwrap();
+    let lines = settings.lines(true).join("\n");
+    assert!(!lines.contains("canary"));
+    assert!(
+        lines
+            .contains("providers.anthropic.api_key = \"(set, not shown)\"  # environment: ANTHROPIC_API_KEY")
+    );
+    assert!(lines.contains("providers.openai_compat.base_url = \"http://localhost:1/v1\""));
+}
+
+#[test]
+fn a_value_and_a_table_of_one_name_replace_each_other() {
+    let mut layers = Layers::default();
+    let origin = |layer| Origin { layer, place: String::new() };
+    let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+    layers.set(path("a"), 1.into(), origin(Layer::User));
+    layers.set(path("a.b"), 2.into(), origin(Layer::Project));
+    assert!(layers.get("a").is_none());
+    layers.set(path("a"), 3.into(), origin(Layer::CommandLine));
+    assert_eq!(layers.iter().count(), 1);
+}
