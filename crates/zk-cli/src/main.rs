@@ -9,6 +9,8 @@ mod endpoint;
 mod env;
 mod exit;
 mod near;
+mod output;
 mod settings;
+mod term;
 
 fn main() {}

@@ -1,0 +1,78 @@
+use serde::Serialize;
+use serde_json::{Value, json};
+use zk_core::events::{StreamText, SystemBefore};
+use zk_core::kernel::{Bus, Event, Notify};
+
+use super::*;
+
+fn line<E: Event>(event: &E, cx: &Cx) -> String {
+    let mut out = Vec::new();
+    write_line(event, cx, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[derive(Serialize)]
+struct Empty {}
+impl Event for Empty {
+    const NAME: &'static str = "test:empty";
+    type Reply = ();
+    type Mode = Notify;
+}
+
+#[derive(Serialize)]
+struct List(Vec<u32>);
+impl Event for List {
+    const NAME: &'static str = "test:list";
+    type Reply = ();
+    type Mode = Notify;
+}
+
+struct Broken;
+impl Serialize for Broken {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("no"))
+    }
+}
+impl Event for Broken {
+    const NAME: &'static str = "test:broken";
+    type Reply = ();
+    type Mode = Notify;
+}
+
+#[test]
+fn a_line_is_the_type_and_the_data_beside_it() {
+    let event = StreamText { turn_id: "t".into(), delta: "a\n\"b\"".into() };
+    let line = line(&event, &Bus::new().cx());
+    assert!(line.ends_with('\n') && line.matches('\n').count() == 1);
+    let value: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(value, json!({"type": "stream:text", "turn_id": "t", "delta": "a\n\"b\""}));
+}
+
+#[test]
+fn events_without_fields_and_events_that_are_no_objects_stay_valid() {
+    let cx = Bus::new().cx();
+    assert_eq!(line(&Empty {}, &cx), "{\"type\":\"test:empty\"}\n");
+    assert_eq!(line(&List(vec![1, 2]), &cx), "{\"type\":\"test:list\",\"data\":[1,2]}\n");
+}
+
+#[test]
+fn a_sub_agent_is_named() {
+    let cx = Bus::new().child("helper \"1\"").cx();
+    let value: Value = serde_json::from_str(&line(&Empty {}, &cx)).unwrap();
+    assert_eq!(value, json!({"type": "test:empty", "agent": "helper \"1\"", "depth": 1}));
+}
+
+#[test]
+fn what_repeats_the_prompt_is_left_out_and_what_fails_leaves_nothing() {
+    let cx = Bus::new().cx();
+    assert_eq!(line(&SystemBefore { system: "s".into() }, &cx), "");
+    assert_eq!(line(&Broken, &cx), "");
+}
+
+#[test]
+fn every_left_out_name_is_an_event() {
+    let names: Vec<_> = zk_core::events::catalogue().into_iter().map(|event| event.name).collect();
+    for name in LEFT_OUT {
+        assert!(names.contains(&name), "{name}");
+    }
+}

@@ -1,0 +1,6 @@
+//! Standard output for programs: one writer, and the lines that go through it.
+
+pub(crate) mod events;
+mod writer;
+
+pub(crate) use writer::{Broken, Output};

@@ -1,0 +1,156 @@
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes that may wait to be written before whoever adds more has to wait itself.
+const FULL: usize = 1 << 20;
+
+/// Standard output behind a thread of its own: adding to it is a copy into a buffer, and whatever gathers
+/// while one buffer is written goes out with the next.
+///
+/// A reader that is slow makes the run slow, at [`FULL`] bytes; one that went away breaks the output, which
+/// then swallows everything.
+#[derive(Clone)]
+pub(crate) struct Output(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something was added, or nothing more will be.
+    filled: Condvar,
+    /// The buffer was taken, or the output broke.
+    taken: Condvar,
+    on_broken: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Vec<u8>,
+    writing: bool,
+    closed: bool,
+    /// The run is to end: nobody waits for the reader any more.
+    hurried: bool,
+    broken: Option<Broken>,
+}
+
+/// Why nothing can be written any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The reader went away.
+    Pipe,
+    /// The system said no.
+    Failed(String),
+}
+
+impl Output {
+    /// Standard output; `on_broken` is called once if it breaks.
+    pub(crate) fn stdout(on_broken: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
+        let file = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+        Self::to(file, on_broken)
+    }
+
+    fn to(
+        mut sink: impl Write + Send + 'static,
+        on_broken: impl Fn() + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            taken: Condvar::new(),
+            on_broken: Box::new(on_broken),
+        });
+        let writer = shared.clone();
+        std::thread::Builder::new()
+            .name("output".to_owned())
+            .stack_size(64 * 1024)
+            .spawn(move || writer.drain(&mut sink))?;
+        Ok(Self(shared))
+    }
+
+    /// Adds what `fill` writes. It is called under a lock: it must only append.
+    pub(crate) fn add(&self, fill: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.0.lock();
+        while state.pending.len() >= FULL && state.broken.is_none() && !state.hurried {
+            state = self.0.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.broken.is_some() {
+            return;
+        }
+        let idle = state.pending.is_empty();
+        fill(&mut state.pending);
+        let wake = idle && !state.writing;
+        drop(state);
+        if wake {
+            self.0.filled.notify_one();
+        }
+    }
+
+    /// Lets nobody wait for the reader from now on, so that a stopped run can end.
+    pub(crate) fn hurry(&self) {
+        self.0.lock().hurried = true;
+        self.0.taken.notify_all();
+    }
+
+    /// Writes what is left, for at most `limit`, and says how it went.
+    pub(crate) fn finish(&self, limit: Duration) -> Option<Broken> {
+        let mut state = self.0.lock();
+        state.closed = true;
+        self.0.filled.notify_one();
+        let unwritten =
+            |state: &mut State| state.broken.is_none() && (state.writing || !state.pending.is_empty());
+        state = self
+            .0
+            .taken
+            .wait_timeout_while(state, limit, unwritten)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0;
+        state.broken.clone()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drain(&self, sink: &mut impl Write) {
+        let mut batch = Vec::new();
+        loop {
+            {
+                let mut state = self.lock();
+                state.writing = false;
+                if state.pending.is_empty() {
+                    self.taken.notify_all();
+                }
+                while state.pending.is_empty() {
+                    if state.closed {
+                        return;
+                    }
+                    state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                std::mem::swap(&mut batch, &mut state.pending);
+                state.writing = true;
+                self.taken.notify_all();
+            }
+            if let Err(error) = sink.write_all(&batch).and_then(|()| sink.flush()) {
+                {
+                    let mut state = self.lock();
+                    state.broken = Some(match error.kind() {
+                        ErrorKind::BrokenPipe => Broken::Pipe,
+                        _ => Broken::Failed(error.to_string()),
+                    });
+                    state.pending = Vec::new();
+                    state.writing = false;
+                    self.taken.notify_all();
+                }
+                (self.on_broken)();
+                return;
+            }
+            batch.clear();
+        }
+    }
+}

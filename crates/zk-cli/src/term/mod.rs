@@ -1,0 +1,7 @@
+//! Everything a person sees on a terminal, and the one sanitiser before it.
+
+pub(crate) mod sanitise;
+pub(crate) mod screen;
+
+pub(crate) use sanitise::{Sanitiser, clean};
+pub(crate) use screen::{Screen, Style, tell};

@@ -1,0 +1,106 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn split(pieces: &[&str]) -> String {
+    let mut sanitiser = Sanitiser::default();
+    let mut out = String::new();
+    for piece in pieces {
+        sanitiser.push(piece, &mut out);
+    }
+    out
+}
+
+#[test]
+fn plain_text_tabs_and_newlines_stay() {
+    let text = "a\tb\nçé 漢字 🙂 ~";
+    assert_eq!(clean(text), text);
+    assert!(matches!(clean(text), Cow::Borrowed(_)));
+}
+
+#[test]
+fn sequences_of_every_kind_go_whole() {
+    for sequence in [
+        "\u{1b}[31;1m",
+        "\u{1b}[?1049h",
+        "\u{9b}2J",
+        "\u{1b}]0;title\u{7}",
+        "\u{1b}]52;c;aGk=\u{1b}\\",
+        "\u{9d}8;;http://x\u{9c}",
+        "\u{1b}Pq#0\u{1b}\\",
+        "\u{90}data\u{9c}",
+        "\u{1b}_app\u{1b}\\",
+        "\u{1b}^private\u{1b}\\",
+        "\u{1b}Xstart\u{1b}\\",
+        "\u{1b}(B",
+        "\u{1b}c",
+        "\u{1b}#8",
+        "\r",
+        "\u{8}",
+        "\u{7f}",
+        "\u{85}",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{200b}",
+        "\u{feff}",
+    ] {
+        assert_eq!(clean(&format!("a{sequence}b")), "ab", "{sequence:?}");
+    }
+}
+
+#[test]
+fn a_sequence_split_over_pieces_is_removed() {
+    assert_eq!(split(&["a\u{1b}", "[3", "1", "mb"]), "ab");
+    assert_eq!(split(&["a\u{1b}]0;ti", "tle\u{1b}", "\\b"]), "ab");
+}
+
+#[test]
+fn an_unterminated_string_hides_no_more_than_its_line() {
+    assert_eq!(clean("a\u{1b}]0;title\nb"), "a\nb");
+    let long = format!("\u{1b}]0;{}end", "x".repeat(2 * LONGEST_STRING));
+    assert!(clean(&long).ends_with("xend"));
+}
+
+#[test]
+fn an_interrupted_sequence_starts_the_next_one() {
+    assert_eq!(clean("\u{1b}[3\u{1b}[1mb"), "b");
+    assert_eq!(clean("\u{1b}\u{1b}[1mb"), "b");
+}
+
+fn hostile() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("\u{1b}".to_owned()),
+        Just("\u{1b}[".to_owned()),
+        Just("\u{1b}]".to_owned()),
+        Just("\u{1b}\\".to_owned()),
+        Just("\u{9c}".to_owned()),
+        Just("\u{7}".to_owned()),
+        Just("\n".to_owned()),
+        Just("\u{1b}P".to_owned()),
+        any::<char>().prop_map(String::from),
+        "[\u{0}-\u{9f}]{0,6}",
+        "[ -~]{0,6}",
+    ];
+    proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_dangerous_comes_through(text in hostile()) {
+        let out = clean(&text);
+        prop_assert!(out.chars().all(is_harmless), "{out:?}");
+        prop_assert_eq!(clean(&out).into_owned(), out.clone().into_owned());
+    }
+
+    #[test]
+    fn pieces_give_the_same_as_the_whole(text in hostile(), cuts in proptest::collection::vec(0usize..200, 0..6)) {
+        let mut cuts: Vec<usize> = cuts.into_iter().filter(|at| text.is_char_boundary(*at)).collect();
+        cuts.extend([0, text.len()]);
+        cuts.retain(|at| *at <= text.len());
+        cuts.sort_unstable();
+        let pieces: Vec<&str> = cuts.windows(2).map(|pair| text.get(pair[0]..pair[1]).unwrap()).collect();
+        prop_assert_eq!(split(&pieces), clean(&text).into_owned());
+    }
+}
