@@ -3,14 +3,28 @@
 //!
 //! Only this crate reads the environment or settings files, prints, or exits.
 
+use std::process::ExitCode;
+
+mod app;
 mod args;
+mod commands;
+mod compose;
+mod demo;
 mod dirs;
+mod doctor;
 mod endpoint;
 mod env;
 mod exit;
+mod mode;
 mod near;
 mod output;
+mod prompt;
+mod sessions;
 mod settings;
+mod signals;
+mod stdin;
 mod term;
 
-fn main() {}
+fn main() -> ExitCode {
+    app::run().into()
+}

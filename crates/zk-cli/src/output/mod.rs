@@ -1,6 +1,7 @@
 //! Standard output for programs: one writer, and the lines that go through it.
 
 pub(crate) mod events;
+pub(crate) mod result;
 mod writer;
 
 pub(crate) use writer::{Broken, Output};

@@ -1,0 +1,122 @@
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use crate::args::raw::{OutputFormat, Raw};
+use crate::args::{Job, Task};
+use crate::dirs::Dirs;
+use crate::endpoint::{self, Endpoint};
+use crate::env::Env;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::{Places, Settings};
+use crate::{commands, demo, doctor, mode, output, term};
+
+/// What every job starts from: where it works and what is set.
+pub(crate) struct Ground {
+    pub(crate) env: Env,
+    pub(crate) dirs: Dirs,
+    pub(crate) settings: Settings,
+    /// The directory worked in, canonical.
+    pub(crate) cwd: PathBuf,
+    /// The root of the project it belongs to.
+    pub(crate) project: PathBuf,
+    pub(crate) verbose: bool,
+    base_url: Option<String>,
+    api_key: Option<String>,
+}
+
+impl Ground {
+    /// The demo's ground: its own directory, and nobody's settings.
+    pub(crate) fn of_demo(&self, dir: &Path) -> Self {
+        Self {
+            env: self.env.clone(),
+            dirs: self.dirs.clone(),
+            settings: Settings::default(),
+            cwd: dir.to_path_buf(),
+            project: dir.to_path_buf(),
+            verbose: false,
+            base_url: None,
+            api_key: None,
+        }
+    }
+
+    /// The endpoint that the settings, the keys or a local server lead to.
+    pub(crate) fn endpoint(&self) -> Outcome<Endpoint> {
+        let flags = endpoint::Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_deref() };
+        endpoint::choose(&self.settings, flags, endpoint::listens)
+    }
+}
+
+/// The whole program.
+pub(crate) fn run() -> Exit {
+    let task = match Raw::try_parse() {
+        Ok(raw) => raw.meaning(),
+        Err(error) => {
+            // Help and version are "errors" of clap's; when nobody reads them there is nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    let machine = match &task {
+        Ok(Task { job: Job::Prompt(prompt), .. }) if prompt.format != OutputFormat::Text => true,
+        Ok(_) | Err(_) => false,
+    };
+    match task.and_then(start) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            term::tell(&format!("zk: {failure}"));
+            if machine {
+                output::result::print_failure(&failure);
+            }
+            failure.exit
+        }
+    }
+}
+
+fn start(task: Task) -> Outcome<Exit> {
+    let Task { job, given, base_url, api_key, config, cwd, verbose } = task;
+    let env = Env::read();
+    let dirs = Dirs::new(&env);
+    let cwd = directory(cwd)?;
+    let project = zk_skills::project_root(&cwd);
+    let places = Places { env: &env, dirs: &dirs, project: &project, extra: config.as_deref() };
+    let (settings, warnings) = Settings::read(&places, given)?;
+    for warning in warnings {
+        term::tell(&format!("zk: warning: {warning}"));
+    }
+    let ground = Ground { env, dirs, settings, cwd, project, verbose, base_url, api_key };
+    match job {
+        Job::Prompt(prompt) => mode::run(&ground, prompt),
+        Job::Sessions(action) => commands::sessions(&ground, action),
+        Job::ConfigShow { origin } => Ok(commands::config_show(&ground, origin)),
+        Job::Doctor => doctor::run(&ground),
+        Job::Demo { keep } => demo::run(&ground, keep),
+        Job::Models { filter } => commands::models(&ground, filter.as_deref()),
+        Job::Hooks => commands::hooks(&ground),
+    }
+}
+
+fn directory(cwd: Option<PathBuf>) -> Outcome<PathBuf> {
+    let cwd = match cwd {
+        Some(dir) => dir,
+        None => std::env::current_dir().map_err(|error| {
+            Failure::usage(format!("the working directory cannot be used ({error}); name one with --cwd"))
+        })?,
+    };
+    let canonical = cwd
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("cannot work in {}: {error}", cwd.display())))?;
+    if canonical.is_dir() {
+        Ok(canonical)
+    } else {
+        Err(Failure::usage(format!("cannot work in {}: it is not a directory", cwd.display())))
+    }
+}
+
+/// A runtime for one job, made only when a job needs one.
+pub(crate) fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
+}

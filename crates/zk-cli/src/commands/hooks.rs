@@ -1,0 +1,39 @@
+use zk_core::kernel::RegistrationKind;
+
+use super::print;
+use crate::app::{Ground, runtime};
+use crate::compose::{self, Manners};
+use crate::exit::{Exit, Outcome};
+use crate::sessions::Session;
+
+/// Prints everything that is registered, and by whom.
+pub(crate) fn hooks(ground: &Ground) -> Outcome<Exit> {
+    runtime()?.block_on(async {
+        let manners = Manners { ui: None, allow_all: ground.settings.flag("permissions.allow_all") };
+        let bus = compose::bus(ground, &Session::default(), manners)?;
+        let lines: Vec<String> = bus
+            .describe()
+            .iter()
+            .map(|one| {
+                let kind = match one.kind {
+                    RegistrationKind::Observer => "observer".to_owned(),
+                    RegistrationKind::Handler => "handler".to_owned(),
+                    RegistrationKind::Tombstone => "tombstone".to_owned(),
+                    RegistrationKind::Item(kind) => last(kind),
+                    RegistrationKind::Decorator(kind) => format!("decorator of {}", last(kind)),
+                    RegistrationKind::Service(kind) => format!("service {}", last(kind)),
+                };
+                let stage = one.stage.map_or(String::new(), |stage| format!(" ({stage:?})").to_lowercase());
+                format!("{kind:<16} {:<22} {}{stage}  {}", one.name, one.source, one.location)
+            })
+            .collect();
+        print(ground, &lines);
+        bus.close().await;
+        Ok(Exit::Done)
+    })
+}
+
+/// A type's name without its modules.
+fn last(name: &str) -> String {
+    name.rsplit("::").next().unwrap_or(name).to_lowercase()
+}

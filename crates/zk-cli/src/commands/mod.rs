@@ -1,0 +1,24 @@
+//! The commands that show something and end.
+
+mod hooks;
+mod models;
+mod sessions;
+
+pub(crate) use hooks::hooks;
+pub(crate) use models::models;
+pub(crate) use sessions::{session_lines, sessions};
+
+use crate::app::Ground;
+use crate::exit::Exit;
+use crate::term::{Screen, Style};
+
+/// Prints every setting.
+pub(crate) fn config_show(ground: &Ground, origin: bool) -> Exit {
+    print(ground, &ground.settings.lines(origin));
+    Exit::Done
+}
+
+fn print(ground: &Ground, lines: &[String]) {
+    let mut screen = Screen::new(&ground.env);
+    lines.iter().for_each(|line| screen.line(Style::Plain, line));
+}

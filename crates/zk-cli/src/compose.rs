@@ -1,0 +1,153 @@
+use std::sync::Arc;
+
+use zk_agent::{Agent, Behavior, ToolSet};
+use zk_core::kernel::{Bus, HookError, Plugin};
+use zk_core::model::{Model, ThinkingRequest};
+use zk_core::service::{Provider, Tool, Ui};
+use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+use zk_providers::{Anthropic, AnthropicOptions, Auth, Compat, CompatOptions, RetryPolicy, Retrying};
+use zk_session::Recorder;
+use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
+
+use crate::app::Ground;
+use crate::endpoint::{Endpoint, Key, Kind};
+use crate::exit::{Failure, Outcome};
+use crate::sessions::Session;
+use crate::{prompt, term};
+
+/// Who is there to be asked, and what may run without asking.
+pub(crate) struct Manners {
+    pub(crate) ui: Option<Arc<dyn Ui>>,
+    pub(crate) allow_all: bool,
+}
+
+/// A bus with everything zk consists of but the model: the one list of plugins.
+pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outcome<Bus> {
+    let bus = Bus::builder().on_error(|error: &HookError| term::tell(&format!("zk: {error}"))).build();
+    let mut paths = WorkspacePaths::new([&ground.cwd]).map_err(Failure::failed)?;
+    if let Some(home) = ground.env.path("HOME") {
+        paths = paths.home(home);
+    }
+    let children = Environment::filtered(ground.env.all().clone());
+    if let Some(dir) = &session.outputs {
+        paths = paths.read_only(dir).map_err(Failure::failed)?;
+    }
+    let mode = if manners.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
+    let mut plugins: Vec<Box<dyn Plugin>> = vec![
+        Box::new(LocalPlugin::new(children, paths)),
+        Box::new(ToolsPlugin::new(ToolsOptions::default())),
+        Box::new(PermissionGate::new(mode)),
+    ];
+    if let Some(dir) = &session.outputs {
+        plugins.push(Box::new(Spill::new(dir)));
+    }
+    if let Some(open) = &session.open {
+        plugins.push(Box::new(Recorder::resuming(open.clone(), &session.loaded)));
+    }
+    for plugin in &plugins {
+        bus.install(&**plugin).map_err(Failure::failed)?;
+    }
+    if let Some(ui) = manners.ui {
+        bus.scope("terminal").serve::<dyn Ui>(ui);
+    }
+    Ok(bus)
+}
+
+/// The provider at an endpoint, inside its retries.
+pub(crate) fn provider(endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
+    let auth = match &endpoint.key {
+        None => Auth::None,
+        Some(Key::Api(key)) => Auth::Key(key.clone().into()),
+        Some(Key::Bearer(token)) => Auth::Bearer(token.clone().into()),
+    };
+    let base_url = endpoint.base_url.clone();
+    let inner: Arc<dyn Provider> = match endpoint.kind {
+        Kind::Anthropic => Arc::new(
+            Anthropic::new(AnthropicOptions { base_url, auth, ..AnthropicOptions::default() })
+                .map_err(|error| Failure::usage(error.to_string()))?,
+        ),
+        Kind::OpenAiCompat => Arc::new(
+            Compat::new(CompatOptions { auth, ..CompatOptions::at(base_url) })
+                .map_err(|error| Failure::usage(error.to_string()))?,
+        ),
+    };
+    Ok(Arc::new(Retrying::new(inner, RetryPolicy::default())))
+}
+
+/// The model asked for, the one the session used, the provider's default, or the first one a server has.
+pub(crate) async fn model(ground: &Ground, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
+    if let Some(id) = ground.settings.text("model") {
+        return Ok(provider.model(id));
+    }
+    let before = session.loaded.model.as_ref().filter(|model| model.provider == provider.name());
+    if let Some(id) = before.map(|model| model.model.clone()).or_else(|| provider.default_model()) {
+        return Ok(provider.model(&id));
+    }
+    let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
+        Failure::new(
+            crate::exit::Exit::of(&error.clone().into()),
+            format!("no model is named (--model), and asking for the list of models failed: {error}"),
+        )
+    })?;
+    listed.and_then(|models| models.into_iter().next()).ok_or_else(|| {
+        Failure::usage(format!(
+            "no model is named, and {} does not say which it has; name one with --model",
+            provider.name()
+        ))
+    })
+}
+
+/// The agent on that bus.
+pub(crate) fn agent(
+    ground: &Ground,
+    bus: &Bus,
+    provider: Arc<dyn Provider>,
+    model: Model,
+    session: &Session,
+) -> Outcome<Agent> {
+    let settings = &ground.settings;
+    let instructions = zk_skills::instructions(&ground.cwd, &ground.project);
+    for skipped in &instructions.skipped {
+        term::tell(&format!("zk: warning: {} is not read: {}", skipped.path.display(), skipped.why));
+    }
+    let level = match session.loaded.thinking {
+        Some(level) if !session_overridden(ground) => level,
+        Some(_) | None => settings.thinking(),
+    };
+    let mut builder = Agent::builder(provider)
+        .bus(bus.clone())
+        .model(model)
+        .system(prompt::system(settings, &ground.cwd, &instructions))
+        .tools(tools(settings.text("preset"), bus))
+        .thinking(ThinkingRequest { level, budget: None })
+        .behavior(Behavior {
+            max_turns: settings.count("max_turns"),
+            max_tokens: settings.count("max_tokens"),
+            ..Behavior::default()
+        })
+        .history(session.loaded.messages.clone())
+        .cwd(ground.cwd.clone());
+    if let Some(open) = &session.open {
+        builder = builder.session(open.id().clone());
+    }
+    builder.build().map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Whether a thinking level was asked for here and now, so that the session's own does not count.
+fn session_overridden(ground: &Ground) -> bool {
+    use crate::settings::Layer;
+    ground.settings.origin("thinking").is_some_and(|origin| match origin.layer {
+        Layer::CommandLine | Layer::Managed => true,
+        Layer::Default | Layer::User | Layer::Project | Layer::ProjectLocal | Layer::Environment => false,
+    })
+}
+
+/// The tools of a preset.
+fn tools(preset: Option<&str>, bus: &Bus) -> ToolSet {
+    if preset != Some("plan") {
+        return ToolSet::All;
+    }
+    let nothing = serde_json::Value::Object(serde_json::Map::new());
+    let reading = bus.items::<dyn Tool>().into_iter().filter(|tool| tool.value.read_only(&nothing));
+    ToolSet::Only(reading.map(|tool| tool.name.to_string()).collect())
+}

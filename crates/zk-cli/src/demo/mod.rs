@@ -1,0 +1,97 @@
+//! `zk demo`: a scripted model repairs a small project with zk's real tools.
+
+mod project;
+mod script;
+
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exec, ExecRequest, Exit as CommandExit, OutputStream, Provider};
+use zk_testkit::ScriptedProvider;
+
+use self::project::Project;
+use crate::app::{Ground, runtime};
+use crate::compose::{self, Manners};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::show::{self, Shown};
+use crate::sessions::Session;
+use crate::signals::Signals;
+use crate::term::{Screen, Style};
+
+/// Between two pieces of the scripted model's text, for a person who watches.
+const PACE: Duration = Duration::from_millis(20);
+
+const PROMPT: &str = "The tests of this project fail. Find out why and repair it.";
+
+/// Unpacks the project, lets the script repair it, and runs its tests: 0 only if they pass.
+pub(crate) fn run(ground: &Ground, keep: bool) -> Outcome<Exit> {
+    let project = Project::unpack(keep)
+        .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
+    let ground = ground.of_demo(project.dir());
+    let shown = Shown(Arc::new(Mutex::new(Screen::new(&ground.env))));
+    shown.line(Style::Bold, "zk demo · scripted model: no LLM is asked");
+    shown.line(
+        Style::Dim,
+        "What the model says is scripted. The agent, the tools, the files and the test runs are real.",
+    );
+    shown.line(Style::Dim, &format!("project: {}", project.dir().display()));
+    shown.line(Style::Plain, &format!("› {PROMPT}"));
+
+    let stop = CancellationToken::new();
+    let signals = Signals::watch(|| ())
+        .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
+    signals.arm(stop.clone(), || ());
+    let exit = runtime()?.block_on(repair(&ground, &shown, &stop))?;
+    if keep {
+        shown.line(Style::Plain, &format!("the project is kept in {}", project.dir().display()));
+    }
+    Ok(signals.seen().unwrap_or(exit))
+}
+
+async fn repair(ground: &Ground, shown: &Shown, stop: &CancellationToken) -> Outcome<Exit> {
+    let pace = std::io::stdout().is_terminal().then_some(PACE);
+    let provider: Arc<dyn Provider> = Arc::new(ScriptedProvider::new(script::repair(pace)));
+    let session = Session::default();
+    // The project is a copy of zk's own in a directory of its own.
+    let bus = compose::bus(ground, &session, Manners { ui: None, allow_all: true })?;
+    shown.listen(&bus.scope("demo-output"));
+    let model = provider.model("scripted");
+    let agent = compose::agent(ground, &bus, provider, model, &session)?;
+    let run = agent.run(PROMPT).map_err(Failure::failed)?;
+    let handle = run.handle();
+    let mut wait = std::pin::pin!(run.wait());
+    let outcome = tokio::select! {
+        outcome = &mut wait => outcome,
+        () = stop.cancelled() => {
+            handle.abort();
+            wait.await
+        }
+    };
+    shown.settle();
+    if let Err(error) = &outcome.result {
+        shown.line(Style::Red, &error.to_string());
+    }
+    shown.line(Style::Dim, &show::totals(&outcome.stats));
+    let passes = tests_pass(ground, &bus, stop).await;
+    agent.close().await;
+    Ok(match (outcome.result, passes) {
+        (Ok(()), true) => {
+            shown.line(Style::Green, "checked again without the agent: the project's tests pass");
+            Exit::Done
+        }
+        (Ok(()) | Err(_), _) => {
+            shown.line(Style::Red, "the project's tests do not pass: the demo failed");
+            Exit::Failed
+        }
+    })
+}
+
+/// Whether the project's tests pass, asked of the tests and not of the model.
+async fn tests_pass(ground: &Ground, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
+    let Some(exec) = bus.get::<dyn Exec>() else { return false };
+    let mut ignored = |_: OutputStream, _: &[u8]| ();
+    let request = ExecRequest::shell("bash test.sh", ground.cwd.clone());
+    exec.run(request, &mut ignored, stop).await.is_ok_and(|outcome| outcome.exit == CommandExit::Code(0))
+}

@@ -1,0 +1,50 @@
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use zk_core::model::SessionId;
+
+/// A small project in bash whose tests fail: a quantity is not counted.
+const FILES: [(&str, &str); 3] = [
+    ("README.md", include_str!("project/README.md")),
+    ("lib/basket.sh", include_str!("project/lib/basket.sh")),
+    ("test.sh", include_str!("project/test.sh")),
+];
+
+/// The project in a directory of its own, removed with this value.
+pub(crate) struct Project {
+    dir: PathBuf,
+    keep: bool,
+}
+
+impl Project {
+    pub(crate) fn unpack(keep: bool) -> io::Result<Self> {
+        let name = format!("zk-demo-{}", SessionId::fresh());
+        let dir = std::env::temp_dir().canonicalize()?.join(name);
+        // Not recursive: a directory that somebody else made is an error.
+        fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        let project = Self { dir, keep };
+        for (path, text) in FILES {
+            let path = project.dir.join(path);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, text)?;
+        }
+        Ok(project)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed stays in the temporary directory.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}

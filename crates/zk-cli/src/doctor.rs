@@ -1,0 +1,190 @@
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+use zk_core::kernel::Bus;
+use zk_core::service::{Provider, SessionFilter, SessionStore};
+
+use crate::app::{Ground, runtime};
+use crate::endpoint::Key;
+use crate::exit::{Exit, Outcome};
+use crate::sessions::{make_private, store};
+use crate::term::{Screen, Style};
+use crate::{compose, stdin};
+
+/// How long an endpoint may take to list its models.
+const REACH: Duration = Duration::from_secs(2);
+
+/// What a program is used for.
+#[derive(Clone, Copy)]
+enum Use {
+    Needed(&'static str),
+    Expected(&'static str),
+    Replaced(&'static str),
+}
+
+const PROGRAMS: [(&str, Use); 3] = [
+    ("bash", Use::Needed("the shell tool")),
+    ("git", Use::Expected("most projects use it")),
+    ("rg", Use::Replaced("grep and glob are built in")),
+];
+
+/// How one check went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Fine,
+    Warning,
+    Failure,
+}
+
+struct Finding {
+    health: Health,
+    text: String,
+}
+
+fn fine(text: impl Into<String>) -> Finding {
+    Finding { health: Health::Fine, text: text.into() }
+}
+
+fn warning(text: impl Into<String>) -> Finding {
+    Finding { health: Health::Warning, text: text.into() }
+}
+
+fn failure(text: impl Into<String>) -> Finding {
+    Finding { health: Health::Failure, text: text.into() }
+}
+
+/// Checks everything a run needs; 1 if it would fail.
+pub(crate) fn run(ground: &Ground) -> Outcome<Exit> {
+    let mut screen = Screen::new(&ground.env);
+    let mut healthy = true;
+    let mut tell = |finding: Finding| {
+        let (style, word) = match finding.health {
+            Health::Fine => (Style::Green, "ok  "),
+            Health::Warning => (Style::Yellow, "warn"),
+            Health::Failure => (Style::Red, "fail"),
+        };
+        healthy &= finding.health != Health::Failure;
+        screen.line(style, &format!("{word}  {}", finding.text));
+    };
+    tell(fine(format!("zk {}, working in {}", env!("CARGO_PKG_VERSION"), ground.cwd.display())));
+    tell(settings(ground));
+    let runtime = runtime()?;
+    for finding in runtime.block_on(endpoint(ground)) {
+        tell(finding);
+    }
+    tell(runtime.block_on(sessions(ground)));
+    for (program, used) in PROGRAMS {
+        tell(program_found(ground, program, used));
+    }
+    tell(terminal(ground));
+    Ok(if healthy { Exit::Done } else { Exit::Failed })
+}
+
+fn settings(ground: &Ground) -> Finding {
+    match ground.dirs.settings() {
+        Some(path) if path.exists() => fine(format!("settings: {}", path.display())),
+        Some(path) => fine(format!("settings: none of your own; they would be in {}", path.display())),
+        None => warning("settings: set HOME or ZK_HOME to have some of your own"),
+    }
+}
+
+async fn endpoint(ground: &Ground) -> Vec<Finding> {
+    let endpoint = match ground.endpoint() {
+        Ok(endpoint) => endpoint,
+        Err(error) => return vec![failure(format!("provider: {error}"))],
+    };
+    let key = match &endpoint.key {
+        Some(Key::Api(_)) => "a key is set",
+        Some(Key::Bearer(_)) => "a token is set",
+        None => "no key is set",
+    };
+    let mut findings = vec![fine(format!(
+        "provider: {} at {}, {key} ({})",
+        endpoint.kind.name(),
+        endpoint.base_url,
+        endpoint.why
+    ))];
+    let provider = match compose::provider(&endpoint) {
+        Ok(provider) => provider,
+        Err(error) => {
+            findings.push(failure(format!("provider: {error}")));
+            return findings;
+        }
+    };
+    findings.push(reach(ground, &*provider, &endpoint.base_url).await);
+    findings
+}
+
+async fn reach(ground: &Ground, provider: &dyn Provider, url: &str) -> Finding {
+    match tokio::time::timeout(REACH, provider.list_models(&Bus::new().cx())).await {
+        Err(_) => failure(format!("endpoint: {url} did not answer within {} s", REACH.as_secs())),
+        Ok(Err(error)) => failure(format!("endpoint: {error}")),
+        Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
+        Ok(Ok(Some(models))) => {
+            let wanted =
+                ground.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
+            match wanted {
+                Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
+                    "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"
+                )),
+                Some(id) => fine(format!("endpoint: {url} answers and has {id}")),
+                None => fine(format!("endpoint: {url} answers; {} models", models.len())),
+            }
+        }
+    }
+}
+
+async fn sessions(ground: &Ground) -> Finding {
+    if !ground.settings.flag("sessions") {
+        return fine("sessions: not kept, by the settings");
+    }
+    let (store, root) = match (store(ground), ground.dirs.sessions()) {
+        (Ok(store), Some(root)) => (store, root),
+        (Err(error), _) => return warning(format!("sessions: {error}")),
+        (Ok(_), None) => return warning("sessions: there is no place for them"),
+    };
+    if let Err(error) = make_private(&root)
+        .and_then(|()| rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).map_err(std::io::Error::from))
+    {
+        return warning(format!(
+            "sessions: cannot write to {} ({error}): conversations are not kept; set ZK_HOME to a directory \
+             of yours",
+            root.display()
+        ));
+    }
+    match store.list(&SessionFilter::default()).await {
+        Err(error) => failure(format!("sessions: {error}")),
+        Ok(all) => {
+            let damaged = all.iter().filter(|session| session.damaged.is_some()).count();
+            if damaged > 0 {
+                warning(format!("sessions: {damaged} of {} in {} are damaged", all.len(), root.display()))
+            } else {
+                fine(format!("sessions: {} in {}", all.len(), root.display()))
+            }
+        }
+    }
+}
+
+fn program_found(ground: &Ground, name: &str, used: Use) -> Finding {
+    let path = ground.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| is_executable(path));
+    match (found, used) {
+        (Some(path), _) => fine(format!("{name}: {}", path.display())),
+        (None, Use::Needed(what)) => failure(format!("{name}: not in PATH; {what} needs it: install it")),
+        (None, Use::Expected(what)) => warning(format!("{name}: not in PATH; {what}")),
+        (None, Use::Replaced(what)) => fine(format!("{name}: not in PATH and not needed: {what}")),
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn terminal(ground: &Ground) -> Finding {
+    if stdin::is_terminal() && std::io::stdout().is_terminal() {
+        fine(format!("terminal: {}", ground.env.text("TERM").unwrap_or("unknown")))
+    } else {
+        fine("terminal: none; only read-only tools run without --allow-all")
+    }
+}

@@ -1,0 +1,248 @@
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use zk_agent::{Agent, RunOptions, RunOutcome};
+use zk_core::events::{ProviderRetry, StreamStart, StreamText, ToolAfter, ToolBefore, ToolBlocked};
+use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
+use zk_core::model::AgentError;
+use zk_core::service::Tool;
+
+use super::denials::Denials;
+use super::notes;
+use crate::app::{Ground, runtime};
+use crate::args::{Format, Prompt};
+use crate::compose::{self, Manners};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::events::{PROTOCOL, write_line};
+use crate::output::result::RunResult;
+use crate::output::{Broken, Output};
+use crate::sessions::{self, Session};
+use crate::signals::Signals;
+use crate::stdin;
+use crate::term::{Sanitiser, tell};
+
+/// How long the output of a stopped run may take to be read.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How long that of a finished run may take: as long as somebody reads it.
+const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// One run without a person.
+pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
+    let Prompt { text, format, resume, .. } = prompt;
+    let text = stdin::join(text.clone(), stdin::text(text.is_some())?);
+    let options = match text {
+        Some(text) => RunOptions::from(text),
+        None if resume.is_some() => RunOptions::resume(),
+        None => {
+            return Err(Failure::usage(
+                "there is no prompt: zk -p \"what to do\", or pipe it to standard input",
+            ));
+        }
+    };
+    let stop = CancellationToken::new();
+    let broken = stop.clone();
+    let cannot = |error: std::io::Error| Failure::failed(format!("cannot start: {error}"));
+    let output = Output::stdout(move || broken.cancel()).map_err(cannot)?;
+    let signals = Signals::watch(|| ()).map_err(cannot)?;
+    let hurried = output.clone();
+    signals.arm(stop.clone(), move || hurried.hurry());
+    runtime()?.block_on(async {
+        let endpoint = ground.endpoint()?;
+        let provider = compose::provider(&endpoint)?;
+        let session = sessions::begin(ground, resume.as_ref()).await?;
+        let allow_all = ground.settings.flag("permissions.allow_all");
+        let bus = compose::bus(ground, &session, Manners { ui: None, allow_all })?;
+        let model = compose::model(ground, &*provider, &session).await?;
+        let agent = compose::agent(ground, &bus, provider, model, &session)?;
+        let answer = Arc::new(Mutex::new(Answer::new(output.clone())));
+        let head = Headless { output, answer, format, verbose: ground.verbose, denials: Denials::default() };
+        head.listen(&bus);
+        if format == Format::StreamJson {
+            head.say(&init(ground, &agent, &session));
+        }
+        let outcome = head.drive(&agent, options, &stop).await?;
+        agent.close().await;
+        let closed = session.close().await.err().map(|error| error.to_string());
+        Ok(head.finish(&outcome, &signals, &session, closed))
+    })
+}
+
+struct Headless {
+    output: Output,
+    answer: Arc<Mutex<Answer>>,
+    format: Format,
+    verbose: bool,
+    denials: Denials,
+}
+
+impl Headless {
+    fn listen(&self, bus: &Bus) {
+        let scope = bus.scope("output");
+        self.denials.watch(&scope);
+        match self.format {
+            Format::Text => {
+                let answer = self.answer.clone();
+                scope.on_sync(move |_: &StreamStart, _: &Cx| lock(&answer).begin());
+                let answer = self.answer.clone();
+                scope.on_sync(move |event: &StreamText, _: &Cx| lock(&answer).add(&event.delta));
+                scope.on_sync(|event: &ProviderRetry, _: &Cx| {
+                    tell(&format!("zk: {}", notes::retry(event)));
+                });
+            }
+            Format::StreamJson => {
+                let output = self.output.clone();
+                scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
+                    output.add(|out| write_line(event, cx, out));
+                });
+            }
+            Format::Json => {}
+        }
+        if self.verbose {
+            scope.on_sync(|event: &ToolBefore, _: &Cx| tell(&format!("● {}", event.summary)));
+            scope.on_sync(|event: &ToolAfter, _: &Cx| {
+                let sign = if event.is_error { "✗" } else { "✓" };
+                tell(&format!("  {sign} {}", notes::result(event)));
+            });
+            scope.on_sync(|event: &ToolBlocked, _: &Cx| {
+                tell(&format!("✗ {} was refused: {}", event.call.name, event.reason));
+            });
+        }
+    }
+
+    fn say(&self, line: &serde_json::Value) {
+        self.output.add(|out| {
+            out.extend_from_slice(line.to_string().as_bytes());
+            out.push(b'\n');
+        });
+    }
+
+    async fn drive(
+        &self,
+        agent: &Agent,
+        options: RunOptions,
+        stop: &CancellationToken,
+    ) -> Outcome<RunOutcome> {
+        let run = agent.run(options).map_err(|error| Failure::usage(error.to_string()))?;
+        let handle = run.handle();
+        let mut wait = std::pin::pin!(run.wait());
+        tokio::select! {
+            outcome = &mut wait => return Ok(outcome),
+            () = stop.cancelled() => handle.abort(),
+        }
+        Ok(wait.await)
+    }
+
+    /// Says how it went, and the exit code.
+    fn finish(
+        &self,
+        outcome: &RunOutcome,
+        signals: &Signals,
+        session: &Session,
+        unsaved: Option<String>,
+    ) -> Exit {
+        let signal = signals.seen();
+        let (exit, error) = match &outcome.result {
+            Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
+            Ok(()) if self.denials.decided_the_run() => (
+                Exit::Denied,
+                Some("every call of the last step was refused; --allow-all lets every tool run".to_owned()),
+            ),
+            Ok(()) => (Exit::Done, None),
+            Err(AgentError::Aborted) => {
+                (signal.unwrap_or(Exit::Failed), Some(AgentError::Aborted.to_string()))
+            }
+            Err(error) => (Exit::of(error), Some(error.to_string())),
+        };
+        let id = session.open.as_ref().map(|open| open.id().clone());
+        match self.format {
+            Format::Text => lock(&self.answer).end(),
+            Format::Json | Format::StreamJson => {
+                let result = RunResult::new(outcome, exit, error.clone(), id.clone(), self.denials.all());
+                self.output.add(|out| result.write(out));
+            }
+        }
+        let limit = if signal.is_some() { LAST_WORDS } else { PATIENCE };
+        match self.output.finish(limit) {
+            // Whoever read the output has enough of it: nobody is left to be told anything.
+            Some(Broken::Pipe) => return Exit::Done,
+            Some(Broken::Failed(why)) => {
+                tell(&format!("zk: cannot write the output: {why}"));
+                return Exit::Failed;
+            }
+            None => {}
+        }
+        if let Some(error) = error {
+            tell(&format!("zk: {error}"));
+            if let (Some(id), true) = (id, exit != Exit::Auth) {
+                tell(&format!("zk: the conversation is kept: zk --resume {id}"));
+            }
+        }
+        exit
+    }
+}
+
+/// The first line of `stream-json`.
+fn init(ground: &Ground, agent: &Agent, session: &Session) -> serde_json::Value {
+    let tools: Vec<String> =
+        agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
+    json!({
+        "type": "system",
+        "subtype": "init",
+        "protocol": PROTOCOL,
+        "session_id": session.open.as_ref().map(|open| open.id().clone()),
+        "model": agent.model().reference(),
+        "tools": tools,
+        "cwd": ground.cwd,
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+/// The text of the answers as they stream, with an empty line between those of two turns.
+struct Answer {
+    output: Output,
+    /// On a terminal, what comes from the model is made harmless.
+    sanitiser: Option<Sanitiser>,
+    last: Option<char>,
+    due: bool,
+}
+
+impl Answer {
+    fn new(output: Output) -> Self {
+        let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        Self { output, sanitiser: terminal.then(Sanitiser::default), last: None, due: false }
+    }
+
+    fn begin(&mut self) {
+        if let Some(sanitiser) = &mut self.sanitiser {
+            *sanitiser = Sanitiser::default();
+        }
+        self.due = self.last.is_some();
+    }
+
+    fn add(&mut self, delta: &str) {
+        let mut text = String::new();
+        if self.due && !delta.is_empty() {
+            text.push_str(if self.last == Some('\n') { "\n" } else { "\n\n" });
+            self.due = false;
+        }
+        match &mut self.sanitiser {
+            Some(sanitiser) => sanitiser.push(delta, &mut text),
+            None => text.push_str(delta),
+        }
+        self.last = text.chars().last().or(self.last);
+        self.output.add(|out| out.extend_from_slice(text.as_bytes()));
+    }
+
+    fn end(&mut self) {
+        if self.last.is_some_and(|last| last != '\n') {
+            self.output.add(|out| out.push(b'\n'));
+        }
+    }
+}
+
+fn lock(answer: &Mutex<Answer>) -> std::sync::MutexGuard<'_, Answer> {
+    answer.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,68 @@
+use tokio_util::sync::CancellationToken;
+use zk_core::events::{BashOutput, UserBash};
+use zk_core::model::Message;
+use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
+
+use super::Chat;
+use crate::term::Style;
+
+/// What of a command's output joins the conversation at most, in bytes: its end.
+const KEPT: usize = 32 * 1024;
+
+/// A command of the person's own: `!command` tells the model, `!!command` does not.
+pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) {
+    if command.is_empty() {
+        return;
+    }
+    let cx = chat.agent.bus().cx();
+    let output = match cx.emit(UserBash { command: command.to_owned(), private }).await {
+        Ok(Some(output)) => {
+            chat.shown.line(Style::Plain, &output.output);
+            output
+        }
+        Ok(None) => match execute(chat, command, &stop).await {
+            Ok(output) => output,
+            Err(error) => return chat.shown.line(Style::Red, &error),
+        },
+        Err(error) => return chat.shown.line(Style::Red, &error.to_string()),
+    };
+    if output.exit_code != 0 {
+        chat.shown.line(Style::Red, &format!("exit code {}", output.exit_code));
+    }
+    if private {
+        return;
+    }
+    let text = format!(
+        "The user ran a command.\n$ {command}\n{}\n(exit code {})",
+        output.output.trim_end(),
+        output.exit_code
+    );
+    if let Err(error) = chat.agent.inject(Message::injected(text, "user:bash")) {
+        chat.shown.line(Style::Red, &error.to_string());
+    }
+}
+
+async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
+    let exec = chat.agent.bus().get::<dyn Exec>().ok_or("nothing here can run commands")?;
+    let mut kept = Vec::new();
+    let shown = chat.shown.clone();
+    let mut sink = |_: OutputStream, bytes: &[u8]| {
+        shown.screen().stream(&String::from_utf8_lossy(bytes));
+        kept.extend_from_slice(bytes);
+        if kept.len() > 2 * KEPT {
+            kept.drain(..kept.len() - KEPT);
+        }
+    };
+    let request = ExecRequest::shell(command, chat.cwd.clone());
+    let outcome = exec.run(request, &mut sink, stop).await.map_err(|error| error.to_string())?;
+    chat.shown.settle();
+    let exit_code = match outcome.exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+        Exit::TimedOut => 124,
+        Exit::Stopped => 130,
+    };
+    let from = kept.len().saturating_sub(KEPT);
+    let output = String::from_utf8_lossy(kept.get(from..).unwrap_or_default()).into_owned();
+    Ok(BashOutput { output, exit_code })
+}

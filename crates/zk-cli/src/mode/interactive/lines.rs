@@ -1,0 +1,53 @@
+use std::path::PathBuf;
+
+use rustyline::error::ReadlineError;
+use rustyline::{Config, DefaultEditor};
+
+use crate::sessions::make_private;
+
+/// Lines that are kept for the arrow keys.
+const KEPT: usize = 500;
+
+/// What a person typed.
+pub(crate) enum Typed {
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-D.
+    End,
+    Failed(String),
+}
+
+/// Line editing with a history that outlives the conversation.
+pub(crate) struct Lines {
+    editor: DefaultEditor,
+    /// The file of the history, once its directory can be written.
+    kept: Option<PathBuf>,
+}
+
+impl Lines {
+    pub(crate) fn new(history: Option<PathBuf>) -> rustyline::Result<Self> {
+        let config = Config::builder().max_history_size(KEPT)?.auto_add_history(true).build();
+        let mut editor = DefaultEditor::with_config(config)?;
+        let kept = history.filter(|path| path.parent().is_some_and(|dir| make_private(dir).is_ok()));
+        if let Some(path) = &kept {
+            // The first conversation has no history yet.
+            let _ = editor.load_history(path);
+        }
+        Ok(Self { editor, kept })
+    }
+
+    pub(crate) fn read(&mut self) -> Typed {
+        let typed = match self.editor.readline("› ") {
+            Ok(line) => Typed::Line(line),
+            Err(ReadlineError::Interrupted) => Typed::Interrupt,
+            Err(ReadlineError::Eof) => Typed::End,
+            Err(error) => Typed::Failed(error.to_string()),
+        };
+        if let (Typed::Line(_), Some(path)) = (&typed, &self.kept) {
+            // A history that cannot be written costs the arrow keys, not the conversation.
+            let _ = self.editor.append_history(path);
+        }
+        typed
+    }
+}

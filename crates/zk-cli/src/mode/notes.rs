@@ -1,0 +1,94 @@
+//! What happens in a run, in one line each, for a person.
+
+use zk_core::events::{ProviderRetry, ToolAfter};
+use zk_core::model::Display;
+
+/// The longest line of a result that is shown, in characters.
+const WIDTH: usize = 120;
+
+/// What a call came to.
+pub(crate) fn result(event: &ToolAfter) -> String {
+    let text = match (&event.display, event.is_error) {
+        (Some(Display::Line { text }), _) => text.clone(),
+        (Some(Display::Diff { diff, .. }), false) => change(diff),
+        (Some(Display::Lines { lines }), false) => counted(lines.len(), "line"),
+        (Some(Display::Table { rows, .. }), false) => counted(rows.len(), "row"),
+        (Some(Display::Diff { .. } | Display::Lines { .. } | Display::Table { .. }), true) | (None, _) => {
+            first_line(&event.content.to_text())
+        }
+    };
+    shorten(&text)
+}
+
+/// The lines of a diff that say what changed, with their signs; nothing for other results.
+pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
+    match &event.display {
+        Some(Display::Diff { diff, .. }) if !event.is_error => diff
+            .lines()
+            .filter(|line| !line.starts_with("---") && !line.starts_with("+++"))
+            .filter(|line| line.starts_with('+') || line.starts_with('-'))
+            .map(shorten)
+            .collect(),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+pub(crate) fn retry(event: &ProviderRetry) -> String {
+    let retry = &event.retry;
+    format!(
+        "{} (attempt {} of {}); trying again in {:.1} s",
+        retry.message,
+        retry.attempt,
+        retry.max_attempts,
+        retry.delay.as_secs_f64()
+    )
+}
+
+fn change(diff: &str) -> String {
+    let count = |sign: char, head: &str| {
+        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
+    };
+    format!("+{} -{}", count('+', "+++"), count('-', "---"))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The first line with something on it, and how many more there are.
+fn first_line(text: &str) -> String {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or("nothing").trim();
+    match lines.count() {
+        0 => first.to_owned(),
+        more => format!("{first} (and {})", counted(more, "more line")),
+    }
+}
+
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(WIDTH) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_told_by_its_first_line() {
+        assert_eq!(first_line("\n one\n\ntwo\nthree\n"), "one (and 2 more lines)");
+        assert_eq!(first_line(""), "nothing");
+    }
+
+    #[test]
+    fn a_diff_is_told_by_its_counts() {
+        assert_eq!(change("--- a\n+++ b\n@@\n-x\n+y\n+z\n same\n"), "+2 -1");
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        assert_eq!(shorten(&"é".repeat(500)).chars().count(), WIDTH + 1);
+    }
+}

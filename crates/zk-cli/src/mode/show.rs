@@ -1,0 +1,85 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zk_core::events::{ProviderRetry, StreamText, ToolAfter, ToolBefore, ToolBlocked};
+use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
+use zk_core::model::Stats;
+
+use super::notes;
+use crate::term::{Screen, Style};
+
+/// Lines of a diff that are shown.
+const DIFF: usize = 20;
+
+/// The screen of a conversation, as several parts of it write to it.
+#[derive(Clone)]
+pub(crate) struct Shown(pub(crate) Arc<Mutex<Screen>>);
+
+impl Shown {
+    /// Shows what happens: the answer as it streams, calls and their results in a line each.
+    pub(crate) fn listen(&self, scope: &Scope) {
+        let tree = || HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
+        let shown = self.clone();
+        scope.on_sync(move |event: &StreamText, _: &Cx| shown.screen().stream(&event.delta));
+        let shown = self.clone();
+        scope.on_sync_at(tree(), move |event: &ToolBefore, cx: &Cx| {
+            shown.line(Style::Cyan, &format!("{}● {}", indent(cx), event.summary));
+        });
+        let shown = self.clone();
+        scope.on_sync_at(tree(), move |event: &ToolAfter, cx: &Cx| {
+            let (style, sign) = if event.is_error { (Style::Red, "✗") } else { (Style::Dim, "✓") };
+            shown.line(style, &format!("{}  {sign} {}", indent(cx), notes::result(event)));
+            let diff = notes::diff(event);
+            for line in diff.iter().take(DIFF) {
+                let style = if line.starts_with('+') { Style::Green } else { Style::Red };
+                shown.line(style, &format!("{}    {line}", indent(cx)));
+            }
+            if diff.len() > DIFF {
+                shown.line(Style::Dim, &format!("    … {} more lines", diff.len() - DIFF));
+            }
+        });
+        let shown = self.clone();
+        scope.on_sync_at(tree(), move |event: &ToolBlocked, cx: &Cx| {
+            let text = format!("{}✗ {} was refused: {}", indent(cx), event.call.name, event.reason);
+            shown.line(Style::Yellow, &notes::shorten(&text));
+        });
+        let shown = self.clone();
+        scope.on_sync_at(tree(), move |event: &ProviderRetry, _: &Cx| {
+            shown.line(Style::Yellow, &notes::retry(event));
+        });
+    }
+
+    pub(crate) fn line(&self, style: Style, text: &str) {
+        for line in text.lines() {
+            self.screen().line(style, line);
+        }
+    }
+
+    pub(crate) fn settle(&self) {
+        self.screen().settle();
+    }
+
+    pub(crate) fn screen(&self) -> MutexGuard<'_, Screen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sub-agents stand to the right, under their name.
+fn indent(cx: &Cx) -> String {
+    let origin = cx.origin();
+    match origin.depth {
+        0 => String::new(),
+        depth => format!("{}[{}] ", "  ".repeat(depth as usize), origin.agent),
+    }
+}
+
+/// What a run took, in a line.
+pub(crate) fn totals(stats: &Stats) -> String {
+    let usage = &stats.usage;
+    let turns = if stats.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", stats.turns) };
+    let mut text = format!("{turns} · {} in, {} out", usage.context(), usage.output);
+    if stats.cost > 0.0 {
+        text.push_str(&format!(" · ${:.4}", stats.cost));
+    }
+    text.push_str(&format!(" · {:.1} s", stats.duration_ms as f64 / 1e3));
+    text
+}

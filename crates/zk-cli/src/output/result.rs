@@ -1,0 +1,105 @@
+use serde::Serialize;
+use serde_json::Value;
+use zk_agent::RunOutcome;
+use zk_core::model::{AgentError, SessionId, Usage};
+
+use crate::exit::{Exit, Failure};
+
+/// What a run comes to: the one object of `--output-format json`, and the last line of `stream-json`.
+///
+/// `is_error` holds exactly when the exit code is not 0.
+#[derive(Debug, Serialize)]
+pub(crate) struct RunResult {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    result: String,
+    is_error: bool,
+    stop_reason: String,
+    turns: u32,
+    usage: Usage,
+    /// In US dollars, as far as prices are known.
+    cost: f64,
+    session_id: Option<SessionId>,
+    duration_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Value>,
+    /// The calls of the run that were refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    denied: Vec<Denied>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A call that was refused.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Denied {
+    pub(crate) tool: String,
+    pub(crate) reason: String,
+}
+
+impl RunResult {
+    pub(crate) fn new(
+        outcome: &RunOutcome,
+        exit: Exit,
+        error: Option<String>,
+        session_id: Option<SessionId>,
+        denied: Vec<Denied>,
+    ) -> Self {
+        let stats = &outcome.stats;
+        Self {
+            kind: "result",
+            result: outcome.text.clone(),
+            is_error: exit != Exit::Done,
+            stop_reason: stop_reason(outcome).to_owned(),
+            turns: stats.turns,
+            usage: stats.usage,
+            cost: stats.cost,
+            session_id,
+            duration_ms: stats.duration_ms,
+            output: stats.output.clone(),
+            denied,
+            error,
+        }
+    }
+
+    /// Appends it as one line.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        // Strings, numbers and JSON values always serialise.
+        let _ = serde_json::to_writer(&mut *out, self);
+        out.push(b'\n');
+    }
+}
+
+fn stop_reason(outcome: &RunOutcome) -> &str {
+    match &outcome.result {
+        Ok(()) => outcome.stop.as_ref().map_or("end_turn", |stop| stop.as_str()),
+        Err(AgentError::Aborted) => "aborted",
+        Err(AgentError::TurnLimit { .. }) => "turn_limit",
+        Err(AgentError::ContextExceeded(_)) => "context_exceeded",
+        Err(AgentError::Provider(_) | AgentError::Hook(_) | AgentError::Usage(_) | AgentError::Output(_)) => {
+            "error"
+        }
+    }
+}
+
+/// The object for a run that could not even begin.
+pub(crate) fn print_failure(failure: &Failure) {
+    let result = RunResult {
+        kind: "result",
+        result: String::new(),
+        is_error: true,
+        stop_reason: "error".to_owned(),
+        turns: 0,
+        usage: Usage::default(),
+        cost: 0.0,
+        session_id: None,
+        duration_ms: 0,
+        output: None,
+        denied: Vec::new(),
+        error: Some(failure.message.clone()),
+    };
+    let mut line = Vec::new();
+    result.write(&mut line);
+    // When standard output is gone, standard error has been told already.
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
+}

@@ -1,0 +1,125 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zk_core::service::{NewSession, OpenSession, SessionStore, StoreError};
+use zk_session::{Loaded, SqliteStore, latest, load_history, open_matching};
+
+use crate::app::Ground;
+use crate::args::Resume;
+use crate::exit::{Failure, Outcome};
+use crate::term::tell;
+
+/// The session of a run: what it is written into, and what it goes on from.
+#[derive(Default)]
+pub(crate) struct Session {
+    pub(crate) open: Option<Arc<dyn OpenSession>>,
+    pub(crate) loaded: Loaded,
+    pub(crate) resumed: bool,
+    /// Where its large results go; a directory that exists.
+    pub(crate) outputs: Option<PathBuf>,
+}
+
+impl Session {
+    fn of(ground: &Ground, open: Arc<dyn OpenSession>) -> Self {
+        // Without it large results stay in the history, cut by each tool's own limit.
+        let outputs = ground.dirs.outputs(open.id()).filter(|dir| make_private(dir).is_ok());
+        Self { open: Some(open), outputs, ..Self::default() }
+    }
+
+    /// Lets go of the session after everything is written.
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+        if let Some(outputs) = &self.outputs {
+            // It stays when there is something in it.
+            let _ = std::fs::remove_dir(outputs);
+        }
+        match &self.open {
+            Some(open) => open.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The store of this user.
+pub(crate) fn store(ground: &Ground) -> Outcome<SqliteStore> {
+    ground.dirs.sessions().map(SqliteStore::new).ok_or_else(|| {
+        Failure::usage("there is no place for sessions: set HOME or ZK_HOME, or use --no-session")
+    })
+}
+
+/// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
+/// unless a session was asked for.
+pub(crate) async fn begin(ground: &Ground, resume: Option<&Resume>) -> Outcome<Session> {
+    let refused = |error: StoreError| Failure::failed(error);
+    match resume {
+        None if !ground.settings.flag("sessions") => Ok(Session::default()),
+        None => {
+            let created = match store(ground).map_err(|failure| failure.message).and_then(writable(ground)) {
+                Ok(store) => {
+                    let new = NewSession { id: None, cwd: ground.cwd.clone(), parent: None };
+                    store.create(new).await.map_err(|error| error.to_string())
+                }
+                Err(why) => Err(why),
+            };
+            match created {
+                Ok(open) => Ok(Session::of(ground, open)),
+                Err(why) => {
+                    tell(&format!(
+                        "zk: this conversation is not kept: {why} (--no-session says so on purpose)"
+                    ));
+                    Ok(Session::default())
+                }
+            }
+        }
+        Some(Resume::Latest) => {
+            let store = store(ground)?;
+            let newest = latest(&store, &ground.cwd).await.map_err(refused)?.ok_or_else(|| {
+                Failure::usage(format!(
+                    "there is no session of {} to continue; `zk sessions list --all` lists those of other \
+                     directories",
+                    ground.cwd.display()
+                ))
+            })?;
+            reopen(ground, store.open(&newest.id).await.map_err(refused)?).await
+        }
+        Some(Resume::Id(id)) => {
+            let store = store(ground)?;
+            let open = open_matching(&store, id).await.map_err(|error| match error {
+                StoreError::NotFound { .. } => Failure::usage(error.to_string()),
+                StoreError::InUse { .. }
+                | StoreError::Damaged { .. }
+                | StoreError::TooNew { .. }
+                | StoreError::Io { .. }
+                | StoreError::Failed(_) => refused(error),
+            })?;
+            reopen(ground, open).await
+        }
+    }
+}
+
+async fn reopen(ground: &Ground, open: Arc<dyn OpenSession>) -> Outcome<Session> {
+    for notice in open.notices() {
+        tell(&format!("zk: session {}: {notice}", open.id()));
+    }
+    let loaded = load_history(&open.entries().await.map_err(Failure::failed)?);
+    Ok(Session { loaded, resumed: true, ..Session::of(ground, open) })
+}
+
+/// Makes the store's directory and asks whether it can be written: a read-only home is found before the first
+/// request, not when its answer cannot be stored.
+fn writable(ground: &Ground) -> impl FnOnce(SqliteStore) -> Result<SqliteStore, String> {
+    let root = ground.dirs.sessions().unwrap_or_default();
+    move |store| {
+        make_private(&root)
+            .and_then(|()| {
+                rustix::fs::access(&root, rustix::fs::Access::WRITE_OK).map_err(std::io::Error::from)
+            })
+            .map_err(|error| format!("cannot write to {}: {error}", root.display()))?;
+        Ok(store)
+    }
+}
+
+/// Makes a directory that only its owner can look into.
+pub(crate) fn make_private(dir: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}

@@ -1,0 +1,114 @@
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::Exit;
+
+/// How long a stopped run may take to end before the process ends without it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What SIGINT and SIGTERM do: the first stops what is armed, the second ends the process at once.
+///
+/// They are watched on a thread of their own, so that they work while the run waits for a slow reader.
+#[derive(Clone)]
+pub(crate) struct Signals(Arc<State>);
+
+struct State {
+    /// The exit code of the first signal since the last [`Signals::arm`]; 0 without one.
+    seen: AtomicU8,
+    armed: Mutex<Option<Armed>>,
+    on_leave: Box<dyn Fn() + Send + Sync>,
+}
+
+struct Armed {
+    stop: CancellationToken,
+    on_stop: Box<dyn Fn() + Send>,
+}
+
+impl Signals {
+    /// Watches from now on; `on_leave` is called before a signal ends the process.
+    pub(crate) fn watch(on_leave: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
+        let state = State { seen: AtomicU8::new(0), armed: Mutex::default(), on_leave: Box::new(on_leave) };
+        let signals = Self(Arc::new(state));
+        let (ready, registered) = std::sync::mpsc::sync_channel(1);
+        let watcher = signals.clone();
+        std::thread::Builder::new().name("signals".to_owned()).stack_size(128 * 1024).spawn(move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            runtime.block_on(async {
+                let both = signal(SignalKind::interrupt())
+                    .and_then(|interrupt| Ok((interrupt, signal(SignalKind::terminate())?)));
+                let (mut interrupt, mut terminate) = match both {
+                    Ok(both) => both,
+                    Err(error) => return drop(ready.send(Err(error))),
+                };
+                drop(ready.send(Ok(())));
+                loop {
+                    let exit = tokio::select! {
+                        Some(()) = interrupt.recv() => Exit::Interrupted,
+                        Some(()) = terminate.recv() => Exit::Terminated,
+                        else => return,
+                    };
+                    watcher.take(exit);
+                }
+            });
+        })?;
+        registered.recv().map_err(std::io::Error::other)??;
+        Ok(signals)
+    }
+
+    /// The next signal stops `stop` and calls `on_stop`.
+    pub(crate) fn arm(&self, stop: CancellationToken, on_stop: impl Fn() + Send + 'static) {
+        self.0.seen.store(0, Ordering::SeqCst);
+        *self.armed() = Some(Armed { stop, on_stop: Box::new(on_stop) });
+    }
+
+    /// From now on SIGINT is left to whoever reads the terminal; SIGTERM ends the process.
+    pub(crate) fn disarm(&self) {
+        *self.armed() = None;
+    }
+
+    /// The signal that came since the last [`Signals::arm`].
+    pub(crate) fn seen(&self) -> Option<Exit> {
+        match self.0.seen.load(Ordering::SeqCst) {
+            0 => None,
+            143 => Some(Exit::Terminated),
+            _ => Some(Exit::Interrupted),
+        }
+    }
+
+    fn take(&self, exit: Exit) {
+        let armed = self.armed();
+        let again = self.0.seen.swap(exit.code(), Ordering::SeqCst) != 0;
+        match &*armed {
+            None if exit == Exit::Interrupted => {}
+            Some(armed) if !again => {
+                armed.stop.cancel();
+                (armed.on_stop)();
+                let signals = self.clone();
+                std::thread::spawn(move || {
+                    std::thread::sleep(GRACE);
+                    if signals.armed().is_some() && signals.seen() == Some(exit) {
+                        signals.leave(exit);
+                    }
+                });
+            }
+            None | Some(_) => self.leave(exit),
+        }
+    }
+
+    fn armed(&self) -> std::sync::MutexGuard<'_, Option<Armed>> {
+        self.0.armed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the process at once: for a second signal, or a run that does not end.
+    fn leave(&self, exit: Exit) {
+        (self.0.on_leave)();
+        std::process::exit(exit.code().into());
+    }
+}

@@ -1,0 +1,108 @@
+use std::net::TcpListener;
+
+use zk_testkit::{FakeServer, Fault, Script};
+
+use crate::zk::{Ended, Person, server};
+
+fn anything() -> Script {
+    Script::answering(|_| zk_testkit::Turn::new().text("Hello, world."))
+}
+
+/// Every failure of a run: told on standard error, and as an object that a program can read.
+fn fails(person: &Person, code: i32, args: &[&str], words: &[&str]) -> Ended {
+    let text = person.run(args);
+    assert_eq!(text.code, code, "{}\n{}", text.stdout, text.stderr);
+    for word in words {
+        assert!(text.stderr.contains(word), "`{word}` is missing: {}", text.stderr);
+    }
+    let args: Vec<&str> = args.iter().copied().chain(["--output-format", "json"]).collect();
+    let json = person.run(&args);
+    let result = json.result();
+    assert_eq!((json.code, &result["is_error"]), (code, &true.into()), "{result}");
+    for word in words {
+        assert!(result["error"].as_str().unwrap().contains(word), "`{word}` is missing: {result}");
+    }
+    text
+}
+
+#[test]
+fn without_a_key_and_a_local_server_every_way_is_named() {
+    for port in [8080, 11434] {
+        if TcpListener::bind(("127.0.0.1", port)).is_err() {
+            println!("skipped: something listens on port {port}");
+            return;
+        }
+    }
+    let ended = fails(
+        &Person::new(),
+        4,
+        &["-p", "x"],
+        &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "zk demo"],
+    );
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn a_wrong_key_ends_with_4_and_is_not_shown() {
+    let server = FakeServer::builder(anything()).require_key("right").start().unwrap();
+    let ended = fails(&Person::asking(&server), 4, &["-p", "x"], &["401"]);
+    assert!(!ended.stderr.contains("test-key"), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn an_unknown_provider_gets_a_near_match() {
+    fails(&Person::new(), 2, &["-p", "x", "--provider", "antropic"], &["did you mean `anthropic`?"]);
+}
+
+#[test]
+fn an_unknown_model_gets_near_matches_when_the_endpoint_rejects_it() {
+    let server = FakeServer::builder(anything()).models(["claude-sonnet-4-5"]).start().unwrap();
+    let person = Person::asking(&server);
+    fails(&person, 1, &["-p", "x", "--model", "claude-sonet-4-5"], &["claude-sonnet-4-5"]);
+    assert_eq!(person.run(&["-p", "x", "--model", "claude-sonnet-4-5"]).code, 0);
+}
+
+#[test]
+fn an_unreachable_host_is_named() {
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let url = format!("http://{free}");
+    let person = Person::new().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", &url);
+    // Every attempt waits a little longer; one form of output is enough.
+    let ended = person.run(&["-p", "x", "--output-format", "json"]);
+    let result = ended.result();
+    assert_eq!(ended.code, 1);
+    assert!(result["error"].as_str().unwrap().contains(&free.port().to_string()), "{result}");
+}
+
+#[test]
+fn an_answer_that_is_html_is_told_as_such() {
+    let server = server(anything());
+    server.fault_always(Fault::Html(200));
+    let ended = Person::asking(&server).run(&["-p", "x", "--output-format", "json"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.result()["error"].as_str().unwrap().contains("HTML"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_cut_answer_is_an_error_and_what_came_is_kept() {
+    let server = server(anything());
+    server.fault_on(1, Fault::CutAfterEvents(5));
+    let person = Person::asking(&server);
+    let ended = person.run(&["-p", "x"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("zk --resume s_"), "{}", ended.stderr);
+    let ended = person.run(&["-p", "again", "--continue"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello, world.\n"), "{}", ended.stderr);
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn a_base_url_that_is_none_is_wrong_usage() {
+    fails(
+        &Person::new(),
+        2,
+        &["-p", "x", "--provider", "anthropic", "--base-url", "not a url"],
+        &["not a url"],
+    );
+}

@@ -1,0 +1,83 @@
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, server};
+
+fn counting() -> Script {
+    Script::answering(|asked| Turn::new().text(format!("message {}", asked.messages.len())))
+}
+
+#[test]
+fn continue_goes_on_with_the_newest_session_of_the_directory() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    assert_eq!(person.run(&["-p", "one"]).stdout, "message 1\n");
+    assert_eq!(person.run(&["-p", "two", "--continue"]).stdout, "message 3\n");
+    assert_eq!(person.run(&["-p", "three", "-c"]).stdout, "message 5\n");
+    assert_eq!(person.run(&["-p", "four"]).stdout, "message 1\n");
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn resume_takes_the_beginning_of_an_id() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let first = person.run(&["-p", "one", "--output-format", "json"]).result();
+    let id = first["session_id"].as_str().unwrap();
+    person.run(&["-p", "other"]);
+    let begin: String = id.chars().take(id.len() - 2).collect();
+    let again = person.run(&["-p", "two", "--resume", &begin, "--output-format", "json"]).result();
+    assert_eq!((&again["result"], &again["session_id"]), (&"message 3".into(), &first["session_id"]));
+}
+
+#[test]
+fn a_session_that_does_not_exist_is_wrong_usage() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let ended = person.run(&["-p", "x", "--resume", "s_none"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains("zk sessions"), "{}", ended.stderr);
+    let ended = person.run(&["-p", "x", "--continue"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(server.bodies().is_empty(), "nothing was asked");
+}
+
+#[test]
+fn sessions_are_listed_shown_and_removed() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    assert!(person.run(&["sessions"]).stdout.contains("there are no sessions"));
+    let result = person.run(&["-p", "the first prompt", "--output-format", "json"]).result();
+    let id = result["session_id"].as_str().unwrap();
+    let listed = person.run(&["sessions"]).stdout;
+    assert!(listed.contains(id) && listed.contains("the first prompt"), "{listed}");
+    let shown = person.run(&["sessions", "show", id]).stdout;
+    assert_eq!(shown, "› the first prompt\nmessage 1\n");
+    assert_eq!(person.run(&["sessions", "rm", id]).code, 0);
+    assert!(!person.run(&["sessions", "list", "--all"]).stdout.contains(id));
+    assert_eq!(person.run(&["sessions", "rm", id]).code, 2);
+}
+
+#[test]
+fn a_session_that_is_not_wanted_leaves_nothing_behind() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let result = person.run(&["-p", "x", "--no-session", "--output-format", "json"]).result();
+    assert_eq!(result["session_id"], serde_json::Value::Null);
+    assert!(!person.home().join("sessions").exists());
+}
+
+#[test]
+fn a_home_that_cannot_be_written_costs_the_session_and_not_the_answer() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let blocked = person.home().join("file");
+    std::fs::write(&blocked, "").unwrap();
+    let person = person.with("ZK_HOME", blocked.join("zk").to_str().unwrap());
+    let ended = person.run(&["-p", "x"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "message 1\n"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("is not kept") && ended.stderr.contains("--no-session"),
+        "{}",
+        ended.stderr
+    );
+}

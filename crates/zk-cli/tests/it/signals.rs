@@ -1,0 +1,101 @@
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, program, server, until};
+
+fn kill(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn endless() -> Script {
+    Script::answering(|_| Turn::new().text("Some text, and then nothing more").hang())
+}
+
+/// Starts a run and waits for the first text of its answer.
+fn in_mid_stream(person: &Person) -> (Child, BufReader<std::process::ChildStdout>) {
+    let args = ["-p", "x", "--output-format", "stream-json"];
+    let mut child = person.spawn(program(), &args, Stdio::null());
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("stream:text") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the output ended");
+    }
+    (child, lines)
+}
+
+fn rest(mut lines: BufReader<std::process::ChildStdout>) -> Value {
+    let mut text = String::new();
+    lines.read_to_string(&mut text).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn an_interrupt_in_mid_stream_ends_with_130_and_still_tells_the_result() {
+    let server = server(endless());
+    let person = Person::asking(&server);
+    let (mut child, lines) = in_mid_stream(&person);
+    kill(&child, Signal::INT);
+    let result = rest(lines);
+    assert_eq!((&result["type"], &result["stop_reason"]), (&json!("result"), &json!("aborted")));
+    assert_eq!(result["is_error"], true);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    until("the server seeing it", || server.abandoned() > 0);
+}
+
+#[test]
+fn a_termination_ends_with_143() {
+    let server = server(endless());
+    let person = Person::asking(&server);
+    let (mut child, lines) = in_mid_stream(&person);
+    kill(&child, Signal::TERM);
+    assert_eq!(rest(lines)["stop_reason"], "aborted");
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn an_interrupted_command_is_gone_with_all_its_children() {
+    let script =
+        Script::new().turn(|t| t.call("shell", json!({"command": "sleep 600 & echo $! >pid; wait"})));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "x", "--allow-all"], Stdio::null());
+    let file = person.project().join("pid");
+    until("the command", || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+    let pid = std::fs::read_to_string(&file).unwrap();
+    kill(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let gone = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    };
+    until("the end of its child", gone);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run_quietly() {
+    let deltas: Vec<String> = (0..20_000).map(|n| format!("word {n} ")).collect();
+    let server = server(Script::new().turn(|t| t.chunks(deltas)));
+    let person = Person::asking(&server);
+    let args = ["-p", "x", "--output-format", "stream-json"];
+    let mut child = person.spawn(program(), &args, Stdio::null());
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn help_into_a_closed_pipe_is_quiet() {
+    let person = Person::new();
+    let mut child = person.spawn(program(), &["config", "show"], Stdio::null());
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}

@@ -1,0 +1,154 @@
+//! Conversations on a real terminal, which `script` provides.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{LONG, Person, program, server};
+
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    seen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    /// The program on a terminal; nothing where there is no `script`.
+    fn open(person: &Person, args: &str) -> Option<Self> {
+        let script = Path::new("/usr/bin/script");
+        if !script.exists() {
+            println!("skipped: there is no {}", script.display());
+            return None;
+        }
+        let command = format!("stty rows 40 cols 120; exec {} {args}", program().display());
+        let mut child = person.spawn(script, &["-qfec", &command, "/dev/null"], Stdio::piped());
+        let seen = Arc::new(Mutex::new(String::new()));
+        let (mut output, shared) = (child.stdout.take().unwrap(), seen.clone());
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut buffer) {
+                shared.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
+            }
+        });
+        let keys = child.stdin.take().unwrap();
+        Some(Self { child, keys, seen })
+    }
+
+    fn see(&self, text: &str) {
+        let begun = Instant::now();
+        while !self.seen.lock().unwrap().contains(text) {
+            assert!(begun.elapsed() < LONG, "`{text}` does not come: {:?}", self.seen.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for `text` and forgets everything up to it.
+    fn expect(&self, text: &str) {
+        self.see(text);
+        let mut seen = self.seen.lock().unwrap();
+        let (_, rest) = seen.split_once(text).unwrap();
+        *seen = rest.to_owned();
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    fn code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn a_conversation_answers_lists_its_commands_and_quits() {
+    let server = server(Script::answering(|asked| {
+        Turn::new().text(format!("Answer {} to: {}", asked.messages.len(), asked.last_user_text()))
+    }));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'first question'") else { return };
+    terminal.expect("Answer 1 to: first question");
+    terminal.expect("› ");
+    terminal.keys("second question\r");
+    terminal.expect("Answer 3 to: second question");
+    terminal.expect("› ");
+    terminal.keys("/help\r");
+    terminal.expect("/thinking");
+    terminal.expect("› ");
+    terminal.keys("/modle\r");
+    terminal.expect("did you mean `model`?");
+    terminal.expect("› ");
+    terminal.keys("!echo from-my-shell\r");
+    terminal.expect("\nfrom-my-shell");
+    terminal.expect("› ");
+    terminal.keys("third\r");
+    terminal.expect("third");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.expect("zk --resume s_");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(
+        server.bodies().last().unwrap().to_string().contains("from-my-shell"),
+        "the model sees the output"
+    );
+    assert_eq!(server.violations(), []);
+    assert!(std::fs::read_to_string(person.home().join("history")).unwrap().contains("second question"));
+}
+
+#[test]
+fn a_call_that_changes_something_is_asked_about() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "touch first"})))
+        .turn(|t| t.call("shell", json!({"command": "touch second"})))
+        .turn(|t| t.text("Finished."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
+    terminal.expect("run it?");
+    terminal.keys("n");
+    terminal.expect("run it?");
+    terminal.keys("y");
+    terminal.expect("Finished.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(!person.project().join("first").exists());
+    assert!(person.project().join("second").exists());
+}
+
+#[test]
+fn ctrl_c_stops_the_run_and_twice_at_the_prompt_ends_the_conversation() {
+    let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("On and");
+    terminal.keys("\u{3}");
+    terminal.expect("stopped");
+    terminal.expect("› ");
+    terminal.keys("\u{3}");
+    terminal.expect("Ctrl-C again");
+    terminal.expect("› ");
+    terminal.keys("\u{3}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn what_a_model_says_does_not_control_the_terminal() {
+    let script =
+        Script::new().turn(|t| t.chunks(["Nice\u{1b}]0;ow", "ned\u{7} and \u{1b}[2Jclean", "\u{202e}."]));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("Nice and clean.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    let seen = terminal.seen.clone();
+    assert_eq!(terminal.code(), Some(0));
+    let seen = seen.lock().unwrap();
+    assert!(!seen.contains("\u{1b}]0;") && !seen.contains("\u{1b}[2J"), "{seen:?}");
+}
