@@ -74,7 +74,7 @@ fn scaffolds(workspace: &Workspace) -> Result<()> {
         }
         scaffold::new(workspace, kind, name, Some(dir.clone()))?;
         let target = dir.join("target");
-        for args in [&["test"][..], &["run", "--quiet", "--example", "alone"]] {
+        for args in [&["fmt", "--check"][..], &["test"], &["run", "--quiet", "--example", "alone"]] {
             Run::cargo(args, &made).env("CARGO_TARGET_DIR", &target.to_string_lossy()).wait()?;
         }
     }

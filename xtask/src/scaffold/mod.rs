@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use toml::{Table, Value};
 
+use crate::run::Run;
 use crate::workspace::Workspace;
 
 /// What to make.
@@ -76,12 +77,24 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
     };
     put(&dir, "Cargo.toml", &manifest)?;
     put(&dir, "README.md", &fill(template.readme, name))?;
-    put(&dir, "src/lib.rs", &fill(template.lib, name))?;
-    put(&dir, "tests/it/main.rs", &fill(template.test, name))?;
-    put(&dir, "examples/alone.rs", &fill(template.example, name))?;
+    let sources = [
+        ("src/lib.rs", template.lib),
+        ("tests/it/main.rs", template.test),
+        ("examples/alone.rs", template.example),
+    ];
+    for (path, template) in sources {
+        put(&dir, path, &fill(template, name))?;
+    }
     if alone {
+        fs::copy(workspace.root().join("rustfmt.toml"), dir.join("rustfmt.toml"))?;
         // The versions this checkout was tested with.
         fs::copy(workspace.root().join("Cargo.lock"), dir.join("Cargo.lock"))?;
+    }
+    // Where an import goes depends on the name.
+    let mut format = vec!["--edition", "2024"];
+    format.extend(sources.map(|(path, _)| path));
+    Run::new("rustfmt", &format, &dir).wait()?;
+    if alone {
         println!("made {}; next: cd there and `cargo test`", dir.display());
     } else {
         println!(
@@ -138,40 +151,38 @@ fn standalone_manifest(template: &Template, name: &str, root: &Table, checkout: 
     let workspace = root.get("workspace").context("the root manifest has no [workspace]")?;
     let shared = workspace.get("dependencies").context("it has no [workspace.dependencies]")?;
     let about = workspace.get("package").context("it has no [workspace.package]")?;
-    let mut package = Table::new();
-    package.insert("name".into(), format!("zk-{name}").into());
-    package.insert("description".into(), template.description.into());
-    package.insert("version".into(), "0.1.0".into());
+    let mut text = format!("[package]\nname = \"zk-{name}\"\ndescription = \"{}\"\n", template.description);
+    text.push_str("version = \"0.1.0\"\n");
     for key in ["edition", "rust-version"] {
-        package.insert(key.into(), about.get(key).with_context(|| format!("it has no {key}"))?.clone());
+        writeln!(text, "{key} = {}", about.get(key).with_context(|| format!("it has no {key}"))?)?;
     }
-    let mut manifest = Table::new();
-    manifest.insert("package".into(), Value::Table(package));
-    // A package of its own, also when the folder lies inside another workspace.
-    manifest.insert("workspace".into(), Value::Table(Table::new()));
+    text.push_str("\n# A package of its own, also inside the folder of another workspace.\n[workspace]\n");
     for (title, all) in
         [("dependencies", template.dependencies), ("dev-dependencies", template.dev_dependencies)]
     {
-        let mut table = Table::new();
+        write!(text, "\n[{title}]\n")?;
         for (name, features) in all {
             let spec =
                 shared.get(*name).with_context(|| format!("{name} is not in [workspace.dependencies]"))?;
-            let mut spec = match spec {
-                Value::Table(spec) => spec.clone(),
-                version => Table::from_iter([("version".to_owned(), version.clone())]),
-            };
-            if let Some(path) = spec.get("path").and_then(Value::as_str) {
-                let path = checkout.join(path);
-                spec.insert("path".into(), path.to_string_lossy().into_owned().into());
-            }
-            if !features.is_empty() {
-                let mut all = spec.get("features").and_then(Value::as_array).cloned().unwrap_or_default();
-                all.extend(features.iter().map(|feature| Value::from(*feature)));
-                spec.insert("features".into(), Value::Array(all));
-            }
-            table.insert((*name).to_owned(), Value::Table(spec));
+            writeln!(text, "{name} = {}", standalone_spec(spec, features, checkout))?;
         }
-        manifest.insert(title.to_owned(), Value::Table(table));
     }
-    Ok(toml::to_string(&manifest)?)
+    Ok(text)
+}
+
+fn standalone_spec(spec: &Value, features: &[&str], checkout: &Path) -> Value {
+    let mut spec = match spec {
+        Value::Table(spec) => spec.clone(),
+        version => Table::from_iter([("version".to_owned(), version.clone())]),
+    };
+    if let Some(path) = spec.get("path").and_then(Value::as_str) {
+        let path = checkout.join(path);
+        spec.insert("path".into(), path.to_string_lossy().into_owned().into());
+    }
+    if !features.is_empty() {
+        let mut all = spec.get("features").and_then(Value::as_array).cloned().unwrap_or_default();
+        all.extend(features.iter().map(|feature| Value::from(*feature)));
+        spec.insert("features".into(), Value::Array(all));
+    }
+    Value::Table(spec)
 }
