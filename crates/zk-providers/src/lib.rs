@@ -26,6 +26,7 @@ mod effort;
 mod endpoint;
 mod exchange;
 mod fault;
+mod frames;
 mod http;
 mod prefix;
 mod replay;

@@ -6,7 +6,7 @@ use zk_core::service::StreamEvent;
 
 use crate::exchange::Decode;
 use crate::fault::{Call, Fault};
-use crate::sse::SseDecoder;
+use crate::frames::Frames;
 use crate::{anthropic, chat};
 
 /// Reads the bytes of a response without a network: a recorded one, or one a fuzzer made up.
@@ -28,7 +28,7 @@ use crate::{anthropic, chat};
 /// ```
 pub struct Replay {
     call: Call,
-    sse: SseDecoder,
+    frames: Frames,
     decoder: Box<dyn Decode>,
     ready: VecDeque<StreamEvent>,
     finished: bool,
@@ -59,17 +59,17 @@ impl Replay {
 
     fn new(mut call: Call, decoder: Box<dyn Decode>) -> Self {
         call.phase = Phase::Stream;
-        Self { call, sse: SseDecoder::new(), decoder, ready: VecDeque::new(), finished: false, over: false }
+        Self { call, frames: decoder.frames(), decoder, ready: VecDeque::new(), finished: false, over: false }
     }
 
     /// Takes more bytes of the body.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.sse.feed(bytes);
+        self.frames.feed(bytes);
     }
 
     /// Says that the body has ended.
     pub fn finish(&mut self) {
-        self.sse.finish();
+        self.frames.finish();
         self.finished = true;
     }
 
@@ -87,7 +87,7 @@ impl Replay {
             if self.over {
                 return Ok(None);
             }
-            let step = match self.sse.next() {
+            let step = match self.frames.next() {
                 Ok(Some(event)) => self.decoder.event(event, &mut self.ready),
                 Ok(None) if !self.finished => return Ok(None),
                 Ok(None) => {

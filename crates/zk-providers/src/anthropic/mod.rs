@@ -213,7 +213,7 @@ impl Provider for Anthropic {
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let call = Call::new(&self.options.name, &request.model.id);
         let outgoing = self.body(&request, false).map(|body| Outgoing {
-            path: MESSAGES,
+            path: MESSAGES.into(),
             headers: self.headers.clone(),
             body,
         });

@@ -219,7 +219,7 @@ impl Provider for Compat {
         let call = Call::new(&self.options.name, &request.model.id);
         let request = self.narrowed(request);
         let outgoing =
-            self.body(&request).map(|body| Outgoing { path: COMPLETIONS, headers: Vec::new(), body });
+            self.body(&request).map(|body| Outgoing { path: COMPLETIONS.into(), headers: Vec::new(), body });
         let decoder = Decoder::new(&request.model, &self.options.profile);
         exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
     }

@@ -2,6 +2,7 @@
 
 mod json;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,8 @@ use zk_core::service::{EventStream, StreamEvent};
 use crate::clocks::{Clock, Clocks, Watch};
 use crate::endpoint::{Endpoint, limits, read_some, request_id};
 use crate::fault::{self, Call, ErrorBody, Fault};
-use crate::sse::{SseDecoder, SseEvent};
+use crate::frames::Frames;
+use crate::sse::SseEvent;
 
 pub(crate) use json::ask;
 
@@ -36,11 +38,15 @@ pub(crate) trait Decode: Send + Sync + 'static {
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
     /// Whether nothing but the end mark is missing.
     fn is_complete(&self) -> bool;
+    /// How the bytes are cut into events.
+    fn frames(&self) -> Frames {
+        Frames::sse()
+    }
 }
 
 /// What is sent.
 pub(crate) struct Outgoing {
-    pub(crate) path: &'static str,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) headers: Vec<(&'static str, HeaderValue)>,
     pub(crate) body: Bytes,
 }
@@ -61,7 +67,7 @@ pub(crate) fn exchange<D: Decode>(
         cx: cx.clone(),
         step: Step::Send(outgoing),
         ready: VecDeque::new(),
-        sse: SseDecoder::new(),
+        frames: decoder.frames(),
         decoder,
     });
     Box::pin(stream::unfold(state, |mut state| async move {
@@ -78,7 +84,7 @@ struct Exchange<D> {
     step: Step,
     /// Decoded and not handed out yet.
     ready: VecDeque<StreamEvent>,
-    sse: SseDecoder,
+    frames: Frames,
     decoder: D,
 }
 
@@ -119,7 +125,7 @@ impl<D: Decode> Exchange<D> {
     /// Makes some progress: at most one event is decoded, at most one chunk is read.
     async fn advance(&mut self) -> Result<(), Fault> {
         if let Step::Read(_) | Step::Flush = &self.step {
-            match self.sse.next().map_err(|error| Fault::malformed(error.to_string()))? {
+            match self.frames.next().map_err(|error| Fault::malformed(error.to_string()))? {
                 Some(event) => {
                     self.decoder.event(event, &mut self.ready)?;
                     if self.ready.iter().any(says_something) {
@@ -149,9 +155,9 @@ impl<D: Decode> Exchange<D> {
         self.call.phase = Phase::Response;
         let mut request = self
             .endpoint
-            .request(Method::POST, outgoing.path)?
+            .request(Method::POST, &outgoing.path)?
             .header(CONTENT_TYPE, "application/json")
-            .header("accept", "text/event-stream");
+            .header("accept", self.frames.media_type());
         for (name, value) in outgoing.headers {
             request = request.header(name, value);
         }
@@ -180,7 +186,7 @@ impl<D: Decode> Exchange<D> {
         }
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if kind.contains("json") || kind.contains("text/html") {
+        if self.frames.are_not(kind) {
             return Err(self.not_a_stream(response).await?);
         }
         self.call.phase = Phase::FirstEvent;
@@ -219,7 +225,7 @@ impl<D: Decode> Exchange<D> {
         match chunk {
             Ok(Some(bytes)) => {
                 self.watch.byte();
-                self.sse.feed(&bytes);
+                self.frames.feed(&bytes);
                 self.step = Step::Read(response);
             }
             Ok(None) => self.flush(),
@@ -230,7 +236,7 @@ impl<D: Decode> Exchange<D> {
     }
 
     fn flush(&mut self) {
-        self.sse.finish();
+        self.frames.finish();
         self.step = Step::Flush;
     }
 

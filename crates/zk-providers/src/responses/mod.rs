@@ -184,7 +184,7 @@ impl Provider for Responses {
         let call = Call::new(&self.options.name, &request.model.id);
         let request = self.narrowed(request);
         let headers = self.headers(&request);
-        let outgoing = self.body(&request, false).map(|body| Outgoing { path: RESPONSES, headers, body });
+        let outgoing = self.body(&request, false).map(|body| Outgoing { path: RESPONSES.into(), headers, body });
         let limit = request::limit(&request, &self.options.backend);
         let decoder = Decoder::new(request.model.reference(), limit);
         exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
