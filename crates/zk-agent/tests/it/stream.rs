@@ -1,1 +1,125 @@
+//! How a response becomes a message.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use serde_json::json;
+use zk_agent::Agent;
+use zk_core::kernel::Cx;
+use zk_core::model::{Block, Model, StopReason, ToolCall, Usage, WireRules};
+use zk_core::service::{EventStream, Provider, Request, StreamEvent};
+use zk_testkit::{Recorder, Script, ScriptedProvider};
+
+use crate::support::{TestTool, assert_lines, told};
+
+/// Says exactly these events, response by response.
+struct Literal {
+    responses: std::sync::Mutex<Vec<Vec<StreamEvent>>>,
+    inner: ScriptedProvider,
+}
+
+#[async_trait]
+impl Provider for Literal {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn model(&self, id: &str) -> Model {
+        self.inner.model(id)
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        self.inner.rules(model)
+    }
+
+    fn stream(&self, _: Request, _: &Cx) -> EventStream {
+        Box::pin(stream::iter(self.responses.lock().unwrap().remove(0).into_iter().map(Ok)))
+    }
+}
+
+async fn said(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
+    let recorder = Recorder::new();
+    let inner = ScriptedProvider::new(Script::new());
+    let provider = Literal { responses: std::sync::Mutex::new(responses), inner };
+    let agent = Agent::builder(Arc::new(provider))
+        .model_id("literal-1")
+        .tool(TestTool::echo())
+        .plugin(recorder.clone())
+        .build()
+        .unwrap();
+    agent.run("go").unwrap().wait().await.result.unwrap();
+    (agent, recorder)
+}
+
+fn done(stop: StopReason) -> StreamEvent {
+    StreamEvent::Done { stop, usage: Usage::default() }
+}
+
+fn text(block: u32, delta: &str) -> StreamEvent {
+    StreamEvent::Text { block, delta: delta.into() }
+}
+
+// The provider's whole block is what belongs into the history, not the sum of its pieces.
+#[tokio::test]
+async fn a_finished_block_replaces_its_pieces_and_blocks_stand_in_their_order() {
+    let (agent, recorder) = said(vec![vec![
+        text(1, "second"),
+        StreamEvent::Thinking { block: 0, delta: "fir".into() },
+        text(1, " part"),
+        StreamEvent::Block { block: 1, content: Block::text("second part, whole") },
+        done(StopReason::EndTurn),
+    ]])
+    .await;
+    assert_lines(&told(&agent.history()), "user: go\nmodel: (fir) | second part, whole");
+    assert_eq!(recorder.named("stream:end")[0]["text"], "second part, whole");
+}
+
+// Law 15: an argument text nobody finished is no call.
+#[tokio::test]
+async fn a_call_its_provider_did_not_finish_is_answered_and_not_run() {
+    let (agent, recorder) = said(vec![
+        vec![
+            StreamEvent::ToolCall { block: 0, id: "c1".into(), name: "echo".into() },
+            StreamEvent::ToolArgs { block: 0, delta: r#"{"text": "#.into() },
+            done(StopReason::ToolUse),
+        ],
+        vec![text(0, "ok"), done(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_eq!(recorder.named("tool:before").len(), 0);
+    assert_eq!(recorder.named("validation:reject").len(), 1);
+    assert!(told(&agent.history()).contains("!Validation error"), "{}", told(&agent.history()));
+}
+
+#[tokio::test]
+async fn a_pause_goes_on_by_itself() {
+    let (agent, _) = said(vec![
+        vec![text(0, "searching"), done(StopReason::PauseTurn)],
+        vec![text(0, "found"), done(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_lines(&told(&agent.history()), "user: go\nmodel: searching\nmodel: found");
+}
+
+// A reason nobody knows ends the turn; calls are run whatever the reason says.
+#[tokio::test]
+async fn calls_are_run_whatever_the_reason_for_the_end() {
+    let call = Block::ToolCall(ToolCall::new("c1", "echo", json!({"text": "hi"})));
+    let (agent, _) = said(vec![
+        vec![StreamEvent::Block { block: 0, content: call }, done(StopReason::EndTurn)],
+        vec![text(0, "ok"), done(StopReason::Other("odd".into()))],
+    ])
+    .await;
+    assert!(told(&agent.history()).contains("=hi"));
+}
+
+#[tokio::test]
+async fn an_empty_answer_ends_the_run_and_the_next_one_works() {
+    let rig = crate::support::rig(Script::new().turn(|t| t).turn(|t| t.text("ok")));
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.text, "");
+    rig.run("hello?").await.result.unwrap();
+    assert_eq!(rig.provider.asked()[1].messages.len(), 1);
+}

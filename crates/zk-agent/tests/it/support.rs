@@ -57,6 +57,12 @@ impl Rig {
         assert_eq!(self.store.messages(), self.agent.history(), "what was stored is what happened");
     }
 
+    /// Resets the agent, and the store with it.
+    pub(crate) fn forget(&self) {
+        self.agent.reset().unwrap();
+        self.store.kept.lock().unwrap().clear();
+    }
+
     /// Registers a handler for the agent's whole life.
     pub(crate) fn scope(&self, name: &str) -> Scope {
         self.agent.bus().scope(name)
