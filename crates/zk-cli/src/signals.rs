@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Signals(Arc<State>);
 
 struct State {
-    /// The exit code of the first signal since the last [`Signals::arm`]; 0 without one.
+    /// The exit code of the first signal since something was armed; 0 without one.
     seen: AtomicU8,
     armed: Mutex<Option<Armed>>,
     on_leave: Box<dyn Fn() + Send + Sync>,
@@ -25,6 +25,7 @@ struct State {
 
 struct Armed {
     stop: CancellationToken,
+    forced: bool,
     on_stop: Box<dyn Fn() + Send>,
 }
 
@@ -62,10 +63,19 @@ impl Signals {
         Ok(signals)
     }
 
-    /// The next signal stops `stop` and calls `on_stop`.
-    pub(crate) fn arm(&self, stop: CancellationToken, on_stop: impl Fn() + Send + 'static) {
+    /// The next signal stops `stop` and calls `on_stop`. The process ends soon after, if need be by force.
+    pub(crate) fn arm_process(&self, stop: CancellationToken, on_stop: impl Fn() + Send + 'static) {
+        self.arm(Armed { stop, forced: true, on_stop: Box::new(on_stop) });
+    }
+
+    /// The next signal stops `stop`, and the process goes on.
+    pub(crate) fn arm_run(&self, stop: CancellationToken) {
+        self.arm(Armed { stop, forced: false, on_stop: Box::new(|| ()) });
+    }
+
+    fn arm(&self, armed: Armed) {
         self.0.seen.store(0, Ordering::SeqCst);
-        *self.armed() = Some(Armed { stop, on_stop: Box::new(on_stop) });
+        *self.armed() = Some(armed);
     }
 
     /// From now on SIGINT is left to whoever reads the terminal; SIGTERM ends the process.
@@ -73,7 +83,7 @@ impl Signals {
         *self.armed() = None;
     }
 
-    /// The signal that came since the last [`Signals::arm`].
+    /// The signal that came since something was armed.
     pub(crate) fn seen(&self) -> Option<Exit> {
         match self.0.seen.load(Ordering::SeqCst) {
             0 => None,
@@ -90,6 +100,9 @@ impl Signals {
             Some(armed) if !again => {
                 armed.stop.cancel();
                 (armed.on_stop)();
+                if !armed.forced && exit == Exit::Interrupted {
+                    return;
+                }
                 let signals = self.clone();
                 std::thread::spawn(move || {
                     std::thread::sleep(GRACE);

@@ -42,7 +42,7 @@ pub(crate) fn run(ground: &Ground, keep: bool) -> Outcome<Exit> {
     let stop = CancellationToken::new();
     let signals = Signals::watch(|| ())
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
-    signals.arm(stop.clone(), || ());
+    signals.arm_process(stop.clone(), || ());
     let exit = runtime()?.block_on(repair(&ground, &shown, &stop))?;
     if keep {
         shown.line(Style::Plain, &format!("the project is kept in {}", project.dir().display()));

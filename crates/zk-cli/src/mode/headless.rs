@@ -48,7 +48,7 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
     let output = Output::stdout(move || broken.cancel()).map_err(cannot)?;
     let signals = Signals::watch(|| ()).map_err(cannot)?;
     let hurried = output.clone();
-    signals.arm(stop.clone(), move || hurried.hurry());
+    signals.arm_process(stop.clone(), move || hurried.hurry());
     runtime()?.block_on(async {
         let endpoint = ground.endpoint()?;
         let provider = compose::provider(&endpoint)?;

@@ -1,6 +1,9 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zk_core::events::{ProviderRetry, StreamText, ToolAfter, ToolBefore, ToolBlocked};
+use zk_core::events::{
+    ProviderRetry, StreamStart, StreamText, StreamThinking, ToolAfter, ToolBefore, ToolBlocked,
+};
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
 use zk_core::model::Stats;
 
@@ -20,6 +23,14 @@ impl Shown {
         let tree = || HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
         let shown = self.clone();
         scope.on_sync(move |event: &StreamText, _: &Cx| shown.screen().stream(&event.delta));
+        let (shown, thinking) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let begun = thinking.clone();
+        scope.on_sync(move |_: &StreamStart, _: &Cx| begun.store(false, Ordering::Relaxed));
+        scope.on_sync(move |_: &StreamThinking, _: &Cx| {
+            if !thinking.swap(true, Ordering::Relaxed) {
+                shown.line(Style::Dim, "thinking …");
+            }
+        });
         let shown = self.clone();
         scope.on_sync_at(tree(), move |event: &ToolBefore, cx: &Cx| {
             shown.line(Style::Cyan, &format!("{}● {}", indent(cx), event.summary));

@@ -63,9 +63,13 @@ impl Layers {
         self.0.insert(key, Entry { value, origin });
     }
 
+    pub(crate) fn at(&self, key: &[String]) -> Option<&Entry> {
+        self.0.get(key)
+    }
+
     /// The value at a path written with dots.
     pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
-        self.0.get(&key.split('.').map(str::to_owned).collect::<Vec<_>>())
+        self.at(&key.split('.').map(str::to_owned).collect::<Vec<_>>())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[String], &Entry)> {

@@ -116,6 +116,13 @@ impl Settings {
             }
             schema::Verdict::Wrong(what) => return Err(Failure::usage(told(what))),
         }
+        if let Some(old) = self.layers.at(&key)
+            && old.origin.layer == Layer::CommandLine
+            && origin.layer == Layer::Managed
+            && old.value != value
+        {
+            warnings.push(told(format!("this file overrules {}", old.origin.place)));
+        }
         self.layers.set(key, value, origin.clone());
         Ok(())
     }

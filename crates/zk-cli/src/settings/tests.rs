@@ -58,6 +58,7 @@ fn managed_settings_outrank_the_command_line() {
     fs::write(&path, "[permissions]\nallow_all = false\n").unwrap();
     settings.file(Layer::Managed, &path, false, &mut warnings).unwrap();
     assert!(!settings.flag("permissions.allow_all"));
+    assert!(warnings[0].contains("overrules --allow-all"), "{warnings:?}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 use zk_core::model::Usage;
 use zk_testkit::Script;
 
-use crate::zk::{Person, server};
+use crate::zk::{Person, program, server};
 
 fn hello() -> Script {
     Script::new().turn(|t| t.text("Hello, world.").usage(Usage { input: 10, output: 4, ..Usage::default() }))
@@ -132,6 +134,18 @@ fn prompt_and_standard_input_go_together() {
     let ended = Person::asking(&server).run_with(&["-p", "explain this"], "some text\n");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(asked(&server).contains("explain this\\n\\nsome text"), "{}", asked(&server));
+}
+
+#[test]
+fn a_pipe_that_stays_silent_does_not_hold_up_a_prompt() {
+    let server = server(hello());
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "hi"], Stdio::piped());
+    let open = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Hello, world.\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing comes on standard input"));
+    drop(open);
 }
 
 #[test]

@@ -1,6 +1,9 @@
+use std::process::Stdio;
+
+use serde_json::json;
 use zk_testkit::{Script, Turn};
 
-use crate::zk::{Person, server};
+use crate::zk::{Person, program, server, until};
 
 fn counting() -> Script {
     Script::answering(|asked| Turn::new().text(format!("message {}", asked.messages.len())))
@@ -80,4 +83,44 @@ fn a_home_that_cannot_be_written_costs_the_session_and_not_the_answer() {
         "{}",
         ended.stderr
     );
+}
+
+/// A run in the middle of a command that does not end.
+fn in_a_command(person: &Person) -> std::process::Child {
+    let child = person.spawn(program(), &["-p", "x", "--allow-all"], Stdio::null());
+    let begun = person.project().join("begun");
+    until("the command", || begun.exists());
+    child
+}
+
+fn hanging_once() -> Script {
+    Script::new()
+        .turn(|t| t.text("I wait.").call("shell", json!({"command": "touch begun; sleep 600"})))
+        .forever(|asked| Turn::new().text(format!("message {}", asked.messages.len())))
+}
+
+#[test]
+fn a_session_that_another_process_has_open_is_not_touched() {
+    let server = server(hanging_once());
+    let person = Person::asking(&server);
+    let mut child = in_a_command(&person);
+    let ended = person.run(&["-p", "me too", "--continue"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("in use by process {}", child.id())), "{}", ended.stderr);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_run_that_was_killed_can_be_continued() {
+    let server = server(hanging_once());
+    let person = Person::asking(&server);
+    let mut child = in_a_command(&person);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = person.run(&["-p", "go on", "--continue"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("message "), "{}", ended.stdout);
+    assert!(server.bodies().last().unwrap()["messages"][0].to_string().contains('x'), "the prompt is kept");
+    assert_eq!(server.violations(), []);
 }

@@ -138,6 +138,27 @@ fn ctrl_c_stops_the_run_and_twice_at_the_prompt_ends_the_conversation() {
 }
 
 #[test]
+fn a_question_that_is_interrupted_leaves_the_terminal_as_it_was() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "touch made"})))
+        .turn(|t| t.text("Second answer."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
+    terminal.expect("run it?");
+    terminal.keys("\u{3}");
+    terminal.expect("stopped");
+    terminal.expect("› ");
+    terminal.keys("go on\r");
+    terminal.expect("Second answer.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(!person.project().join("made").exists());
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
 fn what_a_model_says_does_not_control_the_terminal() {
     let script =
         Script::new().turn(|t| t.chunks(["Nice\u{1b}]0;ow", "ned\u{7} and \u{1b}[2Jclean", "\u{202e}."]));

@@ -73,6 +73,7 @@ struct Chat {
     agent: Agent,
     session: Session,
     shown: Shown,
+    ui: Arc<TerminalUi>,
     signals: Signals,
     cwd: std::path::PathBuf,
 }
@@ -85,7 +86,7 @@ impl Chat {
         let shown = Shown(Arc::new(Mutex::new(Screen::new(&ground.env))));
         let ui = Arc::new(TerminalUi::new(shown.clone()));
         let allow_all = ground.settings.flag("permissions.allow_all");
-        let bus = compose::bus(ground, &session, Manners { ui: Some(ui), allow_all })?;
+        let bus = compose::bus(ground, &session, Manners { ui: Some(ui.clone()), allow_all })?;
         let model = compose::model(ground, &*provider, &session).await?;
         let agent = compose::agent(ground, &bus, provider.clone(), model, &session)?;
         shown.listen(&bus.scope("terminal-output"));
@@ -97,7 +98,7 @@ impl Chat {
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
-        Ok(Self { agent, session, shown, signals, cwd: ground.cwd.clone() })
+        Ok(Self { agent, session, shown, ui, signals, cwd: ground.cwd.clone() })
     }
 
     fn greet(&self, ground: &Ground) {
@@ -212,8 +213,9 @@ impl Chat {
         work: impl FnOnce(CancellationToken) -> F,
     ) -> Option<Exit> {
         let stop = CancellationToken::new();
-        self.signals.arm(stop.clone(), || ());
+        self.signals.arm_run(stop.clone());
         work(stop).await;
+        self.ui.settled().await;
         let seen = self.signals.seen();
         self.signals.disarm();
         seen.filter(|exit| *exit == Exit::Terminated)

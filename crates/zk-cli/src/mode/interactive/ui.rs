@@ -21,6 +21,11 @@ impl TerminalUi {
         Self { shown, turn: Arc::default() }
     }
 
+    /// Waits until no question reads from the terminal any more, which it then has left as it was.
+    pub(crate) async fn settled(&self) {
+        drop(self.turn.lock().await);
+    }
+
     /// Waits for `read` on a thread of its own. When the question is dropped, the reading ends with it, and
     /// only then the next question's turn comes.
     async fn read<T: Send + 'static>(
