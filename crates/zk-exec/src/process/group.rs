@@ -1,4 +1,5 @@
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
@@ -8,6 +9,8 @@ use super::spawn::MARK;
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     leader: Option<Pid>,
+    /// When the leader was started, in ticks since the machine was.
+    started: u64,
     /// `ZK_EXEC=…`, the whole entry or the beginning all commands of one instance share.
     entry: String,
 }
@@ -25,12 +28,13 @@ impl Group {
     /// The group led by `pid`, marked `mark`.
     pub(super) fn new(pid: u32, mark: &str) -> Self {
         let leader = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        Self { leader, entry: format!("{MARK}={mark}\0") }
+        let started = Stat::of(pid).map_or(u64::MAX, |stat| stat.started);
+        Self { leader, started, entry: format!("{MARK}={mark}\0") }
     }
 
     /// Everything an instance started, by its mark alone.
     pub(super) fn of_instance(mark: &str) -> Self {
-        Self { leader: None, entry: format!("{MARK}={mark}.") }
+        Self { leader: None, started: u64::MAX, entry: format!("{MARK}={mark}.") }
     }
 
     /// Whether the process group may have members. Cheap; a process nobody has waited for counts.
@@ -71,13 +75,39 @@ impl Group {
     }
 
     /// As [`Group::members`], on this thread.
+    ///
+    /// A process cannot be seen for a moment while it is being made or changes its program, so only two looks
+    /// that find nothing count as nothing.
     #[cfg(target_os = "linux")]
     pub(super) fn members_now(&self) -> Vec<u32> {
-        let Ok(processes) = fs::read_dir("/proc") else { return self.leader_if_alive() };
-        processes
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
-            .filter(|pid| self.has(*pid))
-            .collect()
+        let mut nothing = 0;
+        for _ in 0..12 {
+            let (members, unclear) = self.look();
+            if !members.is_empty() {
+                return members;
+            }
+            nothing = if unclear { 0 } else { nothing + 1 };
+            if nothing == 2 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        Vec::new()
+    }
+
+    /// Who is there, and whether there is somebody of whom that cannot be told now.
+    #[cfg(target_os = "linux")]
+    fn look(&self) -> (Vec<u32>, bool) {
+        let Ok(processes) = fs::read_dir("/proc") else { return (self.leader_if_alive(), false) };
+        let (mut members, mut unclear) = (Vec::new(), false);
+        for pid in processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()) {
+            match self.has(pid) {
+                Belongs::Yes => members.push(pid),
+                Belongs::Unclear => unclear = true,
+                Belongs::No => {}
+            }
+        }
+        (members, unclear)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -90,29 +120,51 @@ impl Group {
         leader.map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).into_iter().collect()
     }
 
-    fn has(&self, pid: u32) -> bool {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-        // The name before the last parenthesis may contain anything.
-        let Some((_, fields)) = stat.rsplit_once(')') else { return false };
-        let mut fields = fields.split_ascii_whitespace();
-        let (Some(state), _, Some(group)) = (fields.next(), fields.next(), fields.next()) else {
-            return false;
-        };
-        if matches!(state, "Z" | "X") {
-            return false;
-        }
+    fn has(&self, pid: u32) -> Belongs {
+        let Some(stat) = Stat::of(pid).filter(|stat| stat.runs) else { return Belongs::No };
         let leader = self.leader.map(|leader| leader.as_raw_nonzero().get());
-        leader.is_some_and(|leader| group.parse() == Ok(leader)) || self.marks(pid)
+        if leader == Some(stat.group) {
+            return Belongs::Yes;
+        }
+        match fs::read(format!("/proc/{pid}/environ")) {
+            Ok(environ) if environ.is_empty() && stat.started >= self.started => Belongs::Unclear,
+            Ok(environ) if self.marks(&environ) => Belongs::Yes,
+            Ok(_) | Err(_) => Belongs::No,
+        }
     }
 
-    fn marks(&self, pid: u32) -> bool {
+    fn marks(&self, environ: &[u8]) -> bool {
         let entry = self.entry.as_bytes();
-        fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
-            environ.starts_with(entry)
-                || environ
-                    .windows(entry.len() + 1)
-                    .any(|part| part.first() == Some(&0) && part.ends_with(entry))
-        })
+        environ.starts_with(entry)
+            || environ.windows(entry.len() + 1).any(|part| part.first() == Some(&0) && part.ends_with(entry))
+    }
+}
+
+enum Belongs {
+    Yes,
+    No,
+    /// It is newer than the group and has no environment, as in the middle of a change of program.
+    Unclear,
+}
+
+/// What the system says of a process.
+struct Stat {
+    /// Whether it is more than an entry nobody has waited for yet.
+    runs: bool,
+    group: i32,
+    started: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before the last parenthesis may contain anything.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let mut fields = fields.split_ascii_whitespace();
+        let runs = !matches!(fields.next()?, "Z" | "X");
+        let group = fields.nth(1)?.parse().ok()?;
+        let started = fields.nth(16)?.parse().ok()?;
+        Some(Self { runs, group, started })
     }
 }
 

@@ -32,8 +32,18 @@ struct Thread {
 }
 
 enum Job {
-    Spawn { command: Box<Command>, runtime: Handle, reply: oneshot::Sender<io::Result<Child>> },
+    Spawn(Box<Order>),
     End(Group),
+}
+
+/// A command to be started.
+struct Order {
+    command: Command,
+    mark: String,
+    runtime: Handle,
+    /// For the guard of the command: it is made with it, so that there is no moment without one.
+    jobs: mpsc::Sender<Job>,
+    reply: oneshot::Sender<io::Result<(Child, Watched)>>,
 }
 
 impl Keeper {
@@ -41,19 +51,15 @@ impl Keeper {
         Self { mark, thread: Mutex::new(None) }
     }
 
-    /// Starts a command.
-    pub(super) async fn spawn(&self, command: Command) -> io::Result<Child> {
+    /// Starts a command; dropping the guard that comes with it has everything marked `mark` ended.
+    pub(super) async fn spawn(&self, command: Command, mark: String) -> io::Result<(Child, Watched)> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let (reply, started) = oneshot::channel();
-        self.jobs()?
-            .send(Job::Spawn { command: Box::new(command), runtime, reply })
+        let jobs = self.jobs()?;
+        jobs.send(Job::Spawn(Box::new(Order { command, mark, runtime, jobs: jobs.clone(), reply })))
             .map_err(|_| io::Error::other("the thread that starts commands is gone"))?;
+        drop(jobs);
         started.await.map_err(io::Error::other)?
-    }
-
-    /// Ties `group` to a guard: dropping it has the group ended.
-    pub(super) fn watch(&self, group: Group) -> Watched {
-        Watched { group, jobs: self.jobs().ok(), armed: true }
     }
 
     /// Everything ever started here, if anything was.
@@ -90,7 +96,7 @@ impl Drop for Keeper {
 #[derive(Debug)]
 pub(super) struct Watched {
     pub(super) group: Group,
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: mpsc::Sender<Job>,
     armed: bool,
 }
 
@@ -103,11 +109,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        if !self.armed {
-            return;
-        }
-        let sent = self.jobs.take().and_then(|jobs| jobs.send(Job::End(self.group.clone())).ok());
-        if sent.is_none() {
+        if self.armed && self.jobs.send(Job::End(self.group.clone())).is_err() {
             self.group.signal_group(Ask::Kill);
         }
     }
@@ -124,8 +126,9 @@ fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
             queue.recv_timeout(TICK)
         };
         match job {
-            Ok(Job::Spawn { command, runtime, reply }) => {
-                start(*command, &runtime, reply);
+            Ok(Job::Spawn(order)) => {
+                let runtime = order.runtime.clone();
+                start(*order);
                 if warden.is_none() {
                     warden = Some(Warden::start(mark, &runtime));
                 }
@@ -152,18 +155,13 @@ fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
     drop(warden);
 }
 
-fn start(mut command: Command, runtime: &Handle, reply: oneshot::Sender<io::Result<Child>>) {
-    let child = {
-        let _inside = runtime.enter();
-        command.spawn()
-    };
-    if let Err(Ok(child)) = reply.send(child) {
-        // Nobody waits for it any more.
-        let group = child.id().map(|pid| Group::new(pid, ""));
-        if let Some(group) = group {
-            group.signal_group(Ask::Kill);
-        }
-        let _inside = runtime.enter();
-        drop(child);
-    }
+fn start(order: Order) {
+    let Order { mut command, mark, runtime, jobs, reply } = order;
+    let _inside = runtime.enter();
+    let started = command.spawn().and_then(|child| {
+        let pid = child.id().ok_or_else(|| io::Error::other("it has no process id"))?;
+        Ok((child, Watched { group: Group::new(pid, &mark), jobs, armed: true }))
+    });
+    // If nobody waits for it any more, now or before it is taken, the guard is dropped and ends it.
+    let _ = reply.send(started);
 }

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecError, ExecOutcome, ExecRequest, OutputSink};
 
 use crate::Environment;
-use group::Group;
 use keeper::Keeper;
 
 /// From the request to end until the kill; the tree is gone within two seconds.
@@ -97,18 +96,19 @@ impl Exec for ProcessExec {
         let started = Instant::now();
         let deadline = request.timeout.and_then(|timeout| started.checked_add(timeout));
         let program = request.program.to_string_lossy().into_owned();
-        let watch = |source| ExecError::Watch { program: program.clone(), source };
         let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
 
         let command = spawn::command(&request, &self.environment, &mark);
-        let mut child = self.keeper.spawn(command).await.map_err(|source| ExecError::Spawn {
-            program: program.clone(),
-            cwd: request.cwd.clone(),
-            source: explain(source, &request),
-        })?;
-        let pid = child.id().ok_or_else(|| watch(io::Error::other("it has no process id")))?;
-        let group = self.keeper.watch(Group::new(pid, &mark));
-        let ended = pump::Pump::new(&mut child, sink).run(group, deadline, stop).await.map_err(watch)?;
+        let (mut child, watched) =
+            self.keeper.spawn(command, mark).await.map_err(|source| ExecError::Spawn {
+                program: program.clone(),
+                cwd: request.cwd.clone(),
+                source: explain(source, &request),
+            })?;
+        let ended = pump::Pump::new(&mut child, sink)
+            .run(watched, deadline, stop)
+            .await
+            .map_err(|source| ExecError::Watch { program, source })?;
         Ok(ExecOutcome {
             exit: ended.exit,
             elapsed: started.elapsed(),

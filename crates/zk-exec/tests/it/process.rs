@@ -237,3 +237,27 @@ async fn many_commands_run_at_once() {
         assert_eq!(running.await.unwrap(), format!("{n}\n"));
     }
 }
+
+/// However early the future is dropped: before the command is started, while it is, or after.
+#[tokio::test]
+async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    for micros in (0..4_000).step_by(50) {
+        let running = bash(&exec, "echo $$ >> pids; exec sleep 100", dir.path(), None);
+        let _ = tokio::time::timeout(Duration::from_micros(micros), running).await;
+        if micros % 1_000 == 0 {
+            // The runtime is busy elsewhere, and finds the command started and the wait over.
+            let late = bash(&exec, "echo $$ >> pids; exec sleep 100", dir.path(), None);
+            tokio::select! {
+                biased;
+                () = async { tokio::task::yield_now().await; std::thread::sleep(Duration::from_millis(20)) } => {}
+                _ = late => {}
+            }
+        }
+    }
+    let pids = std::fs::read_to_string(dir.path().join("pids")).unwrap();
+    for pid in pids.lines().map(|pid| pid.parse().unwrap()) {
+        eventually("the end", || !runs(pid));
+    }
+}
