@@ -1,3 +1,51 @@
 //! The built-in tools of zk and their policies.
+//!
+//! | tool | what it does |
+//! |---|---|
+//! | `read_file` | pages through a text file, lines numbered |
+//! | `write_file` | replaces or creates a file |
+//! | `edit`, `multi_edit` | replace text in a file, and nothing else in it |
+//! | `shell` | runs a command, keeps the end of its output |
+//! | `grep`, `glob`, `list_files` | find text, files, names |
+//!
+//! [`ToolsPlugin`] registers them. Two policies go with them, each a plugin of its own: [`PermissionGate`] asks
+//! before a call that changes something, [`Spill`] moves huge results to files.
+//!
+//! Files are reached through the service `dyn Paths`, commands run through `dyn Exec`: whoever serves those
+//! decides where that is.
+//!
+//! # What this crate must never know
+//!
+//! No agent, no provider, no session and no other crate of zk but `zk-core`. Its tools open files by `dyn Paths`
+//! only; [`Spill`] writes to the one directory its host names. It starts no process, reads no environment and
+//! prints nothing.
 
-pub mod policy;
+mod args;
+mod diff;
+mod edit;
+mod fingerprint;
+mod glob;
+mod grep;
+mod list_files;
+mod options;
+mod plugin;
+mod policy;
+mod read_file;
+mod read_state;
+mod shell;
+mod text;
+mod walk;
+mod work;
+mod write_file;
+
+pub use edit::{Edit, MultiEdit};
+pub use glob::Glob;
+pub use grep::Grep;
+pub use list_files::ListFiles;
+pub use options::{NAMES, ToolsOptions};
+pub use plugin::ToolsPlugin;
+pub use policy::{PermissionGate, PermissionMode, Spill};
+pub use read_file::ReadFile;
+pub use read_state::ReadState;
+pub use shell::Shell;
+pub use write_file::WriteFile;

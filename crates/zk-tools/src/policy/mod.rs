@@ -1,5 +1,5 @@
-//! Policies about tool calls, as plugins: who may call what, and how large a result may be.
-
 mod permission;
+mod spill;
 
-pub use permission::{Permission, PermissionMode};
+pub use permission::{PermissionGate, PermissionMode};
+pub use spill::Spill;

@@ -1,248 +1,167 @@
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::model::CallId;
 use zk_core::service::{Question, Tool, Ui, UiAnswer};
 
-/// How long a person is waited for.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How long a person may think before the call is refused.
+const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Decides which calls may run: of this agent and of all its sub-agents.
-///
-/// Calls that are read-only always may. The others may if everything is allowed, or if the person at the
-/// terminal says so. Where nobody can be asked they are refused, and the refusal says how to allow them.
-#[derive(Clone, Debug)]
-pub struct Permission {
-    mode: PermissionMode,
-}
-
-/// What may run without being asked about.
+/// What may run without being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PermissionMode {
-    /// Calls that are read-only.
+    /// Read-only calls; for all others a person is asked, and without one they are refused.
     #[default]
-    ReadOnly,
-    /// Every call.
-    All,
+    Ask,
+    /// Everything.
+    AllowAll,
 }
 
-impl Permission {
-    /// The policy of this mode.
+/// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
+///
+/// "Always" holds for that tool, in all agents of the tree, as long as this plugin lives. A handler that
+/// rewrites the arguments of an approved call has it asked for again.
+///
+/// ```
+/// use zk_core::kernel::Bus;
+/// use zk_tools::{PermissionGate, PermissionMode};
+///
+/// let bus = Bus::new();
+/// bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct PermissionGate {
+    mode: PermissionMode,
+    memory: Arc<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    always: Mutex<BTreeSet<String>>,
+    /// One question at a time: agents that ask at once wait for each other.
+    asking: tokio::sync::Mutex<()>,
+    /// What each pending call was let through with.
+    allowed: Mutex<HashMap<CallId, Value>>,
+}
+
+impl PermissionGate {
+    /// The gate.
     #[must_use]
     pub fn new(mode: PermissionMode) -> Self {
-        Self { mode }
+        Self { mode, memory: Arc::default() }
     }
 }
 
-impl Plugin for Permission {
-    fn name(&self) -> &str {
+impl Plugin for PermissionGate {
+    fn name(&self) -> &'static str {
         "permission"
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        if self.mode == PermissionMode::ReadOnly {
-            let at = HookOptions {
-                stage: Stage::Early,
-                reach: Reach::Descendants,
-                time_limit: Some(PATIENCE),
-            };
-            scope.handle_at::<ToolGate, _>(at, Arc::new(Gate::default()));
+        match self.mode {
+            PermissionMode::AllowAll => {}
+            PermissionMode::Ask => {
+                let at = |stage| HookOptions { stage, reach: Reach::Descendants, time_limit: Some(PATIENCE) };
+                scope.handle_at::<ToolGate, _>(at(Stage::Early), Arc::new(First(self.memory.clone())));
+                scope.handle_at::<ToolGate, _>(at(Stage::Late), Arc::new(Again(self.memory.clone())));
+            }
         }
         Ok(())
     }
 }
 
-#[derive(Default)]
-struct Gate {
-    /// Tools the person allowed for as long as this process lives.
-    always: Mutex<BTreeSet<String>>,
-    /// One question at a time: calls that are gated together wait for each other.
-    asking: tokio::sync::Mutex<()>,
-}
+/// Decides before anybody else.
+struct First(Arc<Memory>);
 
-impl Gate {
-    fn is_allowed(&self, tool: &str) -> bool {
-        self.always.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
-    }
-
-    fn allow(&self, tool: &str) {
-        self.always.lock().unwrap_or_else(PoisonError::into_inner).insert(tool.to_owned());
-    }
-}
-
-impl Handler<ToolGate> for Gate {
+impl Handler<ToolGate> for First {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
-        let name = &gate.call.name;
-        // What is no registered tool cannot do anything; the loop answers such calls itself.
-        let Some(tool) = cx.item::<dyn Tool>(name) else { return Ok(None) };
-        if gate.is_decided() || tool.read_only(&gate.args) || self.is_allowed(name) {
+        if gate.is_decided() {
             return Ok(None);
         }
-        let person = cx.get::<dyn Ui>().filter(|ui| ui.is_interactive());
-        let Some(person) = person else {
-            return Ok(Some(Ruling::Refuse(format!(
-                "`{}` is not read-only, and nobody is here to allow it. \
-                 Start zk with --allow-all to run every tool, or on a terminal to be asked.",
-                gate.call.display_name
-            ))));
+        let ruling = self.0.judge(gate, cx).await;
+        if ruling.is_none() {
+            let mut allowed = self.0.allowed();
+            // Calls that somebody else refused stay behind; to forget one too many only means to ask again.
+            if allowed.len() >= 256 {
+                allowed.clear();
+            }
+            allowed.insert(gate.call.call_id.clone(), gate.args.clone());
+        }
+        Ok(ruling)
+    }
+}
+
+/// Decides anew what was rewritten in between.
+struct Again(Arc<Memory>);
+
+impl Handler<ToolGate> for Again {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        let allowed = self.0.allowed().remove(&gate.call.call_id);
+        if gate.is_decided() || allowed.as_ref() == Some(&gate.args) {
+            return Ok(None);
+        }
+        Ok(self.0.judge(gate, cx).await)
+    }
+}
+
+impl Memory {
+    async fn judge(&self, gate: &ToolGate, cx: &Cx) -> Option<Ruling> {
+        let name = &gate.call.name;
+        // The loop tells the model that there is no such tool.
+        let tool = cx.item::<dyn Tool>(name)?;
+        if tool.read_only(&gate.args) || self.always().contains(name) {
+            return None;
+        }
+        let shown = &gate.call.display_name;
+        let Some(person) = cx.get::<dyn Ui>().filter(|ui| ui.is_interactive()) else {
+            return Some(Ruling::refuse(format!(
+                "`{shown}` changes things and nobody is here to approve it; to allow it, run zk with --allow-all, or \
+                 start it on a terminal to be asked"
+            )));
         };
         let _turn = self.asking.lock().await;
-        if self.is_allowed(name) {
-            return Ok(None);
+        // Somebody may have said "always" while this one waited.
+        if self.always().contains(name) {
+            return None;
         }
-        let answer = person
-            .ask(Question::Approve {
-                agent: cx.origin().agent.to_string(),
-                depth: cx.origin().depth,
-                tool: name.clone(),
-                summary: tool.summary(&gate.args),
-                args: gate.args.clone(),
-            })
-            .await;
-        Ok(match answer {
+        let origin = cx.origin();
+        let question = Question::Approve {
+            agent: origin.agent.to_string(),
+            depth: origin.depth,
+            tool: name.clone(),
+            summary: tool.summary(&gate.args),
+            args: gate.args.clone(),
+        };
+        match person.ask(question).await {
             UiAnswer::Yes => None,
             UiAnswer::Always => {
-                self.allow(name);
+                self.always().insert(name.clone());
                 None
             }
-            UiAnswer::No { message: None } => Some(Ruling::refuse("the user denied this call")),
-            UiAnswer::No { message: Some(word) } => {
-                Some(Ruling::Refuse(format!("the user denied this call and said: {word}")))
+            UiAnswer::No { message: Some(message) } => {
+                Some(Ruling::refuse(format!("the user declined this call: {message}")))
             }
+            UiAnswer::No { message: None } => Some(Ruling::refuse(
+                "the user declined this call; do not try it again, ask what to do instead",
+            )),
             UiAnswer::Absent => Some(Ruling::refuse(
-                "nobody answered the question whether this call may run; it was not the user who denied it",
+                "nobody answered whether this call may run; it was not the user who declined it",
             )),
             UiAnswer::Choice(_) | UiAnswer::Text(_) => {
-                Some(Ruling::refuse("the answer was neither yes nor no, so this call was not run"))
+                Some(Ruling::refuse("the answer was neither yes nor no, so this call was not made"))
             }
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use async_trait::async_trait;
-    use serde_json::{Value, json};
-    use zk_core::events::{CallRef, Decision};
-    use zk_core::kernel::Bus;
-    use zk_core::model::{ToolError, ToolOutput, ToolSpec};
-    use zk_core::service::ToolCx;
-
-    use super::*;
-
-    struct Fake {
-        spec: Arc<ToolSpec>,
-        read_only: bool,
-    }
-
-    #[async_trait]
-    impl Tool for Fake {
-        fn spec(&self) -> &Arc<ToolSpec> {
-            &self.spec
-        }
-
-        async fn call(&self, _: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-            Ok(ToolOutput::text(""))
-        }
-
-        fn read_only(&self, _: &Value) -> bool {
-            self.read_only
         }
     }
 
-    struct Person {
-        answer: UiAnswer,
-        asked: Mutex<Vec<Question>>,
+    fn always(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.always.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[async_trait]
-    impl Ui for Person {
-        fn is_interactive(&self) -> bool {
-            true
-        }
-
-        async fn ask(&self, question: Question) -> UiAnswer {
-            self.asked.lock().unwrap().push(question);
-            self.answer.clone()
-        }
-
-        fn notify(&self, _: &str) {}
-    }
-
-    fn bus(mode: PermissionMode, answer: Option<UiAnswer>) -> (Bus, Option<Arc<Person>>) {
-        let bus = Bus::new();
-        bus.install(&Permission::new(mode)).unwrap();
-        let scope = bus.scope("test");
-        for (name, read_only) in [("read_file", true), ("shell", false)] {
-            let spec = ToolSpec::new(name, "", json!({"type": "object"}));
-            scope.provide::<dyn Tool>(name, Arc::new(Fake { spec, read_only })).unwrap();
-        }
-        let person = answer.map(|answer| Arc::new(Person { answer, asked: Mutex::default() }));
-        if let Some(person) = &person {
-            scope.serve::<dyn Ui>(person.clone());
-        }
-        (bus, person)
-    }
-
-    async fn refusal(bus: &Bus, tool: &str) -> Option<String> {
-        let call = CallRef {
-            turn_id: "t".into(),
-            call_id: "c".into(),
-            name: tool.into(),
-            display_name: tool.into(),
-        };
-        let gate = ToolGate {
-            call: Arc::new(call),
-            args: json!({}),
-            run_tool_counts: Arc::default(),
-            decision: None,
-            decided_by: None,
-        };
-        match bus.cx().emit(gate).await.unwrap().decision? {
-            Decision::Refuse { reason } => Some(reason),
-            Decision::Substitute { .. } => None,
-        }
-    }
-
-    #[tokio::test]
-    async fn read_only_calls_run_and_others_are_refused_with_the_way_to_allow_them() {
-        let (bus, _) = bus(PermissionMode::ReadOnly, None);
-        assert_eq!(refusal(&bus, "read_file").await, None);
-        assert!(refusal(&bus, "shell").await.unwrap().contains("--allow-all"));
-        assert_eq!(refusal(&bus, "no_such_tool").await, None, "the loop answers unknown tools");
-    }
-
-    #[tokio::test]
-    async fn everything_runs_when_everything_is_allowed() {
-        let (bus, _) = bus(PermissionMode::All, None);
-        assert_eq!(refusal(&bus, "shell").await, None);
-    }
-
-    #[tokio::test]
-    async fn a_person_is_asked_each_time_unless_they_say_always() {
-        for (answer, questions) in [(UiAnswer::Yes, 2), (UiAnswer::Always, 1)] {
-            let (bus, person) = bus(PermissionMode::ReadOnly, Some(answer));
-            assert_eq!(refusal(&bus, "shell").await, None);
-            assert_eq!(refusal(&bus, "shell").await, None);
-            assert_eq!(person.unwrap().asked.lock().unwrap().len(), questions);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_denial_is_attributed_to_who_denied() {
-        let no = UiAnswer::No { message: Some("not on a Friday".into()) };
-        let (denied, _) = bus(PermissionMode::ReadOnly, Some(no));
-        assert!(refusal(&denied, "shell").await.unwrap().contains("not on a Friday"));
-        let (absent, _) = bus(PermissionMode::ReadOnly, Some(UiAnswer::Absent));
-        assert!(refusal(&absent, "shell").await.unwrap().contains("not the user who denied"));
-    }
-
-    #[tokio::test]
-    async fn a_sub_agents_call_passes_its_parents_gate() {
-        let (bus, _) = bus(PermissionMode::ReadOnly, None);
-        let grandchild = bus.child("child").child("grandchild");
-        assert!(refusal(&grandchild, "shell").await.is_some());
+    fn allowed(&self) -> MutexGuard<'_, HashMap<CallId, Value>> {
+        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

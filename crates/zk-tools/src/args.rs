@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use zk_core::model::{Concurrency, ToolError, ToolSpec};
+
+/// The specification of a tool whose arguments are a `T`.
+pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
+    slim(&mut schema);
+    ToolSpec::new(name, description, schema)
+}
+
+/// The arguments, typed.
+pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
+    serde_json::from_value(args).map_err(|error| {
+        ToolError::invalid(format!(
+            "these arguments do not fit {tool}: {error}; correct them and call it again"
+        ))
+    })
+}
+
+/// A string argument, for summaries: arguments are not checked there.
+pub(crate) fn text<'a>(args: &'a Value, key: &str) -> &'a str {
+    args.get(key).and_then(Value::as_str).unwrap_or("?")
+}
+
+/// A call that changes the file `path`: in order with the calls on that file, beside all others.
+///
+/// The key is the file's bare name. That is coarser than the file's identity, which takes the file system to
+/// find out, and right for all of its spellings: `./a/x.rs`, `a/x.rs` and `/repo/a/x.rs` wait for each other.
+/// A file reached under another name, through a link, is protected by the lock inside the tool.
+pub(crate) fn changes(args: &Value) -> Concurrency {
+    let name = text(args, "path").trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    match name {
+        "" | "." | ".." | "?" => Concurrency::Exclusive,
+        name => Concurrency::Resources(vec![format!("file:{}", name.trim_start_matches('@').to_lowercase())]),
+    }
+}
+
+/// Every byte of a schema is paid for in every request: what tells the model nothing goes.
+fn slim(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for noise in ["$schema", "title", "format", "default", "minimum"] {
+        object.remove(noise);
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|one| one != "null");
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            object.insert("type".to_owned(), one);
+        }
+    }
+    if let Some(Value::Array(values)) = object.get_mut("enum") {
+        values.retain(|one| !one.is_null());
+    }
+    if let Some(Value::Array(variants)) = object.get_mut("anyOf") {
+        variants.retain(|one| one.get("type") != Some(&Value::from("null")));
+        if let [one] = variants.as_mut_slice() {
+            let one = one.take();
+            object.remove("anyOf");
+            if let Value::Object(inner) = one {
+                for (key, value) in inner {
+                    object.entry(key).or_insert(value);
+                }
+            }
+            slim(schema);
+            return;
+        }
+    }
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        properties.values_mut().for_each(slim);
+    }
+    if let Some(items) = object.get_mut("items") {
+        slim(items);
+    }
+}

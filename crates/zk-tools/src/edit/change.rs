@@ -1,0 +1,166 @@
+use std::borrow::Cow;
+
+use zk_core::model::{ToolError, ToolErrorKind};
+
+use super::matching::{Found, How, Place, find, without_numbers};
+use super::preview;
+use crate::text::count;
+
+/// One edit.
+#[derive(Clone, Debug)]
+pub(super) struct Replacement {
+    pub(super) old: String,
+    pub(super) new: String,
+    pub(super) all: bool,
+}
+
+/// A content after an edit.
+#[derive(Debug)]
+pub(super) struct Changed {
+    pub(super) content: Vec<u8>,
+    /// The lines, in the content before the edit, where something was replaced.
+    pub(super) lines: Vec<usize>,
+    pub(super) how: How,
+}
+
+/// Why an edit was not made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// There is no text to look for.
+    Empty,
+    /// Old and new are the same.
+    Same,
+    /// The text stands at these lines.
+    Ambiguous(Vec<usize>),
+    /// The text is nowhere; this is most like it.
+    Missing(Option<String>),
+}
+
+/// Makes one edit. Outside the places that match, the result has the bytes of `content`.
+pub(super) fn apply(content: &[u8], edit: &Replacement) -> Result<Changed, Failure> {
+    if edit.old.is_empty() {
+        return Err(Failure::Empty);
+    }
+    if edit.old == edit.new {
+        return Err(Failure::Same);
+    }
+    let (found, new) =
+        locate(content, edit).ok_or_else(|| Failure::Missing(preview::nearest(content, &edit.old)))?;
+    let lines: Vec<usize> = line_numbers(content, &found.places);
+    if found.places.len() > 1 && !edit.all {
+        return Err(Failure::Ambiguous(lines));
+    }
+    let content = replace(content, &found, &new, edit.old.contains("\r\n"));
+    Ok(Changed { content, lines, how: found.how })
+}
+
+fn locate<'a>(content: &[u8], edit: &'a Replacement) -> Option<(Found, Cow<'a, str>)> {
+    if let Some(found) = find(content, &edit.old, &edit.new) {
+        return Some((found, Cow::Borrowed(&edit.new)));
+    }
+    let old = without_numbers(&edit.old).filter(|old| !old.is_empty())?;
+    let new = without_numbers(&edit.new).map_or(Cow::Borrowed(edit.new.as_str()), Cow::Owned);
+    Some((find(content, &old, &new)?, new))
+}
+
+fn replace(content: &[u8], found: &Found, new: &str, verbatim: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(content.len() + new.len());
+    let mut copied = 0;
+    for Place { matched, replaced, by } in &found.places {
+        // Overlaps an earlier place, which has been replaced.
+        if matched.start < copied {
+            continue;
+        }
+        let Some(before) = content.get(copied..replaced.start) else { continue };
+        let by = new.get(by.clone()).unwrap_or(new);
+        out.extend_from_slice(before);
+        let ending = if verbatim { None } else { line_end(content, matched.start, matched.end) };
+        out.extend_from_slice(with_line_ends(by, ending).as_bytes());
+        copied = replaced.end;
+    }
+    out.extend_from_slice(content.get(copied..).unwrap_or_default());
+    out
+}
+
+/// The kind of line end of a region: its own first one, or that of the line it stands in, or the one before.
+fn line_end(content: &[u8], start: usize, end: usize) -> Option<&'static str> {
+    let newline = |from: usize, to: usize| {
+        content.get(from..to).and_then(|part| part.iter().position(|byte| *byte == b'\n')).map(|at| from + at)
+    };
+    let before = || content.get(..start).and_then(|part| part.iter().rposition(|byte| *byte == b'\n'));
+    let at = newline(start, end).or_else(|| newline(end, content.len())).or_else(before)?;
+    let after_cr = at.checked_sub(1).and_then(|at| content.get(at)) == Some(&b'\r');
+    Some(if after_cr { "\r\n" } else { "\n" })
+}
+
+fn with_line_ends<'a>(text: &'a str, ending: Option<&str>) -> Cow<'a, str> {
+    match ending {
+        Some("\r\n") if text.contains('\n') => Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")),
+        Some("\n") if text.contains("\r\n") => Cow::Owned(text.replace("\r\n", "\n")),
+        Some(_) | None => Cow::Borrowed(text),
+    }
+}
+
+/// The lines the places begin at, from 1. Places are in order, so the content is gone through once.
+fn line_numbers(content: &[u8], places: &[Place]) -> Vec<usize> {
+    let (mut line, mut counted) = (1, 0);
+    let mut numbers = Vec::with_capacity(places.len());
+    for Place { matched, replaced, .. } in places {
+        let to = matched.start.max(counted).min(replaced.start.max(matched.start));
+        line += content.get(counted..to).map_or(0, |part| part.iter().filter(|byte| **byte == b'\n').count());
+        counted = to;
+        numbers.push(line);
+    }
+    numbers
+}
+
+impl Failure {
+    /// What the model is told; `which` names the edit among several.
+    pub(super) fn explain(self, path: &str, which: &str) -> ToolError {
+        let (kind, text) = match self {
+            Self::Empty => (
+                ToolErrorKind::InvalidArgs,
+                "old_string is empty; give the text to replace, or use write_file for a new file".to_owned(),
+            ),
+            Self::Same => (
+                ToolErrorKind::InvalidArgs,
+                "old_string and new_string are the same; nothing to do".to_owned(),
+            ),
+            Self::Ambiguous(lines) => {
+                let shown: Vec<String> = lines.iter().take(10).map(ToString::to_string).collect();
+                let more = if lines.len() > shown.len() { ", …" } else { "" };
+                let text = format!(
+                    "old_string stands {} times in `{path}`, at lines {}{more}; add surrounding lines to make it \
+                     unique, or set replace_all",
+                    lines.len(),
+                    shown.join(", ")
+                );
+                (ToolErrorKind::Failed, text)
+            }
+            Self::Missing(Some(nearest)) => (
+                ToolErrorKind::NotFound,
+                format!("old_string is not in `{path}`. Most like it:\n{nearest}\nCopy the text exactly."),
+            ),
+            Self::Missing(None) => (
+                ToolErrorKind::NotFound,
+                format!("old_string is not in `{path}`, nor anything like it; read the file again"),
+            ),
+        };
+        ToolError::new(kind, format!("{which}{text}"))
+    }
+}
+
+/// What the model is told of the edits made.
+pub(super) fn report(path: &str, done: &[(Vec<usize>, How)]) -> String {
+    let total: usize = done.iter().map(|(lines, _)| lines.len()).sum();
+    let lines: Vec<String> =
+        done.iter().flat_map(|(lines, _)| lines).take(10).map(ToString::to_string).collect();
+    let more = if total > lines.len() { ", …" } else { "" };
+    let place = if lines.len() == 1 { "line" } else { "lines" };
+    let mut text =
+        format!("Edited `{path}`: {} ({place} {}{more})", count(total, "replacement"), lines.join(", "));
+    if done.iter().any(|(_, how)| *how == How::Tolerant) {
+        text.push_str("; matched although white space or quotes differ");
+    }
+    text
+}

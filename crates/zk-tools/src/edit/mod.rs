@@ -1,0 +1,238 @@
+mod change;
+mod matching;
+mod normal;
+mod preview;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{Concurrency, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{Paths, Tool, ToolCx};
+
+use crate::fingerprint::Fingerprint;
+use crate::read_state::Known;
+use crate::text::{count, size};
+use crate::work::{blocking, go_on, io_error, path_error, paths};
+use crate::{ReadState, ToolsOptions, args, diff};
+use change::{Changed, Replacement};
+
+/// Bigger files are not edited as a whole in memory.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// Replaces one piece of text in a file, and no other byte of it.
+///
+/// The text is looked for as it is; failing that, without copied line numbers, and without regard to line
+/// ends, trailing white space, typographic quotes and dashes. It must be unique. What replaces it takes the
+/// line ends of the place.
+#[derive(Debug)]
+pub struct Edit {
+    spec: Arc<ToolSpec>,
+    common: Common,
+}
+
+/// Several [`Edit`]s of one file, one after the other, all or none.
+#[derive(Debug)]
+pub struct MultiEdit {
+    spec: Arc<ToolSpec>,
+    common: Common,
+}
+
+#[derive(Clone, Debug)]
+struct Common {
+    state: Arc<ReadState>,
+    read_first: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct EditArgs {
+    path: String,
+    /// Text to replace, unique in the file
+    old_string: String,
+    new_string: String,
+    /// Replace every occurrence
+    #[serde(default)]
+    replace_all: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct MultiEditArgs {
+    path: String,
+    edits: Vec<OneEdit>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct OneEdit {
+    old_string: String,
+    new_string: String,
+    #[serde(default)]
+    replace_all: Option<bool>,
+}
+
+impl Edit {
+    /// The tool, noting in `state` what the model changed.
+    #[must_use]
+    pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
+        let about = "Replace text in a file. Give enough of the surrounding lines to make old_string unique.";
+        Self { spec: args::spec::<EditArgs>("edit", about), common: Common::new(options, state) }
+    }
+}
+
+impl MultiEdit {
+    /// The tool, noting in `state` what the model changed.
+    #[must_use]
+    pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
+        let about = "Make several edits of one file in order. If one fails, none is made.";
+        Self { spec: args::spec::<MultiEditArgs>("multi_edit", about), common: Common::new(options, state) }
+    }
+}
+
+#[async_trait]
+impl Tool for Edit {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let EditArgs { path, old_string, new_string, replace_all } = args::parse("edit", args)?;
+        let edit = Replacement { old: old_string, new: new_string, all: replace_all.unwrap_or(false) };
+        self.common.run(path, vec![edit], cx).await
+    }
+
+    fn concurrency(&self, args: &Value) -> Concurrency {
+        args::changes(args)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        format!("edit {}", args::text(args, "path"))
+    }
+}
+
+#[async_trait]
+impl Tool for MultiEdit {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let MultiEditArgs { path, edits } = args::parse("multi_edit", args)?;
+        let edits: Vec<Replacement> = edits
+            .into_iter()
+            .map(|OneEdit { old_string, new_string, replace_all }| Replacement {
+                old: old_string,
+                new: new_string,
+                all: replace_all.unwrap_or(false),
+            })
+            .collect();
+        if edits.is_empty() {
+            return Err(ToolError::invalid("`edits` is empty; there is nothing to do"));
+        }
+        self.common.run(path, edits, cx).await
+    }
+
+    fn concurrency(&self, args: &Value) -> Concurrency {
+        args::changes(args)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let edits = args.get("edits").and_then(Value::as_array).map_or(0, Vec::len);
+        format!("edit {} ({})", args::text(args, "path"), count(edits, "change"))
+    }
+}
+
+impl Common {
+    fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
+        Self { state, read_first: options.read_before_edit }
+    }
+
+    async fn run(&self, path: String, edits: Vec<Replacement>, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let paths = paths(cx)?;
+        let (cwd, this) = (cx.cwd.clone(), self.clone());
+        blocking(cx, move |stop| this.change(&*paths, &cwd, &path, &edits, stop)).await
+    }
+
+    fn change(
+        &self,
+        paths: &dyn Paths,
+        cwd: &Path,
+        path: &str,
+        edits: &[Replacement],
+        stop: &CancellationToken,
+    ) -> Result<ToolOutput, ToolError> {
+        let at = paths.resolve(cwd, path).map_err(|error| path_error(&error))?;
+        let lock = self.state.lock(&at.path);
+        let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = paths.open(&at).map_err(|error| path_error(&error))?;
+        let stat = paths.stat(&at).map_err(|error| path_error(&error))?;
+        if stat.len > MOST {
+            let text =
+                format!("`{}` has {}, too much for this tool; use shell (sed)", at.shown, size(stat.len));
+            return Err(ToolError::failed(text));
+        }
+        let mut old = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0) + 1);
+        file.read_to_end(&mut old).map_err(|error| io_error("read", &at.shown, &error))?;
+        let content = Fingerprint::of(&old);
+        self.may_change(&at, content, &old, edits)?;
+
+        let mut new = old.clone();
+        let mut done = Vec::new();
+        for (index, edit) in edits.iter().enumerate() {
+            go_on(stop)?;
+            let Changed { content, lines, how } = change::apply(&new, edit).map_err(|failure| {
+                let which = if edits.len() > 1 {
+                    format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
+                } else {
+                    String::new()
+                };
+                failure.explain(&at.shown, &which)
+            })?;
+            new = content;
+            done.push((lines, how));
+        }
+        if new == old {
+            let text = format!("the edits cancel each other out; `{}` was not written", at.shown);
+            return Err(ToolError::invalid(text));
+        }
+        go_on(stop)?;
+        paths.write(&at, &new).map_err(|error| path_error(&error))?;
+        self.state.note_content(&at.path, Fingerprint::of(&new), false);
+        let display = diff::display(&at.shown, &old, &new);
+        Ok(ToolOutput::text(change::report(&at.shown, &done)).with_display(display))
+    }
+
+    /// Refuses to change what the model does not know, and shows what is there now.
+    fn may_change(
+        &self,
+        at: &zk_core::service::Resolved,
+        content: Fingerprint,
+        bytes: &[u8],
+        edits: &[Replacement],
+    ) -> Result<(), ToolError> {
+        let refuse = |why: String| Err(ToolError::new(ToolErrorKind::Failed, why));
+        match self.state.known(&at.path, content) {
+            Known::Whole | Known::Part => Ok(()),
+            Known::Never if !self.read_first => Ok(()),
+            Known::Never => {
+                refuse(format!("`{}` was not changed: you have not read it; read it first", at.shown))
+            }
+            Known::Changed => {
+                let old = edits.first().map(|edit| edit.old.as_str()).unwrap_or_default();
+                let now = preview::current(bytes, old);
+                // The model now knows this region: the same call again is a decision, not an accident.
+                self.state.note_part(&at.path, content);
+                refuse(format!(
+                    "`{}` was not changed: it is no longer as you last saw it. {now}\nIf the edit still fits, make \
+                     it again.",
+                    at.shown
+                ))
+            }
+        }
+    }
+}

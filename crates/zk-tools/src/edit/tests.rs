@@ -1,0 +1,234 @@
+use fastrand::Rng;
+
+use super::change::{Failure, Replacement, apply};
+use super::matching::{How, find, without_numbers};
+
+fn edit(old: &str, new: &str) -> Replacement {
+    Replacement { old: old.into(), new: new.into(), all: false }
+}
+
+fn changed(content: &[u8], old: &str, new: &str) -> Vec<u8> {
+    apply(content, &edit(old, new)).unwrap().content
+}
+
+#[test]
+fn an_exact_match_replaces_just_that() {
+    assert_eq!(changed(b"a b c", "b", "x"), b"a x c");
+    assert_eq!(changed(b"\xff\x00b\xfe", "b", "x"), b"\xff\x00x\xfe");
+    assert_eq!(changed(b"\xef\xbb\xbffn a", "fn a", "fn b"), b"\xef\xbb\xbffn b");
+    assert_eq!(changed(b"one\ntwo\n", "two\n", ""), b"one\n");
+}
+
+#[test]
+fn line_numbers_copied_from_a_read_do_not_matter() {
+    let content = b"fn a() {\n    1\n}\n";
+    assert_eq!(changed(content, "1\tfn a() {\n2\t    1", "1\tfn a() {\n2\t    2"), b"fn a() {\n    2\n}\n");
+    assert_eq!(changed(content, "  2\t    1\n", "    3\n"), b"fn a() {\n    3\n}\n");
+    assert_eq!(without_numbers("1\ta\n\n3\tb").as_deref(), Some("a\n\nb"));
+    assert_eq!(without_numbers("1\ta\nb"), None);
+}
+
+#[test]
+fn inserted_text_takes_the_line_ends_of_the_place() {
+    assert_eq!(changed(b"a\r\nb\r\nc\r\n", "a\nb", "a\nx\nb"), b"a\r\nx\r\nb\r\nc\r\n");
+    assert_eq!(changed(b"a\r\nb\r\n", "b", "x\ny"), b"a\r\nx\r\ny\r\n");
+    assert_eq!(changed(b"a\nb\r\nc\r\nd\n", "b\nc", "x\ny"), b"a\nx\r\ny\r\nd\n");
+    assert_eq!(changed(b"a\nb\r\nc\n", "c", "x\ny"), b"a\nb\r\nx\ny\n");
+    assert_eq!(changed(b"a\nb\n", "a", "x\r\ny"), b"x\ny\nb\n");
+    assert_eq!(changed(b"alone", "alone", "a\nb"), b"a\nb");
+    assert_eq!(changed(b"a\r\nb", "b", "x\ny"), b"a\r\nx\r\ny");
+}
+
+#[test]
+fn a_line_feed_is_not_torn_from_its_carriage_return() {
+    assert_eq!(changed(b"x\r\nfoo\r\ny", "\nfoo", ""), b"x\r\ny");
+    assert_eq!(changed(b"x\r\nfoo\r\ny", "\nfoo", "\nbar"), b"x\r\nbar\r\ny");
+}
+
+#[test]
+fn whoever_names_line_ends_means_them() {
+    assert_eq!(changed(b"a\r\nb\r\n", "a\r\nb", "a\nb"), b"a\nb\r\n");
+}
+
+#[test]
+fn white_space_at_line_ends_does_not_matter() {
+    assert_eq!(changed(b"foo();  \nbar();\n", "foo();\nbar();", "foo();\nbaz();"), b"foo();  \nbaz();\n");
+    assert_eq!(changed(b"foo();\nbar();\n", "foo();  \nbar();  ", "foo();\nqux();"), b"foo();\nqux();\n");
+    let failure = apply(b"foobar", &edit("foo ", "x")).unwrap_err();
+    assert!(matches!(failure, Failure::Missing(_)), "`foo ` is not the beginning of `foobar`: {failure:?}");
+}
+
+#[test]
+fn typographic_characters_match_plain_ones_and_stay_where_nothing_changes() {
+    let content = "say(\u{201c}it\u{2019}s\u{201d}, 1); // \u{2014}\u{a0}ok\n".as_bytes();
+    let found = changed(content, "say(\"it's\", 1); // - ok", "say(\"it's\", 2); // - ok");
+    assert_eq!(found, "say(\u{201c}it\u{2019}s\u{201d}, 2); // \u{2014}\u{a0}ok\n".as_bytes());
+}
+
+#[test]
+fn an_addition_keeps_what_it_is_added_to() {
+    let content = b"one  \r\ntwo\t\r\nthree\r\n";
+    assert_eq!(changed(content, "one\ntwo", "one\ntwo\nmore"), b"one  \r\ntwo\r\nmore\t\r\nthree\r\n");
+    assert_eq!(changed(content, "two\nthree", "new\ntwo\nthree"), b"one  \r\nnew\r\ntwo\t\r\nthree\r\n");
+}
+
+#[test]
+fn an_ambiguous_text_is_refused_with_its_lines() {
+    assert_eq!(apply(b"a\nb\na\n\na", &edit("a", "x")).unwrap_err(), Failure::Ambiguous(vec![1, 3, 5]));
+    assert_eq!(apply(b"aaa", &edit("aa", "x")).unwrap_err(), Failure::Ambiguous(vec![1, 1]));
+    let error = apply(b"a\nb\na\n", &edit("a", "x")).unwrap_err().explain("f.rs", "");
+    assert_eq!(
+        error.message,
+        "old_string stands 2 times in `f.rs`, at lines 1, 3; add surrounding lines to make it unique, or set \
+         replace_all"
+    );
+}
+
+#[test]
+fn replace_all_replaces_every_occurrence_once() {
+    let all = |content: &[u8], old: &str, new: &str| {
+        apply(content, &Replacement { all: true, ..edit(old, new) }).unwrap().content
+    };
+    assert_eq!(all(b"a b a b a", "a", "aa"), b"aa b aa b aa");
+    assert_eq!(all(b"aaaaa", "aa", "b"), b"bba");
+    assert_eq!(all(b"x\r\ny\nx\r\ny\n", "x\ny", "x\nz"), b"x\r\nz\nx\r\nz\n");
+}
+
+#[test]
+fn a_text_that_is_not_there_shows_what_is_most_like_it() {
+    let content = "fn alpha() {}\nfn beta(count: usize) -> usize {\n    count + 1\n}\nfn gamma() {}\n";
+    let failure =
+        apply(content.as_bytes(), &edit("fn beta(n: usize) -> usize {\n    n + 1", "x")).unwrap_err();
+    let message = failure.explain("f.rs", "").message;
+    assert_eq!(
+        message,
+        "old_string is not in `f.rs`. Most like it:\n2\tfn beta(count: usize) -> usize {\n3\t    count + 1\nCopy the \
+         text exactly."
+    );
+    let failure = apply(content.as_bytes(), &edit("zzzzzzzzzzzzzzzzzz", "x")).unwrap_err();
+    assert_eq!(failure, Failure::Missing(None));
+}
+
+#[test]
+fn an_edit_that_says_nothing_is_refused() {
+    assert_eq!(apply(b"a", &edit("", "x")).unwrap_err(), Failure::Empty);
+    assert_eq!(apply(b"a", &edit("a", "a")).unwrap_err(), Failure::Same);
+    assert!(matches!(apply(b"a \n", &edit(" \n ", "x")).unwrap_err(), Failure::Missing(_)));
+}
+
+#[test]
+fn a_big_file_is_searched_for_likeness_in_bounded_time() {
+    let content: String = (0..60_000).map(|n| format!("let value_{n} = compute({n});\n")).collect();
+    let failure = apply(content.as_bytes(), &edit("let valu_777 = compute(777)", "x")).unwrap_err();
+    assert!(matches!(failure, Failure::Missing(Some(text)) if text.contains("value_777")));
+}
+
+/// Pieces files are made of: ordinary ones, and every kind that has been damaged by an editor before.
+const PIECES: [&[u8]; 20] = [
+    b"a",
+    b"b",
+    b"ab",
+    b"a b",
+    b"\n",
+    b"\n",
+    b"\r\n",
+    b"\r\n",
+    b"\r",
+    b"  ",
+    b"\t",
+    b"\0",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe",
+    b"\xe2\x80",
+    "\u{201c}".as_bytes(),
+    "\u{2019}é".as_bytes(),
+    "\u{a0}".as_bytes(),
+    b"1\t",
+    b"\xc3",
+];
+
+fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    for _ in 0..rng.usize(0..=most) {
+        match rng.choice(PIECES.iter()) {
+            Some(piece) if rng.u8(..) < 240 => out.extend_from_slice(piece),
+            _ => out.push(rng.u8(..)),
+        }
+    }
+    out
+}
+
+fn string(rng: &mut Rng, most: usize) -> String {
+    String::from_utf8_lossy(&bytes(rng, most)).into_owned()
+}
+
+/// Where an edit says it matched, and what the bytes say.
+fn outside_is_untouched(content: &[u8], old: &str, new: &str, all: bool) {
+    let Ok(done) = apply(content, &Replacement { old: old.into(), new: new.into(), all }) else { return };
+    let found = [Some(old.to_owned()), without_numbers(old)]
+        .into_iter()
+        .flatten()
+        .find_map(|old| find(content, &old, new))
+        .unwrap();
+    let (first, last) = (found.places.first().unwrap(), found.places.last().unwrap());
+    let (head, tail) = (&content[..first.matched.start], &content[last.matched.end..]);
+    assert!(done.content.starts_with(head), "before: {content:?} {old:?} {new:?} -> {:?}", done.content);
+    assert!(done.content.ends_with(tail), "after: {content:?} {old:?} {new:?} -> {:?}", done.content);
+    for place in &found.places {
+        assert!(place.matched.start <= place.replaced.start && place.replaced.end <= place.matched.end);
+    }
+    if !all {
+        let replaced = found.places[0].replaced.clone();
+        assert!(done.content.starts_with(&content[..replaced.start]));
+        assert!(done.content.ends_with(&content[replaced.end..]));
+    }
+}
+
+#[test]
+fn an_edit_changes_nothing_outside_its_match() {
+    for seed in 0..100_000 {
+        let mut rng = Rng::with_seed(seed);
+        let (old, new) = (string(&mut rng, 4), string(&mut rng, 4));
+        let content = [&bytes(&mut rng, 6), old.as_bytes(), &bytes(&mut rng, 6)].concat();
+        outside_is_untouched(&content, &old, &new, rng.bool());
+    }
+}
+
+#[test]
+fn a_tolerant_edit_changes_nothing_outside_its_match() {
+    for seed in 0..100_000 {
+        let mut rng = Rng::with_seed(seed);
+        let (old, new) = (string(&mut rng, 5), string(&mut rng, 4));
+        // The file has the text in another dress than the model remembers.
+        let (old, dressed) = match rng.u8(0..4) {
+            0 => (old.clone(), old.replace("\r\n", "\n").replace('\n', "\r\n")),
+            1 => (old.clone(), old.replace('\n', "  \t\n")),
+            2 => (old.replace('\u{2019}', "'"), old.replace('\u{201c}', "\"")),
+            _ => (old.clone(), old.replace("\r\n", "\n")),
+        };
+        let content = [&bytes(&mut rng, 5), dressed.as_bytes(), &bytes(&mut rng, 5)].concat();
+        outside_is_untouched(&content, &old, &new, false);
+    }
+}
+
+/// The other half of the rule: what is in the place of the match is the new text, in the file's line ends.
+#[test]
+fn a_unique_exact_edit_is_a_plain_replacement() {
+    let mut made = 0;
+    for seed in 0..100_000 {
+        let mut rng = Rng::with_seed(seed);
+        let (old, new) = (string(&mut rng, 3), string(&mut rng, 3).replace(['\r', '\n'], ""));
+        let (before, after) = (bytes(&mut rng, 4), bytes(&mut rng, 4));
+        let content = [&before, old.as_bytes(), &after].concat();
+        let Ok(done) = apply(&content, &edit(&old, &new)) else { continue };
+        if done.how == How::Exact && !old.starts_with('\n') && without_numbers(&old).is_none() {
+            assert_eq!(
+                done.content,
+                [&before, new.as_bytes(), &after].concat(),
+                "{content:?} {old:?} {new:?}"
+            );
+            made += 1;
+        }
+    }
+    assert!(made > 10_000, "{made}");
+}

@@ -1,0 +1,97 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use zk_core::model::{Concurrency, Display, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{FileKind, Tool, ToolCx};
+
+use crate::args;
+use crate::text::{count, size};
+use crate::work::{blocking, path_error, paths};
+
+/// How many names one result holds.
+const MOST: usize = 1_000;
+
+/// Lists a directory: directories end with `/`, links with `@`, files have their size.
+///
+/// ```
+/// use zk_core::service::Tool;
+/// use zk_tools::ListFiles;
+///
+/// assert_eq!(ListFiles::new().summary(&serde_json::json!({ "path": "src" })), "list src");
+/// ```
+#[derive(Debug)]
+pub struct ListFiles {
+    spec: Arc<ToolSpec>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    /// Default: .
+    path: Option<String>,
+}
+
+impl Default for ListFiles {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ListFiles {
+    /// The tool.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { spec: args::spec::<Args>("list_files", "List a directory with kinds and sizes.") }
+    }
+}
+
+#[async_trait]
+impl Tool for ListFiles {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = args::parse("list_files", args)?;
+        let paths = paths(cx)?;
+        let cwd = cx.cwd.clone();
+        blocking(cx, move |_| {
+            let path = args.path.as_deref().unwrap_or(".");
+            let at = paths.resolve(&cwd, path).map_err(|error| path_error(&error))?;
+            let found = paths.list(&at).map_err(|error| path_error(&error))?;
+            let mut text = String::new();
+            for (name, stat) in found.iter().take(MOST) {
+                text.push_str(name);
+                match stat.kind {
+                    FileKind::Directory => text.push('/'),
+                    FileKind::Link => text.push('@'),
+                    FileKind::File => text.push_str(&format!("  {}", size(stat.len))),
+                    FileKind::Other => text.push_str("  (device, pipe or socket)"),
+                }
+                text.push('\n');
+            }
+            if found.is_empty() {
+                text.push_str("(the directory is empty)");
+            } else if found.len() > MOST {
+                text.push_str(&format!("({MOST} of {} names; use glob to narrow it down)", found.len()));
+            }
+            let line = format!("{} in {}", count(found.len(), "name"), at.shown);
+            Ok(ToolOutput::text(text).with_display(Display::Line { text: line }))
+        })
+        .await
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn read_only(&self, _: &Value) -> bool {
+        true
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        format!("list {}", args.get("path").and_then(Value::as_str).unwrap_or("."))
+    }
+}

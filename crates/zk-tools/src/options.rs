@@ -1,0 +1,54 @@
+use std::time::Duration;
+
+/// The names of the built-in tools, as presets choose among them.
+pub const NAMES: [&str; 8] =
+    ["edit", "glob", "grep", "list_files", "multi_edit", "read_file", "shell", "write_file"];
+
+/// How the built-in tools behave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolsOptions {
+    /// Which tools there are, by name; all of [`NAMES`] if nothing.
+    pub only: Option<Vec<String>>,
+    /// Lines of one read, unless the call says otherwise; 0 is without limit.
+    pub read_lines: u64,
+    /// Bytes of one read, unless the call says otherwise; 0 is without limit.
+    pub read_bytes: u64,
+    /// Whether lines carry their numbers. `edit` accepts text copied with them.
+    pub line_numbers: bool,
+    /// Whether a read that would show the same again is answered by saying so.
+    pub dedup_reads: bool,
+    /// Whether a file must have been read before it is edited or overwritten. A file that changed since the
+    /// model saw it is never changed blindly, whatever this says.
+    pub read_before_edit: bool,
+    /// Bytes of output a command may give back, its end; 0 is without limit.
+    pub shell_bytes: usize,
+    /// How long a command may take, unless the call says otherwise.
+    pub shell_timeout: Duration,
+    /// How long a call may allow its command.
+    pub shell_timeout_max: Duration,
+    /// Whether the result ends with the exit code and the time it took.
+    pub shell_footer: bool,
+    /// Results of one search, unless the call says otherwise; 0 is without limit.
+    pub grep_results: usize,
+    /// Paths of one `glob`.
+    pub glob_results: usize,
+}
+
+impl Default for ToolsOptions {
+    fn default() -> Self {
+        Self {
+            only: None,
+            read_lines: 2_000,
+            read_bytes: 262_144,
+            line_numbers: true,
+            dedup_reads: true,
+            read_before_edit: false,
+            shell_bytes: 32_768,
+            shell_timeout: Duration::from_secs(120),
+            shell_timeout_max: Duration::from_secs(600),
+            shell_footer: true,
+            grep_results: 250,
+            glob_results: 200,
+        }
+    }
+}

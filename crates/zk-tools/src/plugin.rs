@@ -1,0 +1,84 @@
+use std::sync::Arc;
+
+use zk_core::events::{SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch, SessionBeforeTree};
+use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
+use zk_core::service::Tool;
+
+use crate::{
+    Edit, Glob, Grep, ListFiles, MultiEdit, NAMES, ReadFile, ReadState, Shell, ToolsOptions, WriteFile,
+};
+
+/// Registers the built-in tools, which share one [`ReadState`].
+///
+/// ```
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::Tool;
+/// use zk_tools::{NAMES, ToolsOptions, ToolsPlugin};
+///
+/// let bus = Bus::new();
+/// bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
+/// let names: Vec<_> = bus.items::<dyn Tool>().into_iter().map(|tool| tool.name.to_string()).collect();
+/// assert_eq!(names, NAMES);
+/// ```
+#[derive(Debug)]
+pub struct ToolsPlugin {
+    options: ToolsOptions,
+    state: Arc<ReadState>,
+}
+
+impl ToolsPlugin {
+    /// The tools, behaving as `options` say.
+    #[must_use]
+    pub fn new(options: ToolsOptions) -> Self {
+        Self { options, state: Arc::default() }
+    }
+
+    fn make(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let (options, state) = (&self.options, self.state.clone());
+        Some(match name {
+            "edit" => Arc::new(Edit::new(options, state)),
+            "glob" => Arc::new(Glob::new(options)),
+            "grep" => Arc::new(Grep::new(options)),
+            "list_files" => Arc::new(ListFiles::new()),
+            "multi_edit" => Arc::new(MultiEdit::new(options, state)),
+            "read_file" => Arc::new(ReadFile::new(options, state)),
+            "shell" => Arc::new(Shell::new(options)),
+            "write_file" => Arc::new(WriteFile::new(options, state)),
+            _ => return None,
+        })
+    }
+}
+
+impl Plugin for ToolsPlugin {
+    fn name(&self) -> &'static str {
+        "tools"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let all = NAMES.map(str::to_owned);
+        for name in self.options.only.as_deref().unwrap_or(&all) {
+            let tool = self.make(name).ok_or_else(|| {
+                format!("there is no built-in tool `{name}`; there are {}", NAMES.join(", "))
+            })?;
+            scope.provide::<dyn Tool>(name, tool)?;
+        }
+        self.forget_with_the_conversation(scope);
+        Ok(())
+    }
+}
+
+impl ToolsPlugin {
+    /// "Unchanged since you read it" is only true while the model still has the earlier result before it.
+    fn forget_with_the_conversation(&self, scope: &Scope) {
+        let state = || self.state.clone();
+        let reach = Reach::Descendants;
+        let one = state();
+        scope.on_sync_at(reach, move |_: &SessionBeforeCompact, _| one.forget_shown());
+        let one = state();
+        scope.on_sync_at(reach, move |_: &SessionBeforeSwitch, _| one.forget_shown());
+        let one = state();
+        scope.on_sync_at(reach, move |_: &SessionBeforeFork, _| one.forget_shown());
+        let one = state();
+        scope.on_sync_at(reach, move |_: &SessionBeforeTree, _| one.forget_shown());
+    }
+}

@@ -1,0 +1,364 @@
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{FileStat, Tool, ToolCx};
+
+use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
+use crate::read_state::{Shown, Slice};
+use crate::text::{count, head, is_binary, size};
+use crate::work::{blocking, go_on, io_error, path_error, paths};
+use crate::{ReadState, ToolsOptions, args};
+
+/// No read gives more, whatever it asks for.
+const MOST: u64 = 16 * 1024 * 1024;
+
+/// Pages through a text file.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zk_core::service::Tool;
+/// use zk_tools::{ReadFile, ReadState, ToolsOptions};
+///
+/// let tool = ReadFile::new(&ToolsOptions::default(), Arc::new(ReadState::new()));
+/// let args = serde_json::json!({ "path": "src/main.rs", "offset": 10 });
+/// assert!(tool.read_only(&args));
+/// assert_eq!(tool.summary(&args), "read src/main.rs from line 10");
+/// ```
+#[derive(Debug)]
+pub struct ReadFile {
+    spec: Arc<ToolSpec>,
+    state: Arc<ReadState>,
+    options: ToolsOptions,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    path: String,
+    /// First line, from 1
+    offset: Option<u64>,
+    /// Lines; 0 = all
+    limit: Option<u64>,
+    /// 0 = all
+    max_bytes: Option<u64>,
+}
+
+impl ReadFile {
+    /// The tool, noting in `state` what the model saw.
+    #[must_use]
+    pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
+        let about = if options.line_numbers {
+            "Read a text file. Each line is shown as number, tab, text."
+        } else {
+            "Read a text file."
+        };
+        Self { spec: args::spec::<Args>("read_file", about), state, options: options.clone() }
+    }
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = args::parse("read_file", args)?;
+        let slice = Slice {
+            offset: args.offset.unwrap_or(1).max(1),
+            limit: args.limit.unwrap_or(self.options.read_lines),
+            max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
+        };
+        let paths = paths(cx)?;
+        let (cwd, agent) = (cx.cwd.clone(), cx.cx.origin().agent.clone());
+        let (state, numbers, dedup) =
+            (self.state.clone(), self.options.line_numbers, self.options.dedup_reads);
+        blocking(cx, move |stop| {
+            let at = paths.resolve(&cwd, &args.path).map_err(|error| path_error(&error))?;
+            let file = paths.open(&at).map_err(|error| path_error(&error))?;
+            let stat = paths.stat(&at).map_err(|error| path_error(&error))?;
+            let page = match page(file, &stat, &at.shown, slice, stop)? {
+                Content::Text(page) => page,
+                Content::Binary => {
+                    let text = format!(
+                        "[`{}` is a binary file of {}, not shown; use shell (file, xxd, strings) to look into it]",
+                        at.shown,
+                        size(stat.len)
+                    );
+                    return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
+                }
+            };
+            let repeats = state.note_read(&at.path, page.fingerprint, &agent, slice, page.shown());
+            if repeats && dedup {
+                let text = format!(
+                    "`{}` is unchanged since you read these lines; the earlier result still holds",
+                    at.shown
+                );
+                return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
+            }
+            page.check(&at.shown, slice)?;
+            let text = format!("read {} of {}", count(page.lines.len(), "line"), at.shown);
+            Ok(ToolOutput::text(page.render(numbers)).with_display(Display::Line { text }))
+        })
+        .await
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn read_only(&self, _: &Value) -> bool {
+        true
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let path = args::text(args, "path");
+        match args.get("offset").and_then(Value::as_u64) {
+            Some(from) if from > 1 => format!("read {path} from line {from}"),
+            Some(_) | None => format!("read {path}"),
+        }
+    }
+}
+
+enum Content {
+    Text(Page),
+    Binary,
+}
+
+/// The lines one read shows.
+struct Page {
+    first: u64,
+    lines: Vec<String>,
+    /// How many lines there are, unless the end was not looked for.
+    total: Option<u64>,
+    /// Whether the last line is cut.
+    cut: bool,
+    crlf: bool,
+    faithful: bool,
+    fingerprint: Fingerprint,
+}
+
+/// Reads the file once, piece by piece, keeping only what is asked for.
+fn page(
+    mut file: File,
+    stat: &FileStat,
+    shown: &str,
+    slice: Slice,
+    stop: &CancellationToken,
+) -> Result<Content, ToolError> {
+    let hashed = stat.len <= HASHED_UP_TO;
+    let mut hasher = ContentHasher::default();
+    let mut keep = Keep::new(slice);
+    let mut buffer = vec![0_u8; 64 * 1024];
+    let mut begun = false;
+    let mut at_end = false;
+    while hashed || !keep.full {
+        go_on(stop)?;
+        let read = file.read(&mut buffer).map_err(|error| io_error("read", shown, &error))?;
+        let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else {
+            at_end = true;
+            break;
+        };
+        if !begun && is_binary(piece) {
+            return Ok(Content::Binary);
+        }
+        begun = true;
+        if hashed {
+            hasher.add(piece);
+        }
+        keep.take(piece);
+    }
+    let fingerprint = if hashed { hasher.finish() } else { Fingerprint::of_stat(stat) };
+    Ok(Content::Text(keep.finish(at_end, fingerprint)))
+}
+
+/// Collects the lines of a slice from a stream of bytes.
+struct Keep {
+    slice: Slice,
+    budget: u64,
+    line: u64,
+    current: Vec<u8>,
+    current_len: u64,
+    kept: Vec<Vec<u8>>,
+    cut: bool,
+    full: bool,
+    crlf: bool,
+}
+
+impl Keep {
+    fn new(slice: Slice) -> Self {
+        let budget = if slice.max_bytes == 0 { MOST } else { slice.max_bytes.min(MOST) };
+        Self {
+            slice,
+            budget,
+            line: 1,
+            current: Vec::new(),
+            current_len: 0,
+            kept: Vec::new(),
+            cut: false,
+            full: false,
+            crlf: false,
+        }
+    }
+
+    fn take(&mut self, mut piece: &[u8]) {
+        while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
+            let (line, rest) = piece.split_at(end);
+            self.extend(line);
+            self.end_line();
+            piece = rest.get(1..).unwrap_or_default();
+        }
+        self.extend(piece);
+    }
+
+    fn wanted(&self) -> bool {
+        !self.full && self.line >= self.slice.offset
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        self.current_len += bytes.len() as u64;
+        if !self.wanted() {
+            return;
+        }
+        let room = self.budget.saturating_sub(self.current.len() as u64);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+        self.current.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        if self.current_len >= self.budget {
+            self.full = true;
+            // A line that does not fit is left for the next read, unless it fits into none.
+            if self.kept.is_empty() {
+                self.cut = true;
+                self.kept.push(std::mem::take(&mut self.current));
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        if self.wanted() {
+            let mut line = std::mem::take(&mut self.current);
+            self.budget -= self.current_len + 1;
+            if line.last() == Some(&b'\r') {
+                line.pop();
+                self.crlf = true;
+            }
+            self.kept.push(line);
+            self.full =
+                self.budget == 0 || (self.slice.limit > 0 && self.kept.len() as u64 >= self.slice.limit);
+        }
+        self.current.clear();
+        self.current_len = 0;
+        self.line += 1;
+    }
+
+    fn finish(mut self, at_end: bool, fingerprint: Fingerprint) -> Page {
+        if self.current_len > 0 {
+            self.end_line();
+        }
+        let mut faithful = true;
+        let lines = self
+            .kept
+            .into_iter()
+            .map(|line| {
+                // A line cut inside a character loses that character.
+                let line = if self.cut { whole_characters(line) } else { line };
+                String::from_utf8(line).unwrap_or_else(|error| {
+                    faithful = false;
+                    String::from_utf8_lossy(error.as_bytes()).into_owned()
+                })
+            })
+            .collect();
+        Page {
+            first: self.slice.offset,
+            lines,
+            total: at_end.then_some(self.line - 1),
+            cut: self.cut,
+            crlf: self.crlf,
+            faithful,
+            fingerprint,
+        }
+    }
+}
+
+fn whole_characters(mut line: Vec<u8>) -> Vec<u8> {
+    if let Err(error) = std::str::from_utf8(&line)
+        && error.error_len().is_none()
+    {
+        line.truncate(error.valid_up_to());
+    }
+    line
+}
+
+impl Page {
+    fn last(&self) -> u64 {
+        (self.first + self.lines.len() as u64).saturating_sub(1)
+    }
+
+    fn shown(&self) -> Shown {
+        Shown {
+            lines: (!self.lines.is_empty()).then(|| (self.first, self.last())),
+            to_the_end: self.total.is_some_and(|total| self.last() >= total) && !self.cut,
+            faithful: self.faithful,
+        }
+    }
+
+    fn check(&self, shown: &str, slice: Slice) -> Result<(), ToolError> {
+        match self.total {
+            Some(total) if slice.offset > total.max(1) => Err(ToolError::new(
+                ToolErrorKind::InvalidArgs,
+                format!("`{shown}` has {total} lines; there is no line {}", slice.offset),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn render(&self, numbers: bool) -> String {
+        if self.lines.is_empty() {
+            return "(the file is empty)".to_owned();
+        }
+        let mut text = String::with_capacity(self.lines.iter().map(|line| line.len() + 8).sum());
+        for (number, line) in (self.first..).zip(&self.lines) {
+            if numbers {
+                text.push_str(&number.to_string());
+                text.push('\t');
+            }
+            text.push_str(line);
+            text.push('\n');
+        }
+        let last = self.last();
+        let mut notes = Vec::new();
+        if self.cut {
+            notes.push(format!("line {last} is cut, it does not fit into max_bytes"));
+        }
+        match self.total {
+            Some(total) if last < total => {
+                notes.push(format!(
+                    "lines {}-{last} of {total}; continue with offset={}",
+                    self.first,
+                    last + 1
+                ));
+            }
+            Some(_) => {}
+            None => notes.push(format!(
+                "lines {}-{last}, more follow; continue with offset={}",
+                self.first,
+                last + 1
+            )),
+        }
+        if self.crlf {
+            notes.push("lines end with CR LF".to_owned());
+        }
+        if !self.faithful {
+            notes.push("bytes that are no UTF-8 are shown as \u{fffd}".to_owned());
+        }
+        if !notes.is_empty() {
+            text.push_str(&format!("({})", head(&notes.join("; "), 400)));
+        }
+        text
+    }
+}

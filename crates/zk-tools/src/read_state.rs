@@ -1,0 +1,148 @@
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::fingerprint::Fingerprint;
+
+/// What the model has seen of which file. One for a whole tree of agents, so that a change by one of them is
+/// noticed by all.
+///
+/// | question | answer |
+/// |---|---|
+/// | is this read a repetition? | the same lines of the same content were shown to the same agent already |
+/// | has the file changed under the model? | its content is not the one last read, written or edited |
+/// | does the model know the whole file? | its reads, from line 1 on, left no gap, and no byte was unreadable |
+///
+/// Files are told apart by their resolved path, contents by a hash (above 32 MiB by size and date).
+#[derive(Debug, Default)]
+pub struct ReadState {
+    files: Mutex<HashMap<PathBuf, Seen>>,
+    locks: Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    content: Fingerprint,
+    /// The last line such that all lines up to it were shown.
+    upto: u64,
+    whole: bool,
+    /// Which slices which agent was shown of this very content.
+    shown: HashSet<(String, Slice)>,
+}
+
+/// What part of a file a read asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Slice {
+    pub(crate) offset: u64,
+    pub(crate) limit: u64,
+    pub(crate) max_bytes: u64,
+}
+
+/// What a read showed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    /// The first and the last line; nothing of an empty file.
+    pub(crate) lines: Option<(u64, u64)>,
+    /// Whether the last line shown is the last of the file, and whole.
+    pub(crate) to_the_end: bool,
+    /// Whether what was shown is exactly what is in the file.
+    pub(crate) faithful: bool,
+}
+
+/// How a file compares to what the model saw of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Nothing was read or written.
+    Never,
+    /// It is as it was, and the model knows all of it.
+    Whole,
+    /// It is as it was, and the model knows a part of it.
+    Part,
+    /// It changed.
+    Changed,
+}
+
+impl ReadState {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets which reads were shown, because the conversation no longer holds them. What is known about
+    /// changes stays.
+    pub fn forget_shown(&self) {
+        for seen in self.files().values_mut() {
+            seen.shown.clear();
+        }
+    }
+
+    /// Notes a read; says whether it repeats one.
+    pub(crate) fn note_read(
+        &self,
+        path: &Path,
+        content: Fingerprint,
+        agent: &str,
+        slice: Slice,
+        shown: Shown,
+    ) -> bool {
+        let mut files = self.files();
+        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen::new(content));
+        if seen.content != content {
+            *seen = Seen::new(content);
+        }
+        match shown.lines {
+            Some((first, last)) if shown.faithful && first <= seen.upto + 1 => {
+                seen.upto = seen.upto.max(last);
+                seen.whole |= shown.to_the_end;
+            }
+            None if shown.faithful => seen.whole |= shown.to_the_end,
+            Some(_) | None => {}
+        }
+        !seen.shown.insert((agent.to_owned(), slice))
+    }
+
+    /// Notes what the model wrote, or was shown in a message; `whole` if it now knows all of it.
+    pub(crate) fn note_content(&self, path: &Path, content: Fingerprint, whole: bool) {
+        let mut files = self.files();
+        let before = files.remove(path).is_some_and(|seen| seen.whole);
+        files.insert(path.to_owned(), Seen { whole: whole || before, ..Seen::new(content) });
+    }
+
+    /// Notes that the model was shown a part of a content it did not know.
+    pub(crate) fn note_part(&self, path: &Path, content: Fingerprint) {
+        self.files().insert(path.to_owned(), Seen::new(content));
+    }
+
+    /// How a file whose content is `content` now compares.
+    pub(crate) fn known(&self, path: &Path, content: Fingerprint) -> Known {
+        match self.files().get(path) {
+            None => Known::Never,
+            Some(seen) if seen.content != content => Known::Changed,
+            Some(seen) if seen.whole => Known::Whole,
+            Some(_) => Known::Part,
+        }
+    }
+
+    /// The lock under which a file is read, changed and written: two agents editing one file take turns.
+    pub(crate) fn lock(&self, path: &Path) -> Arc<Mutex<()>> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = locks.get(path).and_then(Weak::upgrade) {
+            return lock;
+        }
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::new(Mutex::new(()));
+        locks.insert(path.to_owned(), Arc::downgrade(&lock));
+        lock
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, Seen>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn new(content: Fingerprint) -> Self {
+        Self { content, upto: 0, whole: false, shown: HashSet::new() }
+    }
+}

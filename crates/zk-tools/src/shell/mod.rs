@@ -1,0 +1,165 @@
+mod classify;
+mod tail;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use zk_core::model::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{ExecOutcome, ExecRequest, Exit, Tool, ToolCx};
+
+use crate::text::one_line;
+use crate::work::exec;
+use crate::{ToolsOptions, args};
+use tail::Tail;
+
+/// Runs a command with bash and gives back the end of what it printed.
+///
+/// A command that fails is an error result with its output. Both outputs come in the order in which they
+/// were printed, as on a terminal.
+///
+/// ```
+/// use zk_core::model::Concurrency;
+/// use zk_core::service::Tool;
+/// use zk_tools::{Shell, ToolsOptions};
+///
+/// let tool = Shell::new(&ToolsOptions::default());
+/// assert_eq!(tool.concurrency(&serde_json::json!({ "command": "ls -l src" })), Concurrency::Shared);
+/// assert_eq!(tool.concurrency(&serde_json::json!({ "command": "ls > files" })), Concurrency::Exclusive);
+/// ```
+#[derive(Debug)]
+pub struct Shell {
+    spec: Arc<ToolSpec>,
+    options: ToolsOptions,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    command: String,
+    /// Default 120000, at most 600000
+    timeout_ms: Option<u64>,
+}
+
+impl Shell {
+    /// The tool.
+    #[must_use]
+    pub fn new(options: &ToolsOptions) -> Self {
+        let about =
+            "Run a bash command in the working directory. No input, no terminal; each call starts afresh.";
+        Self { spec: args::spec::<Args>("shell", about), options: options.clone() }
+    }
+
+    fn timeout(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
+        match asked {
+            None => Ok(self.options.shell_timeout),
+            Some(0) => Err(ToolError::invalid("timeout_ms must be above 0")),
+            Some(millis) => Ok(Duration::from_millis(millis).min(self.options.shell_timeout_max)),
+        }
+    }
+
+    fn footer(&self, outcome: &ExecOutcome) -> String {
+        let mut notes = Vec::new();
+        if self.options.shell_footer
+            && let Exit::Code(code) = outcome.exit
+        {
+            notes.push(format!("exit {code}, {}ms", outcome.elapsed.as_millis()));
+        }
+        if !outcome.survivors.is_empty() && matches!(outcome.exit, Exit::Code(_) | Exit::Signal(_)) {
+            let pids: Vec<String> = outcome.survivors.iter().take(8).map(ToString::to_string).collect();
+            notes.push(format!(
+                "still running in the background: pid {}; its further output is lost unless it goes to a file",
+                pids.join(", ")
+            ));
+        }
+        if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) }
+    }
+}
+
+#[async_trait]
+impl Tool for Shell {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = args::parse("shell", args)?;
+        if args.command.trim().is_empty() || args.command.contains('\0') {
+            return Err(ToolError::invalid("the command is empty or contains a NUL character"));
+        }
+        let timeout = self.timeout(args.timeout_ms)?;
+        let exec = exec(cx)?;
+        let mut tail = Tail::new(self.options.shell_bytes, cx.progress.clone());
+        let request =
+            ExecRequest { timeout: Some(timeout), ..ExecRequest::shell(&args.command, cx.cwd.clone()) };
+        let outcome = exec
+            .run(request, &mut tail, cx.cx.stop_token())
+            .await
+            .map_err(|error| ToolError::failed(error.to_string()))?;
+        let output = tail.finish();
+        let footer = self.footer(&outcome);
+        let text = join(&output, &footer);
+        match outcome.exit {
+            Exit::Code(0) => {
+                let text = if text.is_empty() { "(no output)".to_owned() } else { text };
+                let lines = text.lines().map(str::to_owned).collect();
+                Ok(ToolOutput::text(text).with_display(Display::Lines { lines }))
+            }
+            Exit::Code(code) => {
+                let text = if footer.is_empty() { join(&output, &format!("(exit {code})")) } else { text };
+                Err(ToolError::failed(text))
+            }
+            Exit::Signal(signal) => {
+                Err(ToolError::failed(join(&output, &format!("(killed by signal {signal}, not by zk)"))))
+            }
+            Exit::TimedOut => {
+                let most = self.options.shell_timeout_max.as_millis();
+                let note = format!(
+                    "(took longer than {}ms and was ended with all it started{}; timeout_ms allows up to {most}, and \
+                     what serves on belongs in the background: `command > log 2>&1 &`)",
+                    timeout.as_millis(),
+                    remain(&outcome)
+                );
+                Err(ToolError::new(ToolErrorKind::TimedOut, join(&output, &note)))
+            }
+            Exit::Stopped => {
+                let note = format!("(stopped with the run{})", remain(&outcome));
+                Err(ToolError::new(ToolErrorKind::Aborted, join(&output, &note)))
+            }
+        }
+    }
+
+    fn concurrency(&self, args: &Value) -> Concurrency {
+        let reads = args.get("command").and_then(Value::as_str).is_some_and(classify::only_reads);
+        if reads { Concurrency::Shared } else { Concurrency::Exclusive }
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        format!("$ {}", one_line(args::text(args, "command"), 120))
+    }
+
+    fn failure_cancels_siblings(&self) -> bool {
+        true
+    }
+}
+
+fn remain(outcome: &ExecOutcome) -> String {
+    if outcome.survivors.is_empty() {
+        return String::new();
+    }
+    let pids: Vec<String> = outcome.survivors.iter().take(8).map(ToString::to_string).collect();
+    format!("; still ending: pid {}", pids.join(", "))
+}
+
+fn join(output: &str, note: &str) -> String {
+    match (output.is_empty(), note.is_empty()) {
+        (true, _) => note.to_owned(),
+        (_, true) => output.to_owned(),
+        _ if output.ends_with('\n') => format!("{output}{note}"),
+        _ => format!("{output}\n{note}"),
+    }
+}

@@ -1,0 +1,130 @@
+use std::io::Read;
+use std::sync::{Arc, PoisonError};
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use zk_core::model::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{PathError, Paths, Resolved, Tool, ToolCx};
+
+use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
+use crate::read_state::Known;
+use crate::text::{count, size};
+use crate::work::{blocking, go_on, io_error, path_error, paths};
+use crate::{ReadState, ToolsOptions, args, diff};
+
+/// Replaces or creates a file.
+///
+/// A file the model read is only overwritten if it is still as it was read, and was read as a whole. A file
+/// it never read is overwritten, unless the option `read_before_edit` forbids that: whoever writes without
+/// reading means to replace whatever is there.
+#[derive(Debug)]
+pub struct WriteFile {
+    spec: Arc<ToolSpec>,
+    state: Arc<ReadState>,
+    read_first: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    path: String,
+    /// The whole new content
+    content: String,
+}
+
+impl WriteFile {
+    /// The tool, noting in `state` what the model wrote.
+    #[must_use]
+    pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
+        let about = "Create a file, or replace all of it. To change a part, use edit.";
+        Self { spec: args::spec::<Args>("write_file", about), state, read_first: options.read_before_edit }
+    }
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Args { path, content } = args::parse("write_file", args)?;
+        let paths = paths(cx)?;
+        let (cwd, state, read_first) = (cx.cwd.clone(), self.state.clone(), self.read_first);
+        blocking(cx, move |stop| {
+            let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+            let lock = state.lock(&at.path);
+            let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = existing(&*paths, &at)?;
+            let new = Fingerprint::of(content.as_bytes());
+            if let Some(old) = &old {
+                if old.fingerprint == new {
+                    state.note_content(&at.path, new, true);
+                    let text = format!("No change needed: `{}` has exactly this content already", at.shown);
+                    return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
+                }
+                let known = state.known(&at.path, old.fingerprint);
+                may_overwrite(known, read_first, old.len).map_err(|why| refuse(&at.shown, why))?;
+            }
+            go_on(stop)?;
+            paths.write(&at, content.as_bytes()).map_err(|error| path_error(&error))?;
+            state.note_content(&at.path, new, true);
+            let verb = if old.is_some() { "Updated" } else { "Created" };
+            let lines = count(content.lines().count(), "line");
+            let text = format!("{verb} `{}` ({lines}, {})", at.shown, size(content.len() as u64));
+            let old = old.map(|old| old.bytes).unwrap_or_default();
+            let display = diff::display(&at.shown, &old, content.as_bytes());
+            Ok(ToolOutput::text(text).with_display(display))
+        })
+        .await
+    }
+
+    fn concurrency(&self, args: &Value) -> Concurrency {
+        args::changes(args)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let content = args.get("content").and_then(Value::as_str).unwrap_or_default();
+        format!("write {} ({})", args::text(args, "path"), count(content.lines().count(), "line"))
+    }
+}
+
+struct Old {
+    fingerprint: Fingerprint,
+    len: u64,
+    /// Empty for a file too big to show a difference of.
+    bytes: Vec<u8>,
+}
+
+fn existing(paths: &dyn Paths, at: &Resolved) -> Result<Option<Old>, ToolError> {
+    let mut file = match paths.open(at) {
+        Ok(file) => file,
+        Err(PathError::Missing { .. }) => return Ok(None),
+        Err(error) => return Err(path_error(&error)),
+    };
+    let stat = paths.stat(at).map_err(|error| path_error(&error))?;
+    if stat.len > HASHED_UP_TO {
+        return Ok(Some(Old { fingerprint: Fingerprint::of_stat(&stat), len: stat.len, bytes: Vec::new() }));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0));
+    file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
+    Ok(Some(Old { fingerprint: Fingerprint::of(&bytes), len: stat.len, bytes }))
+}
+
+fn may_overwrite(known: Known, read_first: bool, len: u64) -> Result<(), &'static str> {
+    match known {
+        Known::Whole => Ok(()),
+        Known::Never if !read_first || len == 0 => Ok(()),
+        Known::Never => Err("it exists and you have not read it; read it first"),
+        Known::Changed => Err("it changed since you last saw it; read it again first"),
+        Known::Part => Err(
+            "you have seen only a part of it (or not all of its bytes are text), and writing would replace \
+                 all of it; use edit, or read the rest first",
+        ),
+    }
+}
+
+fn refuse(shown: &str, why: &str) -> ToolError {
+    ToolError::new(ToolErrorKind::Failed, format!("`{shown}` was not written: {why}"))
+}

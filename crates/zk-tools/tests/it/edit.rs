@@ -1,0 +1,121 @@
+use serde_json::json;
+use zk_core::model::{Display, ToolErrorKind};
+use zk_tools::ToolsOptions;
+
+use crate::support::Desk;
+
+#[tokio::test]
+async fn an_edit_says_where_it_was_made() {
+    let desk = Desk::new();
+    desk.put("a.rs", "fn a() {}\nfn b() {}\n");
+    let args = json!({ "path": "a.rs", "old_string": "fn b() {}", "new_string": "fn c() {}" });
+    let output = desk.output("edit", args).await.unwrap();
+    assert_eq!(output.content.to_text(), "Edited `a.rs`: 1 replacement (line 2)");
+    assert!(
+        matches!(output.display, Some(Display::Diff { diff, .. }) if diff.contains("-fn b() {}\n+fn c() {}"))
+    );
+    assert_eq!(desk.get("a.rs"), "fn a() {}\nfn c() {}\n");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_survive_an_edit() {
+    let desk = Desk::new();
+    let content = b"\xef\xbb\xbfhead\r\n\xff\x00\xfe name = old\nmixed\r\n\xe9";
+    desk.put("a.bin", content);
+    desk.ok("edit", json!({ "path": "a.bin", "old_string": "old", "new_string": "new" })).await;
+    let expected = b"\xef\xbb\xbfhead\r\n\xff\x00\xfe name = new\nmixed\r\n\xe9";
+    assert_eq!(std::fs::read(desk.root.join("a.bin")).unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_text_that_matches_twice_or_not_at_all_changes_nothing() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\ntwo\none\n");
+    let error = desk.err("edit", json!({ "path": "a.txt", "old_string": "one", "new_string": "x" })).await;
+    assert!(error.message.contains("stands 2 times in `a.txt`, at lines 1, 3"), "{error}");
+    let error = desk.err("edit", json!({ "path": "a.txt", "old_string": "twoo", "new_string": "x" })).await;
+    assert_eq!(error.kind, ToolErrorKind::NotFound);
+    assert!(error.message.contains("Most like it:\n2\ttwo\n"), "{error}");
+    assert_eq!(desk.get("a.txt"), "one\ntwo\none\n");
+    let args = json!({ "path": "a.txt", "old_string": "one", "new_string": "x", "replace_all": true });
+    assert_eq!(desk.ok("edit", args).await, "Edited `a.txt`: 2 replacements (lines 1, 3)");
+}
+
+#[tokio::test]
+async fn several_edits_are_made_in_order_or_not_at_all() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one two\n");
+    let edit = |old: &str, new: &str| json!({ "old_string": old, "new_string": new });
+    let error = desk
+        .err("multi_edit", json!({ "path": "a.txt", "edits": [edit("one", "1"), edit("three", "3")] }))
+        .await;
+    assert!(error.message.starts_with("edit 2 of 2, nothing was written: old_string is not in"), "{error}");
+    assert_eq!(desk.get("a.txt"), "one two\n");
+    desk.ok(
+        "multi_edit",
+        json!({ "path": "a.txt", "edits": [edit("one", "three"), edit("three two", "3")] }),
+    )
+    .await;
+    assert_eq!(desk.get("a.txt"), "3\n");
+    let error = desk.err("multi_edit", json!({ "path": "a.txt", "edits": [] })).await;
+    assert_eq!(error.kind, ToolErrorKind::InvalidArgs);
+    let error =
+        desk.err("multi_edit", json!({ "path": "a.txt", "edits": [edit("3", "4"), edit("4", "3")] })).await;
+    assert!(error.message.contains("cancel each other out"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_changed_since_it_was_read_is_shown_before_it_is_changed() {
+    let desk = Desk::new();
+    desk.put("a.txt", "alpha\nbeta\ngamma\n");
+    desk.ok("read_file", json!({ "path": "a.txt" })).await;
+    desk.put("a.txt", "alpha\nBETA\ngamma, theirs\n");
+    let args = json!({ "path": "a.txt", "old_string": "gamma", "new_string": "delta" });
+    let error = desk.err("edit", args.clone()).await;
+    assert!(error.message.contains("no longer as you last saw it"), "{error}");
+    assert!(error.message.contains("2\tBETA\n3\tgamma, theirs"), "{error}");
+    assert_eq!(desk.get("a.txt"), "alpha\nBETA\ngamma, theirs\n");
+    desk.ok("edit", args).await;
+    assert_eq!(desk.get("a.txt"), "alpha\nBETA\ndelta, theirs\n");
+}
+
+#[tokio::test]
+async fn edits_in_a_row_are_no_drift() {
+    let desk = Desk::with(ToolsOptions { read_before_edit: true, ..ToolsOptions::default() });
+    desk.put("a.txt", "0\n");
+    let error = desk.err("edit", json!({ "path": "a.txt", "old_string": "0", "new_string": "1" })).await;
+    assert!(error.message.contains("you have not read it"), "{error}");
+    desk.ok("read_file", json!({ "path": "./a.txt" })).await;
+    for n in 0..5 {
+        let args = json!({ "path": "a.txt", "old_string": n.to_string(), "new_string": (n + 1).to_string() });
+        desk.ok("edit", args).await;
+    }
+    desk.ok("write_file", json!({ "path": "a.txt", "content": "written\n" })).await;
+    desk.ok("edit", json!({ "path": "a.txt", "old_string": "written", "new_string": "edited" })).await;
+    assert_eq!(desk.get("a.txt"), "edited\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_edits_of_one_file_are_all_made() {
+    let desk = std::sync::Arc::new(Desk::new());
+    for round in 0..20 {
+        let path = format!("{round}.txt");
+        desk.put(&path, (0..8).map(|n| format!("<{n}>\n")).collect::<String>());
+        std::os::unix::fs::symlink(&path, desk.root.join(format!("{round}.link"))).unwrap();
+        let edits: Vec<_> = (0..8)
+            .map(|n| {
+                let desk = desk.clone();
+                let path = if n % 2 == 0 { format!("{round}.txt") } else { format!("{round}.link") };
+                tokio::spawn(async move {
+                    let args =
+                        json!({ "path": path, "old_string": format!("<{n}>"), "new_string": format!("[{n}]") });
+                    desk.ok("edit", args).await
+                })
+            })
+            .collect();
+        for edit in edits {
+            edit.await.unwrap();
+        }
+        assert_eq!(desk.get(&path), (0..8).map(|n| format!("[{n}]\n")).collect::<String>());
+    }
+}

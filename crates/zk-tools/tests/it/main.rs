@@ -1,0 +1,12 @@
+//! The tools as an agent calls them, on real files and with real commands.
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
+
+mod edit;
+mod permission;
+mod read;
+mod search;
+mod shell;
+mod specs;
+mod spill;
+mod support;
+mod write;

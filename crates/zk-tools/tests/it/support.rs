@@ -1,0 +1,81 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Bus;
+use zk_core::model::{ToolError, ToolOutput};
+use zk_core::service::{Tool, ToolCx};
+use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+use zk_tools::{ToolsOptions, ToolsPlugin};
+
+/// A directory with an agent's tools in it.
+pub(crate) struct Desk {
+    pub(crate) bus: Bus,
+    pub(crate) root: PathBuf,
+    pub(crate) stop: CancellationToken,
+    _dir: TempDir,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Self::with(ToolsOptions::default())
+    }
+
+    pub(crate) fn with(options: ToolsOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let env = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);
+        let bus = Bus::new();
+        bus.install(&LocalPlugin::new(env, WorkspacePaths::new([&root]).unwrap())).unwrap();
+        bus.install(&ToolsPlugin::new(options)).unwrap();
+        Self { bus, root, stop: CancellationToken::new(), _dir: dir }
+    }
+
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.root.join(path)).unwrap()).into_owned()
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        self.bus.item::<dyn Tool>(name).unwrap()
+    }
+
+    pub(crate) async fn output(&self, tool: &str, args: Value) -> Result<ToolOutput, ToolError> {
+        self.output_of(&self.bus, tool, args).await
+    }
+
+    /// The call of an agent whose bus is `bus`.
+    pub(crate) async fn output_of(
+        &self,
+        bus: &Bus,
+        tool: &str,
+        args: Value,
+    ) -> Result<ToolOutput, ToolError> {
+        let cx = ToolCx::new(bus.cx().with_stop(self.stop.clone()), &self.root);
+        self.tool(tool).call(args, &cx).await
+    }
+
+    /// The text of a call that works.
+    pub(crate) async fn ok(&self, tool: &str, args: Value) -> String {
+        self.output(tool, args).await.unwrap().content.to_text()
+    }
+
+    /// The error of a call that does not.
+    pub(crate) async fn err(&self, tool: &str, args: Value) -> ToolError {
+        self.output(tool, args).await.unwrap_err()
+    }
+}
+
+/// Resident memory of this process in bytes.
+pub(crate) fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}

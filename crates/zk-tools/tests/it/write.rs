@@ -1,0 +1,93 @@
+use serde_json::json;
+use zk_core::model::Display;
+use zk_tools::ToolsOptions;
+
+use crate::support::Desk;
+
+#[tokio::test]
+async fn a_write_says_whether_the_file_is_new_changed_or_the_same() {
+    let desk = Desk::new();
+    let write = async |content: &str| {
+        desk.ok("write_file", json!({ "path": "deep/a.txt", "content": content })).await
+    };
+    assert_eq!(write("one\ntwo\n").await, "Created `deep/a.txt` (2 lines, 8 B)");
+    assert_eq!(write("one\n").await, "Updated `deep/a.txt` (1 line, 4 B)");
+    assert_eq!(write("one\n").await, "No change needed: `deep/a.txt` has exactly this content already");
+    assert_eq!(desk.get("deep/a.txt"), "one\n");
+}
+
+#[tokio::test]
+async fn a_person_sees_the_difference() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\ntwo\n");
+    let output = desk.output("write_file", json!({ "path": "a.txt", "content": "one\n2\n" })).await.unwrap();
+    let Some(Display::Diff { path, diff }) = output.display else { panic!("no diff") };
+    assert_eq!(path, "a.txt");
+    assert_eq!(diff, "@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
+}
+
+#[tokio::test]
+async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
+    let desk = Desk::new();
+    desk.put("a.txt", "mine\n");
+    desk.ok("read_file", json!({ "path": "a.txt" })).await;
+    desk.put("a.txt", "theirs\n");
+    let args = json!({ "path": "a.txt", "content": "new\n" });
+    let error = desk.err("write_file", args.clone()).await;
+    assert_eq!(
+        error.message,
+        "`a.txt` was not written: it changed since you last saw it; read it again first"
+    );
+    assert_eq!(desk.get("a.txt"), "theirs\n");
+    desk.ok("read_file", json!({ "path": "a.txt" })).await;
+    desk.ok("write_file", args).await;
+    assert_eq!(desk.get("a.txt"), "new\n");
+}
+
+#[tokio::test]
+async fn a_file_known_only_in_part_is_not_overwritten() {
+    let desk = Desk::new();
+    desk.put("a.txt", "1\n2\n3\n4\n");
+    let args = json!({ "path": "a.txt", "content": "new\n" });
+    desk.ok("read_file", json!({ "path": "a.txt", "limit": 2 })).await;
+    let error = desk.err("write_file", args.clone()).await;
+    assert!(error.message.contains("you have seen only a part of it"), "{error}");
+    desk.ok("read_file", json!({ "path": "a.txt", "offset": 3 })).await;
+    desk.ok("write_file", args.clone()).await;
+    desk.put("b.txt", b"caf\xe9 and a lot of plain text around it\n");
+    desk.ok("read_file", json!({ "path": "b.txt" })).await;
+    let error = desk.err("write_file", json!({ "path": "b.txt", "content": "new\n" })).await;
+    assert!(error.message.contains("not all of its bytes are text"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_never_read_may_be_replaced_unless_the_option_says_no() {
+    let args = json!({ "path": "a.txt", "content": "new\n" });
+    let desk = Desk::new();
+    desk.put("a.txt", "old\n");
+    desk.ok("write_file", args.clone()).await;
+    let desk = Desk::with(ToolsOptions { read_before_edit: true, ..ToolsOptions::default() });
+    desk.put("a.txt", "old\n");
+    let error = desk.err("write_file", args.clone()).await;
+    assert!(error.message.ends_with("it exists and you have not read it; read it first"), "{error}");
+    desk.ok("write_file", json!({ "path": "b.txt", "content": "new\n" })).await;
+    desk.ok("read_file", json!({ "path": "a.txt" })).await;
+    desk.ok("write_file", args).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_says_why() {
+    let desk = Desk::new();
+    desk.put("dir/x", "");
+    std::os::unix::fs::symlink("/etc/zk-no-such-file", desk.root.join("out")).unwrap();
+    for (path, message) in [
+        ("../x", "outside the allowed directories"),
+        ("/etc/zk-test", "outside the allowed directories"),
+        ("out", "outside the allowed directories"),
+        ("dir", "`dir` is a directory"),
+        ("dir/x/y", "below a file"),
+    ] {
+        let error = desk.err("write_file", json!({ "path": path, "content": "x" })).await;
+        assert!(error.message.contains(message), "{path}: {error}");
+    }
+}
