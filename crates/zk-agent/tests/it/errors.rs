@@ -142,10 +142,13 @@ async fn a_failing_watcher_stops_nothing_by_default() {
     rig.run("go").await.result.unwrap();
 }
 
+/// An event, and how to make it fail.
+type Named = (&'static str, fn(&Rig));
+
 // Z-7: also on a host where a failing handler ends the turn, what was said is kept, without calls.
 #[tokio::test]
 async fn on_a_strict_host_a_failing_handler_ends_the_run_and_loses_nothing() {
-    let breaks: [(&str, fn(&Rig)); 4] = [
+    let breaks: [Named; 4] = [
         ("turn:before", |rig| {
             rig.scope("broken").on_sync(|_: &TurnBefore, _: &Cx| Err::<(), _>("no"));
         }),

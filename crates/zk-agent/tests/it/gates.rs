@@ -260,6 +260,9 @@ async fn gates_of_the_agent_are_asked_before_those_of_the_run() {
     assert_eq!(rig.results(2), ["echo: agent, run"]);
 }
 
+/// Why a gate fails, and the gate.
+type Named = (&'static str, fn(&Rig));
+
 struct Never;
 
 impl Handler<ToolGate> for Never {
@@ -271,7 +274,7 @@ impl Handler<ToolGate> for Never {
 // 5.10 (gate default on a failing handler), section 6 (8)
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_fails_panics_or_does_not_answer_refuses() {
-    let cases: [(&str, fn(&Rig)); 3] = [
+    let cases: [Named; 3] = [
         ("policy file unreadable", |rig| {
             rig.scope("guard").on_sync(|_: &ToolGate, _: &Cx| Err::<(), _>("policy file unreadable"));
         }),
