@@ -241,15 +241,10 @@ impl Provider for Compat {
     }
 }
 
-/// Where servers say how large the window of a listed model is.
-const WINDOWS: &[&str] = &[
-    "/context_length",
-    "/context_window",
-    "/max_model_len",
-    "/max_context_length",
-    "/meta/n_ctx",
-    "/meta/n_ctx_train",
-];
+/// Where servers say how large the window of a listed model is. (What llama.cpp calls `n_ctx_train` is the
+/// model's window, not the server's.)
+const WINDOWS: &[&str] =
+    &["/context_length", "/context_window", "/max_model_len", "/max_context_length", "/meta/n_ctx"];
 /// And how long its answers may be.
 const OUTPUTS: &[&str] =
     &["/top_provider/max_completion_tokens", "/max_completion_tokens", "/max_output_tokens"];

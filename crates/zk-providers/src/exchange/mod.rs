@@ -101,7 +101,12 @@ enum Step {
 impl<D: Decode> Exchange<D> {
     async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(mut event) = self.ready.pop_front() {
+                if let StreamEvent::Start { request_id, .. } = &mut event {
+                    // The header's id is the one the provider's support asks for; the body's is better than none.
+                    self.call.request_id = self.call.request_id.take().or(request_id.take());
+                    request_id.clone_from(&self.call.request_id);
+                }
                 if matches!(event, StreamEvent::Done { .. }) {
                     self.finish();
                 }

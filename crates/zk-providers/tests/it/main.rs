@@ -13,6 +13,7 @@ mod collect;
 mod faults;
 mod fixtures;
 mod naive;
+mod quirks;
 mod recorded;
 mod requests;
 mod server;

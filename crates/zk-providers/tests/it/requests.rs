@@ -405,7 +405,7 @@ async fn models_are_listed_with_what_the_server_says_of_them() {
     assert_eq!((models.len(), models[0].window, models[0].max_output), (2, Some(500_000), Some(1000)));
     assert!(server.received()[0].head.starts_with("GET /v1/models?limit=1000 "));
 
-    let chat = "{\"data\":[{\"id\":\"tiny\",\"meta\":{\"n_ctx_train\":4096}},{\"id\":\"x/y\",\"context_length\":9000}]}";
+    let chat = "{\"data\":[{\"id\":\"tiny\",\"meta\":{\"n_ctx\":4096,\"n_ctx_train\":9}},{\"id\":\"x/y\",\"context_length\":9000}]}";
     let server = Server::start([Reply::json("200 OK", chat)]).await;
     let provider = compat(CompatProfile::default())(&server.url);
     let models = provider.list_models(&Bus::new().cx()).await.expect("a list").expect("a list");

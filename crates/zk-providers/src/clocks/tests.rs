@@ -1,0 +1,85 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, advance};
+use zk_core::model::{ErrorKind, Phase};
+
+use super::{Clock, Clocks, Watch};
+
+const CLOCKS: Clocks = Clocks {
+    first_event: Duration::from_secs(100),
+    liveness: Duration::from_secs(30),
+    progress: Duration::from_secs(60),
+    ending: Duration::from_secs(5),
+};
+
+/// Seconds to the next deadline, and whose it is.
+fn next(watch: &Watch) -> (u64, Clock) {
+    let (at, clock) = watch.deadline(false);
+    (at.duration_since(Instant::now()).as_secs(), clock)
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_first_byte_only_the_longest_clock_runs() {
+    let watch = Watch::new(CLOCKS, Instant::now());
+    advance(Duration::from_secs(70)).await;
+    assert_eq!(next(&watch), (30, Clock::FirstEvent));
+    assert_eq!(watch.phase(), Phase::FirstEvent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_byte_is_a_sign_of_life_but_no_progress() {
+    let mut watch = Watch::new(CLOCKS, Instant::now());
+    for _ in 0..5 {
+        advance(Duration::from_secs(18)).await;
+        watch.byte();
+    }
+    assert_eq!(next(&watch), (10, Clock::FirstEvent), "keep-alives do not put off the first event");
+    watch.event();
+    assert_eq!((next(&watch), watch.phase()), ((30, Clock::Liveness), Phase::Stream));
+    for _ in 0..3 {
+        advance(Duration::from_secs(18)).await;
+        watch.byte();
+    }
+    assert_eq!(next(&watch), (6, Clock::Progress), "nor an event after it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_winds_both_clocks_up() {
+    let mut watch = Watch::new(CLOCKS, Instant::now());
+    for _ in 0..100 {
+        advance(Duration::from_secs(29)).await;
+        watch.byte();
+        watch.event();
+        assert_eq!(next(&watch), (30, Clock::Liveness));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complete_answer_waits_only_for_its_end_mark() {
+    let mut watch = Watch::new(CLOCKS, Instant::now());
+    watch.byte();
+    watch.event();
+    assert_eq!(watch.deadline(true), (Instant::now() + CLOCKS.ending, Clock::Ending));
+}
+
+#[test]
+fn a_stall_names_its_clock_and_its_limit() {
+    let watch = Watch { clocks: CLOCKS, started: Instant::now(), last_byte: None, last_event: None };
+    let fault = watch.stalled(Clock::Liveness);
+    assert_eq!(fault.kind, ErrorKind::Stalled);
+    assert_eq!(fault.message, "no data for 30 s (the liveness clock)");
+    assert!(fault.hint.is_some());
+}
+
+#[test]
+fn this_machine_is_given_more_time_than_the_network() {
+    let (local, remote) = (Clocks::local(), Clocks::remote());
+    assert!(
+        local.first_event > remote.first_event
+            && local.liveness > remote.liveness
+            && local.progress > remote.progress
+    );
+    for clocks in [local, remote] {
+        assert!(clocks.first_event > clocks.progress && clocks.progress > clocks.liveness);
+    }
+}
