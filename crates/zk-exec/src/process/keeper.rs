@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::GRACE;
+use super::census;
 use super::group::{Ask, Group};
 use super::warden::Warden;
 
@@ -118,12 +119,13 @@ impl Drop for Watched {
 /// The thread's work, until every sender is gone.
 fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
     let mut warden = None;
-    let mut ending: Vec<(Group, Instant)> = Vec::new();
+    let mut ending: Vec<Ending> = Vec::new();
+    let mut next_look = Instant::now();
     loop {
         let job = if ending.is_empty() {
             queue.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            queue.recv_timeout(TICK)
+            queue.recv_timeout(next_look.saturating_duration_since(Instant::now()))
         };
         match job {
             Ok(Job::Spawn(order)) => {
@@ -134,25 +136,59 @@ fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
                 }
             }
             Ok(Job::End(group)) => {
-                group.signal_now(Ask::End);
-                ending.push((group, Instant::now() + GRACE));
+                group.signal_group(Ask::End);
+                if ending.is_empty() {
+                    next_look = Instant::now();
+                }
+                ending.push(Ending::new(group));
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                review(&mut ending);
+                next_look = Instant::now() + TICK;
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        ending.retain(|(group, until)| {
-            if Instant::now() >= *until {
-                group.signal_now(Ask::Kill);
-                return false;
-            }
-            !group.members_now().is_empty()
-        });
     }
-    for (group, _) in ending {
+    for Ending { group, .. } in ending {
         group.signal_group(Ask::Kill);
     }
     Group::of_instance(mark).signal_now(Ask::Kill);
     drop(warden);
+}
+
+/// A group on its way out.
+struct Ending {
+    group: Group,
+    kill_at: Instant,
+    /// Whether members outside the process group were asked to end.
+    told: bool,
+    /// Looks in a row that found nobody.
+    nothing: u8,
+}
+
+impl Ending {
+    fn new(group: Group) -> Self {
+        Self { group, kill_at: Instant::now() + GRACE, told: false, nothing: 0 }
+    }
+}
+
+/// Takes one look at all processes for all groups that are ending.
+fn review(ending: &mut Vec<Ending>) {
+    let groups: Vec<&Group> = ending.iter().map(|one| &one.group).collect();
+    let looks = census::look(&groups);
+    let now = Instant::now();
+    for (one, look) in ending.iter_mut().zip(looks) {
+        if now >= one.kill_at {
+            one.group.signal_group(Ask::Kill);
+            Ask::Kill.each(&look.members);
+        } else if !one.told && !look.members.is_empty() {
+            one.told = true;
+            Ask::End.each(&look.members);
+        }
+        one.nothing = if look.members.is_empty() && !look.unclear { one.nothing + 1 } else { 0 };
+    }
+    // What survives the kill for a second is in the hands of the system.
+    ending.retain(|one| one.nothing < 2 && now < one.kill_at + Duration::from_secs(1));
 }
 
 fn start(order: Order) {

@@ -1,3 +1,4 @@
+mod census;
 mod group;
 mod keeper;
 mod pump;
