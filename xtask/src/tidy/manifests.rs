@@ -64,8 +64,10 @@ fn crate_doc(package: &Package, texts: &[Text], findings: &mut Findings) {
 }
 
 fn examples(workspace: &Workspace, package: &Package, texts: &[Text], findings: &mut Findings) -> Result<()> {
-    // A program is its own example.
-    if !texts.iter().any(|file| file.path == format!("{}/src/lib.rs", package.dir)) {
+    // A program is its own example, and a crate that exports nothing has nothing to show.
+    let root = format!("{}/src/lib.rs", package.dir);
+    let exports = |file: &Text| file.path == root && file.text.lines().any(|line| line.starts_with("pub "));
+    if !texts.iter().any(exports) {
         return Ok(());
     }
     let lines = workspace.examples(package)?.into_iter().filter_map(|name| {

@@ -27,7 +27,7 @@ fn clean() -> TempDir {
     for name in ["zk-core", "zk-tools"] {
         let root = format!("crates/{name}");
         put(&dir, &format!("{root}/Cargo.toml"), &MANIFEST.replace("NAME", name));
-        put(&dir, &format!("{root}/src/lib.rs"), "//! A crate.\n");
+        put(&dir, &format!("{root}/src/lib.rs"), "//! A crate.\n\npub mod a;\n");
         put(&dir, &format!("{root}/examples/alone.rs"), "//! Alone.\n\nfn main() {}\n");
     }
     put(&dir, "README.md", "# zk\n");
@@ -116,12 +116,20 @@ fn a_manifest_inherits_what_the_workspace_says() {
 fn a_library_has_a_short_example_and_a_crate_doc() {
     let dir = clean();
     put(&dir, "crates/zk-tools/examples/alone.rs", &"fn main() {}\n".repeat(31));
-    put(&dir, "crates/zk-tools/src/lib.rs", "mod a;\n");
+    put(&dir, "crates/zk-tools/src/lib.rs", "pub mod a;\n");
     fs::remove_file(dir.path().join("crates/zk-core/examples/alone.rs")).unwrap();
     let errors = errors(&dir).join("\n");
     for expected in ["the shortest example has 31 lines", "no crate documentation", "zk-core: no example"] {
         assert!(errors.contains(expected), "{expected} is not in {errors}");
     }
+}
+
+#[test]
+fn a_crate_that_exports_nothing_needs_no_example() {
+    let dir = clean();
+    put(&dir, "crates/zk-tools/src/lib.rs", "//! Nothing yet.\n");
+    fs::remove_file(dir.path().join("crates/zk-tools/examples/alone.rs")).unwrap();
+    assert_eq!(errors(&dir), [] as [String; 0]);
 }
 
 #[test]
