@@ -55,7 +55,9 @@ impl ErrorBody {
         // OpenRouter wraps what the provider behind it said.
         let raw = error.pointer("/metadata/raw").and_then(Value::as_str);
         let message = raw.map_or_else(|| quote(&message), |raw| quote(&format!("{message}: {raw}")));
+        let reasons = error.get("details").and_then(Value::as_array).into_iter().flatten();
         let named = [
+            reasons.filter_map(|detail| detail.get("reason")).next(),
             error.pointer("/details/error_code"),
             error.get("code"),
             error.get("type"),

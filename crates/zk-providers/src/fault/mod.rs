@@ -2,6 +2,7 @@
 
 mod body;
 mod overflow;
+mod quota;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use zk_core::model::ErrorKind;
 
 use super::body::ErrorBody;
-use super::{Fault, is_overflow, retry_after, should_retry};
+use super::{Fault, is_overflow, quota, retry_after, should_retry};
 
 /// What the names that providers give their errors mean: codes, types and statuses.
 const NAMES: &[(&str, ErrorKind)] = &[
@@ -128,6 +128,9 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> ErrorKind {
     // The rate comes first: such texts speak of tokens too.
     if status != Some(StatusCode::TOO_MANY_REQUESTS) && is_overflow(&text) {
         return ErrorKind::ContextExceeded;
+    }
+    if let Some(kind) = body.json.as_ref().and_then(quota::class) {
+        return kind;
     }
     if let Some((_, kind)) = PHRASES.iter().find(|(phrase, _)| text.contains(phrase)) {
         return *kind;

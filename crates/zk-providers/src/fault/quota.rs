@@ -1,0 +1,44 @@
+//! What Google says about quotas: which was exceeded stands in the details, and only there.
+
+use serde_json::Value;
+use zk_core::model::ErrorKind;
+
+/// What the spans in a quota's id mean.
+const SPANS: &[(&str, ErrorKind)] =
+    &[("PerDay", ErrorKind::Quota), ("PerMonth", ErrorKind::Quota), ("PerMinute", ErrorKind::Rate)];
+
+/// The class of an error whose details name an exceeded quota, or a time to wait.
+pub(super) fn class(json: &Value) -> Option<ErrorKind> {
+    let body = json.as_array().and_then(|items| items.first()).unwrap_or(json);
+    let details = body.pointer("/error/details")?.as_array()?;
+    let violations = details.iter().filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+    let ids: Vec<&str> = violations.filter_map(|violation| violation.get("quotaId")?.as_str()).collect();
+    let named = SPANS.iter().find(|(span, _)| ids.iter().any(|id| id.contains(span)));
+    let may_wait = || details.iter().any(|detail| detail.get("retryDelay").is_some());
+    named.map(|(_, kind)| *kind).or_else(|| may_wait().then_some(ErrorKind::Rate))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn error(details: Value) -> Value {
+        json!({"error": {"code": 429, "message": "You exceeded your current quota", "details": details}})
+    }
+
+    #[test]
+    fn the_span_of_a_quota_says_whether_waiting_helps() {
+        let of = |id: &str| json!({"violations": [{"quotaId": id}]});
+        let wait = json!({"retryDelay": "34.4s"});
+        let minute = of("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
+        let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
+        assert_eq!(class(&error(json!([minute, wait]))), Some(ErrorKind::Rate));
+        assert_eq!(class(&error(json!([minute, day, wait]))), Some(ErrorKind::Quota));
+        assert_eq!(class(&json!([error(json!([day]))])), Some(ErrorKind::Quota));
+        assert_eq!(class(&error(json!([wait]))), Some(ErrorKind::Rate));
+        assert_eq!(class(&error(json!([{"reason": "API_KEY_INVALID"}]))), None);
+        assert_eq!(class(&json!({"error": "text"})), None);
+    }
+}
