@@ -5,6 +5,7 @@
 //! | [`Anthropic`] | the Messages API |
 //! | [`Compat`] | Chat Completions, with a [`CompatProfile`] of data for each kind of server |
 //! | [`Responses`] | OpenAI's Responses API, and what imitates it |
+//! | [`Gemini`] | the API of Google's Gemini, on the developer service and on Vertex |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
@@ -27,6 +28,7 @@ mod endpoint;
 mod exchange;
 mod fault;
 mod frames;
+mod gemini;
 mod http;
 mod prefix;
 mod replay;
@@ -45,6 +47,7 @@ pub use chat::{
 };
 pub use clocks::Clocks;
 pub use endpoint::SetupError;
+pub use gemini::{Gemini, GeminiOptions};
 pub use http::Http;
 pub use replay::Replay;
 pub use responses::{Responses, ResponsesBackend, ResponsesOptions};

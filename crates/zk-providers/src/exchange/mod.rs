@@ -45,6 +45,7 @@ pub(crate) trait Decode: Send + Sync + 'static {
 }
 
 /// What is sent.
+#[derive(Clone)]
 pub(crate) struct Outgoing {
     pub(crate) path: Cow<'static, str>,
     pub(crate) headers: Vec<(&'static str, HeaderValue)>,

@@ -1,0 +1,40 @@
+//! Tool names: Gemini's begin with a letter or an underscore, others may begin with anything.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zk_core::model::ToolSpec;
+
+/// `name` as Gemini takes it.
+pub(super) fn sent(name: &str) -> Cow<'_, str> {
+    match name.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() || first == '_' => Cow::Borrowed(name),
+        Some(_) | None => Cow::Owned(format!("_{name}")),
+    }
+}
+
+/// The name of the tool that Gemini calls `name`.
+pub(super) fn stored<'a>(name: &'a str, tools: &[Arc<ToolSpec>]) -> &'a str {
+    let is_tool = |name: &str| tools.iter().any(|tool| tool.name == name);
+    match name.strip_prefix('_') {
+        Some(bare) if !is_tool(name) && is_tool(bare) => bare,
+        Some(_) | None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_comes_back_as_it_was() {
+        let tools: Vec<_> = ["3d", "-x", "_y", "read_file"]
+            .map(|name| ToolSpec::new(name, "", serde_json::Value::Null))
+            .into();
+        for (name, legal) in [("3d", "_3d"), ("-x", "_-x"), ("_y", "_y"), ("read_file", "read_file")] {
+            assert_eq!(sent(name), legal);
+            assert_eq!(stored(legal, &tools), name);
+        }
+        assert_eq!(stored("_unknown", &tools), "_unknown");
+    }
+}

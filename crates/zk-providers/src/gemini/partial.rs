@@ -1,0 +1,138 @@
+//! Arguments that arrive value by value, each under its JSON path, as Vertex sends them when it streams calls.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// One value, or one more piece of a text.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PartialArg {
+    json_path: String,
+    string_value: Option<String>,
+    number_value: Option<Value>,
+    bool_value: Option<bool>,
+}
+
+/// Longer arrays than this are not a model's doing.
+const LONGEST: usize = 100_000;
+
+#[derive(Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+impl PartialArg {
+    /// Puts the value into `args`; false when its path leads nowhere.
+    pub(super) fn apply(self, args: &mut Map<String, Value>) -> bool {
+        let Some(path) = steps(&self.json_path) else { return false };
+        let mut path = path.into_iter();
+        let Some(Step::Field(first)) = path.next() else { return false };
+        let mut place = args.entry(first).or_insert(Value::Null);
+        for step in path {
+            let Some(next) = enter(place, step) else { return false };
+            place = next;
+        }
+        match (self.string_value, self.number_value, self.bool_value) {
+            (Some(more), ..) => match place {
+                Value::String(text) => text.push_str(&more),
+                _ => *place = Value::String(more),
+            },
+            (None, Some(number), _) => *place = number,
+            (None, None, Some(truth)) => *place = truth.into(),
+            // What is left is `nullValue`.
+            (None, None, None) => *place = Value::Null,
+        }
+        true
+    }
+}
+
+fn enter(place: &mut Value, step: Step) -> Option<&mut Value> {
+    match step {
+        Step::Field(name) => {
+            if place.is_null() {
+                *place = Value::Object(Map::new());
+            }
+            Some(place.as_object_mut()?.entry(name).or_insert(Value::Null))
+        }
+        Step::Item(at) => {
+            if place.is_null() {
+                *place = Value::Array(Vec::new());
+            }
+            let items = place.as_array_mut()?;
+            if at > LONGEST {
+                return None;
+            }
+            if items.len() <= at {
+                items.resize(at + 1, Value::Null);
+            }
+            items.get_mut(at)
+        }
+    }
+}
+
+/// `$.a.b[0]['c']` in steps; nothing for what is no such path.
+fn steps(path: &str) -> Option<Vec<Step>> {
+    let mut rest = path.strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            let end = after.find(['.', '[']).unwrap_or(after.len());
+            let (name, tail) = after.split_at(end);
+            steps.push(Step::Field(name.to_owned()));
+            rest = tail;
+            continue;
+        }
+        let after = rest.strip_prefix('[')?;
+        let quote = after.chars().next().filter(|char| matches!(char, '\'' | '"'));
+        rest = if let Some(quote) = quote {
+            let after = after.strip_prefix(quote)?;
+            let (name, tail) = after.split_once(&format!("{quote}]"))?;
+            steps.push(Step::Field(name.to_owned()));
+            tail
+        } else {
+            let (index, tail) = after.split_once(']')?;
+            steps.push(Step::Item(index.parse().ok()?));
+            tail
+        };
+    }
+    Some(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(values: Value) -> Option<Value> {
+        let mut args = Map::new();
+        for value in values.as_array().unwrap() {
+            let value: PartialArg = serde_json::from_value(value.clone()).unwrap();
+            if !value.apply(&mut args) {
+                return None;
+            }
+        }
+        Some(Value::Object(args))
+    }
+
+    #[test]
+    fn values_grow_where_their_paths_lead() {
+        let values = serde_json::json!([
+            {"jsonPath": "$.list[1].name", "stringValue": "a", "willContinue": true},
+            {"jsonPath": "$.list[1].name", "stringValue": "b"},
+            {"jsonPath": "$.list[0]", "numberValue": 0.5},
+            {"jsonPath": "$['a.b'][\"c\"]", "boolValue": true},
+            {"jsonPath": "$.none", "nullValue": "NULL_VALUE"},
+        ]);
+        let expected = serde_json::json!({"list": [0.5, {"name": "ab"}], "a.b": {"c": true}, "none": null});
+        assert_eq!(build(values), Some(expected));
+    }
+
+    #[test]
+    fn paths_that_lead_nowhere_are_refused() {
+        for path in ["", "$", "a", "$[0]", "$.a[x]", "$.a[", "$.a[99999999999]", "$.a['b"] {
+            assert_eq!(build(serde_json::json!([{"jsonPath": path, "boolValue": true}])), None, "{path}");
+        }
+        let clash = serde_json::json!([{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": "$.a.b", "numberValue": 1}]);
+        assert_eq!(build(clash), None);
+    }
+}

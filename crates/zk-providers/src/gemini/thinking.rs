@@ -1,0 +1,207 @@
+//! How each family of models is asked to think.
+
+use serde::Serialize;
+use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+
+use crate::effort::effort;
+
+/// The `thinkingConfig` of a request: a budget or a level, never both.
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Config {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    include_thoughts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_budget: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
+}
+
+/// One family: the models whose ids begin with `start`.
+struct Family {
+    start: &'static str,
+    how: How,
+}
+
+#[derive(Clone, Copy)]
+enum How {
+    Not,
+    Budget(Range),
+    Level,
+}
+
+/// The budgets a family takes.
+#[derive(Clone, Copy)]
+struct Range {
+    least: i64,
+    most: i64,
+    /// Whether a budget of zero turns thinking off.
+    can_be_off: bool,
+}
+
+const FLASH: How = How::Budget(Range { least: 1, most: 24_576, can_be_off: true });
+const LITE: How = How::Budget(Range { least: 512, most: 24_576, can_be_off: true });
+const PRO: How = How::Budget(Range { least: 128, most: 32_768, can_be_off: false });
+
+/// The first row that fits counts. Whatever begins with `gemini-` and stands in no row is newer than this
+/// table, and thinks by levels.
+const FAMILIES: &[Family] = &[
+    Family { start: "gemini-1", how: How::Not },
+    Family { start: "gemini-2.0", how: How::Not },
+    Family { start: "gemini-2.5-flash-image", how: How::Not },
+    Family { start: "gemini-2.5-flash-lite", how: LITE },
+    Family { start: "gemini-2.5-flash", how: FLASH },
+    Family { start: "gemini-2.5", how: PRO },
+    Family { start: "gemini-robotics-er-1", how: FLASH },
+    Family { start: "gemini-", how: How::Level },
+    Family { start: "gemma-4", how: How::Level },
+];
+
+/// The levels every model has that thinks by levels.
+const LEVELS: &[&str] = &["low", "medium", "high"];
+
+/// The least of an output that is left for the answer.
+const ANSWER: i64 = 1024;
+
+fn how(id: &str) -> Option<How> {
+    FAMILIES.iter().find(|family| id.starts_with(family.start)).map(|family| family.how)
+}
+
+/// Whether a model wants the signatures of its calls back, and takes images inside results: Gemini 3 and later.
+pub(super) fn is_third_generation(id: &str) -> bool {
+    id.starts_with("gemini-") && matches!(how(id), Some(How::Level))
+}
+
+/// How a model thinks, by its id.
+pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
+    how(id).map(|how| match how {
+        How::Not => ThinkingSupport::None,
+        How::Budget(_) => ThinkingSupport::Budget,
+        How::Level => ThinkingSupport::Effort,
+    })
+}
+
+/// What to send; `levels` are the words the model is known to take.
+pub(super) fn ask(
+    model: &Model,
+    wanted: ThinkingRequest,
+    levels: &[&'static str],
+    max_tokens: u32,
+) -> Option<Config> {
+    let how = how(&model.id).unwrap_or(match model.capabilities.thinking {
+        ThinkingSupport::None => How::Not,
+        ThinkingSupport::Budget => PRO,
+        ThinkingSupport::Effort | ThinkingSupport::Adaptive => How::Level,
+    });
+    let is_on = wanted.level != ThinkingLevel::Off;
+    match how {
+        How::Not => None,
+        How::Budget(range) => Some(Config {
+            include_thoughts: is_on,
+            thinking_budget: Some(budget(range, wanted, max_tokens)),
+            ..Config::default()
+        }),
+        How::Level => {
+            let levels = if levels.is_empty() { LEVELS } else { levels };
+            // These models always think; the lowest level is the nearest to not at all.
+            let thinking_level = effort(wanted.level, levels);
+            Some(Config { include_thoughts: is_on, thinking_level, ..Config::default() })
+        }
+    }
+}
+
+/// The budget in tokens; -1 leaves it to the model.
+fn budget(range: Range, wanted: ThinkingRequest, max_tokens: u32) -> i64 {
+    match (wanted.level, wanted.budget()) {
+        (ThinkingLevel::Off, _) if range.can_be_off => 0,
+        (ThinkingLevel::Off, _) => range.least,
+        (_, None) => -1,
+        (_, Some(budget)) => {
+            // Thoughts count as output.
+            let room = i64::from(max_tokens) - ANSWER;
+            i64::from(budget).min(room).clamp(range.least, range.most)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn asked(id: &str, level: ThinkingLevel, levels: &[&'static str]) -> Value {
+        let wanted = ThinkingRequest { level, budget: None };
+        serde_json::to_value(ask(&Model::unknown("gemini", id), wanted, levels, 60_000)).unwrap()
+    }
+
+    #[test]
+    fn each_family_is_asked_in_its_own_way() {
+        let all = &["minimal", "low", "medium", "high"];
+        for (id, level, levels, expected) in [
+            ("gemini-2.5-flash", ThinkingLevel::Off, &[][..], json!({"thinkingBudget": 0})),
+            ("gemini-2.5-pro", ThinkingLevel::Off, &[], json!({"thinkingBudget": 128})),
+            (
+                "gemini-2.5-pro",
+                ThinkingLevel::XHigh,
+                &[],
+                json!({"includeThoughts": true, "thinkingBudget": 32_768}),
+            ),
+            (
+                "gemini-2.5-flash",
+                ThinkingLevel::High,
+                &[],
+                json!({"includeThoughts": true, "thinkingBudget": 24_576}),
+            ),
+            (
+                "gemini-2.5-flash",
+                ThinkingLevel::Adaptive,
+                &[],
+                json!({"includeThoughts": true, "thinkingBudget": -1}),
+            ),
+            ("gemini-3-flash-preview", ThinkingLevel::Off, all, json!({"thinkingLevel": "minimal"})),
+            (
+                "gemini-3-flash-preview",
+                ThinkingLevel::Minimal,
+                all,
+                json!({"includeThoughts": true, "thinkingLevel": "minimal"}),
+            ),
+            ("gemini-4-argon", ThinkingLevel::Off, &[], json!({"thinkingLevel": "low"})),
+            (
+                "gemini-4-argon",
+                ThinkingLevel::XHigh,
+                &[],
+                json!({"includeThoughts": true, "thinkingLevel": "high"}),
+            ),
+            ("gemini-9-new", ThinkingLevel::Adaptive, &[], json!({"includeThoughts": true})),
+            ("gemini-2.0-flash", ThinkingLevel::High, &[], Value::Null),
+            ("gemma-3-27b", ThinkingLevel::High, &[], Value::Null),
+            (
+                "gemma-4-31b-it",
+                ThinkingLevel::Medium,
+                &["minimal", "high"],
+                json!({"includeThoughts": true, "thinkingLevel": "high"}),
+            ),
+        ] {
+            assert_eq!(asked(id, level, levels), expected, "{id} {level:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_leaves_room_for_the_answer() {
+        let wanted = ThinkingRequest { level: ThinkingLevel::High, budget: Some(50_000) };
+        let flash = Model::unknown("gemini", "gemini-2.5-flash");
+        assert_eq!(ask(&flash, wanted, &[], 4096).and_then(|config| config.thinking_budget), Some(3072));
+        assert_eq!(ask(&flash, wanted, &[], 100).and_then(|config| config.thinking_budget), Some(1));
+    }
+
+    #[test]
+    fn generations_are_told_by_their_names() {
+        for id in ["gemini-3-pro-preview", "gemini-flash-latest", "gemini-4-argon"] {
+            assert!(is_third_generation(id), "{id}");
+        }
+        for id in ["gemini-2.5-pro", "gemini-2.0-flash", "gemma-4-31b-it", "claude-opus-5"] {
+            assert!(!is_third_generation(id), "{id}");
+        }
+    }
+}
