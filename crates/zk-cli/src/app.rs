@@ -88,7 +88,7 @@ fn start(task: Task) -> Outcome<Exit> {
     match job {
         Job::Prompt(prompt) => mode::run(&ground, prompt),
         Job::Sessions(action) => commands::sessions(&ground, action),
-        Job::ConfigShow { origin } => Ok(commands::config_show(&ground, origin)),
+        Job::ConfigShow { origin } => commands::config_show(&ground, origin),
         Job::Doctor => doctor::run(&ground),
         Job::Demo { keep } => demo::run(&ground, keep),
         Job::Models { filter } => commands::models(&ground, filter.as_deref()),

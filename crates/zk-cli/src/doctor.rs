@@ -78,6 +78,7 @@ pub(crate) fn run(ground: &Ground) -> Outcome<Exit> {
         tell(program_found(ground, program, used));
     }
     tell(terminal(ground));
+    screen.finish()?;
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 

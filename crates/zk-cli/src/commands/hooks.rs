@@ -27,9 +27,8 @@ pub(crate) fn hooks(ground: &Ground) -> Outcome<Exit> {
                 format!("{kind:<16} {:<22} {}{stage}  {}", one.name, one.source, one.location)
             })
             .collect();
-        print(ground, &lines);
         bus.close().await;
-        Ok(Exit::Done)
+        print(ground, &lines)
     })
 }
 

@@ -9,16 +9,17 @@ pub(crate) use models::models;
 pub(crate) use sessions::{session_lines, sessions};
 
 use crate::app::Ground;
-use crate::exit::Exit;
+use crate::exit::{Exit, Outcome};
 use crate::term::{Screen, Style};
 
 /// Prints every setting.
-pub(crate) fn config_show(ground: &Ground, origin: bool) -> Exit {
-    print(ground, &ground.settings.lines(origin));
-    Exit::Done
+pub(crate) fn config_show(ground: &Ground, origin: bool) -> Outcome<Exit> {
+    print(ground, &ground.settings.lines(origin))
 }
 
-fn print(ground: &Ground, lines: &[String]) {
+fn print(ground: &Ground, lines: &[String]) -> Outcome<Exit> {
     let mut screen = Screen::new(&ground.env);
     lines.iter().for_each(|line| screen.line(Style::Plain, line));
+    screen.finish()?;
+    Ok(Exit::Done)
 }

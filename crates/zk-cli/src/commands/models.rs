@@ -25,6 +25,5 @@ pub(crate) fn models(ground: &Ground, filter: Option<&str>) -> Outcome<Exit> {
         let what = filter.map_or(String::new(), |filter| format!(" that contains `{filter}`"));
         return Err(Failure::failed(format!("{} has no model{what}", endpoint.base_url)));
     }
-    print(ground, &lines);
-    Ok(Exit::Done)
+    print(ground, &lines)
 }

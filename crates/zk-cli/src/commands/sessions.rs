@@ -54,8 +54,7 @@ pub(crate) fn sessions(ground: &Ground, action: SessionsAction) -> Outcome<Exit>
         | StoreError::Io { .. }
         | StoreError::Failed(_) => Failure::failed(error),
     })?;
-    print(ground, &lines);
-    Ok(Exit::Done)
+    print(ground, &lines)
 }
 
 /// Sessions in a line each.

@@ -1,7 +1,8 @@
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use super::{Sanitiser, clean};
 use crate::env::Env;
+use crate::exit::{Failure, Outcome};
 
 /// Our own colours; text of others never brings any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,15 +38,15 @@ pub(crate) struct Screen {
     answer: Sanitiser,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
-    /// Whether whoever read the output went away.
-    gone: bool,
+    /// Why nothing can be written any more.
+    broken: Option<std::io::Error>,
 }
 
 impl Screen {
     pub(crate) fn new(env: &Env) -> Self {
         let terminal = std::io::stdout().is_terminal();
         let colours = terminal && env.get("NO_COLOR").is_none() && env.text("TERM") != Some("dumb");
-        Self { terminal, colours, answer: Sanitiser::default(), fresh: true, gone: false }
+        Self { terminal, colours, answer: Sanitiser::default(), fresh: true, broken: None }
     }
 
     /// A piece of an answer as it streams.
@@ -78,12 +79,22 @@ impl Screen {
         }
     }
 
+    /// Whether everything was written, or nobody wants to read it any more.
+    pub(crate) fn finish(self) -> Outcome<()> {
+        match self.broken {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("cannot write the output: {error}")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn raw(&mut self, text: &str) {
-        if text.is_empty() || self.gone {
+        if text.is_empty() || self.broken.is_some() {
             return;
         }
         let mut out = std::io::stdout().lock();
-        self.gone = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+        self.broken = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
         self.fresh = text.ends_with('\n');
     }
 }

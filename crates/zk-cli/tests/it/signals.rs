@@ -1,4 +1,5 @@
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -98,4 +99,23 @@ fn help_into_a_closed_pipe_is_quiet() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        println!("skipped: there is no {}", full.display());
+        return;
+    }
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    for args in ["-p hi", "-p hi --output-format json", "config show"] {
+        let command = format!("{} {args} >{}", program().display(), full.display());
+        let output =
+            person.spawn(Path::new("/bin/sh"), &["-c", &command], Stdio::null()).wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args}: {told}");
+        assert!(told.contains("cannot write the output"), "{args}: {told}");
+    }
 }
