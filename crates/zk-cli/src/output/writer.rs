@@ -2,13 +2,17 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes that may wait to be written before whoever adds more has to wait itself.
 const FULL: usize = 1 << 20;
+
+/// How close together two writes may be. Events that come faster go out together: a write and a wake-up for each
+/// would cost more than the events do.
+const GATHER: Duration = Duration::from_micros(500);
 
 /// Standard output behind a thread of its own: adding to it is a copy into a buffer, and whatever gathers
 /// while one buffer is written goes out with the next.
@@ -80,9 +84,9 @@ impl Output {
         if state.broken.is_some() {
             return;
         }
-        let idle = state.pending.is_empty();
+        let idle = state.pending.is_empty() && !state.writing;
         fill(&mut state.pending);
-        let wake = idle && !state.writing;
+        let wake = idle || state.pending.len() >= FULL;
         drop(state);
         if wake {
             self.0.filled.notify_one();
@@ -119,6 +123,7 @@ impl Shared {
 
     fn drain(&self, sink: &mut impl Write) {
         let mut batch = Vec::new();
+        let mut written: Option<Instant> = None;
         loop {
             {
                 let mut state = self.lock();
@@ -131,6 +136,11 @@ impl Shared {
                         return;
                     }
                     state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                if let Some(rest) = written.and_then(|at| GATHER.checked_sub(at.elapsed())) {
+                    let more = |state: &mut State| !state.closed && state.pending.len() < FULL;
+                    let waited = self.filled.wait_timeout_while(state, rest, more);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
                 std::mem::swap(&mut batch, &mut state.pending);
                 state.writing = true;
@@ -151,6 +161,7 @@ impl Shared {
                 return;
             }
             batch.clear();
+            written = Some(Instant::now());
         }
     }
 }
