@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -29,7 +29,8 @@ use crate::Loaded;
 /// The prompt and the run's start are on their way to the disk while the request is on its way to the model;
 /// everything else is stored when the event returns. The first tool call waits for what is under way: nothing
 /// is done on behalf of a prompt that could not be stored. An append that fails stops the run; its entries are
-/// kept and written, before anything else, with the next append.
+/// kept and written, before anything else, with the next append; a message that is announced again is not
+/// written twice.
 ///
 /// Sub-agents are not recorded: each has a session of its own.
 ///
@@ -103,6 +104,9 @@ struct State {
     under_way: VecDeque<Flight>,
     /// Entries whose append failed.
     unstored: Vec<EntryKind>,
+    /// Every message taken so far, by address: what could not be stored is announced again, and kept here
+    /// already.
+    taken: HashMap<usize, Arc<Message>>,
     /// What the log says last.
     model: Option<ModelRef>,
     thinking: Option<ThinkingLevel>,
@@ -175,6 +179,15 @@ impl State {
         result
     }
 
+    /// The messages that were not taken before; from now on they are.
+    fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let mut is_new = |message: &&Arc<Message>| {
+            let address = Arc::as_ptr(message).addr();
+            self.taken.insert(address, (*message).clone()).is_none()
+        };
+        all.iter().filter(|message| is_new(message)).cloned().collect()
+    }
+
     /// The entry for the model, unless the log says so already.
     fn model(&mut self, model: &ModelRef) -> Option<EntryKind> {
         let news = self.model.as_ref() != Some(model);
@@ -210,7 +223,8 @@ impl Handler<SessionStart> for Log {
 
 impl Handler<SessionTurns> for Log {
     async fn call(&self, ev: &SessionTurns, _: &Cx) -> Answer<SessionTurns> {
-        let entries = messages(&ev.messages, ev.usage.as_ref());
+        let news = self.state.lock().await.take(&ev.messages);
+        let entries = messages(&news, ev.usage.as_ref());
         match ev.cause {
             TurnsCause::Prompt => self.queue(entries).await?,
             TurnsCause::Answer | TurnsCause::Steer | TurnsCause::FollowUp | TurnsCause::Harness => {
@@ -269,7 +283,8 @@ impl Handler<ToolGate> for Log {
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, _: &Cx) -> Answer<ToolResultsAfter> {
-        self.write(messages(&[ev.assistant.clone(), ev.results.clone()], Some(&ev.usage))).await?;
+        let news = self.state.lock().await.take(&[ev.assistant.clone(), ev.results.clone()]);
+        self.write(messages(&news, Some(&ev.usage))).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }

@@ -204,6 +204,20 @@ async fn a_failing_append_is_an_error_of_its_event_and_is_made_up_for() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_announced_again_after_a_failure_is_stored_once() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    let (prompt, pair) = (prompt(), results());
+    cx.emit(prompt.clone()).await.unwrap();
+    moody.full.store(2, Ordering::SeqCst);
+    cx.emit(pair.clone()).await.unwrap_err();
+    cx.emit(pair.clone()).await.unwrap_err();
+    cx.emit(pair).await.unwrap();
+    cx.emit(prompt).await.unwrap();
+    cx.emit(end()).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["hello", "call", "result", "end"]);
+}
+
+#[tokio::test]
 async fn a_run_dropped_while_it_waits_neither_loses_nor_repeats_an_append() {
     let (moody, session, cx) = recording(0).await;
     let waiting = tokio::spawn({
