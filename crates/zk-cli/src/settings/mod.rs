@@ -1,4 +1,4 @@
-//! The settings: what can be set ([`schema`]), where from ([`layers`]) and the files ([`file`]).
+//! The settings: what can be set ([`schema`]), where from ([`layers`]) and the files ([`mod@file`]).
 
 mod file;
 mod layers;
