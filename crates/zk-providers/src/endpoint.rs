@@ -1,16 +1,19 @@
 //! Where requests go and what they show: never part of a model's identity, an event or an error.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use secrecy::ExposeSecret;
+use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase};
 
+use crate::auth::AuthError;
 use crate::fault::{self, Fault};
 use crate::http::{Http, is_loopback};
-use crate::secret::{Auth, redact};
+use crate::secret::{Auth, Secret, redact};
 
 /// Settings no provider can be made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +35,14 @@ pub enum SetupError {
         /// The header's name.
         name: String,
     },
+    /// The tokens are for another server, and are not shown to this one.
+    #[error(
+        "the tokens of this sign-in are not for {host}: remove the base URL, or use a key of that server"
+    )]
+    Host {
+        /// The host of the base URL.
+        host: String,
+    },
 }
 
 pub(crate) struct Endpoint {
@@ -39,6 +50,8 @@ pub(crate) struct Endpoint {
     headers: HeaderMap,
     http: Http,
     auth: Auth,
+    /// The token last shown, where a source gives them.
+    shown: Mutex<Option<Secret>>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -64,7 +77,7 @@ impl Endpoint {
             headers.insert(key, HeaderValue::from_str(value.trim()).map_err(|_| illegal())?);
         }
         let (name, prefix) = match (&auth, key_header) {
-            (Auth::None, _) => (None, ""),
+            (Auth::None | Auth::Source(_), _) => (None, ""),
             (Auth::Key(_), Some(name)) => (Some(HeaderName::from_static(name)), ""),
             (Auth::Key(_), None) | (Auth::Bearer(_), _) => (Some(AUTHORIZATION), "Bearer "),
             (Auth::Header { name, prefix, .. }, _) => {
@@ -78,7 +91,13 @@ impl Endpoint {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        Ok(Self { base: parse_base(base, strip)?, headers, http, auth })
+        let base = parse_base(base, strip)?;
+        if let (Auth::Source(source), Some(host)) = (&auth, base.host_str())
+            && !source.serves(host)
+        {
+            return Err(SetupError::Host { host: host.to_owned() });
+        }
+        Ok(Self { base, headers, http, auth, shown: Mutex::default() })
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
@@ -108,6 +127,34 @@ impl Endpoint {
                 .never_retry()
         })?;
         Ok(client.request(method, url).headers(self.headers.clone()))
+    }
+
+    /// Sends a request, with a token where a source gives them. A token that the server rejects is replaced once.
+    pub(crate) async fn send(&self, request: RequestBuilder, cx: &Cx) -> Result<Response, Fault> {
+        let Auth::Source(source) = &self.auth else { return self.send_as_is(request).await };
+        let no_token = |error: AuthError| Fault::from(error).at(Phase::Request);
+        let again = request.try_clone();
+        let token = source.token(cx).await.map_err(no_token)?;
+        let response = self.send_as_is(self.showing(&token, request)?).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(again) = again
+            && let Some(token) = source.replace(&token, cx).await.map_err(no_token)?
+        {
+            return self.send_as_is(self.showing(&token, again)?).await;
+        }
+        Ok(response)
+    }
+
+    async fn send_as_is(&self, request: RequestBuilder) -> Result<Response, Fault> {
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    fn showing(&self, token: &Secret, request: RequestBuilder) -> Result<RequestBuilder, Fault> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret().trim()))
+            .map_err(|_| Fault::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again"))?;
+        value.set_sensitive(true);
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Ok(request.header(AUTHORIZATION, value))
     }
 
     /// The failure a response stands for whose status says so.
@@ -156,6 +203,8 @@ impl Endpoint {
     /// Some servers quote the key they were given.
     pub(crate) fn without_secrets(&self, mut fault: Fault) -> Fault {
         fault.message = redact(&fault.message, self.auth.secret());
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.message = redact(&fault.message, shown.as_ref());
         fault
     }
 }
@@ -177,7 +226,7 @@ fn parse_base(base: &str, strip: &[&str]) -> Result<Url, SetupError> {
     Ok(url)
 }
 
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

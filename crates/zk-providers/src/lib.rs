@@ -9,6 +9,7 @@
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
+//! | [`auth`] | keys, the credential store, signing in with OAuth |
 //! | [`Http`] | the HTTP clients, made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
 //!
@@ -20,6 +21,7 @@
 
 mod anthropic;
 mod args;
+pub mod auth;
 mod catalogue;
 mod chat;
 mod clocks;

@@ -1,6 +1,9 @@
 use std::fmt;
+use std::sync::Arc;
 
 use secrecy::ExposeSecret;
+
+use crate::auth::TokenSource;
 
 /// A key or token. Its `Debug` shows nothing of it, and its memory is wiped when it is dropped.
 ///
@@ -29,6 +32,9 @@ pub enum Auth {
         /// The key.
         key: Secret,
     },
+    /// `Authorization: Bearer …` with the token this gives for each request, and another one when the server
+    /// rejects it.
+    Source(Arc<dyn TokenSource>),
 }
 
 impl fmt::Debug for Auth {
@@ -38,14 +44,16 @@ impl fmt::Debug for Auth {
             Self::Key(_) => "Key(…)",
             Self::Bearer(_) => "Bearer(…)",
             Self::Header { .. } => "Header { … }",
+            Self::Source(_) => "Source(…)",
         })
     }
 }
 
 impl Auth {
+    /// The key, if it is always the same.
     pub(crate) fn secret(&self) -> Option<&Secret> {
         match self {
-            Self::None => None,
+            Self::None | Self::Source(_) => None,
             Self::Key(key) | Self::Bearer(key) | Self::Header { key, .. } => Some(key),
         }
     }

@@ -249,10 +249,11 @@ fn header(name: &str, value: &str) -> Result<HeaderValue, SetupError> {
     HeaderValue::from_str(value.trim()).map_err(|_| SetupError::Header { name: name.to_owned() })
 }
 
-/// Tokens of a Claude subscription need a beta of their own.
+/// Tokens of a sign-in need a beta of their own.
 fn is_subscription(auth: &Auth) -> bool {
     match auth {
         Auth::Bearer(token) => token.expose_secret().trim().starts_with("sk-ant-oat"),
+        Auth::Source(_) => true,
         Auth::None | Auth::Key(_) | Auth::Header { .. } => false,
     }
 }

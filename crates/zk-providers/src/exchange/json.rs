@@ -30,7 +30,7 @@ pub(crate) async fn ask(
     let answer = tokio::select! {
         biased;
         () = cx.stop_token().cancelled() => Err(Fault::aborted()),
-        answer = timeout(LIMIT, send(endpoint, &mut call, path, headers, body)) => answer.unwrap_or_else(|_| {
+        answer = timeout(LIMIT, send(endpoint, &mut call, path, headers, body, cx)) => answer.unwrap_or_else(|_| {
             Err(Fault::new(ErrorKind::Stalled, format!("no answer within {} s", LIMIT.as_secs())))
         }),
     };
@@ -43,6 +43,7 @@ async fn send(
     path: &str,
     headers: Vec<(&'static str, HeaderValue)>,
     body: Option<Result<Bytes, Fault>>,
+    cx: &Cx,
 ) -> Result<Value, Fault> {
     let method = if body.is_some() { Method::POST } else { Method::GET };
     let mut request = endpoint.request(method, path)?.header("accept", "application/json");
@@ -53,7 +54,7 @@ async fn send(
         request = request.header(CONTENT_TYPE, "application/json").body(body?);
     }
     call.phase = Phase::Response;
-    let response = request.send().await.map_err(|error| endpoint.unreachable(&error))?;
+    let response = endpoint.send(request, cx).await?;
     call.request_id = request_id(response.headers());
     let (status, headers) = (response.status(), response.headers().clone());
     let body = read_some(response, BODY).await;

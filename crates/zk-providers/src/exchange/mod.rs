@@ -170,7 +170,7 @@ impl<D: Decode> Exchange<D> {
         let (at, clock) = self.watch.deadline(false);
         let response = tokio::select! {
             biased;
-            sent = request.body(outgoing.body).send() => sent.map_err(|error| self.endpoint.unreachable(&error))?,
+            sent = self.endpoint.send(request.body(outgoing.body), &self.cx) => sent?,
             () = self.cx.stop_token().cancelled() => return Err(Fault::aborted()),
             () = sleep_until(at) => return Err(self.watch.stalled(clock)),
         };

@@ -1,0 +1,58 @@
+//! Locks between processes. The system lets them go when their holder dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::StoreError;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Opens the lock file at `path`; its directory exists.
+pub(super) fn open(path: &Path) -> Result<File, StoreError> {
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| StoreError::Io { what: "open", path: path.to_owned(), source })
+}
+
+/// Waits for the lock without keeping a thread, so a wait that is dropped is over.
+pub(super) async fn wait(file: File, path: &Path, limit: Duration) -> Result<File, StoreError> {
+    let start = tokio::time::Instant::now();
+    while !attempt(&file, path)? {
+        let waited = start.elapsed();
+        if waited >= limit {
+            return Err(StoreError::Busy { path: path.to_owned(), waited });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(file)
+}
+
+/// Waits for the lock on a thread of its own.
+pub(super) fn wait_blocking(file: File, path: &Path, limit: Duration) -> Result<File, StoreError> {
+    let start = Instant::now();
+    while !attempt(&file, path)? {
+        let waited = start.elapsed();
+        if waited >= limit {
+            return Err(StoreError::Busy { path: path.to_owned(), waited });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(file)
+}
+
+fn attempt(file: &File, path: &Path) -> Result<bool, StoreError> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(source)) => {
+            Err(StoreError::Io { what: "lock", path: path.to_owned(), source })
+        }
+    }
+}
