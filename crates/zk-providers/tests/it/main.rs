@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, and says what it counted"
 )]
 
+mod auth;
 mod collect;
 mod faults;
 mod fixtures;

@@ -42,6 +42,12 @@ impl Reply {
         self
     }
 
+    /// What `reply` does, after what this does.
+    pub(crate) fn then(mut self, reply: Self) -> Self {
+        self.steps.extend(reply.steps);
+        self
+    }
+
     pub(crate) fn sleep(mut self, time: Duration) -> Self {
         self.steps.push(Step::Sleep(time));
         self
@@ -93,16 +99,22 @@ impl Server {
     /// Answers with `replies` in turn; the last one stays.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let replies: Vec<Reply> = replies.into_iter().collect();
+        Self::answering(move |turn, _| replies.get(turn).or(replies.last()).cloned().unwrap_or_default())
+            .await
+    }
+
+    /// Answers each request, counted from 0 as the connections come, with what `reply` makes of it.
+    pub(crate) async fn answering(reply: impl Fn(usize, &Received) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let received = Arc::new(Mutex::new(Vec::new()));
         let log = received.clone();
+        let reply = Arc::new(reply);
         let task = tokio::spawn(async move {
             for turn in 0.. {
                 let Ok((stream, _)) = listener.accept().await else { return };
-                let reply = replies.get(turn).or(replies.last()).cloned().unwrap_or_default();
-                let log = log.clone();
-                tokio::spawn(async move { answer(stream, reply, &log).await });
+                let (log, reply) = (log.clone(), reply.clone());
+                tokio::spawn(async move { answer(stream, |received| reply(turn, received), &log).await });
             }
         });
         Self { url, received, task }
@@ -113,8 +125,13 @@ impl Server {
     }
 }
 
-async fn answer(mut stream: TcpStream, reply: Reply, log: &Mutex<Vec<Received>>) -> Option<()> {
+async fn answer(
+    mut stream: TcpStream,
+    reply: impl Fn(&Received) -> Reply,
+    log: &Mutex<Vec<Received>>,
+) -> Option<()> {
     let request = read_request(&mut stream).await?;
+    let reply = reply(&request);
     log.lock().expect("the log").push(request);
     for step in reply.steps {
         match step {
