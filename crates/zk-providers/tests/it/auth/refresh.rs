@@ -253,7 +253,7 @@ async fn tokens_that_cannot_be_stored_still_work_here() {
         assert_eq!(session.token(&bus.cx()).await.unwrap().expose_secret(), "access-1");
     }
     assert_eq!(server.received().len(), 1);
-    let seen = seen.lock().unwrap();
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
     assert!(seen[0].unsaved.as_ref().is_some_and(|why| why.contains("credentials.json")), "{seen:?}");
     assert_eq!(held(&*store).await.access.expose_secret(), "access-0", "what was stored is still there");
 }
