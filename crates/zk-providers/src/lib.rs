@@ -6,6 +6,7 @@
 //! | [`Compat`] | Chat Completions, with a [`CompatProfile`] of data for each kind of server |
 //! | [`Responses`] | OpenAI's Responses API, and what imitates it |
 //! | [`Gemini`] | the API of Google's Gemini, on the developer service and on Vertex |
+//! | [`Ollama`] | the native API of Ollama |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
@@ -32,6 +33,7 @@ mod fault;
 mod frames;
 mod gemini;
 mod http;
+mod ollama;
 mod prefix;
 mod replay;
 mod responses;
@@ -51,6 +53,7 @@ pub use clocks::Clocks;
 pub use endpoint::SetupError;
 pub use gemini::{Gemini, GeminiOptions};
 pub use http::Http;
+pub use ollama::{Ollama, OllamaOptions};
 pub use replay::Replay;
 pub use responses::{Responses, ResponsesBackend, ResponsesOptions};
 pub use retry::{RetryPolicy, Retrying};

@@ -61,6 +61,8 @@ const PHRASES: &[(&str, ErrorKind)] = &[
     ("insufficient credits", ErrorKind::Quota),
     ("insufficient balance", ErrorKind::Quota),
     ("monthly limit", ErrorKind::Quota),
+    // Ollama, of a model that does not fit into the machine.
+    ("requires more system memory", ErrorKind::Rejected),
     // llama.cpp answers these with 500, and will every time.
     ("requires --jinja", ErrorKind::Rejected),
     ("param requires", ErrorKind::Rejected),

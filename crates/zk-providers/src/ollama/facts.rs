@@ -1,0 +1,44 @@
+//! What a server has said about its models.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+/// One model, as `/api/show` describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Facts {
+    /// The window it was made for, in tokens.
+    pub(super) window: Option<u64>,
+    pub(super) sees: bool,
+    pub(super) thinks: bool,
+    /// It answers at all, and is not for embeddings.
+    pub(super) answers: bool,
+}
+
+impl Facts {
+    /// Reads a description; nothing from a server that names no capabilities.
+    pub(super) fn read(shown: &Value) -> Option<Self> {
+        let capabilities = shown.get("capabilities")?.as_array()?;
+        let can = |what: &str| capabilities.iter().any(|capability| capability == what);
+        let info = shown.get("model_info").and_then(Value::as_object);
+        let window = info
+            .and_then(|info| info.iter().find(|(name, _)| name.ends_with(".context_length")))
+            .and_then(|(_, length)| length.as_u64());
+        Some(Self { window, sees: can("vision"), thinks: can("thinking"), answers: can("completion") })
+    }
+}
+
+/// The descriptions so far.
+#[derive(Default)]
+pub(super) struct Known(Mutex<HashMap<String, Facts>>);
+
+impl Known {
+    pub(super) fn get(&self, id: &str) -> Option<Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    pub(super) fn put(&self, id: &str, facts: Facts) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), facts);
+    }
+}

@@ -1,0 +1,85 @@
+//! What is known of a model by its name, until the server is asked.
+
+use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
+
+/// Families whose models think. `Budget` stands for those that only know yes and no.
+const FAMILIES: &[(&str, ThinkingSupport)] = &[
+    ("gpt-oss", ThinkingSupport::Effort),
+    ("qwen3-coder", ThinkingSupport::None),
+    ("qwen3-embedding", ThinkingSupport::None),
+    ("qwen3", ThinkingSupport::Budget),
+    ("deepseek-r1", ThinkingSupport::Budget),
+    ("deepseek-v3.1", ThinkingSupport::Budget),
+    ("deepseek-v4", ThinkingSupport::Budget),
+    ("magistral", ThinkingSupport::Budget),
+    ("glm-4", ThinkingSupport::Budget),
+    ("minimax-m2", ThinkingSupport::Budget),
+    ("kimi-k2-thinking", ThinkingSupport::Budget),
+];
+
+/// How a model thinks, by its name: `library/qwen3:4b` is a `qwen3`.
+pub(super) fn thinking(id: &str) -> ThinkingSupport {
+    let name = id.rsplit('/').next().unwrap_or(id);
+    FAMILIES
+        .iter()
+        .find(|(start, _)| name.starts_with(start))
+        .map_or(ThinkingSupport::None, |(_, support)| *support)
+}
+
+/// The `think` field: yes, no, or a word.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub(super) enum Think {
+    Switch(bool),
+    Word(&'static str),
+}
+
+/// What to send; nothing where a model that cannot think is asked to.
+pub(super) fn think(support: ThinkingSupport, wanted: ThinkingRequest) -> Option<Think> {
+    let word = |level| match level {
+        // These models always think; little is the nearest to not at all.
+        ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low => Think::Word("low"),
+        ThinkingLevel::Medium | ThinkingLevel::Adaptive => Think::Word("medium"),
+        ThinkingLevel::High | ThinkingLevel::XHigh => Think::Word("high"),
+    };
+    match (support, wanted.level) {
+        (ThinkingSupport::Effort, level) => Some(word(level)),
+        // Said even to models of which nothing is known: some think unless they are told not to.
+        (_, ThinkingLevel::Off) => Some(Think::Switch(false)),
+        (ThinkingSupport::Budget | ThinkingSupport::Adaptive, _) => Some(Think::Switch(true)),
+        (ThinkingSupport::None, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_is_told_by_the_last_part_of_the_name() {
+        for (id, expected) in [
+            ("gpt-oss:20b", ThinkingSupport::Effort),
+            ("library/qwen3:4b", ThinkingSupport::Budget),
+            ("qwen3-coder:30b", ThinkingSupport::None),
+            ("hf.co/someone/magistral-small:Q4", ThinkingSupport::Budget),
+            ("llama3.2", ThinkingSupport::None),
+        ] {
+            assert_eq!(thinking(id), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn thinking_is_a_word_or_a_switch_or_not_mentioned() {
+        let asked = |support, level| think(support, ThinkingRequest { level, budget: None });
+        for (support, level, expected) in [
+            (ThinkingSupport::Effort, ThinkingLevel::Off, Some(Think::Word("low"))),
+            (ThinkingSupport::Effort, ThinkingLevel::XHigh, Some(Think::Word("high"))),
+            (ThinkingSupport::Budget, ThinkingLevel::Low, Some(Think::Switch(true))),
+            (ThinkingSupport::Budget, ThinkingLevel::Off, Some(Think::Switch(false))),
+            (ThinkingSupport::None, ThinkingLevel::Off, Some(Think::Switch(false))),
+            (ThinkingSupport::None, ThinkingLevel::High, None),
+        ] {
+            assert_eq!(asked(support, level), expected, "{support:?} {level:?}");
+        }
+    }
+}
