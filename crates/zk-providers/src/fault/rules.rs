@@ -1,9 +1,10 @@
 //! From a response that failed to its class.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
+use serde_json::Value;
 use zk_core::model::ErrorKind;
 
 use super::body::ErrorBody;
@@ -42,8 +43,30 @@ const NAMES: &[(&str, ErrorKind)] = &[
     ("unavailable_error", ErrorKind::Overloaded),
     ("service_unavailable", ErrorKind::Overloaded),
     ("engine_overloaded", ErrorKind::Overloaded),
+    ("server_is_overloaded", ErrorKind::Overloaded),
+    ("slow_down", ErrorKind::Overloaded),
+    ("vector_store_timeout", ErrorKind::Overloaded),
     ("content_policy_violation", ErrorKind::Refused),
     ("content_filter", ErrorKind::Refused),
+    ("image_content_policy_violation", ErrorKind::Refused),
+    ("bio_policy", ErrorKind::Refused),
+    ("cyber_policy", ErrorKind::Refused),
+    // In a stream of the Responses API these come without a type that says whose fault it is.
+    ("invalid_prompt", ErrorKind::Rejected),
+    ("invalid_image", ErrorKind::Rejected),
+    ("invalid_image_format", ErrorKind::Rejected),
+    ("invalid_base64_image", ErrorKind::Rejected),
+    ("invalid_image_url", ErrorKind::Rejected),
+    ("invalid_image_mode", ErrorKind::Rejected),
+    ("image_too_large", ErrorKind::Rejected),
+    ("image_too_small", ErrorKind::Rejected),
+    ("image_file_too_large", ErrorKind::Rejected),
+    ("image_parse_error", ErrorKind::Rejected),
+    ("image_file_not_found", ErrorKind::Rejected),
+    ("empty_image_file", ErrorKind::Rejected),
+    ("failed_to_download_image", ErrorKind::Rejected),
+    ("unsupported_image_media_type", ErrorKind::Rejected),
+    ("previous_response_not_found", ErrorKind::Rejected),
     ("model_not_found", ErrorKind::Rejected),
     ("not_found_error", ErrorKind::Rejected),
 ];
@@ -87,6 +110,15 @@ pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8], 
     fault.status = Some(status.as_u16());
     fault.retry_after = retry_after(headers, parsed.json.as_ref(), now);
     fault.should_retry = should_retry(headers).or(fault.should_retry);
+    let resets = |json: &Value| {
+        json.pointer("/error/resets_at").or(json.pointer("/error/resets_in_seconds")).is_some()
+    };
+    if let Some(wait) = fault.retry_after
+        && kind == ErrorKind::Quota
+        && parsed.json.as_ref().is_some_and(resets)
+    {
+        fault.hint = Some(format!("The plan's limit is lifted in {}", in_words(wait)));
+    }
     if fault.message.is_empty() {
         fault.message = match status.canonical_reason() {
             Some(reason) => format!("{reason}, without a body"),
@@ -169,6 +201,15 @@ fn may_pass(status: StatusCode) -> bool {
 /// Cerebras says nothing at all when a prompt is too long.
 fn is_bare_overflow(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::BAD_REQUEST && body.iter().all(u8::is_ascii_whitespace)
+}
+
+fn in_words(wait: Duration) -> String {
+    let minutes = wait.as_secs().div_ceil(60);
+    match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
 }
 
 fn advice(kind: ErrorKind) -> Option<&'static str> {

@@ -37,7 +37,7 @@ fn seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// Google's `retryDelay: "34.4s"` and the Codex back end's `resets_at` in epoch seconds.
+/// Google's `retryDelay: "34.4s"`; the Codex back end's `resets_at` in epoch seconds and `resets_in_seconds`.
 fn in_body(body: &Value, now: SystemTime) -> Option<Duration> {
     let error = body.get("error")?;
     let delay = error
@@ -47,6 +47,7 @@ fn in_body(body: &Value, now: SystemTime) -> Option<Duration> {
         .flatten()
         .find_map(|detail| detail.get("retryDelay")?.as_str()?.strip_suffix('s')?.parse::<f64>().ok())
         .and_then(seconds);
+    let delay = delay.or_else(|| seconds(error.get("resets_in_seconds")?.as_f64()?));
     delay.or_else(|| {
         let at =
             SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(error.get("resets_at")?.as_u64()?))?;
