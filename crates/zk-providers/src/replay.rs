@@ -7,7 +7,7 @@ use zk_core::service::StreamEvent;
 use crate::exchange::Decode;
 use crate::fault::{Call, Fault};
 use crate::frames::Frames;
-use crate::{anthropic, chat, gemini, ollama};
+use crate::{anthropic, chat, gemini, ollama, responses};
 
 /// Reads the bytes of a response without a network: a recorded one, or one a fuzzer made up.
 ///
@@ -55,6 +55,13 @@ impl Replay {
         let call = Call::new(&model.provider, &model.model);
         let model = zk_core::model::Model::unknown(model.provider, model.model);
         Self::new(call, Box::new(chat::Decoder::new(&model, &chat::CompatProfile::default())))
+    }
+
+    /// A response of the Responses API, as `model` gave it.
+    #[must_use]
+    pub fn responses(model: ModelRef) -> Self {
+        let call = Call::new(&model.provider, &model.model);
+        Self::new(call, Box::new(responses::Decoder::new(model, None)))
     }
 
     /// A response of the Gemini API, as `model` gave it.

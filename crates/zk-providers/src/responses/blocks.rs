@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zk_core::model::{Block, ModelRef, Text, Thinking};
 use zk_core::service::StreamEvent;
 
@@ -97,13 +97,16 @@ impl Blocks {
             Kind::Call { id, name, args, .. } => {
                 self.calls = true;
                 self.follow(&mut echo);
+                echo.more = more(item);
                 Block::ToolCall(args::tool_call(id, name, &args, cut))
             }
         };
         if self.broken {
-            echo = Echo { phase: echo.phase, ..Echo::default() };
+            echo = Echo { phase: echo.phase, more: echo.more, ..Echo::default() };
         }
-        echo.before.append(&mut self.before);
+        if goes_back(&content) {
+            echo.before.append(&mut self.before);
+        }
         self.waiting.push(Waiting { index: open.index, block: open.block, content, echo });
     }
 
@@ -124,7 +127,7 @@ impl Blocks {
         if let Some((_, is_last)) = &mut self.reasoning {
             *is_last = false;
         }
-        match self.waiting.last_mut() {
+        match self.waiting.last_mut().filter(|last| goes_back(&last.content)) {
             Some(last) => last.echo.after.push(item.clone()),
             None => self.before.push(item.clone()),
         }
@@ -175,11 +178,32 @@ impl Blocks {
     pub(super) fn doubt_last(&mut self) {
         if let Some(Block::ToolCall(call)) = self.waiting.last_mut().map(|last| &mut last.content)
             && call.malformed.is_none()
-            && call.args.as_object().is_none_or(serde_json::Map::is_empty)
+            && call.args.as_object().is_none_or(Map::is_empty)
         {
             call.malformed = Some(String::new());
         }
     }
+}
+
+/// Whether a block is sure to be sent back: reasoning without a seal is not.
+fn goes_back(block: &Block) -> bool {
+    match block {
+        Block::Thinking(thinking) => thinking.signature.is_some(),
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Compaction(_) => true,
+    }
+}
+
+/// The fields of a call that have no place in a block.
+fn more(item: &Value) -> Map<String, Value> {
+    const TOLD: &[&str] = &["type", "id", "call_id", "name", "arguments", "status"];
+    let fields = item.as_object().into_iter().flatten();
+    let more = fields.filter(|(name, value)| !TOLD.contains(&name.as_str()) && !value.is_null());
+    more.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The seal of a reasoning item in the whole response.

@@ -1,7 +1,7 @@
 //! What an item of a response has to be sent back with, as it is kept in a block's `WireData`.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zk_core::model::{ModelRef, WireData};
 
 /// The provider's part of one block. Only the model it came from ever sees it again.
@@ -14,6 +14,9 @@ pub(super) struct Echo {
     /// Whether a message is a comment on the way or the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) phase: Option<String>,
+    /// What a call says beside its name and arguments, such as who made it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub(super) more: Map<String, Value>,
     /// The id of the reasoning the item came from: the one is not accepted without the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) needs: Option<String>,

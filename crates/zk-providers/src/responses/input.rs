@@ -87,7 +87,12 @@ fn input_image(image: &Image) -> Value {
 
 fn input_file(document: &Document) -> Value {
     let data = format!("data:{};base64,{}", document.media_type, document.data);
-    let name = document.name.as_deref().unwrap_or("document");
+    let name = match (&document.name, document.media_type.as_str()) {
+        (Some(name), _) => name,
+        // The ending has to fit the data.
+        (None, "application/pdf") => "document.pdf",
+        (None, _) => "document.txt",
+    };
     json!({"type": "input_file", "filename": name, "file_data": data})
 }
 
@@ -134,7 +139,7 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
                 Reasoning::Sealed | Reasoning::Plain => {}
             },
             Block::Text(text) => items.push(said(text, &echo, id(&echo, sent.as_deref(), reasoning))),
-            Block::ToolCall(call) => items.push(called(call, id(&echo, sent.as_deref(), reasoning))),
+            Block::ToolCall(call) => items.push(called(call, &echo, id(&echo, sent.as_deref(), reasoning))),
             Block::Compaction(compaction) => {
                 items.push(said(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
             }
@@ -199,8 +204,8 @@ fn said(text: &Text, echo: &Echo, id: Option<&str>) -> Value {
     Value::Object(item)
 }
 
-fn called(call: &ToolCall, id: Option<&str>) -> Value {
-    let mut item = Map::new();
+fn called(call: &ToolCall, echo: &Echo, id: Option<&str>) -> Value {
+    let mut item = echo.more.clone();
     item.insert("type".into(), "function_call".into());
     item.insert("call_id".into(), call.id.as_str().into());
     item.insert("name".into(), call.name.as_str().into());

@@ -85,10 +85,13 @@ impl Open {
     /// More reasoning; parts of a summary stand apart.
     pub(super) fn think(&mut self, from: Source, number: Option<u64>, delta: &str, out: &mut Out) {
         let Kind::Reasoning { text, part, source } = &mut self.kind else { return };
+        if delta.is_empty() {
+            return;
+        }
         if *source == Source::Unknown {
             *source = from;
         }
-        if *source != from || delta.is_empty() {
+        if *source != from {
             return;
         }
         let is_next = !text.is_empty() && part.is_some() && number.is_some() && *part != number;

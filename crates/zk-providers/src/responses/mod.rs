@@ -184,8 +184,11 @@ impl Provider for Responses {
         let call = Call::new(&self.options.name, &request.model.id);
         let request = self.narrowed(request);
         let headers = self.headers(&request);
-        let outgoing = self.body(&request, false).map(|body| Outgoing { path: RESPONSES.into(), headers, body });
-        let limit = request::limit(&request, &self.options.backend);
+        let outgoing =
+            self.body(&request, false).map(|body| Outgoing { path: RESPONSES.into(), headers, body });
+        // The others say so themselves when the limit was reached.
+        let is_silent = self.options.backend == ResponsesBackend::Compatible;
+        let limit = request::limit(&request, &self.options.backend).filter(|_| is_silent);
         let decoder = Decoder::new(request.model.reference(), limit);
         exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
     }

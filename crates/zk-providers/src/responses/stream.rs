@@ -51,6 +51,15 @@ struct Event<'a> {
     response: Option<&'a RawValue>,
 }
 
+/// What is known of a response when it begins.
+#[derive(Default, Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    model: Option<Str<'a>>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+}
+
 impl Decoder {
     pub(crate) fn new(origin: ModelRef, limit: Option<u64>) -> Self {
         Self {
@@ -64,10 +73,12 @@ impl Decoder {
         }
     }
 
-    fn start(&mut self, response: &Value, out: &mut Out) {
+    fn start(&mut self, response: Option<&RawValue>, out: &mut Out) {
         if !std::mem::replace(&mut self.started, true) {
-            let field = |name| Some(text(response, name).to_owned()).filter(|text| !text.is_empty());
-            out.push_back(StreamEvent::Start { model: field("model"), request_id: field("id") });
+            let head = response.and_then(|response| serde_json::from_str::<Head<'_>>(response.get()).ok());
+            let head = head.unwrap_or_default();
+            let text = |field: Option<Str<'_>>| field.map(Str::into_string).filter(|text| !text.is_empty());
+            out.push_back(StreamEvent::Start { model: text(head.model), request_id: text(head.id) });
         }
     }
 
@@ -75,7 +86,10 @@ impl Decoder {
     fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
         match index {
             Some(_) => self.open.iter().rposition(|open| open.index == index),
-            None if !id.is_empty() => self.open.iter().rposition(|open| open.id == id),
+            None if !id.is_empty() => {
+                let named = |name: &str| self.open.iter().rposition(|open| open.id == name);
+                named(id).or_else(|| named(""))
+            }
             None => self.open.len().checked_sub(1),
         }
     }
@@ -103,7 +117,6 @@ impl Decoder {
     }
 
     fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), Fault> {
-        self.start(response, out);
         if ending == Ending::Failed {
             return Err(finish::failure(response));
         }
@@ -193,15 +206,14 @@ impl Decode for Decoder {
             }
             "response.output_item.done" => self.end_item(index, &parse(parsed.item)?, out),
             "response.created" | "response.in_progress" | "response.queued" => {
-                if !self.started {
-                    self.start(&parse(parsed.response)?, out);
-                }
+                self.start(parsed.response, out);
             }
             "response.completed"
             | "response.done"
             | "response.incomplete"
             | "response.failed"
             | "response.cancelled" => {
+                self.start(parsed.response, out);
                 let response = parse(parsed.response)?;
                 if let Some(ending) = finish::ending(kind, &response) {
                     return self.finish(ending, &response, out);

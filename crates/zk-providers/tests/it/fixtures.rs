@@ -13,6 +13,8 @@ pub(crate) struct Recorded {
     pub(crate) url: String,
     pub(crate) status: u16,
     pub(crate) content_type: String,
+    /// What was asked.
+    pub(crate) request: String,
     /// Bytes that are not text after undoing base64 are left out by the reader.
     pub(crate) body: String,
     /// The pieces in which the body arrived, where the recorder kept them.
@@ -31,7 +33,14 @@ pub(crate) fn folder() -> Option<PathBuf> {
     None
 }
 
+/// What was recorded of Messages and Chat Completions.
 pub(crate) fn load(folder: &Path) -> Vec<Recorded> {
+    load_about(folder, &["/messages", "/chat/completions", "chat.completion", "message_start"])
+}
+
+/// What was recorded in files that hold one of these words: reading YAML is slow, and most files are about
+/// other protocols.
+pub(crate) fn load_about(folder: &Path, words: &[&str]) -> Vec<Recorded> {
     let mut files = Vec::new();
     walk(folder, &mut files);
     files.sort();
@@ -39,9 +48,7 @@ pub(crate) fn load(folder: &Path) -> Vec<Recorded> {
     for path in files {
         let file = path.strip_prefix(folder).expect("below the folder").display().to_string();
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        // Reading YAML is slow; most files are about other protocols.
-        let relevant = ["/messages", "/chat/completions", "chat.completion", "message_start"];
-        if !relevant.iter().any(|word| text.contains(word)) {
+        if !words.iter().any(|word| text.contains(word)) {
             continue;
         }
         match file.split('/').next() {
@@ -111,6 +118,7 @@ fn rig(file: &str, text: &str, all: &mut Vec<Recorded>) {
         all.push(Recorded {
             file: file.to_owned(),
             url: string(get(&doc, &["when", "path"])),
+            request: string(get(&doc, &["when", "body"])),
             status: number(get(then, &["status"])),
             content_type: content_type.unwrap_or_default(),
             body,
@@ -133,9 +141,11 @@ fn vcr(file: &str, text: &str, all: &mut Vec<Recorded>) {
             let request = get(item, &["request"]);
             let url = request.and_then(|request| get(request, &["uri"]).or_else(|| get(request, &["url"])));
             let body = get(response, &["body"]);
+            let asked = request.and_then(|request| get(request, &["body"]));
             all.push(Recorded {
                 file: file.to_owned(),
                 url: string(url),
+                request: string(asked.and_then(|body| get(body, &["string"])).or(asked)),
                 status: number(get(response, &["status", "code"])),
                 content_type: content_type.unwrap_or_default(),
                 body: string(body.and_then(|body| get(body, &["string"])).or(body)),
@@ -157,18 +167,32 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     } else if file.ends_with(".sse") {
         text.to_owned()
     } else {
+        if file.ends_with(".json") && text.contains("\"object\": \"response\"") {
+            all.push(Recorded {
+                file: file.to_owned(),
+                url: "/responses".to_owned(),
+                request: String::new(),
+                status: 200,
+                content_type: "application/json".to_owned(),
+                body: text.to_owned(),
+                chunks: Vec::new(),
+            });
+        }
         return;
     };
     let url = match body.get(..2000.min(body.len())).unwrap_or(&body) {
         start if start.contains("message_start") => "/v1/messages",
         start if start.contains("chat.completion.chunk") => "/chat/completions",
+        start if start.contains("response.created") => "/responses",
         _ => return,
     };
     // Some files hold the responses of a whole tool loop, one after the other.
     let mut responses = vec![String::new()];
     for event in body.split_inclusive("\n\n") {
-        let is_after_end = responses.last().is_some_and(|last| last.contains("event: message_stop"));
-        if is_after_end && event.starts_with("event: message_start") {
+        let has = |mark: &str| responses.last().is_some_and(|last| last.contains(mark));
+        let is_next = (has("event: message_stop") && event.starts_with("event: message_start"))
+            || (has("event: response.completed") && event.starts_with("event: response.created"));
+        if is_next {
             responses.push(String::new());
         }
         if let Some(last) = responses.last_mut() {
@@ -178,6 +202,7 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     all.extend(responses.into_iter().map(|body| Recorded {
         file: file.to_owned(),
         url: url.to_owned(),
+        request: String::new(),
         status: 200,
         content_type: "text/event-stream".to_owned(),
         body,
@@ -209,6 +234,7 @@ fn pi(file: &str, text: &str, all: &mut Vec<Recorded>) {
         all.push(Recorded {
             file: file.to_owned(),
             url: text("/request/url"),
+            request: text("/request/body"),
             status: u16::try_from(status).unwrap_or_default(),
             content_type: content_type.to_owned(),
             body,
