@@ -68,8 +68,7 @@ pub fn instructions(cwd: &Path, root: &Path) -> Instructions {
     let mut seen = BTreeSet::new();
     let mut left = MAX_BYTES;
     for dir in dirs {
-        let Some(path) =
-            NAMES.iter().map(|name| dir.join(name)).find(|path| path.symlink_metadata().is_ok())
+        let Some(path) = NAMES.iter().map(|name| dir.join(name)).find(|path| path.symlink_metadata().is_ok())
         else {
             continue;
         };
