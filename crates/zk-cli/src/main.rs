@@ -9,7 +9,6 @@ mod app;
 mod args;
 mod commands;
 mod compose;
-mod credentials;
 mod demo;
 mod dirs;
 mod doctor;

@@ -2,7 +2,6 @@
 
 pub(crate) mod sanitise;
 pub(crate) mod screen;
-pub(crate) mod secret;
 
 pub(crate) use sanitise::{Sanitiser, clean};
 pub(crate) use screen::{Screen, Style, tell};
