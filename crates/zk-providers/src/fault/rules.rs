@@ -88,6 +88,7 @@ const PHRASES: &[(&str, ErrorKind)] = &[
     ("requires more system memory", ErrorKind::Rejected),
     // llama.cpp answers these with 500, and will every time.
     ("requires --jinja", ErrorKind::Rejected),
+    ("image input is not supported", ErrorKind::Rejected),
     ("param requires", ErrorKind::Rejected),
     ("failed to parse", ErrorKind::Rejected),
     ("parse error", ErrorKind::Rejected),

@@ -283,3 +283,11 @@ async fn codex_explains_itself_in_a_detail() {
         (ErrorKind::Rejected, "Unsupported parameter: max_output_tokens")
     );
 }
+
+#[tokio::test]
+async fn a_server_that_sees_no_images_is_not_asked_again() {
+    let body = json!({"error": {"code": 500, "type": "server_error",
+        "message": "image input is not supported - hint: you may need to provide the mmproj"}});
+    let error = failure(Reply::json("500 Internal Server Error", body.to_string())).await;
+    assert_eq!((error.kind, error.is_retryable()), (ErrorKind::Rejected, false), "{error}");
+}
