@@ -4,8 +4,9 @@ use clap::Parser;
 
 use crate::args::raw::{OutputFormat, Raw};
 use crate::args::{Job, Task};
+use crate::credentials::{self, Stored};
 use crate::dirs::Dirs;
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::{self, Endpoint, Key, Kind};
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Places, Settings};
@@ -41,9 +42,18 @@ impl Ground {
     }
 
     /// The endpoint that the settings, the keys or a local server lead to.
-    pub(crate) fn endpoint(&self) -> Outcome<Endpoint> {
-        let flags = endpoint::Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_deref() };
-        endpoint::choose(&self.settings, flags, endpoint::listens)
+    pub(crate) async fn endpoint(&self) -> Outcome<Endpoint> {
+        let stored = credentials::stored(self).await;
+        endpoint::choose(&self.settings, self.flags(), &stored, endpoint::listens)
+    }
+
+    /// The credential used for a provider, and where it comes from.
+    pub(crate) fn key(&self, kind: Kind, stored: &Stored) -> Option<(Key, String)> {
+        endpoint::key(&self.settings, self.flags(), stored, kind)
+    }
+
+    fn flags(&self) -> endpoint::Flags<'_> {
+        endpoint::Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_deref() }
     }
 }
 
@@ -88,6 +98,7 @@ fn start(task: Task) -> Outcome<Exit> {
     match job {
         Job::Prompt(prompt) => mode::run(&ground, prompt),
         Job::Sessions(action) => commands::sessions(&ground, action),
+        Job::Auth(action) => commands::auth(&ground, action),
         Job::ConfigShow { origin } => commands::config_show(&ground, origin),
         Job::Doctor => doctor::run(&ground),
         Job::Demo { keep } => demo::run(&ground, keep),

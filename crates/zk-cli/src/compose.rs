@@ -5,11 +5,15 @@ use zk_core::kernel::{Bus, HookError, Plugin};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
-use zk_providers::{Anthropic, AnthropicOptions, Auth, Compat, CompatOptions, RetryPolicy, Retrying};
+use zk_providers::{
+    Anthropic, AnthropicOptions, Compat, CompatOptions, Http, Responses, ResponsesOptions, RetryPolicy,
+    Retrying,
+};
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
 use crate::app::Ground;
+use crate::credentials;
 use crate::endpoint::{Endpoint, Key, Kind};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::Session;
@@ -54,22 +58,29 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
 }
 
 /// The provider at an endpoint, inside its retries.
-pub(crate) fn provider(endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
-    let auth = match &endpoint.key {
-        None => Auth::None,
-        Some(Key::Api(key)) => Auth::Key(key.clone().into()),
-        Some(Key::Bearer(token)) => Auth::Bearer(token.clone().into()),
-    };
+pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
+    let http = Http::new();
+    let auth = credentials::auth(ground, endpoint.kind.name(), endpoint.key.as_ref(), &http).await?;
     let base_url = endpoint.base_url.clone();
     let inner: Arc<dyn Provider> = match endpoint.kind {
         Kind::Anthropic => Arc::new(
-            Anthropic::new(AnthropicOptions { base_url, auth, ..AnthropicOptions::default() })
+            Anthropic::new(AnthropicOptions { base_url, auth, http, ..AnthropicOptions::default() })
                 .map_err(|error| Failure::usage(error.to_string()))?,
         ),
         Kind::OpenAiCompat => Arc::new(
-            Compat::new(CompatOptions { auth, ..CompatOptions::at(base_url) })
+            Compat::new(CompatOptions { auth, http, ..CompatOptions::at(base_url) })
                 .map_err(|error| Failure::usage(error.to_string()))?,
         ),
+        Kind::OpenAiCodex => {
+            let Some(Key::SignIn { account: Some(account) }) = &endpoint.key else {
+                return Err(Failure::auth("openai_codex needs a sign-in: run `zk auth login openai_codex`"));
+            };
+            let options = ResponsesOptions::codex("", account);
+            Arc::new(
+                Responses::new(ResponsesOptions { base_url, auth, http, ..options })
+                    .map_err(|error| Failure::usage(error.to_string()))?,
+            )
+        }
     };
     Ok(Arc::new(Retrying::new(inner, RetryPolicy::default())))
 }

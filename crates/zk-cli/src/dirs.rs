@@ -37,6 +37,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("outputs").join(session.as_str()))
     }
 
+    /// Keys and tokens, in a directory of their own that nobody else can enter.
+    pub(crate) fn credentials(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("auth").join("credentials.json"))
+    }
+
     pub(crate) fn line_history(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("history"))
     }

@@ -91,13 +91,15 @@ fn settings(ground: &Ground) -> Finding {
 }
 
 async fn endpoint(ground: &Ground) -> Vec<Finding> {
-    let endpoint = match ground.endpoint() {
+    let endpoint = match ground.endpoint().await {
         Ok(endpoint) => endpoint,
         Err(error) => return vec![failure(format!("provider: {error}"))],
     };
     let key = match &endpoint.key {
         Some(Key::Api(_)) => "a key is set",
         Some(Key::Bearer(_)) => "a token is set",
+        Some(Key::Stored) => "a key is stored",
+        Some(Key::SignIn { .. }) => "you are signed in",
         None => "no key is set",
     };
     let mut findings = vec![fine(format!(
@@ -106,7 +108,7 @@ async fn endpoint(ground: &Ground) -> Vec<Finding> {
         endpoint.base_url,
         endpoint.why
     ))];
-    let provider = match compose::provider(&endpoint) {
+    let provider = match compose::provider(ground, &endpoint).await {
         Ok(provider) => provider,
         Err(error) => {
             findings.push(failure(format!("provider: {error}")));

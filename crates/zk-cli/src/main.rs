@@ -9,6 +9,7 @@ mod app;
 mod args;
 mod commands;
 mod compose;
+mod credentials;
 mod demo;
 mod dirs;
 mod doctor;

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::raw::{ConfigAction, OutputFormat, Raw, RawCommand, SessionsAction};
+use super::raw::{AuthAction, ConfigAction, OutputFormat, Raw, RawCommand, SessionsAction};
 use crate::exit::{Failure, Outcome};
 use crate::settings::Given;
 
@@ -26,6 +26,7 @@ pub(crate) enum Job {
     /// A run without a person, or a conversation.
     Prompt(Prompt),
     Sessions(SessionsAction),
+    Auth(AuthAction),
     ConfigShow {
         origin: bool,
     },
@@ -101,6 +102,7 @@ impl Raw {
                     RawCommand::Sessions { action } => {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false }))
                     }
+                    RawCommand::Auth { action } => Job::Auth(action),
                     RawCommand::Config { action: ConfigAction::Show { origin } } => {
                         Job::ConfigShow { origin }
                     }

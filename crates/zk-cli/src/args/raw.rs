@@ -21,7 +21,7 @@ pub(crate) struct Raw {
     #[arg(short, long)]
     pub(crate) print: bool,
 
-    /// The provider: anthropic or openai_compat
+    /// The provider: anthropic, openai_compat or openai_codex
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) provider: Option<String>,
 
@@ -85,7 +85,7 @@ pub(crate) struct Raw {
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) base_url: Option<String>,
 
-    /// The provider's key. Other users of the machine can see it here: prefer the environment
+    /// The provider's key. Other users of the machine can see it here: prefer `zk auth login`
     #[arg(long, global = true, value_name = "KEY", hide_env_values = true)]
     pub(crate) api_key: Option<String>,
 
@@ -118,6 +118,11 @@ pub(crate) enum RawCommand {
     Sessions {
         #[command(subcommand)]
         action: Option<SessionsAction>,
+    },
+    /// Store a key, sign in or out, and show what there is
+    Auth {
+        #[command(subcommand)]
+        action: AuthAction,
     },
     /// Show the settings
     Config {
@@ -158,6 +163,31 @@ pub(crate) enum SessionsAction {
     Rm {
         /// Its id, or the beginning of it
         id: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum AuthAction {
+    /// Store a key, typed or from standard input, or sign in where the provider has a sign-in
+    Login {
+        /// For which provider; the one in the settings unless named
+        provider: Option<String>,
+        /// Store a key, even if there is a sign-in
+        #[arg(long)]
+        key: bool,
+        /// Open the sign-in page with xdg-open
+        #[arg(long)]
+        browser: bool,
+    },
+    /// Remove what is stored
+    Logout {
+        /// For which provider; the one in the settings unless named
+        provider: Option<String>,
+    },
+    /// Show which credential is used for each provider and where it comes from, never the credential itself
+    Status {
+        /// Only of this provider; ends with 4 if there is none
+        provider: Option<String>,
     },
 }
 

@@ -1,9 +1,11 @@
 //! The commands that show something and end.
 
+mod auth;
 mod hooks;
 mod models;
 mod sessions;
 
+pub(crate) use auth::auth;
 pub(crate) use hooks::hooks;
 pub(crate) use models::models;
 pub(crate) use sessions::{session_lines, sessions};

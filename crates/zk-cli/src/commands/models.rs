@@ -7,9 +7,10 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Prints the models the endpoint has.
 pub(crate) fn models(ground: &Ground, filter: Option<&str>) -> Outcome<Exit> {
-    let endpoint = ground.endpoint()?;
-    let provider = compose::provider(&endpoint)?;
-    let listed = runtime()?
+    let runtime = runtime()?;
+    let endpoint = runtime.block_on(ground.endpoint())?;
+    let provider = runtime.block_on(compose::provider(ground, &endpoint))?;
+    let listed = runtime
         .block_on(provider.list_models(&Bus::new().cx()))
         .map_err(|error| Failure::new(Exit::of(&error.clone().into()), error.to_string()))?
         .ok_or_else(|| Failure::failed(format!("{} has no list of models", provider.name())))?;

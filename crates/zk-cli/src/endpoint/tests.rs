@@ -29,7 +29,8 @@ const BOTH: [(&str, &str); 2] = [("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", 
 
 #[test]
 fn the_named_provider_wins_over_every_key() {
-    let chosen = choose(&settings(&BOTH, named("openai_compat")), Flags::default(), nobody).unwrap();
+    let chosen =
+        choose(&settings(&BOTH, named("openai_compat")), Flags::default(), &Stored::new(), nobody).unwrap();
     assert_eq!(chosen.kind, Kind::OpenAiCompat);
     assert!(chosen.key == Some(Key::Api("o".into())));
     assert!(chosen.why.contains("--provider"));
@@ -37,9 +38,11 @@ fn the_named_provider_wins_over_every_key() {
 
 #[test]
 fn without_a_name_the_key_that_exists_decides() {
-    let chosen = choose(&settings(&BOTH[1..], Given::default()), Flags::default(), nobody).unwrap();
+    let chosen =
+        choose(&settings(&BOTH[1..], Given::default()), Flags::default(), &Stored::new(), nobody).unwrap();
     assert_eq!((chosen.kind, chosen.base_url.as_str()), (Kind::OpenAiCompat, "https://api.openai.com/v1"));
-    let chosen = choose(&settings(&BOTH, Given::default()), Flags::default(), nobody).unwrap();
+    let chosen =
+        choose(&settings(&BOTH, Given::default()), Flags::default(), &Stored::new(), nobody).unwrap();
     assert_eq!(chosen.kind, Kind::Anthropic);
 }
 
@@ -47,7 +50,7 @@ fn without_a_name_the_key_that_exists_decides() {
 fn a_key_outranks_the_base_url_of_another_provider() {
     let vars = [("ANTHROPIC_BASE_URL", "http://a"), ("OPENAI_API_KEY", "o")];
     assert_eq!(
-        choose(&settings(&vars, Given::default()), Flags::default(), nobody).unwrap().kind,
+        choose(&settings(&vars, Given::default()), Flags::default(), &Stored::new(), nobody).unwrap().kind,
         Kind::OpenAiCompat
     );
 }
@@ -56,29 +59,36 @@ fn a_key_outranks_the_base_url_of_another_provider() {
 fn flags_outrank_variables() {
     let flags = Flags { base_url: Some("http://flag"), api_key: Some("flag") };
     let vars = [("ANTHROPIC_BASE_URL", "http://variable"), ("ANTHROPIC_API_KEY", "variable")];
-    let chosen = choose(&settings(&vars, Given::default()), flags, nobody).unwrap();
+    let chosen = choose(&settings(&vars, Given::default()), flags, &Stored::new(), nobody).unwrap();
     assert_eq!(chosen.base_url, "http://flag");
     assert!(chosen.key == Some(Key::Api("flag".into())));
 }
 
 #[test]
 fn a_token_is_sent_as_a_bearer() {
-    let chosen =
-        choose(&settings(&[("ANTHROPIC_AUTH_TOKEN", "t")], Given::default()), Flags::default(), nobody);
+    let chosen = choose(
+        &settings(&[("ANTHROPIC_AUTH_TOKEN", "t")], Given::default()),
+        Flags::default(),
+        &Stored::new(),
+        nobody,
+    );
     assert!(chosen.unwrap().key == Some(Key::Bearer("t".into())));
 }
 
 #[test]
 fn a_local_server_is_used_only_when_nothing_is_configured() {
-    let chosen = choose(&settings(&[], Given::default()), Flags::default(), |port| port == 11434).unwrap();
+    let chosen =
+        choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), |port| port == 11434)
+            .unwrap();
     assert_eq!(chosen.base_url, "http://127.0.0.1:11434/v1");
-    let chosen = choose(&settings(&BOTH, Given::default()), Flags::default(), |_| panic!("probed"));
+    let chosen =
+        choose(&settings(&BOTH, Given::default()), Flags::default(), &Stored::new(), |_| panic!("probed"));
     assert!(chosen.is_ok());
 }
 
 #[test]
 fn nothing_at_all_is_an_error_that_names_every_way() {
-    let error = failure(choose(&settings(&[], Given::default()), Flags::default(), nobody));
+    let error = failure(choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), nobody));
     assert_eq!(error.exit, Exit::Auth);
     for way in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "8080", "11434", "zk demo"] {
         assert!(error.message.contains(way), "{way}");
@@ -87,16 +97,16 @@ fn nothing_at_all_is_an_error_that_names_every_way() {
 
 #[test]
 fn a_named_provider_without_a_key_needs_a_base_url() {
-    let error = failure(choose(&settings(&[], named("anthropic")), Flags::default(), nobody));
+    let error = failure(choose(&settings(&[], named("anthropic")), Flags::default(), &Stored::new(), nobody));
     assert_eq!(error.exit, Exit::Auth);
     assert!(error.message.contains("ANTHROPIC_API_KEY"));
     let flags = Flags { base_url: Some("http://127.0.0.1:1"), ..Flags::default() };
-    assert!(choose(&settings(&[], named("anthropic")), flags, nobody).unwrap().key.is_none());
+    assert!(choose(&settings(&[], named("anthropic")), flags, &Stored::new(), nobody).unwrap().key.is_none());
 }
 
 #[test]
 fn an_unknown_provider_gets_a_near_match() {
-    let error = failure(choose(&settings(&[], named("antropic")), Flags::default(), nobody));
+    let error = failure(choose(&settings(&[], named("antropic")), Flags::default(), &Stored::new(), nobody));
     assert_eq!(error.exit, Exit::Usage);
     assert!(error.message.contains("did you mean `anthropic`?"), "{error}");
 }

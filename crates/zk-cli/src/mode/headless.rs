@@ -50,8 +50,8 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
     let hurried = output.clone();
     signals.arm_process(stop.clone(), move || hurried.hurry());
     runtime()?.block_on(async {
-        let endpoint = ground.endpoint()?;
-        let provider = compose::provider(&endpoint)?;
+        let endpoint = ground.endpoint().await?;
+        let provider = compose::provider(ground, &endpoint).await?;
         let session = sessions::begin(ground, resume.as_ref()).await?;
         let allow_all = ground.settings.flag("permissions.allow_all");
         let bus = compose::bus(ground, &session, Manners { ui: None, allow_all })?;

@@ -5,10 +5,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
     Default,
+    Environment,
     User,
     Project,
     ProjectLocal,
-    Environment,
     CommandLine,
     Managed,
 }

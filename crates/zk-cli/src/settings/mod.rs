@@ -61,6 +61,7 @@ impl Settings {
         let mut settings = Self::default();
         let mut warnings = Vec::new();
         settings.give(Layer::Default, defaults(), &mut warnings)?;
+        settings.give(Layer::Environment, environment(places.env), &mut warnings)?;
         let user = places.dirs.settings();
         let project = places.project.join(".zk");
         let files = [
@@ -73,7 +74,6 @@ impl Settings {
                 settings.file(layer, &path, false, &mut warnings)?;
             }
         }
-        settings.give(Layer::Environment, environment(places.env), &mut warnings)?;
         if let Some(path) = places.extra {
             settings.file(Layer::CommandLine, path, true, &mut warnings)?;
         }
@@ -137,6 +137,24 @@ impl Settings {
 
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(false)
+    }
+
+    /// Everything under a table, if there is something.
+    pub(crate) fn table(&self, name: &str) -> Option<toml::Table> {
+        let name: Vec<&str> = name.split('.').collect();
+        let mut table = toml::Table::new();
+        for (path, entry) in self.layers.iter() {
+            let mut path = path.iter();
+            if !name.iter().all(|part| path.next().is_some_and(|at| at == part)) {
+                continue;
+            }
+            let Some(last) = path.next_back() else { continue };
+            let inner = path.try_fold(&mut table, |table, part| {
+                table.entry(part).or_insert_with(|| toml::Table::new().into()).as_table_mut()
+            });
+            inner?.insert(last.clone(), entry.value.clone());
+        }
+        (!table.is_empty()).then_some(table)
     }
 
     pub(crate) fn thinking(&self) -> ThinkingLevel {

@@ -2,6 +2,7 @@
 
 pub(crate) mod sanitise;
 pub(crate) mod screen;
+pub(crate) mod secret;
 
 pub(crate) use sanitise::{Sanitiser, clean};
 pub(crate) use screen::{Screen, Style, tell};

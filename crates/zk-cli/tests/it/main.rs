@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod auth;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod doctor;

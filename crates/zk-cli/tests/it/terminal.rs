@@ -173,3 +173,27 @@ fn what_a_model_says_does_not_control_the_terminal() {
     let seen = seen.lock().unwrap();
     assert!(!seen.contains("\u{1b}]0;") && !seen.contains("\u{1b}[2J"), "{seen:?}");
 }
+
+#[test]
+fn a_key_is_typed_without_being_shown() {
+    let person = Person::new();
+    let Some(mut terminal) = Terminal::open(&person, "auth login anthropic") else { return };
+    terminal.see("it is not shown");
+    terminal.keys("canary-tyop\u{7f}\u{7f}ped\r");
+    terminal.see("anthropic: a key, in ");
+    let seen = terminal.seen.clone();
+    assert_eq!(terminal.code(), Some(0));
+    assert!(!seen.lock().unwrap().contains("canary"), "{:?}", seen.lock().unwrap());
+    let stored = std::fs::read_to_string(person.home().join("auth/credentials.json")).unwrap();
+    assert!(stored.contains("\"canary-typed\""), "{stored}");
+}
+
+#[test]
+fn giving_up_a_key_leaves_a_working_terminal() {
+    let person = Person::new();
+    let Some(mut terminal) = Terminal::open(&person, "auth login anthropic; stty -a") else { return };
+    terminal.see("it is not shown");
+    terminal.keys("canary\u{3}");
+    terminal.see("nothing was stored");
+    assert!(!person.home().join("auth").exists());
+}

@@ -80,8 +80,8 @@ struct Chat {
 
 impl Chat {
     async fn open(ground: &Ground, prompt: &Prompt, signals: Signals) -> Outcome<Self> {
-        let endpoint = ground.endpoint()?;
-        let provider = compose::provider(&endpoint)?;
+        let endpoint = ground.endpoint().await?;
+        let provider = compose::provider(ground, &endpoint).await?;
         let session = sessions::begin(ground, prompt.resume.as_ref()).await?;
         let shown = Shown(Arc::new(Mutex::new(Screen::new(&ground.env))));
         let ui = Arc::new(TerminalUi::new(shown.clone()));

@@ -1,0 +1,213 @@
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exec, ExecRequest, OutputStream};
+use zk_exec::{Environment, ProcessExec};
+use zk_providers::Http;
+use zk_providers::auth::{AuthError, AuthorizationCode, Credential, CredentialStore, Login, OAuthClient};
+
+use super::print;
+use crate::app::{Ground, runtime};
+use crate::args::raw::AuthAction;
+use crate::credentials::{self, Stored};
+use crate::endpoint::{Key, Kind};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::term::{secret, tell};
+use crate::{near, stdin};
+
+/// How long a person has to sign in.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+
+pub(crate) fn auth(ground: &Ground, action: AuthAction) -> Outcome<Exit> {
+    match action {
+        AuthAction::Login { provider, key, browser } => login(ground, provider, key, browser),
+        AuthAction::Logout { provider } => logout(ground, provider),
+        AuthAction::Status { provider } => status(ground, provider),
+    }
+}
+
+fn login(ground: &Ground, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
+    let name = named(ground, provider)?;
+    let client = credentials::client(ground, &name)?.filter(|_| !key);
+    let credential = match client {
+        None => {
+            if Kind::by_name(&name)?.is_sign_in_only() {
+                return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
+            }
+            Credential::ApiKey(typed(&name)?.into())
+        }
+        Some(client) => runtime()?.block_on(sign_in(ground, client, browser))?,
+    };
+    let store = credentials::store(ground)?;
+    let aside = runtime()?.block_on(store.put(&name, &credential)).map_err(Failure::failed)?;
+    if let Some(aside) = aside {
+        let path = aside.path.display();
+        tell(&format!("zk: warning: the old file was damaged ({}) and is now {path}", aside.reason));
+    }
+    print(ground, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
+}
+
+/// A key from the person's hands, or from a pipe.
+fn typed(name: &str) -> Outcome<String> {
+    let key = if stdin::is_terminal() {
+        secret::read(&format!("Key for {name} (it is not shown): "))?
+    } else {
+        stdin::text(false)?.unwrap_or_default()
+    };
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(Failure::usage("there is no key: type it, or pipe it to standard input"));
+    }
+    if key.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(Failure::usage("that is more than a key: it holds spaces or line breaks"));
+    }
+    Ok(key.to_owned())
+}
+
+async fn sign_in(ground: &Ground, client: OAuthClient, browser: bool) -> Outcome<Credential> {
+    let failed = |error: AuthError| match error {
+        AuthError::Client { .. } => Failure::usage(error.to_string()),
+        error => Failure::auth(error.to_string()),
+    };
+    let login = Login::begin(client, Http::new()).await.map_err(failed)?;
+    tell(&format!("Open this address and sign in:\n\n{}\n", login.url()));
+    if browser && !open(ground, login.url()).await {
+        tell("zk: no browser could be opened; open the address yourself");
+    }
+    if stdin::is_terminal() {
+        tell("If the browser cannot come back here, paste the address it ends at, or the code it shows.");
+    }
+    let code = tokio::select! {
+        code = login.callback(PATIENCE) => code,
+        code = pasted(&login) => code,
+    };
+    let tokens = login.exchange(code.map_err(failed)?).await.map_err(failed)?;
+    Ok(Credential::OAuth(tokens))
+}
+
+/// The first line on standard input that is the answer. Without one, the browser may still bring it.
+async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
+    let (lines, mut read) = mpsc::unbounded_channel();
+    // A thread of its own, so that nobody waits for a line that never comes.
+    let reader = std::thread::Builder::new().name("paste".to_owned()).spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if lines.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    if reader.is_ok() {
+        while let Some(line) = read.recv().await {
+            if line.trim().is_empty() {
+                continue;
+            }
+            match login.pasted(&line) {
+                Err(error @ AuthError::Pasted { .. }) => tell(&format!("zk: {error}")),
+                answer => return answer,
+            }
+        }
+    }
+    if login.listens() {
+        return std::future::pending().await;
+    }
+    Err(AuthError::Pasted { reason: "is nothing" })
+}
+
+/// Opens an address in the person's browser, without a shell, and says whether that worked.
+async fn open(ground: &Ground, url: &str) -> bool {
+    let mut environment = Environment::filtered(ground.env.all().clone());
+    for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {
+        if let Some(value) = ground.env.get(name) {
+            environment = environment.grant(name, value);
+        }
+    }
+    let request = ExecRequest {
+        program: "xdg-open".into(),
+        args: vec![url.into()],
+        cwd: "/".into(),
+        env: std::collections::BTreeMap::new(),
+        timeout: Some(Duration::from_secs(5)),
+    };
+    let exec = ProcessExec::new(environment);
+    let mut ignored = |_: OutputStream, _: &[u8]| ();
+    let outcome = exec.run(request, &mut ignored, &CancellationToken::new()).await;
+    outcome.is_ok_and(|outcome| outcome.exit == zk_core::service::Exit::Code(0))
+}
+
+fn logout(ground: &Ground, provider: Option<String>) -> Outcome<Exit> {
+    let name = match provider.or_else(|| ground.settings.text("provider").map(str::to_owned)) {
+        Some(name) => name,
+        None => named(ground, None)?,
+    };
+    let store = credentials::store(ground)?;
+    let removed = runtime()?.block_on(store.remove(&name)).map_err(Failure::failed)?;
+    if !removed {
+        return Err(Failure::usage(format!("nothing is stored for {name}; `zk auth status` lists what is")));
+    }
+    print(ground, &[format!("{name}: removed from {}", store.path().display())])
+}
+
+fn status(ground: &Ground, provider: Option<String>) -> Outcome<Exit> {
+    let runtime = runtime()?;
+    let stored = runtime.block_on(credentials::stored(ground));
+    let all: BTreeSet<String> = match provider {
+        Some(name) => [name].into(),
+        None => Kind::ALL.iter().map(|kind| kind.name().to_owned()).chain(stored.keys().cloned()).collect(),
+    };
+    let asked = all.len() == 1;
+    let states: Vec<(String, Option<String>)> = all
+        .into_iter()
+        .map(|name| (state(ground, &stored, &name), name))
+        .map(|(state, name)| (name, state))
+        .collect();
+    let lines: Vec<String> = states
+        .iter()
+        .map(|(name, state)| format!("{name:<14} {}", state.as_deref().unwrap_or("nothing")))
+        .collect();
+    print(ground, &lines)?;
+    let missing = asked && states.iter().all(|(_, state)| state.is_none());
+    Ok(if missing { Exit::Auth } else { Exit::Done })
+}
+
+/// What would be used for a provider, and where it comes from.
+fn state(ground: &Ground, stored: &Stored, name: &str) -> Option<String> {
+    let Ok(kind) = Kind::by_name(name) else {
+        return stored
+            .get(name)
+            .map(|credential| format!("{}, unused: zk knows no such provider", what(credential)));
+    };
+    let (key, place) = ground.key(kind, stored)?;
+    let what = match key {
+        Key::Api(_) => "a key".to_owned(),
+        Key::Bearer(_) => "a token".to_owned(),
+        Key::Stored | Key::SignIn { .. } => what(stored.get(name)?),
+    };
+    Some(format!("{what} ({place})"))
+}
+
+/// A credential without its secrets.
+fn what(credential: &Credential) -> String {
+    let tokens = match credential {
+        Credential::ApiKey(_) => return "a key".to_owned(),
+        Credential::OAuth(tokens) => tokens,
+    };
+    let account = tokens.account.as_ref().map_or(String::new(), |account| format!(" as {account}"));
+    let renewed = if tokens.refresh.is_some() { ", renewed by itself" } else { "" };
+    let end = match tokens.expires_at.map(|end| end.duration_since(SystemTime::now())) {
+        None => String::new(),
+        Some(Ok(left)) => format!(", token good for {} min{renewed}", left.as_secs() / 60),
+        Some(Err(_)) => format!(", token ended{renewed}"),
+    };
+    format!("signed in{account} at {}{end}", tokens.issuer)
+}
+
+/// The provider that is named here or in the settings.
+fn named(ground: &Ground, provider: Option<String>) -> Outcome<String> {
+    let names = Kind::ALL.map(Kind::name);
+    let name = provider
+        .or_else(|| ground.settings.text("provider").map(str::to_owned))
+        .ok_or_else(|| Failure::usage(format!("say for which provider: {}", near::either(&names))))?;
+    Kind::by_name(&name).map(|kind| kind.name().to_owned())
+}
