@@ -24,7 +24,7 @@ mod tests {
 
     use super::*;
 
-    fn error(details: Value) -> Value {
+    fn error(details: &Value) -> Value {
         json!({"error": {"code": 429, "message": "You exceeded your current quota", "details": details}})
     }
 
@@ -34,11 +34,11 @@ mod tests {
         let wait = json!({"retryDelay": "34.4s"});
         let minute = of("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
         let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
-        assert_eq!(class(&error(json!([minute, wait]))), Some(ErrorKind::Rate));
-        assert_eq!(class(&error(json!([minute, day, wait]))), Some(ErrorKind::Quota));
-        assert_eq!(class(&json!([error(json!([day]))])), Some(ErrorKind::Quota));
-        assert_eq!(class(&error(json!([wait]))), Some(ErrorKind::Rate));
-        assert_eq!(class(&error(json!([{"reason": "API_KEY_INVALID"}]))), None);
+        assert_eq!(class(&error(&json!([minute, wait]))), Some(ErrorKind::Rate));
+        assert_eq!(class(&error(&json!([minute, day, wait]))), Some(ErrorKind::Quota));
+        assert_eq!(class(&json!([error(&json!([day]))])), Some(ErrorKind::Quota));
+        assert_eq!(class(&error(&json!([wait]))), Some(ErrorKind::Rate));
+        assert_eq!(class(&error(&json!([{"reason": "API_KEY_INVALID"}]))), None);
         assert_eq!(class(&json!({"error": "text"})), None);
     }
 }

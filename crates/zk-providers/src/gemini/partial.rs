@@ -103,7 +103,7 @@ fn steps(path: &str) -> Option<Vec<Step>> {
 mod tests {
     use super::*;
 
-    fn build(values: Value) -> Option<Value> {
+    fn build(values: &Value) -> Option<Value> {
         let mut args = Map::new();
         for value in values.as_array().unwrap() {
             let value: PartialArg = serde_json::from_value(value.clone()).unwrap();
@@ -124,15 +124,15 @@ mod tests {
             {"jsonPath": "$.none", "nullValue": "NULL_VALUE"},
         ]);
         let expected = serde_json::json!({"list": [0.5, {"name": "ab"}], "a.b": {"c": true}, "none": null});
-        assert_eq!(build(values), Some(expected));
+        assert_eq!(build(&values), Some(expected));
     }
 
     #[test]
     fn paths_that_lead_nowhere_are_refused() {
         for path in ["", "$", "a", "$[0]", "$.a[x]", "$.a[", "$.a[99999999999]", "$.a['b"] {
-            assert_eq!(build(serde_json::json!([{"jsonPath": path, "boolValue": true}])), None, "{path}");
+            assert_eq!(build(&serde_json::json!([{"jsonPath": path, "boolValue": true}])), None, "{path}");
         }
         let clash = serde_json::json!([{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": "$.a.b", "numberValue": 1}]);
-        assert_eq!(build(clash), None);
+        assert_eq!(build(&clash), None);
     }
 }

@@ -155,6 +155,9 @@ fn vcr(file: &str, text: &str, all: &mut Vec<Recorded>) {
     }
 }
 
+/// The address of files that name none.
+const GEMINI: &str = "/v1beta/models/recorded:streamGenerateContent";
+
 /// Events one to a line, or a stream as it is.
 fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     let body = if file.ends_with(".chunks.txt") {
@@ -167,23 +170,29 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     } else if file.ends_with(".sse") {
         text.to_owned()
     } else {
-        if file.ends_with(".json") && text.contains("\"object\": \"response\"") {
-            all.push(Recorded {
-                file: file.to_owned(),
-                url: "/responses".to_owned(),
-                request: String::new(),
-                status: 200,
-                content_type: "application/json".to_owned(),
-                body: text.to_owned(),
-                chunks: Vec::new(),
-            });
-        }
+        let (url, status) = match text {
+            _ if !file.ends_with(".json") => return,
+            text if text.contains("\"object\": \"response\"") => ("/responses", 200),
+            text if text.contains("\"candidates\"") => (GEMINI, 200),
+            text if text.contains("google.rpc.") => (GEMINI, 429),
+            _ => return,
+        };
+        all.push(Recorded {
+            file: file.to_owned(),
+            url: url.to_owned(),
+            request: String::new(),
+            status,
+            content_type: "application/json".to_owned(),
+            body: text.to_owned(),
+            chunks: Vec::new(),
+        });
         return;
     };
     let url = match body.get(..2000.min(body.len())).unwrap_or(&body) {
         start if start.contains("message_start") => "/v1/messages",
         start if start.contains("chat.completion.chunk") => "/chat/completions",
         start if start.contains("response.created") => "/responses",
+        start if start.contains("\"candidates\"") => GEMINI,
         _ => return,
     };
     // Some files hold the responses of a whole tool loop, one after the other.
