@@ -1,0 +1,165 @@
+//! The adapter's own request against the recorded one, wherever the recorded one's history can be rebuilt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use zk_core::kernel::Bus;
+use zk_core::model::{Block, Message, ModelRef, Text, ToolCall, ToolSpec, WireData};
+use zk_core::service::{Provider, Request};
+
+use crate::collect::{collect, request};
+use crate::gemini_recorded::{load, model, provider, source};
+use crate::server::{Reply, Server};
+
+/// Parts as both sides can be compared: nothing that says nothing, and results as their text.
+fn plain(part: &Value) -> Option<Value> {
+    let mut fields: Map<String, Value> = part.as_object()?.clone();
+    fields.retain(|name, value| !(value.is_null() || name == "thought" && *value == false));
+    if let Some(response) = fields.get_mut("functionResponse") {
+        // The recorders wrap what a tool gave in their own ways.
+        let text = match response["response"]["output"].as_str() {
+            Some(ours) => ours.to_owned(),
+            None => response["response"].to_string(),
+        };
+        *response = json!({"name": response["name"], "text": text});
+    }
+    if let Some(call) = fields.get_mut("functionCall") {
+        if !call["args"].is_object() {
+            call["args"] = json!({});
+        }
+        if call["id"].is_null() {
+            call.as_object_mut()?.remove("id");
+        }
+    }
+    let blank = fields.get("text") == Some(&json!("")) && fields.len() == 1;
+    (!blank && !fields.is_empty()).then_some(Value::Object(fields))
+}
+
+/// Contents with neighbours of one role joined: whether they are apart is a matter of taste.
+fn contents(body: &Value) -> Vec<(String, Vec<Value>)> {
+    let mut all: Vec<(String, Vec<Value>)> = Vec::new();
+    for content in body["contents"].as_array().into_iter().flatten() {
+        let role = content["role"].as_str().unwrap_or("user");
+        let role = if role == "function" { "user" } else { role };
+        let parts = match &content["parts"] {
+            Value::Array(parts) => parts.iter().filter_map(plain).collect(),
+            one => plain(one).into_iter().collect(),
+        };
+        match all.last_mut() {
+            Some((last, known)) if last == role => known.extend(parts),
+            _ => all.push((role.to_owned(), parts)),
+        }
+    }
+    all
+}
+
+/// The history a request was made of; nothing where it holds what a history of ours cannot.
+fn rebuild(body: &Value, origin: &ModelRef) -> Result<Vec<Arc<Message>>, &'static str> {
+    let mut history = Vec::new();
+    let mut open: Vec<(String, String)> = Vec::new();
+    let mut made = 0;
+    for (role, parts) in contents(body) {
+        let mut blocks = Vec::new();
+        for part in parts {
+            let wire = part["thoughtSignature"].as_str().map(|signature| WireData {
+                origin: origin.clone(),
+                data: match &part["text"] {
+                    Value::String(text) => {
+                        json!({"parts": [{"len": text.len(), "thoughtSignature": signature}]})
+                    }
+                    _ => json!({"thoughtSignature": signature}),
+                },
+            });
+            if part["thought"] == true {
+                return Err("thoughts sent back without a signature");
+            } else if let Some(text) = part["text"].as_str() {
+                blocks.push(Block::Text(Text { text: text.to_owned(), wire }));
+            } else if part["functionCall"].is_object() {
+                let (id, name) =
+                    (format!("call_{made}"), part["functionCall"]["name"].as_str().expect("a text"));
+                made += 1;
+                open.push((id.clone(), name.to_owned()));
+                let call = ToolCall::new(id, name, part["functionCall"]["args"].clone());
+                blocks.push(Block::ToolCall(ToolCall { wire, ..call }));
+            } else if let Some(result) = part.get("functionResponse") {
+                let Some(at) = open.iter().position(|(_, name)| result["name"] == **name) else {
+                    return Err("a result without its call");
+                };
+                let (id, _) = open.remove(at);
+                blocks.push(Block::result(id, result["text"].as_str().expect("a text"), false));
+            } else if part["inlineData"].is_object() {
+                return Err("media");
+            } else {
+                return Err("a part that only carries a signature");
+            }
+        }
+        let message = if role == "model" { Message::assistant(blocks) } else { Message::user(blocks) };
+        history.push(message.shared());
+    }
+    Ok(history)
+}
+
+fn tools(body: &Value) -> Vec<Arc<ToolSpec>> {
+    let declared = body["tools"].as_array().into_iter().flatten();
+    let declared = declared.flat_map(|tool| tool["functionDeclarations"].as_array().into_iter().flatten());
+    declared
+        .map(|tool| {
+            let text = |name: &str| tool[name].as_str().unwrap_or_default();
+            ToolSpec::new(text("name"), text("description"), tool["parameters"].clone())
+        })
+        .collect()
+}
+
+fn names(body: &Value) -> Vec<(String, String)> {
+    tools(body).iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect()
+}
+
+fn system(body: &Value) -> String {
+    let parts = body["systemInstruction"]["parts"].as_array();
+    let texts: Vec<&str> = parts.into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
+    texts.join("\n\n")
+}
+
+#[tokio::test]
+async fn a_recorded_history_is_written_as_it_was_recorded() {
+    let mut counts = BTreeMap::<String, usize>::new();
+    let mut wrong = Vec::new();
+    let server = Server::start([Reply::sse(
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"ok\"}]},\"finishReason\":\"STOP\"}]}\n\n",
+    )])
+    .await;
+    let provider = provider(&server);
+    for item in load() {
+        let count = |outcome: &str| format!("{}: {outcome}", source(&item));
+        let Ok(recorded) = serde_json::from_str::<Value>(&item.request) else {
+            *counts.entry(count("without a request")).or_default() += 1;
+            continue;
+        };
+        let model = model(&item);
+        let history = match rebuild(&recorded, &provider.model(&model).reference()) {
+            Ok(history) => history,
+            Err(reason) => {
+                println!("left out ({reason}): {}", item.file);
+                *counts.entry(count(reason)).or_default() += 1;
+                continue;
+            }
+        };
+        let asked = Request {
+            system: system(&recorded).into(),
+            tools: tools(&recorded).into(),
+            ..request(&provider, &model, &history)
+        };
+        collect(provider.stream(asked, &Bus::new().cx())).await.expect("the server answers");
+        let ours = server.received().pop().expect("a request").json();
+        let same = contents(&ours) == contents(&recorded)
+            && system(&ours) == system(&recorded)
+            && names(&ours) == names(&recorded);
+        if !same {
+            wrong.push(format!("{}\n  ours     {ours}\n  recorded {recorded}", item.file));
+        }
+        *counts.entry(count("compared")).or_default() += 1;
+    }
+    println!("{counts:#?}");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
