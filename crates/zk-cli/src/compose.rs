@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use zk_agent::{Agent, Behavior, ToolSet};
-use zk_core::kernel::{Bus, HookError, Plugin};
+use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
     Anthropic, AnthropicOptions, Compat, CompatOptions, Http, Responses, ResponsesOptions, RetryPolicy,
     Retrying,
@@ -51,6 +52,15 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
     for plugin in &plugins {
         bus.install(&**plugin).map_err(Failure::failed)?;
     }
+    // A token that a sub-agent renewed is as lost as any other.
+    let everywhere = HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
+    bus.scope("credentials").on_sync_at(everywhere, |event: &OAuthRefresh, _: &Cx| {
+        if let Some(why) = &event.unsaved {
+            let name = &event.provider;
+            let what = "is not stored and ends with this program";
+            term::tell(&format!("zk: warning: the renewed sign-in to {name} {what}: {why}"));
+        }
+    });
     if let Some(ui) = manners.ui {
         bus.scope("terminal").serve::<dyn Ui>(ui);
     }
