@@ -17,28 +17,3 @@ pub(super) fn class(json: &Value) -> Option<ErrorKind> {
     let may_wait = || details.iter().any(|detail| detail.get("retryDelay").is_some());
     named.map(|(_, kind)| *kind).or_else(|| may_wait().then_some(ErrorKind::Rate))
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn error(details: &Value) -> Value {
-        json!({"error": {"code": 429, "message": "You exceeded your current quota", "details": details}})
-    }
-
-    #[test]
-    fn the_span_of_a_quota_says_whether_waiting_helps() {
-        let of = |id: &str| json!({"violations": [{"quotaId": id}]});
-        let wait = json!({"retryDelay": "34.4s"});
-        let minute = of("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
-        let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
-        assert_eq!(class(&error(&json!([minute, wait]))), Some(ErrorKind::Rate));
-        assert_eq!(class(&error(&json!([minute, day, wait]))), Some(ErrorKind::Quota));
-        assert_eq!(class(&json!([error(&json!([day]))])), Some(ErrorKind::Quota));
-        assert_eq!(class(&error(&json!([wait]))), Some(ErrorKind::Rate));
-        assert_eq!(class(&error(&json!([{"reason": "API_KEY_INVALID"}]))), None);
-        assert_eq!(class(&json!({"error": "text"})), None);
-    }
-}

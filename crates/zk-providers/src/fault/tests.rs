@@ -2,10 +2,10 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::model::ErrorKind;
 
-use super::{ErrorBody, is_overflow, of_response, of_stream, quote, retry_after};
+use super::{ErrorBody, is_overflow, of_response, of_stream, quota, quote, retry_after};
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs
@@ -197,4 +197,22 @@ fn the_text_behind_a_router_is_shown_too() {
     );
     assert_eq!(fault.kind, ErrorKind::ContextExceeded);
     assert_eq!(fault.message, "Provider returned error: prompt is too long: 5 tokens");
+}
+
+fn quota_error(details: &Value) -> Value {
+    json!({"error": {"code": 429, "message": "You exceeded your current quota", "details": details}})
+}
+
+#[test]
+fn the_span_of_a_quota_says_whether_waiting_helps() {
+    let of = |id: &str| json!({"violations": [{"quotaId": id}]});
+    let wait = json!({"retryDelay": "34.4s"});
+    let minute = of("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
+    let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
+    assert_eq!(quota::class(&quota_error(&json!([minute, wait]))), Some(ErrorKind::Rate));
+    assert_eq!(quota::class(&quota_error(&json!([minute, day, wait]))), Some(ErrorKind::Quota));
+    assert_eq!(quota::class(&json!([quota_error(&json!([day]))])), Some(ErrorKind::Quota));
+    assert_eq!(quota::class(&quota_error(&json!([wait]))), Some(ErrorKind::Rate));
+    assert_eq!(quota::class(&quota_error(&json!([{"reason": "API_KEY_INVALID"}]))), None);
+    assert_eq!(quota::class(&json!({"error": "text"})), None);
 }

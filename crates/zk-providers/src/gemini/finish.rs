@@ -69,26 +69,3 @@ pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Resu
         None => Ok(StopReason::Other(reason.to_owned())),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reason_ends_the_turn_in_its_own_way() {
-        assert_eq!(stop("STOP", None, false).unwrap(), StopReason::EndTurn);
-        assert_eq!(
-            stop("STOP", Some("Model generated function call(s)."), true).unwrap(),
-            StopReason::ToolUse
-        );
-        assert_eq!(stop("MAX_TOKENS", None, true).unwrap(), StopReason::MaxTokens);
-        assert_eq!(stop("SPII", None, false).unwrap(), StopReason::Refusal(Some("SPII".into())));
-        assert_eq!(stop("SAFETY", Some("no"), false).unwrap(), StopReason::Refusal(Some("no".into())));
-        assert_eq!(stop("OTHER", None, false).unwrap(), StopReason::Other("OTHER".into()));
-        assert_eq!(stop("NEW_ONE", None, true).unwrap(), StopReason::Other("NEW_ONE".into()));
-        let fault = stop("MALFORMED_FUNCTION_CALL", Some("print(x)"), false).unwrap_err();
-        assert_eq!((fault.kind, fault.should_retry), (ErrorKind::Malformed, Some(true)));
-        assert!(fault.message.ends_with(": print(x)"), "{}", fault.message);
-        assert_eq!(stop("MISSING_THOUGHT_SIGNATURE", None, false).unwrap_err().should_retry, Some(false));
-    }
-}

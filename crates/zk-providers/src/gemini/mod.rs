@@ -11,6 +11,8 @@ mod request;
 mod run;
 mod schema;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod thinking;
 
 use std::fmt;

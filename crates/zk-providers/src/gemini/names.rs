@@ -21,20 +21,3 @@ pub(super) fn stored<'a>(name: &'a str, tools: &[Arc<ToolSpec>]) -> &'a str {
         Some(_) | None => name,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_comes_back_as_it_was() {
-        let tools: Vec<_> = ["3d", "-x", "_y", "read_file"]
-            .map(|name| ToolSpec::new(name, "", serde_json::Value::Null))
-            .into();
-        for (name, legal) in [("3d", "_3d"), ("-x", "_-x"), ("_y", "_y"), ("read_file", "read_file")] {
-            assert_eq!(sent(name), legal);
-            assert_eq!(stored(legal, &tools), name);
-        }
-        assert_eq!(stored("_unknown", &tools), "_unknown");
-    }
-}

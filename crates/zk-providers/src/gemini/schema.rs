@@ -37,33 +37,3 @@ fn rewrite(schema: &mut Value) {
         }
     });
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::parameters;
-
-    #[test]
-    fn const_becomes_an_enum_wherever_a_schema_stands_and_nowhere_else() {
-        let schema = json!({
-            "$schema": "x", "type": "object",
-            "properties": {
-                "const": {"type": "string", "default": {"const": 1}},
-                "kind": {"const": "a"},
-                "list": {"type": "array", "items": {"anyOf": [{"const": 1}, {"const": null}]}},
-            },
-            "additionalProperties": false,
-        });
-        let expected = json!({
-            "type": "object",
-            "properties": {
-                "const": {"type": "string", "default": {"const": 1}},
-                "kind": {"enum": ["a"]},
-                "list": {"type": "array", "items": {"anyOf": [{"enum": [1]}, {"enum": [null]}]}},
-            },
-            "additionalProperties": false,
-        });
-        assert_eq!(parameters(&schema), expected);
-    }
-}

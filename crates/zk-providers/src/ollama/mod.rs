@@ -4,6 +4,8 @@ mod facts;
 mod families;
 mod request;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
