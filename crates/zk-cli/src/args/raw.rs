@@ -10,6 +10,8 @@ use zk_core::model::ThinkingLevel;
 #[command(
     name = "zk",
     version,
+    // The terminal breaks the lines: the text is the same whatever else in the tree makes clap measure it.
+    term_width = 0,
     after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 turn or budget limit, 4 no key or a wrong one,\n\
                   5 every call of the last step was refused, 130 and 143 stopped by a signal."
 )]
