@@ -182,7 +182,7 @@ fn where_a_recorded_response_is_cut_into_pieces_makes_no_difference() {
 #[test]
 fn one_cut_at_any_place_of_a_recorded_response_makes_no_difference() {
     let mut count = 0;
-    for (file, body) in streams().into_iter().take(2) {
+    for (file, body) in streams().into_iter().take(1) {
         let whole = decode(&[body.as_bytes()]).map_err(|error| error.kind);
         for at in 1..body.len() {
             let (first, second) = body.as_bytes().split_at(at);
