@@ -92,7 +92,7 @@ impl OAuthSession {
         self.inner.stored().await
     }
 
-    /// The first token of `known` that `good` accepts, or a refreshed one.
+    /// A token that is good and not `rejected`, from the store or by a refresh, in a task of its own.
     async fn fresh(&self, rejected: Option<Secret>, cx: &Cx) -> Result<Secret, AuthError> {
         let (inner, cx) = (self.inner.clone(), cx.clone());
         let refresh = tokio::spawn(async move { inner.refresh(rejected.as_ref(), &cx).await });

@@ -138,7 +138,8 @@ impl TokenEndpoint<'_> {
             (Some(code), None) => format!("HTTP {}, {code}", status.as_u16()),
             (None, _) => format!("HTTP {}", status.as_u16()),
         };
-        let reason = grant.redact(&clean(&reason));
+        // In this order: cutting first could leave half a secret.
+        let reason = clean(&grant.redact(&reason));
         let place = place(url);
         let busy = matches!(text("error"), Some("temporarily_unavailable" | "slow_down" | "server_error"));
         let understood = matches!(status.as_u16(), 400 | 401 | 403);

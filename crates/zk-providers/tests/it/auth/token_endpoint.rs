@@ -37,6 +37,15 @@ async fn a_refusal_says_why_without_what_it_quotes() {
 }
 
 #[tokio::test]
+async fn a_long_refusal_is_cut_without_leaving_half_a_secret() {
+    for pad in 150..200 {
+        let body = format!(r#"{{"error":"invalid_grant","error_description":"{}{CODE}"}}"#, "x".repeat(pad));
+        let shown = error(Reply::json("400 Bad Request", body)).await.to_string();
+        assert!(!shown.contains(&CODE[..8]), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn failing_and_busy_servers_may_be_asked_again() {
     for reply in [
         Reply::new("500 Internal Server Error", "content-type: text/html\r\n", "<h1>oops</h1>"),
