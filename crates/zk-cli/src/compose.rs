@@ -7,8 +7,8 @@ use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
-    Anthropic, AnthropicOptions, Compat, CompatOptions, Http, Responses, ResponsesOptions, RetryPolicy,
-    Retrying,
+    Anthropic, AnthropicOptions, Compat, CompatOptions, Gemini, GeminiOptions, Http, Ollama, OllamaOptions,
+    Responses, ResponsesOptions, RetryPolicy, Retrying,
 };
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
@@ -79,6 +79,25 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
         ),
         Kind::OpenAiCompat => Arc::new(
             Compat::new(CompatOptions { auth, http, ..CompatOptions::at(base_url) })
+                .map_err(|error| Failure::usage(error.to_string()))?,
+        ),
+        Kind::OpenAi => {
+            let options = if base_url == endpoint.kind.usual_url() {
+                ResponsesOptions::default()
+            } else {
+                ResponsesOptions { name: endpoint.kind.name().to_owned(), ..ResponsesOptions::at("") }
+            };
+            Arc::new(
+                Responses::new(ResponsesOptions { base_url, auth, http, ..options })
+                    .map_err(|error| Failure::usage(error.to_string()))?,
+            )
+        }
+        Kind::Gemini => Arc::new(
+            Gemini::new(GeminiOptions { base_url, auth, http, ..GeminiOptions::default() })
+                .map_err(|error| Failure::usage(error.to_string()))?,
+        ),
+        Kind::Ollama => Arc::new(
+            Ollama::new(OllamaOptions { auth, http, ..OllamaOptions::at(base_url) })
                 .map_err(|error| Failure::usage(error.to_string()))?,
         ),
         Kind::OpenAiCodex => {

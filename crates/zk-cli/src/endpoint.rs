@@ -14,26 +14,36 @@ mod tests;
 /// How long a local server may take to accept a connection before it counts as absent.
 const PROBE: Duration = Duration::from_millis(25);
 
-/// Where local model servers listen unless told otherwise: llama.cpp, Ollama.
-const LOCAL: [(&str, u16); 2] = [("llama.cpp", 8080), ("Ollama", 11434)];
+/// Where local model servers listen unless told otherwise, and what they speak best.
+const LOCAL: [(&str, u16, Kind); 2] =
+    [("llama.cpp", 8080, Kind::OpenAiCompat), ("Ollama", 11434, Kind::Ollama)];
 
 /// The dialects zk can speak, under the names of their providers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Anthropic,
     OpenAiCompat,
+    /// OpenAI's Responses API.
+    OpenAi,
     /// The back end of ChatGPT subscriptions.
     OpenAiCodex,
+    Gemini,
+    Ollama,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAiCompat, Self::OpenAiCodex];
+    /// Where one key serves two of them, the first one is meant unless the other is named.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Anthropic, Self::OpenAiCompat, Self::OpenAi, Self::OpenAiCodex, Self::Gemini, Self::Ollama];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::OpenAiCompat => "openai_compat",
+            Self::OpenAi => "openai",
             Self::OpenAiCodex => "openai_codex",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
         }
     }
 
@@ -41,16 +51,19 @@ impl Kind {
     pub(crate) fn usual_url(self) -> &'static str {
         match self {
             Self::Anthropic => "https://api.anthropic.com",
-            Self::OpenAiCompat => "https://api.openai.com/v1",
+            Self::OpenAiCompat | Self::OpenAi => "https://api.openai.com/v1",
             Self::OpenAiCodex => "https://chatgpt.com/backend-api/codex",
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta",
+            Self::Ollama => "http://127.0.0.1:11434",
         }
     }
 
     fn key_variable(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::OpenAiCompat => Some("OPENAI_API_KEY"),
-            Self::OpenAiCodex => None,
+            Self::OpenAiCompat | Self::OpenAi => Some("OPENAI_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::OpenAiCodex | Self::Ollama => None,
         }
     }
 
@@ -58,7 +71,15 @@ impl Kind {
     pub(crate) fn is_sign_in_only(self) -> bool {
         match self {
             Self::OpenAiCodex => true,
-            Self::Anthropic | Self::OpenAiCompat => false,
+            Self::Anthropic | Self::OpenAiCompat | Self::OpenAi | Self::Gemini | Self::Ollama => false,
+        }
+    }
+
+    /// Whether its usual server asks for a key.
+    fn needs_key(self) -> bool {
+        match self {
+            Self::Anthropic | Self::OpenAiCompat | Self::OpenAi | Self::OpenAiCodex | Self::Gemini => true,
+            Self::Ollama => false,
         }
     }
 
@@ -140,11 +161,12 @@ pub(crate) fn choose(
     if flags.base_url.is_some() {
         return complete(settings, flags, stored, Kind::OpenAiCompat, "--base-url".to_owned());
     }
-    for (server, port) in LOCAL {
+    for (server, port, kind) in LOCAL {
         if listens(port) {
+            let path = if kind == Kind::OpenAiCompat { "/v1" } else { "" };
             return Ok(Endpoint {
-                kind: Kind::OpenAiCompat,
-                base_url: format!("http://127.0.0.1:{port}/v1"),
+                kind,
+                base_url: format!("http://127.0.0.1:{port}{path}"),
                 key: None,
                 why: format!(
                     "nothing is configured, and something listens on port {port}, where {server} does"
@@ -171,7 +193,7 @@ fn complete(
     let name = kind.name();
     let base_url = explicit(settings, &kind.setting("base_url"), flags.base_url);
     let key = key(settings, flags, stored, kind).map(|(key, _)| key);
-    if key.is_none() && (base_url.is_none() || kind.is_sign_in_only()) {
+    if key.is_none() && kind.needs_key() && (base_url.is_none() || kind.is_sign_in_only()) {
         let login = format!("run `zk auth login {name}`");
         return Err(Failure::auth(match kind.key_variable() {
             None => format!("not signed in to {name}: {login}"),

@@ -23,7 +23,7 @@ pub(crate) struct Raw {
     #[arg(short, long)]
     pub(crate) print: bool,
 
-    /// The provider: anthropic, openai_compat or openai_codex
+    /// The provider: anthropic, openai_compat, openai, openai_codex, gemini or ollama
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) provider: Option<String>,
 

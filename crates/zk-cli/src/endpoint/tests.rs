@@ -80,10 +80,30 @@ fn a_local_server_is_used_only_when_nothing_is_configured() {
     let chosen =
         choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), |port| port == 11434)
             .unwrap();
-    assert_eq!(chosen.base_url, "http://127.0.0.1:11434/v1");
+    assert_eq!((chosen.kind, chosen.base_url.as_str()), (Kind::Ollama, "http://127.0.0.1:11434"));
+    let chosen =
+        choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), |port| port == 8080)
+            .unwrap();
+    assert_eq!((chosen.kind, chosen.base_url.as_str()), (Kind::OpenAiCompat, "http://127.0.0.1:8080/v1"));
     let chosen =
         choose(&settings(&BOTH, Given::default()), Flags::default(), &Stored::new(), |_| panic!("probed"));
     assert!(chosen.is_ok());
+}
+
+#[test]
+fn a_provider_without_keys_needs_none() {
+    let chosen = choose(&settings(&[], named("ollama")), Flags::default(), &Stored::new(), nobody).unwrap();
+    assert_eq!((chosen.kind, chosen.key.is_none()), (Kind::Ollama, true));
+}
+
+#[test]
+fn one_key_serves_both_dialects_of_a_vendor() {
+    for (name, kind) in [("openai", Kind::OpenAi), ("openai_compat", Kind::OpenAiCompat)] {
+        let settings = settings(&BOTH, named(name));
+        let chosen = choose(&settings, Flags::default(), &Stored::new(), nobody).unwrap();
+        assert_eq!(chosen.kind, kind);
+        assert!(chosen.key == Some(Key::Api("o".into())));
+    }
 }
 
 #[test]

@@ -207,6 +207,9 @@ fn environment(env: &Env) -> Given {
         ("ANTHROPIC_BASE_URL", "providers.anthropic.base_url"),
         ("OPENAI_API_KEY", "providers.openai_compat.api_key"),
         ("OPENAI_BASE_URL", "providers.openai_compat.base_url"),
+        ("OPENAI_API_KEY", "providers.openai.api_key"),
+        ("OPENAI_BASE_URL", "providers.openai.base_url"),
+        ("GEMINI_API_KEY", "providers.gemini.api_key"),
     ];
     for (variable, key) in variables {
         given.text(key, variable, env.text(variable).map(str::to_owned));
