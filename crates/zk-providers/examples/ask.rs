@@ -1,21 +1,21 @@
-//! Asks a model one question, with this crate and the core alone.
-//!
-//! `cargo run -p zk-providers --example ask -- http://127.0.0.1:8080/v1 model "why is the sky blue?"`
+//! Asks a server of the test kit, or one of yours, with this crate and the core alone:
+//! `cargo run -p zk-providers --example ask -- http://127.0.0.1:8080/v1 model`.
 
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;
 use zk_core::model::{Message, WireReady};
 use zk_core::service::{Provider, Request, StreamEvent};
 use zk_providers::{Compat, CompatOptions};
+use zk_testkit::{FakeServer, Script};
 
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "an example shows its answer")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let fake = FakeServer::start(Script::new().turn(|turn| turn.text("Because of how air scatters light.")))?;
     let mut args = std::env::args().skip(1);
-    let mut arg = |name: &str| args.next().ok_or(format!("usage: ask BASE_URL MODEL QUESTION (no {name})"));
-    let provider = Compat::new(CompatOptions::at(arg("base URL")?))?;
-    let model = provider.model(&arg("model")?);
-    let question = Message::user_text(arg("question")?).shared();
+    let provider = Compat::new(CompatOptions::at(args.next().unwrap_or_else(|| fake.openai_url())))?;
+    let model = provider.model(&args.next().unwrap_or_else(|| "any".to_owned()));
+    let question = Message::user_text("Why is the sky blue?").shared();
     let history = WireReady::normalise(&[question], &provider.rules(&model));
     let mut answer = provider.stream(Request::new(model, history), &Bus::new().cx());
     while let Some(event) = answer.next().await {
