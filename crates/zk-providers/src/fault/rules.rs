@@ -217,7 +217,7 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::Auth => Some("Check the API key, and that it may use this model"),
         ErrorKind::Quota => Some("Waiting does not help: check the plan, the credit and the spending limits"),
-        ErrorKind::ContextExceeded => Some("Compact the conversation, or take a model with a larger window"),
+        ErrorKind::ContextExceeded => Some("Start a new session, or take a model with a larger window"),
         ErrorKind::Rate
         | ErrorKind::Overloaded
         | ErrorKind::Transport
