@@ -5,6 +5,7 @@ mod kernel;
 mod links;
 mod manifests;
 mod size;
+mod snippets;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -60,6 +61,7 @@ fn check(workspace: &Workspace) -> Result<Findings> {
         size::check(text, &mut findings);
         words::check(text, &mut findings);
         links::check(workspace, text, &texts, &mut findings);
+        snippets::check(text, &texts, &mut findings);
     }
     Ok(findings)
 }
