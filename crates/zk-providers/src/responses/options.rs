@@ -21,7 +21,7 @@ pub enum ResponsesBackend {
     Compatible,
 }
 
-/// Settings of [`Responses`].
+/// Settings of [`Responses`](super::Responses).
 #[derive(Clone)]
 pub struct ResponsesOptions {
     /// The provider's name in this program: `openai`.
