@@ -227,7 +227,7 @@ async fn errors_get_their_class_and_advice() {
         (
             json("400 Bad Request", "prompt too long; exceeded max context length by 4 tokens (ref: x)"),
             ErrorKind::ContextExceeded,
-            "ompact",
+            "larger window",
         ),
         (json("503 Service Unavailable", "server busy, please try again"), ErrorKind::Overloaded, ""),
         (json("401 Unauthorized", "Unauthorized"), ErrorKind::Auth, "key"),
