@@ -29,13 +29,14 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
-/// As [`connect`], for looking only. A database in a folder that cannot be written is read as it stands.
+/// As [`connect`], for looking only. A database whose folder or disk takes no shared memory (it cannot be
+/// written, or it is full) is read as it stands.
 pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | no_mutex();
     let conn = Connection::open_with_flags(path, flags)?;
     guard(&conn, busy)?;
     match conn.pragma_query_value(None, "schema_version", |row| row.get::<_, i64>(0)) {
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) => {
+        Err(error) if lacks_shared_memory(&error) => {
             let mut uri = b"file:".to_vec();
             for byte in path.as_os_str().as_encoded_bytes() {
                 uri.extend(format!("%{byte:02x}").into_bytes());
@@ -49,6 +50,13 @@ pub(super) fn connect_read_only(path: &Path, busy: Duration) -> rusqlite::Result
         // Whatever else is wrong shows when the caller reads.
         Ok(_) | Err(_) => Ok(conn),
     }
+}
+
+fn lacks_shared_memory(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_IOERR_SHMMAP, SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE};
+    let extended = error.sqlite_error().map(|error| error.extended_code);
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen)
+        || matches!(extended, Some(SQLITE_IOERR_SHMOPEN | SQLITE_IOERR_SHMSIZE | SQLITE_IOERR_SHMMAP))
 }
 
 /// Each connection stays on one thread.
