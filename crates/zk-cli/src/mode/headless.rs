@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
 use zk_core::events::{ProviderRetry, StreamStart, StreamText, ToolAfter, ToolBefore, ToolBlocked};
-use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
+use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::Tool;
 
@@ -144,6 +144,7 @@ impl Headless {
         unsaved: Option<String>,
     ) -> Exit {
         let signal = signals.seen();
+        let kept = unsaved.is_none() && !not_stored(&outcome.result);
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
             Ok(()) if self.denials.decided_the_run() => (
@@ -176,12 +177,23 @@ impl Headless {
         }
         if let Some(error) = error {
             tell(&format!("zk: {error}"));
-            if let (Some(id), true) = (id, exit != Exit::Auth) {
-                tell(&format!("zk: the conversation is kept: zk --resume {id}"));
+            match id {
+                Some(_) if !kept => {
+                    tell("zk: what was not stored is lost; --no-session works without storing anything");
+                }
+                Some(id) if exit != Exit::Auth => {
+                    tell(&format!("zk: the conversation is kept: zk --resume {id}"));
+                }
+                Some(_) | None => {}
             }
         }
         exit
     }
+}
+
+/// Whether the run ended because its session could not be written.
+fn not_stored(result: &Result<(), AgentError>) -> bool {
+    matches!(result, Err(AgentError::Hook(EmitError::Hook(error))) if error.event.starts_with("session:"))
 }
 
 /// The first line of `stream-json`.
