@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zk_core::service::{NewSession, OpenSession, SessionStore, StoreError};
+use zk_core::service::{NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
 use zk_session::{Loaded, SqliteStore, latest, load_history, open_matching};
 
 use crate::app::Ground;
@@ -72,9 +72,11 @@ pub(crate) async fn begin(ground: &Ground, resume: Option<&Resume>) -> Outcome<S
         }
         Some(Resume::Latest) => {
             let store = store(ground)?;
-            let newest = latest(&store, &ground.cwd).await.map_err(refused)?.ok_or_else(|| {
+            let newest = latest(&store, &ground.cwd).await.map_err(refused)?;
+            warn_of_damage(ground, &store, newest.as_ref()).await.map_err(refused)?;
+            let newest = newest.ok_or_else(|| {
                 Failure::usage(format!(
-                    "there is no session of {} to continue; `zk sessions list --all` lists those of other \
+                    "there is no readable session of {} to continue; `zk sessions list --all` lists those of other \
                      directories",
                     ground.cwd.display()
                 ))
@@ -94,6 +96,24 @@ pub(crate) async fn begin(ground: &Ground, resume: Option<&Resume>) -> Outcome<S
             reopen(ground, open).await
         }
     }
+}
+
+/// Whoever asks for the last conversation and gets an older one because the last is damaged hears of it.
+async fn warn_of_damage(
+    ground: &Ground,
+    store: &SqliteStore,
+    taken: Option<&SessionInfo>,
+) -> Result<(), StoreError> {
+    let newest = SessionFilter { cwd: Some(ground.cwd.clone()), limit: Some(1) };
+    for SessionInfo { id, damaged, .. } in store.list(&newest).await? {
+        let Some(why) = damaged else { continue };
+        let instead = taken.map(|info| format!("; going on with {}", info.id)).unwrap_or_default();
+        tell(&format!(
+            "zk: warning: the newest session {id} is damaged ({why}); `zk --resume {id}` tries to read \
+             what is left of it{instead}"
+        ));
+    }
+    Ok(())
 }
 
 async fn reopen(ground: &Ground, open: Arc<dyn OpenSession>) -> Outcome<Session> {

@@ -1,3 +1,4 @@
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -18,6 +19,34 @@ fn continue_goes_on_with_the_newest_session_of_the_directory() {
     assert_eq!(person.run(&["-p", "three", "-c"]).stdout, "message 5\n");
     assert_eq!(person.run(&["-p", "four"]).stdout, "message 1\n");
     assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn continue_says_that_the_newest_session_is_damaged() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let id = |args: &[&str]| person.run(args).result()["session_id"].as_str().unwrap().to_owned();
+    let older = id(&["-p", "one", "--output-format", "json"]);
+    let newer = id(&["-p", "two", "--output-format", "json"]);
+    let file = format!("{newer}.db");
+    let damaged = walk(&person.home()).into_iter().find(|path| path.ends_with(&file)).unwrap();
+    std::fs::write(&damaged, "this was a database").unwrap();
+    let ended = person.run(&["-p", "three", "--continue"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "message 3\n"), "{}", ended.stderr);
+    for word in [&*newer, "damaged", &*older] {
+        assert!(ended.stderr.contains(word), "{}", ended.stderr);
+    }
+    assert_eq!(std::fs::read(&damaged).unwrap(), b"this was a database", "it is not touched");
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir)
+        .unwrap()
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            if path.is_dir() { walk(&path) } else { vec![path] }
+        })
+        .collect()
 }
 
 #[test]
