@@ -36,7 +36,8 @@ pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
 pub(crate) fn retry(event: &ProviderRetry) -> String {
     let retry = &event.retry;
     format!(
-        "{} (attempt {} of {}); trying again in {:.1} s",
+        "{}: {} (attempt {} of {}); trying again in {:.1} s",
+        retry.kind.as_str(),
         retry.message,
         retry.attempt,
         retry.max_attempts,
