@@ -48,26 +48,38 @@ impl Drop for Restore<'_> {
     }
 }
 
-/// The next key; nothing when it is not wanted any more or nobody is there.
-pub(crate) fn key(unwanted: &AtomicBool) -> io::Result<Option<char>> {
+/// Asks, and gives the first key that is `wanted`; nothing when it is not wanted any more or nobody is there.
+///
+/// The question is shown once the terminal takes keys: whoever answers it is heard, whoever typed before it is
+/// not.
+pub(crate) fn key(
+    unwanted: &AtomicBool,
+    ask: impl FnOnce(),
+    wanted: impl Fn(char) -> bool,
+) -> io::Result<Option<char>> {
     let mode = Mode::of_stdin()?;
     let _restore = mode.keys()?;
+    ask();
     let mut buffer = [0; 64];
     while !unwanted.load(Ordering::Acquire) {
         if !ready()? {
             continue;
         }
         let read = rustix::io::read(io::stdin(), &mut buffer)?;
-        let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default()).into_owned();
-        return Ok(text.chars().next());
+        let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default()).to_lowercase();
+        let Some(key) = text.chars().next() else { return Ok(None) };
+        if wanted(key) {
+            return Ok(Some(key));
+        }
     }
     Ok(None)
 }
 
-/// The next line without its end; nothing when it is not wanted any more or nobody is there.
-pub(crate) fn line(unwanted: &AtomicBool) -> io::Result<Option<String>> {
+/// Asks, and gives the next line without its end; nothing when it is not wanted any more or nobody is there.
+pub(crate) fn line(unwanted: &AtomicBool, ask: impl FnOnce()) -> io::Result<Option<String>> {
     let mode = Mode::of_stdin()?;
     let _restore = mode.lines()?;
+    ask();
     let mut typed = Vec::new();
     let mut buffer = [0; 1024];
     while !unwanted.load(Ordering::Acquire) {

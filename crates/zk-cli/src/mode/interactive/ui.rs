@@ -44,20 +44,32 @@ impl TerminalUi {
         typed.ok()?.ok()?
     }
 
-    async fn yes(&self, always: bool) -> UiAnswer {
-        loop {
-            let answer = match self.read(keys::key).await.map(|key| key.to_ascii_lowercase()) {
-                Some('y') => (UiAnswer::Yes, "yes"),
-                Some('a') if always => (UiAnswer::Always, "always"),
-                Some('n' | '\u{1b}') => (UiAnswer::No { message: None }, "no"),
-                Some(_) => continue,
-                None => return UiAnswer::Absent,
-            };
-            self.shown.line(Style::Dim, &format!("  {}", answer.1));
-            return answer.0;
-        }
+    async fn yes(&self, question: Vec<(Style, String)>, always: bool) -> UiAnswer {
+        let ask = self.asking(question);
+        let wanted = move |key| matches!(key, 'y' | 'n' | ESCAPE) || (always && key == 'a');
+        let answer = match self.read(move |unwanted| keys::key(unwanted, ask, wanted)).await {
+            Some('y') => (UiAnswer::Yes, "yes"),
+            Some('a') => (UiAnswer::Always, "always"),
+            Some(_) => (UiAnswer::No { message: None }, "no"),
+            None => return UiAnswer::Absent,
+        };
+        self.shown.line(Style::Dim, &format!("  {}", answer.1));
+        answer.0
+    }
+
+    async fn line(&self, question: Vec<(Style, String)>) -> Option<String> {
+        let ask = self.asking(question);
+        self.read(move |unwanted| keys::line(unwanted, ask)).await
+    }
+
+    /// Shows the question, when its turn has come.
+    fn asking(&self, question: Vec<(Style, String)>) -> impl FnOnce() + Send + 'static {
+        let shown = self.shown.clone();
+        move || question.iter().for_each(|(style, line)| shown.line(*style, line))
     }
 }
+
+const ESCAPE: char = '\u{1b}';
 
 /// Ends the reading of a question nobody waits for any more.
 struct Dropped(Arc<AtomicBool>);
@@ -78,28 +90,27 @@ impl Ui for TerminalUi {
         match question {
             Question::Approve { agent, depth, tool, summary, .. } => {
                 let who = if depth > 0 { format!("{agent}: ") } else { String::new() };
-                self.shown.line(Style::Bold, &format!("? {who}{tool}: {summary}"));
-                self.shown.line(Style::Plain, "  run it? y yes · n no · a always, for this tool");
-                self.yes(true).await
+                let how = "  run it? y yes · n no · a always, for this tool".to_owned();
+                let question = vec![(Style::Bold, format!("? {who}{tool}: {summary}")), (Style::Plain, how)];
+                self.yes(question, true).await
             }
             Question::Confirm { text } => {
-                self.shown.line(Style::Bold, &format!("? {text}"));
-                self.shown.line(Style::Plain, "  y yes · n no");
-                self.yes(false).await
+                let how = "  y yes · n no".to_owned();
+                self.yes(vec![(Style::Bold, format!("? {text}")), (Style::Plain, how)], false).await
             }
             Question::Select { text, options } => {
-                self.shown.line(Style::Bold, &format!("? {text}"));
-                for (number, option) in options.iter().enumerate() {
-                    self.shown.line(Style::Plain, &format!("  {} {option}", number + 1));
-                }
-                match self.read(keys::line).await.and_then(|line| line.parse::<usize>().ok()) {
+                let mut question = vec![(Style::Bold, format!("? {text}"))];
+                let numbered = options.iter().zip(1..);
+                question
+                    .extend(numbered.map(|(option, number)| (Style::Plain, format!("  {number} {option}"))));
+                match self.line(question).await.and_then(|line| line.parse::<usize>().ok()) {
                     Some(number) if (1..=options.len()).contains(&number) => UiAnswer::Choice(number - 1),
                     Some(_) | None => UiAnswer::Absent,
                 }
             }
             Question::Input { text } => {
-                self.shown.line(Style::Bold, &format!("? {text}"));
-                self.read(keys::line).await.map_or(UiAnswer::Absent, UiAnswer::Text)
+                let question = vec![(Style::Bold, format!("? {text}"))];
+                self.line(question).await.map_or(UiAnswer::Absent, UiAnswer::Text)
             }
         }
     }
