@@ -21,11 +21,11 @@ struct State {
     answered: Vec<Instant>,
 }
 
-/// A request, and when it had arrived.
+/// A request, when it had arrived, and how it begins: the system prompt and the tools.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) arrived: Instant,
-    body: Vec<u8>,
+    prefix: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -37,10 +37,14 @@ struct Body<'a> {
 }
 
 impl Request {
+    fn new(arrived: Instant, body: &[u8]) -> Self {
+        let body: Option<Body<'_>> = serde_json::from_slice(body).ok();
+        Self { arrived, prefix: body.map(|body| format!("{}{}", body.system, body.tools)) }
+    }
+
     /// The bytes of the system prompt and of the tools.
-    pub(crate) fn prefix(&self) -> Result<String> {
-        let body: Body<'_> = serde_json::from_slice(&self.body).context("the request's body")?;
-        Ok(format!("{}{}", body.system, body.tools))
+    pub(crate) fn prefix(&self) -> Result<&str> {
+        self.prefix.as_deref().context("a request without system prompt and tools")
     }
 }
 
@@ -161,6 +165,8 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::with_capacity(1 << 16, stream);
+    // One buffer for all bodies: making room for each would be measured with the client.
+    let mut body = Vec::new();
     loop {
         let mut length = 0;
         loop {
@@ -176,12 +182,14 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
                 length = value.trim().parse().ok()?;
             }
         }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let arrived = Instant::now();
+        if body.len() < length {
+            body.resize(length.next_power_of_two(), 0);
+        }
+        reader.read_exact(body.get_mut(..length)?).ok()?;
+        let request = Request::new(Instant::now(), body.get(..length)?);
         let reply = {
             let mut state = lock(state);
-            state.requests.push(Request { arrived, body });
+            state.requests.push(request);
             state.replies.next()?
         };
         std::thread::sleep(reply.held);
