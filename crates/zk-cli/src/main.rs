@@ -2,6 +2,11 @@
 //! together, and shows what happens.
 //!
 //! Only this crate reads the environment or settings files, prints, or exits.
+//!
+//! # What this crate must never know
+//!
+//! How a model is spoken to, how a tool does its work, how a turn goes, how a session is stored. It chooses,
+//! composes and shows; `compose.rs` is the one list of plugins. No other crate knows it.
 
 use std::process::ExitCode;
 
