@@ -211,13 +211,13 @@ impl Agent {
         &self.inner.bus
     }
 
-    /// The model of the next turn.
+    /// The model of the next run.
     #[must_use]
     pub fn model(&self) -> Model {
         self.inner.state().model.clone()
     }
 
-    /// The reasoning of the next turn.
+    /// The reasoning of the next run.
     #[must_use]
     pub fn thinking(&self) -> ThinkingRequest {
         self.inner.state().thinking

@@ -102,7 +102,7 @@ pub enum Cause {
     Restore,
 }
 
-/// Another model from the next turn on.
+/// Another model from the next run on.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ModelSelect {
     /// Before.
@@ -114,7 +114,7 @@ pub struct ModelSelect {
 }
 notify!(ModelSelect, "model:select", CANCELLABLE = false);
 
-/// Another thinking level from the next turn on.
+/// Another thinking level from the next run on.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThinkingSelect {
     /// Before.

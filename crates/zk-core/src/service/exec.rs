@@ -81,7 +81,8 @@ pub struct ExecOutcome {
     pub exit: Exit,
     /// How long it took.
     pub elapsed: Duration,
-    /// Processes of its group that could not be made to end, so "stopped" is never claimed wrongly.
+    /// Processes it started that are still there: left in the background by a command that ended by itself,
+    /// or not to be ended by one that was killed, so "stopped" is never claimed wrongly.
     pub survivors: Vec<u32>,
     /// Whether something still held its output open when the result was returned.
     pub output_still_open: bool,
