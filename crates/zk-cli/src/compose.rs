@@ -8,7 +8,7 @@ use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
     Anthropic, AnthropicOptions, Compat, CompatOptions, Gemini, GeminiOptions, Http, Ollama, OllamaOptions,
-    Responses, ResponsesOptions, RetryPolicy, Retrying,
+    Responses, ResponsesOptions, RetryPolicy, Retrying, SetupError,
 };
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
@@ -72,14 +72,14 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
     let http = Http::new();
     let auth = credentials::auth(ground, endpoint.kind.name(), endpoint.key.as_ref(), &http).await?;
     let base_url = endpoint.base_url.clone();
+    let unusable = |error: SetupError| Failure::usage(error.to_string());
     let inner: Arc<dyn Provider> = match endpoint.kind {
         Kind::Anthropic => Arc::new(
             Anthropic::new(AnthropicOptions { base_url, auth, http, ..AnthropicOptions::default() })
-                .map_err(|error| Failure::usage(error.to_string()))?,
+                .map_err(unusable)?,
         ),
         Kind::OpenAiCompat => Arc::new(
-            Compat::new(CompatOptions { auth, http, ..CompatOptions::at(base_url) })
-                .map_err(|error| Failure::usage(error.to_string()))?,
+            Compat::new(CompatOptions { auth, http, ..CompatOptions::at(base_url) }).map_err(unusable)?,
         ),
         Kind::OpenAi => {
             let options = if base_url == endpoint.kind.usual_url() {
@@ -87,28 +87,21 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
             } else {
                 ResponsesOptions { name: endpoint.kind.name().to_owned(), ..ResponsesOptions::at("") }
             };
-            Arc::new(
-                Responses::new(ResponsesOptions { base_url, auth, http, ..options })
-                    .map_err(|error| Failure::usage(error.to_string()))?,
-            )
+            Arc::new(Responses::new(ResponsesOptions { base_url, auth, http, ..options }).map_err(unusable)?)
         }
         Kind::Gemini => Arc::new(
             Gemini::new(GeminiOptions { base_url, auth, http, ..GeminiOptions::default() })
-                .map_err(|error| Failure::usage(error.to_string()))?,
+                .map_err(unusable)?,
         ),
         Kind::Ollama => Arc::new(
-            Ollama::new(OllamaOptions { auth, http, ..OllamaOptions::at(base_url) })
-                .map_err(|error| Failure::usage(error.to_string()))?,
+            Ollama::new(OllamaOptions { auth, http, ..OllamaOptions::at(base_url) }).map_err(unusable)?,
         ),
         Kind::OpenAiCodex => {
             let Some(Key::SignIn { account: Some(account) }) = &endpoint.key else {
                 return Err(Failure::auth("openai_codex needs a sign-in: run `zk auth login openai_codex`"));
             };
             let options = ResponsesOptions::codex("", account);
-            Arc::new(
-                Responses::new(ResponsesOptions { base_url, auth, http, ..options })
-                    .map_err(|error| Failure::usage(error.to_string()))?,
-            )
+            Arc::new(Responses::new(ResponsesOptions { base_url, auth, http, ..options }).map_err(unusable)?)
         }
     };
     Ok(Arc::new(Retrying::new(inner, RetryPolicy::default())))
