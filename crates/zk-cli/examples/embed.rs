@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zk_agent::Agent;
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
-use zk_providers::{Anthropic, AnthropicOptions, Auth};
+use zk_providers::{Anthropic, AnthropicOptions};
 use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 
 #[tokio::main]
@@ -16,8 +16,7 @@ async fn main() -> anyhow::Result<()> {
         println!("usage: embed KEY PROMPT");
         return Ok(());
     };
-    let auth = Auth::Key(key.into());
-    let provider = Anthropic::new(AnthropicOptions { auth, ..AnthropicOptions::default() })?;
+    let provider = Anthropic::new(Anthropic::connection().key(key), AnthropicOptions::default())?;
     let environment = Environment::filtered([("PATH", "/usr/bin:/bin")]);
     let agent = Agent::builder(Arc::new(provider))
         .plugin(LocalPlugin::new(environment, WorkspacePaths::new(["."])?))

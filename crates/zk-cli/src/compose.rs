@@ -7,7 +7,7 @@ use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
-    Anthropic, AnthropicOptions, Compat, CompatOptions, Gemini, GeminiOptions, Http, Ollama, OllamaOptions,
+    Anthropic, AnthropicOptions, Compat, CompatProfile, Connection, Gemini, Http, Ollama, OllamaOptions,
     Responses, ResponsesOptions, RetryPolicy, Retrying, SetupError,
 };
 use zk_session::Recorder;
@@ -71,37 +71,32 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
 pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
     let http = Http::new();
     let auth = credentials::auth(ground, endpoint.kind.name(), endpoint.key.as_ref(), &http).await?;
-    let base_url = endpoint.base_url.clone();
     let unusable = |error: SetupError| Failure::usage(error.to_string());
+    let at = |usual: Connection| Connection { base_url: endpoint.base_url.clone(), auth, http, ..usual };
     let inner: Arc<dyn Provider> = match endpoint.kind {
         Kind::Anthropic => Arc::new(
-            Anthropic::new(AnthropicOptions { base_url, auth, http, ..AnthropicOptions::default() })
-                .map_err(unusable)?,
+            Anthropic::new(at(Anthropic::connection()), AnthropicOptions::default()).map_err(unusable)?,
         ),
-        Kind::OpenAiCompat => Arc::new(
-            Compat::new(CompatOptions { auth, http, ..CompatOptions::at(base_url) }).map_err(unusable)?,
+        Kind::OpenAiCompat => {
+            Arc::new(Compat::new(at(Connection::at("")), CompatProfile::default()).map_err(unusable)?)
+        }
+        Kind::OpenAi if endpoint.base_url == endpoint.kind.usual_url() => Arc::new(
+            Responses::new(at(Responses::connection()), ResponsesOptions::default()).map_err(unusable)?,
         ),
         Kind::OpenAi => {
-            let options = if base_url == endpoint.kind.usual_url() {
-                ResponsesOptions::default()
-            } else {
-                ResponsesOptions { name: endpoint.kind.name().to_owned(), ..ResponsesOptions::at("") }
-            };
-            Arc::new(Responses::new(ResponsesOptions { base_url, auth, http, ..options }).map_err(unusable)?)
+            let connection = at(Connection::at("").named(endpoint.kind.name()));
+            Arc::new(Responses::new(connection, ResponsesOptions::compatible()).map_err(unusable)?)
         }
-        Kind::Gemini => Arc::new(
-            Gemini::new(GeminiOptions { base_url, auth, http, ..GeminiOptions::default() })
-                .map_err(unusable)?,
-        ),
-        Kind::Ollama => Arc::new(
-            Ollama::new(OllamaOptions { auth, http, ..OllamaOptions::at(base_url) }).map_err(unusable)?,
-        ),
+        Kind::Gemini => Arc::new(Gemini::new(at(Gemini::connection())).map_err(unusable)?),
+        Kind::Ollama => {
+            Arc::new(Ollama::new(at(Ollama::connection()), OllamaOptions::default()).map_err(unusable)?)
+        }
         Kind::OpenAiCodex => {
             let Some(Key::SignIn { account: Some(account) }) = &endpoint.key else {
                 return Err(Failure::auth("openai_codex needs a sign-in: run `zk auth login openai_codex`"));
             };
-            let options = ResponsesOptions::codex("", account);
-            Arc::new(Responses::new(ResponsesOptions { base_url, auth, http, ..options }).map_err(unusable)?)
+            let options = ResponsesOptions::codex(account);
+            Arc::new(Responses::new(at(Responses::codex_connection()), options).map_err(unusable)?)
         }
     };
     Ok(Arc::new(Retrying::new(inner, RetryPolicy::default())))

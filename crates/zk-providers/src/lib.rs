@@ -7,6 +7,7 @@
 //! | [`Responses`] | OpenAI's Responses API, and what imitates it |
 //! | [`Gemini`] | the API of Google's Gemini, on the developer service and on Vertex |
 //! | [`Ollama`] | the native API of Ollama |
+//! | [`Connection`] | where a provider is and what it is shown: the same for every dialect |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
@@ -26,6 +27,7 @@ pub mod auth;
 mod catalogue;
 mod chat;
 mod clocks;
+mod connection;
 mod effort;
 mod endpoint;
 mod exchange;
@@ -46,12 +48,12 @@ mod text;
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use catalogue::{known_models, near_matches};
 pub use chat::{
-    Compat, CompatOptions, CompatProfile, EmptyContent, PROFILES, ReasoningEcho, ReasoningFormat, SystemRole,
-    ToolChoices,
+    Compat, CompatProfile, EmptyContent, PROFILES, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
 pub use clocks::Clocks;
+pub use connection::Connection;
 pub use endpoint::SetupError;
-pub use gemini::{Gemini, GeminiOptions};
+pub use gemini::Gemini;
 pub use http::Http;
 pub use ollama::{Ollama, OllamaOptions};
 pub use replay::Replay;

@@ -4,26 +4,21 @@ mod request;
 mod stream;
 mod thinking;
 
-use std::fmt;
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
 use secrecy::ExposeSecret;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Capabilities, ErrorKind, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
+use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::catalogue;
-use crate::clocks::Clocks;
-use crate::endpoint::{Endpoint, SetupError};
-use crate::exchange::{Outgoing, ask, exchange};
-use crate::fault::{Call, Fault};
-use crate::http::Http;
-use crate::prefix::{Head, Prefixes};
-use crate::secret::{Auth, Secret};
+use crate::connection::{Connection, Link};
+use crate::endpoint::SetupError;
+use crate::exchange::Outgoing;
+use crate::fault::Fault;
+use crate::secret::Auth;
 
 pub(crate) use stream::{Decoder, unreadable};
 
@@ -38,103 +33,58 @@ pub enum CacheTtl {
 }
 
 /// Settings of [`Anthropic`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AnthropicOptions {
-    /// The provider's name in this program: `anthropic`.
-    pub name: String,
-    /// Where the API is, without `/v1`: `https://api.anthropic.com`.
-    pub base_url: String,
-    /// The API key or token.
-    pub auth: Auth,
     /// The `anthropic-version` header: `2023-06-01`.
     pub version: String,
     /// More values for the `anthropic-beta` header.
     pub betas: Vec<String>,
-    /// More fields for the request body; they win over those zk sends.
-    pub extra_body: Map<String, Value>,
-    /// More headers.
-    pub extra_headers: Vec<(String, String)>,
     /// How long a cached prefix is kept.
     pub cache_ttl: CacheTtl,
-    /// How long to wait; by the base URL unless set.
-    pub clocks: Option<Clocks>,
-    /// The model used when none is asked for.
-    pub default_model: Option<String>,
-    /// The HTTP clients.
-    pub http: Http,
 }
 
 impl Default for AnthropicOptions {
     fn default() -> Self {
-        Self {
-            name: "anthropic".to_owned(),
-            base_url: "https://api.anthropic.com".to_owned(),
-            auth: Auth::None,
-            version: "2023-06-01".to_owned(),
-            betas: Vec::new(),
-            extra_body: Map::new(),
-            extra_headers: Vec::new(),
-            cache_ttl: CacheTtl::default(),
-            clocks: None,
-            default_model: Some("claude-sonnet-5-5".to_owned()),
-            http: Http::new(),
-        }
+        Self { version: "2023-06-01".to_owned(), betas: Vec::new(), cache_ttl: CacheTtl::default() }
     }
 }
 
-impl AnthropicOptions {
-    /// The usual settings with an API key.
-    pub fn with_key(key: impl Into<Secret>) -> Self {
-        Self { auth: Auth::Key(key.into()), ..Self::default() }
-    }
-}
-
-impl fmt::Debug for AnthropicOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnthropicOptions")
-            .field("name", &self.name)
-            .field("auth", &self.auth)
-            .field("version", &self.version)
-            .field("betas", &self.betas)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A provider that speaks Anthropic's Messages API.
+/// A provider that speaks Anthropic's Messages API. Its base URL ends before `/v1`.
 ///
 /// ```
 /// use zk_core::service::Provider;
 /// use zk_providers::{Anthropic, AnthropicOptions};
 ///
-/// let claude = Anthropic::new(AnthropicOptions::with_key("sk-ant-…"))?;
+/// let connection = Anthropic::connection().key("sk-ant-…");
+/// let claude = Anthropic::new(connection, AnthropicOptions::default())?;
 /// assert_eq!(claude.model("claude-opus-5").window, Some(1_000_000));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+#[derive(Debug)]
 pub struct Anthropic {
+    link: Link,
     options: AnthropicOptions,
-    endpoint: Arc<Endpoint>,
-    clocks: Clocks,
     headers: Vec<(&'static str, HeaderValue)>,
-    prefixes: Prefixes,
-}
-
-impl fmt::Debug for Anthropic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Anthropic").field("options", &self.options).finish_non_exhaustive()
-    }
 }
 
 const MESSAGES: &str = "/v1/messages";
 
 impl Anthropic {
+    /// The usual connection, which lacks only a key.
+    pub fn connection() -> Connection {
+        Connection {
+            default_model: Some("claude-sonnet-5-5".to_owned()),
+            ..Connection::at("https://api.anthropic.com").named("anthropic")
+        }
+    }
+
     /// The provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
-    pub fn new(mut options: AnthropicOptions) -> Result<Self, SetupError> {
-        let auth = std::mem::take(&mut options.auth);
+    pub fn new(connection: Connection, options: AnthropicOptions) -> Result<Self, SetupError> {
         let mut betas = options.betas.clone();
-        if is_subscription(&auth) {
+        if is_subscription(&connection.auth) {
             betas.push("oauth-2025-04-20".to_owned());
         }
         let mut seen = Vec::new();
@@ -148,17 +98,8 @@ impl Anthropic {
         if !betas.is_empty() {
             headers.push(("anthropic-beta", header("anthropic-beta", &betas.join(","))?));
         }
-        let endpoint = Endpoint::new(
-            &options.base_url,
-            &[MESSAGES, "/v1"],
-            auth,
-            Some("x-api-key"),
-            &options.extra_headers,
-            options.http.clone(),
-        )?;
-        let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
-        let clocks = options.clocks.unwrap_or(usual);
-        Ok(Self { options, endpoint: Arc::new(endpoint), clocks, headers, prefixes: Prefixes::default() })
+        let link = Link::new(connection, &[MESSAGES, "/v1"], Some("x-api-key"))?;
+        Ok(Self { link, options, headers })
     }
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
@@ -166,20 +107,14 @@ impl Anthropic {
         let history = request.history.messages();
         let ask = thinking::ask(&request.model, request.thinking, request.max_tokens, forced, history);
         let mark = request.cache.then(|| request::CacheControl::new(self.options.cache_ttl));
-        let body = request::Body { request, mark, ask, extra: &self.options.extra_body, count_only };
-        let body = if count_only {
-            Prefixes::default().body(Head::of(request), history, &body)
-        } else {
-            self.prefixes.body(Head::of(request), history, &body)
-        };
-        body.map_err(|error| {
-            Fault::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
-        })
+        let extra = self.link.extra_body();
+        let body = request::Body { request, mark, ask, extra, count_only };
+        if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
     }
 
     fn known(&self, id: &str) -> Model {
         let mut model = catalogue::find(Some("anthropic"), id)
-            .map_or_else(|| Model::unknown(&*self.options.name, id), |row| row.model(&self.options.name, id));
+            .map_or_else(|| Model::unknown(self.link.name(), id), |row| row.model(self.link.name(), id));
         let thinking = thinking::support(id);
         model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
         model
@@ -189,7 +124,7 @@ impl Anthropic {
 #[async_trait]
 impl Provider for Anthropic {
     fn name(&self) -> &str {
-        &self.options.name
+        self.link.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -197,7 +132,7 @@ impl Provider for Anthropic {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.options.default_model.clone()
+        self.link.default_model()
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -211,28 +146,25 @@ impl Provider for Anthropic {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let call = Call::new(&self.options.name, &request.model.id);
         let outgoing = self.body(&request, false).map(|body| Outgoing {
             path: MESSAGES.into(),
             headers: self.headers.clone(),
             body,
         });
         let decoder = Decoder::new(request.model.reference());
-        exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
+        self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
-        let call = Call::new(&self.options.name, &request.model.id);
         let body = self.body(&request, true);
         let headers = self.headers.clone();
-        let answer = ask(&self.endpoint, call, "/v1/messages/count_tokens", headers, Some(body), cx).await?;
+        let path = "/v1/messages/count_tokens";
+        let answer = self.link.ask(&request.model.id, path, headers, Some(body), cx).await?;
         Ok(answer.get("input_tokens").and_then(Value::as_u64))
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let call = Call::new(&self.options.name, "*");
-        let answer =
-            ask(&self.endpoint, call, "/v1/models?limit=1000", self.headers.clone(), None, cx).await?;
+        let answer = self.link.ask("*", "/v1/models?limit=1000", self.headers.clone(), None, cx).await?;
         let listed = answer.get("data").and_then(Value::as_array);
         let model = |entry: &Value| {
             let mut model = self.known(entry.get("id")?.as_str()?);

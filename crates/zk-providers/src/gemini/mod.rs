@@ -15,126 +15,61 @@ mod stream;
 mod tests;
 mod thinking;
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Capabilities, ErrorKind, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
+use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::catalogue;
-use crate::clocks::Clocks;
-use crate::endpoint::{Endpoint, SetupError};
-use crate::exchange::{Outgoing, ask, exchange};
-use crate::fault::{Call, Fault};
-use crate::http::Http;
-use crate::prefix::{Head, Prefixes};
-use crate::secret::{Auth, Secret};
+use crate::connection::{Connection, Link};
+use crate::endpoint::SetupError;
+use crate::exchange::Outgoing;
+use crate::fault::Fault;
 use once_more::{Attempt, once_more};
 
 pub(crate) use stream::Decoder;
 
-/// Settings of [`Gemini`].
-#[derive(Clone)]
-pub struct GeminiOptions {
-    /// The provider's name in this program: `gemini`.
-    pub name: String,
-    /// Where the API is, with its version: `https://generativelanguage.googleapis.com/v1beta`. For Vertex it
-    /// ends in `/publishers/google`, and the key is a bearer token.
-    pub base_url: String,
-    /// The API key or token.
-    pub auth: Auth,
-    /// More fields for the request body; they win over those zk sends, and objects are merged.
-    pub extra_body: Map<String, Value>,
-    /// More headers.
-    pub extra_headers: Vec<(String, String)>,
-    /// How long to wait; by the base URL unless set.
-    pub clocks: Option<Clocks>,
-    /// The model used when none is asked for.
-    pub default_model: Option<String>,
-    /// The HTTP clients.
-    pub http: Http,
-}
-
-impl Default for GeminiOptions {
-    fn default() -> Self {
-        Self {
-            name: "gemini".to_owned(),
-            base_url: "https://generativelanguage.googleapis.com/v1beta".to_owned(),
-            auth: Auth::None,
-            extra_body: Map::new(),
-            extra_headers: Vec::new(),
-            clocks: None,
-            default_model: Some("gemini-3.8-flash".to_owned()),
-            http: Http::new(),
-        }
-    }
-}
-
-impl GeminiOptions {
-    /// The usual settings with an API key.
-    pub fn with_key(key: impl Into<Secret>) -> Self {
-        Self { auth: Auth::Key(key.into()), ..Self::default() }
-    }
-}
-
-impl fmt::Debug for GeminiOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GeminiOptions")
-            .field("name", &self.name)
-            .field("auth", &self.auth)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A provider that speaks the Gemini API.
+/// A provider that speaks the Gemini API. Its base URL ends with the API's version; for Vertex it ends in
+/// `/publishers/google`, and the key is a bearer token.
 ///
 /// ```
 /// use zk_core::service::Provider;
-/// use zk_providers::{Gemini, GeminiOptions};
+/// use zk_providers::Gemini;
 ///
-/// let gemini = Gemini::new(GeminiOptions::with_key("AIza…"))?;
+/// let gemini = Gemini::new(Gemini::connection().key("AIza…"))?;
 /// assert_eq!(gemini.model("gemini-2.5-pro").max_output, Some(65_536));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+#[derive(Debug)]
 pub struct Gemini {
-    options: GeminiOptions,
-    endpoint: Arc<Endpoint>,
-    clocks: Clocks,
-    prefixes: Prefixes,
+    link: Arc<Link>,
     /// Vertex counts and lists in another way.
     is_vertex: bool,
 }
 
-impl fmt::Debug for Gemini {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gemini").field("options", &self.options).finish_non_exhaustive()
-    }
-}
-
 impl Gemini {
+    /// The usual connection, which lacks only a key.
+    pub fn connection() -> Connection {
+        Connection {
+            default_model: Some("gemini-3.8-flash".to_owned()),
+            ..Connection::at("https://generativelanguage.googleapis.com/v1beta").named("gemini")
+        }
+    }
+
     /// The provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
-    pub fn new(mut options: GeminiOptions) -> Result<Self, SetupError> {
-        let auth = std::mem::take(&mut options.auth);
-        let endpoint = Endpoint::new(
-            &with_version(&options.base_url),
-            &["/models"],
-            auth,
-            Some("x-goog-api-key"),
-            &options.extra_headers,
-            options.http.clone(),
-        )?;
-        let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
-        let clocks = options.clocks.unwrap_or(usual);
-        let is_vertex = options.base_url.contains("/publishers/");
-        Ok(Self { options, endpoint: Arc::new(endpoint), clocks, prefixes: Prefixes::default(), is_vertex })
+    pub fn new(mut connection: Connection) -> Result<Self, SetupError> {
+        connection.base_url = with_version(&connection.base_url);
+        let is_vertex = connection.base_url.contains("/publishers/");
+        let link = Link::new(connection, &["/models"], Some("x-goog-api-key"))?;
+        Ok(Self { link: Arc::new(link), is_vertex })
     }
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
@@ -144,24 +79,16 @@ impl Gemini {
             request,
             thinking: thinking::ask(&request.model, request.thinking, levels, request.max_tokens),
             wants_signatures: thinking::is_third_generation(id),
-            extra: &self.options.extra_body,
+            extra: self.link.extra_body(),
             count_only,
         };
-        let history = request.history.messages();
-        let body = if count_only {
-            Prefixes::default().body(Head::of(request), history, &body)
-        } else {
-            self.prefixes.body(Head::of(request), history, &body)
-        };
-        body.map_err(|error| {
-            Fault::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
-        })
+        if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
     }
 
     fn known(&self, id: &str) -> Model {
         let id = bare(id);
         let mut model = catalogue::find(Some(CATALOGUE), id)
-            .map_or_else(|| Model::unknown(&*self.options.name, id), |row| row.model(&self.options.name, id));
+            .map_or_else(|| Model::unknown(self.link.name(), id), |row| row.model(self.link.name(), id));
         model.capabilities = Capabilities {
             image_in_tool_result: thinking::is_third_generation(id),
             thinking: thinking::support(id).unwrap_or(model.capabilities.thinking),
@@ -177,7 +104,7 @@ const CATALOGUE: &str = "gemini";
 #[async_trait]
 impl Provider for Gemini {
     fn name(&self) -> &str {
-        &self.options.name
+        self.link.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -185,7 +112,7 @@ impl Provider for Gemini {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.options.default_model.clone()
+        self.link.default_model()
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -204,13 +131,13 @@ impl Provider for Gemini {
             headers: Vec::new(),
             body,
         });
-        let (endpoint, clocks, name) = (self.endpoint.clone(), self.clocks, self.options.name.clone());
+        let link = self.link.clone();
         let (model, tools) = (request.model.reference(), request.tools.clone());
         let (origin, inner) = (model.clone(), cx.clone());
         let attempt = move |attempt| {
             let decoder = Decoder::new(origin.clone(), tools);
             let decoder = if attempt == Attempt::First { decoder.refusing_empty() } else { decoder };
-            exchange(endpoint, Call::new(&name, &origin.model), outgoing, clocks, decoder, &inner)
+            link.stream(&origin.model, outgoing, decoder, &inner)
         };
         let size = quota::text_bytes(&request);
         let events = once_more(attempt, model, cx);
@@ -221,10 +148,9 @@ impl Provider for Gemini {
         if self.is_vertex {
             return Ok(None);
         }
-        let call = Call::new(&self.options.name, &request.model.id);
         let body = self.body(&request, true);
         let path = path(&request.model.id, "countTokens");
-        let answer = ask(&self.endpoint, call, &path, Vec::new(), Some(body), cx).await?;
+        let answer = self.link.ask(&request.model.id, &path, Vec::new(), Some(body), cx).await?;
         Ok(answer.get("totalTokens").and_then(Value::as_u64))
     }
 
@@ -232,8 +158,7 @@ impl Provider for Gemini {
         if self.is_vertex {
             return Ok(None);
         }
-        let call = Call::new(&self.options.name, "*");
-        let answer = ask(&self.endpoint, call, "/models?pageSize=1000", Vec::new(), None, cx).await?;
+        let answer = self.link.ask("*", "/models?pageSize=1000", Vec::new(), None, cx).await?;
         let listed = answer.get("models").and_then(Value::as_array);
         let model = |entry: &Value| {
             let methods = entry.get("supportedGenerationMethods").and_then(Value::as_array);

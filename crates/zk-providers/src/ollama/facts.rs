@@ -30,7 +30,7 @@ impl Facts {
 }
 
 /// The descriptions so far.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Known(Mutex<HashMap<String, Facts>>);
 
 impl Known {

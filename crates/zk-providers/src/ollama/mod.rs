@@ -7,91 +7,42 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zk_core::kernel::Cx;
-use zk_core::model::{
-    ErrorKind, IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules,
-};
+use zk_core::model::{IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules};
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
-use crate::clocks::Clocks;
-use crate::endpoint::{Endpoint, SetupError};
-use crate::exchange::{Outgoing, ask, exchange};
-use crate::fault::{Call, Fault};
-use crate::http::Http;
-use crate::prefix::{Head, Prefixes};
-use crate::secret::Auth;
+use crate::connection::{Connection, Link};
+use crate::endpoint::SetupError;
+use crate::exchange::Outgoing;
+use crate::fault::Fault;
 use facts::{Facts, Known};
 
 pub(crate) use stream::Decoder;
 
 /// Settings of [`Ollama`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct OllamaOptions {
-    /// The provider's name in this program: `ollama`.
-    pub name: String,
-    /// Where the server is, without `/api`: `http://127.0.0.1:11434`.
-    pub base_url: String,
-    /// The API key, which only the service at `ollama.com` wants.
-    pub auth: Auth,
     /// The window in tokens that the server is asked to make room for: 32,768. More takes more memory, and
     /// a change makes the server load the model again.
     pub num_ctx: u32,
     /// How long the server keeps the model in memory, such as `30m`; its own default unless set.
     pub keep_alive: Option<String>,
-    /// More fields for the request body; they win over those zk sends, and objects are merged.
-    pub extra_body: Map<String, Value>,
-    /// More headers.
-    pub extra_headers: Vec<(String, String)>,
-    /// How long to wait; by the base URL unless set.
-    pub clocks: Option<Clocks>,
-    /// The model used when none is asked for.
-    pub default_model: Option<String>,
-    /// The HTTP clients.
-    pub http: Http,
 }
 
 impl Default for OllamaOptions {
     fn default() -> Self {
-        Self {
-            name: "ollama".to_owned(),
-            base_url: "http://127.0.0.1:11434".to_owned(),
-            auth: Auth::None,
-            num_ctx: 32_768,
-            keep_alive: None,
-            extra_body: Map::new(),
-            extra_headers: Vec::new(),
-            clocks: None,
-            default_model: None,
-            http: Http::new(),
-        }
+        Self { num_ctx: 32_768, keep_alive: None }
     }
 }
 
-impl OllamaOptions {
-    /// The usual settings for the server at `base_url`.
-    pub fn at(base_url: impl Into<String>) -> Self {
-        Self { base_url: base_url.into(), ..Self::default() }
-    }
-}
-
-impl fmt::Debug for OllamaOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OllamaOptions")
-            .field("name", &self.name)
-            .field("auth", &self.auth)
-            .field("num_ctx", &self.num_ctx)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A provider that speaks Ollama's own API.
+/// A provider that speaks Ollama's own API. Its base URL ends before `/api`; only the service at `ollama.com`
+/// wants a key.
 ///
 /// A model's window is the room it is given, not what it could take: Ollama cuts a longer prompt at its
 /// beginning without a word, so a conversation has to be compacted before it gets there.
@@ -100,22 +51,17 @@ impl fmt::Debug for OllamaOptions {
 /// use zk_core::service::Provider;
 /// use zk_providers::{Ollama, OllamaOptions};
 ///
-/// let local = Ollama::new(OllamaOptions { num_ctx: 16_384, ..OllamaOptions::default() })?;
+/// let options = OllamaOptions { num_ctx: 16_384, ..OllamaOptions::default() };
+/// let local = Ollama::new(Ollama::connection(), options)?;
 /// assert_eq!(local.model("qwen3:4b").window, Some(16_384));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+#[derive(Debug)]
 pub struct Ollama {
+    link: Link,
     options: OllamaOptions,
-    endpoint: Arc<Endpoint>,
-    clocks: Clocks,
-    prefixes: Prefixes,
+    is_cloud: bool,
     known: Known,
-}
-
-impl fmt::Debug for Ollama {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ollama").field("options", &self.options).finish_non_exhaustive()
-    }
 }
 
 const CHAT: &str = "/api/chat";
@@ -130,54 +76,41 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 impl Ollama {
+    /// The usual connection: a server on this machine.
+    pub fn connection() -> Connection {
+        Connection::at("http://127.0.0.1:11434").named("ollama")
+    }
+
     /// The provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
-    pub fn new(mut options: OllamaOptions) -> Result<Self, SetupError> {
-        let auth = std::mem::take(&mut options.auth);
-        let endpoint = Endpoint::new(
-            &options.base_url,
-            &[CHAT, "/api", "/v1"],
-            auth,
-            None,
-            &options.extra_headers,
-            options.http.clone(),
-        )?;
-        let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
-        let clocks = options.clocks.unwrap_or(usual);
-        Ok(Self {
-            options,
-            endpoint: Arc::new(endpoint),
-            clocks,
-            prefixes: Prefixes::default(),
-            known: Known::default(),
-        })
+    pub fn new(connection: Connection, options: OllamaOptions) -> Result<Self, SetupError> {
+        let is_cloud = connection.base_url.contains("://ollama.com");
+        let link = Link::new(connection, &[CHAT, "/api", "/v1"], None)?;
+        Ok(Self { link, options, is_cloud, known: Known::default() })
     }
 
     fn body(&self, request: &Request, forced: Option<&ToolSpec>) -> Result<Bytes, Fault> {
-        let options = &self.options;
         let body = request::Body {
             request,
-            num_ctx: options.num_ctx,
-            keep_alive: options.keep_alive.as_deref(),
+            num_ctx: self.options.num_ctx,
+            keep_alive: self.options.keep_alive.as_deref(),
             forced,
-            extra: &options.extra_body,
+            extra: self.link.extra_body(),
         };
-        self.prefixes.body(Head::of(request), request.history.messages(), &body).map_err(|error| {
-            Fault::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
-        })
+        self.link.body(request, &body)
     }
 
     /// Models that run on the service, directly or by way of a server here, have their own window.
     fn is_cloud(&self, id: &str) -> bool {
-        self.options.base_url.contains("://ollama.com") || id.ends_with("-cloud") || id.ends_with(":cloud")
+        self.is_cloud || id.ends_with("-cloud") || id.ends_with(":cloud")
     }
 
     fn described(&self, id: &str) -> Model {
         let facts = self.known.get(id);
         let room = u64::from(self.options.num_ctx);
-        let mut model = Model::unknown(&*self.options.name, id);
+        let mut model = Model::unknown(self.link.name(), id);
         model.window = match facts.as_ref().and_then(|facts| facts.window) {
             Some(window) if self.is_cloud(id) => Some(window),
             Some(window) => Some(window.min(room)),
@@ -227,7 +160,7 @@ fn narrowed(mut request: Request) -> Request {
 #[async_trait]
 impl Provider for Ollama {
     fn name(&self) -> &str {
-        &self.options.name
+        self.link.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -235,7 +168,7 @@ impl Provider for Ollama {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.options.default_model.clone()
+        self.link.default_model()
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -249,7 +182,6 @@ impl Provider for Ollama {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let call = Call::new(&self.options.name, &request.model.id);
         let request = narrowed(request);
         let forced = forced(&request);
         let outgoing = self.body(&request, forced.as_deref()).map(|body| Outgoing {
@@ -259,13 +191,12 @@ impl Provider for Ollama {
         });
         let tool = forced.map(|tool| tool.name.clone());
         let decoder = Decoder::new(request.model.reference(), tool, u64::from(request.max_tokens));
-        let events = exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx);
+        let events = self.link.stream(&request.model.id, outgoing, decoder, cx);
         Box::pin(events.map(|event| event.map_err(explain)))
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let call = || Call::new(&self.options.name, "*");
-        let answer = ask(&self.endpoint, call(), "/api/tags", Vec::new(), None, cx).await?;
+        let answer = self.link.ask("*", "/api/tags", Vec::new(), None, cx).await?;
         let Some(listed) = answer.get("models").and_then(Value::as_array) else { return Ok(None) };
         let mut models = Vec::new();
         for entry in listed.iter().take(LISTED) {
@@ -274,7 +205,7 @@ impl Provider for Ollama {
             let body = serde_json::to_vec(&json!({ "model": id })).map(Bytes::from);
             let body = body.map_err(|error| Fault::malformed(error.to_string()));
             // A server too old to describe its models still has them.
-            let shown = ask(&self.endpoint, call(), "/api/show", Vec::new(), Some(body), cx).await;
+            let shown = self.link.ask("*", "/api/show", Vec::new(), Some(body), cx).await;
             let facts = shown.ok().as_ref().and_then(Facts::read);
             let answers = facts.as_ref().is_none_or(|facts| facts.answers);
             if let Some(facts) = facts {

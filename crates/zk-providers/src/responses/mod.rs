@@ -9,62 +9,68 @@ mod options;
 mod request;
 mod stream;
 
-use std::fmt;
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
 use serde_json::Value;
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    Capabilities, ErrorKind, IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules,
+    Capabilities, IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules,
 };
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::catalogue;
-use crate::clocks::Clocks;
-use crate::endpoint::{Endpoint, SetupError};
-use crate::exchange::{Outgoing, ask, exchange};
-use crate::fault::{Call, Fault};
-use crate::prefix::{Head, Prefixes};
+use crate::connection::{Connection, Link};
+use crate::endpoint::SetupError;
+use crate::exchange::Outgoing;
+use crate::fault::Fault;
 
 pub use options::{ResponsesBackend, ResponsesOptions};
 pub(crate) use stream::Decoder;
 
-/// A provider that speaks OpenAI's Responses API.
+/// A provider that speaks OpenAI's Responses API. Its base URL has the `/v1` where the server has it.
 ///
 /// ```
 /// use zk_core::service::Provider;
 /// use zk_providers::{Responses, ResponsesOptions};
 ///
-/// let openai = Responses::new(ResponsesOptions::with_key("sk-…"))?;
+/// let openai = Responses::new(Responses::connection().key("sk-…"), ResponsesOptions::default())?;
 /// assert_eq!(openai.model("gpt-5.2").window, Some(400_000));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+#[derive(Debug)]
 pub struct Responses {
+    link: Link,
     options: ResponsesOptions,
-    endpoint: Arc<Endpoint>,
-    clocks: Clocks,
     headers: Vec<(&'static str, HeaderValue)>,
-    prefixes: Prefixes,
-}
-
-impl fmt::Debug for Responses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Responses").field("options", &self.options).finish_non_exhaustive()
-    }
 }
 
 const RESPONSES: &str = "/responses";
+/// The model used when none is asked for.
+const MODEL: &str = "gpt-6.1-sol";
 
 impl Responses {
+    /// The usual connection, which lacks only a key.
+    pub fn connection() -> Connection {
+        Connection {
+            default_model: Some(MODEL.to_owned()),
+            ..Connection::at("https://api.openai.com/v1").named("openai")
+        }
+    }
+
+    /// The usual connection to the Codex back end, which lacks only the access token of a subscription.
+    pub fn codex_connection() -> Connection {
+        Connection {
+            default_model: Some(MODEL.to_owned()),
+            ..Connection::at("https://chatgpt.com/backend-api/codex").named("openai_codex")
+        }
+    }
+
     /// The provider.
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
-    pub fn new(mut options: ResponsesOptions) -> Result<Self, SetupError> {
-        let auth = std::mem::take(&mut options.auth);
+    pub fn new(connection: Connection, options: ResponsesOptions) -> Result<Self, SetupError> {
         let headers = match &options.backend {
             ResponsesBackend::Codex { account_id } => {
                 let account = HeaderValue::from_str(account_id.trim())
@@ -77,31 +83,19 @@ impl Responses {
             }
             ResponsesBackend::Api | ResponsesBackend::Compatible => Vec::new(),
         };
-        let endpoint = Endpoint::new(
-            &options.base_url,
-            &[RESPONSES],
-            auth,
-            None,
-            &options.extra_headers,
-            options.http.clone(),
-        )?;
-        let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
-        let clocks = options.clocks.unwrap_or(usual);
-        Ok(Self { options, endpoint: Arc::new(endpoint), clocks, headers, prefixes: Prefixes::default() })
+        Ok(Self { link: Link::new(connection, &[RESPONSES], None)?, options, headers })
     }
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
         let efforts = row(&request.model.id).map_or(&[][..], |row| row.efforts());
-        let body = request::Body { request, options: &self.options, efforts, count_only };
-        let history = request.history.messages();
-        let body = if count_only {
-            Prefixes::default().body(Head::of(request), history, &body)
-        } else {
-            self.prefixes.body(Head::of(request), history, &body)
+        let body = request::Body {
+            request,
+            options: &self.options,
+            extra: self.link.extra_body(),
+            efforts,
+            count_only,
         };
-        body.map_err(|error| {
-            Fault::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
-        })
+        if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
     }
 
     /// Codex finds the conversation again by headers too.
@@ -127,7 +121,7 @@ impl Responses {
     }
 
     fn known(&self, id: &str) -> Model {
-        let name = &*self.options.name;
+        let name = self.link.name();
         let mut model = match row(id) {
             Some(row) => row.model(name, id),
             None => {
@@ -155,7 +149,7 @@ fn row(id: &str) -> Option<&'static catalogue::Row> {
 #[async_trait]
 impl Provider for Responses {
     fn name(&self) -> &str {
-        &self.options.name
+        self.link.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -163,7 +157,7 @@ impl Provider for Responses {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.options.default_model.clone()
+        self.link.default_model()
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -181,7 +175,6 @@ impl Provider for Responses {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let call = Call::new(&self.options.name, &request.model.id);
         let request = self.narrowed(request);
         let headers = self.headers(&request);
         let outgoing =
@@ -190,16 +183,16 @@ impl Provider for Responses {
         let is_silent = self.options.backend == ResponsesBackend::Compatible;
         let limit = request::limit(&request, &self.options.backend).filter(|_| is_silent);
         let decoder = Decoder::new(request.model.reference(), limit);
-        exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
+        self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
         if self.options.backend != ResponsesBackend::Api {
             return Ok(None);
         }
-        let call = Call::new(&self.options.name, &request.model.id);
         let body = self.body(&request, true);
-        let answer = ask(&self.endpoint, call, "/responses/input_tokens", Vec::new(), Some(body), cx).await?;
+        let path = "/responses/input_tokens";
+        let answer = self.link.ask(&request.model.id, path, Vec::new(), Some(body), cx).await?;
         Ok(answer.get("input_tokens").and_then(Value::as_u64))
     }
 
@@ -207,8 +200,7 @@ impl Provider for Responses {
         if let ResponsesBackend::Codex { .. } = self.options.backend {
             return Ok(None);
         }
-        let call = Call::new(&self.options.name, "*");
-        let answer = ask(&self.endpoint, call, "/models", Vec::new(), None, cx).await?;
+        let answer = self.link.ask("*", "/models", Vec::new(), None, cx).await?;
         let listed = answer.get("data").and_then(Value::as_array);
         let model = |entry: &Value| {
             let mut model = self.known(entry.get("id")?.as_str()?);

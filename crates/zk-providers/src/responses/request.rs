@@ -19,6 +19,7 @@ const LONGEST_KEY: usize = 64;
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) options: &'a ResponsesOptions,
+    pub(super) extra: &'a Map<String, Value>,
     pub(super) efforts: &'a [&'static str],
     /// Only the fields that decide about the input, for counting.
     pub(super) count_only: bool,
@@ -153,7 +154,7 @@ impl Encode for Body<'_> {
                     fields.insert("prompt_cache_key".into(), key.into());
                 }
             }
-            fields.extend(self.options.extra_body.clone());
+            fields.extend(self.extra.clone());
         }
         out.push(b']');
         for (name, value) in fields {

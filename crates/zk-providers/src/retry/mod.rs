@@ -32,8 +32,8 @@ pub use policy::RetryPolicy;
 /// use zk_core::service::Provider;
 /// use zk_providers::{Anthropic, AnthropicOptions, RetryPolicy, Retrying};
 ///
-/// let claude = Arc::new(Anthropic::new(AnthropicOptions::with_key("sk-ant-…"))?);
-/// let claude = Arc::new(Retrying::new(claude, RetryPolicy::default()));
+/// let claude = Anthropic::new(Anthropic::connection().key("sk-ant-…"), AnthropicOptions::default())?;
+/// let claude = Arc::new(Retrying::new(Arc::new(claude), RetryPolicy::default()));
 /// let bus = Bus::new();
 /// let _ = bus.scope("providers").provide::<dyn Provider>("anthropic", claude);
 /// # Ok::<(), zk_providers::SetupError>(())

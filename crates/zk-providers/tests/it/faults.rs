@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, ErrorKind, Phase, ProviderError, StopReason};
 use zk_core::service::{Provider, StreamEvent};
-use zk_providers::{Anthropic, AnthropicOptions, Clocks, Compat, CompatOptions, CompatProfile};
+use zk_providers::{Anthropic, AnthropicOptions, Clocks, Compat, CompatProfile, Connection};
 
 use crate::collect::{Answer, collect, question};
 use crate::server::{Reply, Server};
@@ -32,17 +32,14 @@ fn short() -> Clocks {
 }
 
 fn chat(url: &str) -> Compat {
-    let options = CompatOptions { clocks: Some(short()), ..CompatOptions::at(url).key("sk-secret-key") };
-    Compat::new(options).expect("valid options")
+    let connection = Connection { clocks: Some(short()), ..Connection::at(url).key("sk-secret-key") };
+    Compat::new(connection, CompatProfile::default()).expect("valid options")
 }
 
 fn anthropic(url: &str) -> Anthropic {
-    let options = AnthropicOptions {
-        base_url: url.to_owned(),
-        clocks: Some(short()),
-        ..AnthropicOptions::with_key("sk-secret-key")
-    };
-    Anthropic::new(options).expect("valid options")
+    let connection = Anthropic::connection().base_url(url).key("sk-secret-key");
+    let connection = Connection { clocks: Some(short()), ..connection };
+    Anthropic::new(connection, AnthropicOptions::default()).expect("valid options")
 }
 
 async fn ask(provider: &dyn Provider) -> Result<Answer, (ProviderError, Answer)> {
@@ -240,8 +237,8 @@ async fn a_redirect_is_not_followed() {
 async fn a_stop_ends_a_silent_request_at_once() {
     for reply in [Reply::default().hang(), Reply::sse("").hang(), Reply::sse(MESSAGES).hang()] {
         let server = Server::start([reply]).await;
-        let options = AnthropicOptions { base_url: server.url.clone(), ..AnthropicOptions::default() };
-        let provider = Anthropic::new(options).expect("valid options");
+        let connection = Anthropic::connection().base_url(&server.url);
+        let provider = Anthropic::new(connection, AnthropicOptions::default()).expect("valid options");
         let stop = CancellationToken::new();
         let cx = Bus::new().cx().with_stop(stop.clone());
         let mut stream = provider.stream(question(&provider, "m"), &cx);
@@ -265,7 +262,7 @@ async fn a_stop_ends_a_silent_request_at_once() {
 async fn a_stalled_provider_waits_by_its_clock_and_not_by_another() {
     // The usual clocks of a server on this machine are long: nothing may end this request but its listener.
     let server = Server::start([Reply::default().hang()]).await;
-    let provider = Compat::new(CompatOptions::at(&server.url)).expect("valid options");
+    let provider = Compat::new(Connection::at(&server.url), CompatProfile::default()).expect("valid options");
     let waiting = collect(provider.stream(question(&provider, "m"), &Bus::new().cx()));
     let before = Instant::now();
     assert!(tokio::time::timeout(Duration::from_millis(300), waiting).await.is_err());
@@ -278,8 +275,7 @@ async fn a_profile_that_wants_a_reason_does_not_take_done_for_one() {
     for (profile, expected) in [("openai_compat", true), ("openai", false), ("llama.cpp", false)] {
         let server = Server::start([Reply::sse(&body)]).await;
         let profile = CompatProfile::named(profile).expect("it is in the table");
-        let provider =
-            Compat::new(CompatOptions { profile, ..CompatOptions::at(&server.url) }).expect("valid");
+        let provider = Compat::new(Connection::at(&server.url), profile).expect("valid");
         assert_eq!(ask(&provider).await.is_ok(), expected);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, ErrorKind, Message, ModelRef, ProviderError};
 use zk_core::service::{Provider, StreamEvent};
-use zk_providers::{Clocks, Gemini, GeminiOptions, Replay};
+use zk_providers::{Clocks, Connection, Gemini, Replay};
 
 use crate::collect::{Answer, collect, question, request};
 use crate::fixtures::{self, Recorded};
@@ -33,12 +33,12 @@ pub(crate) fn model(item: &Recorded) -> String {
 }
 
 pub(crate) fn provider(server: &Server) -> Gemini {
-    let options = GeminiOptions {
+    let connection = Connection {
         base_url: server.url.clone(),
         clocks: Some(Clocks::remote()),
-        ..GeminiOptions::with_key("k-test")
+        ..Gemini::connection().key("k-test")
     };
-    Gemini::new(options).expect("valid options")
+    Gemini::new(connection).expect("valid options")
 }
 
 async fn replay(model: &str, reply: Reply) -> Result<Answer, (ProviderError, Answer)> {

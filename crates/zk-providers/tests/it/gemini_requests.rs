@@ -10,7 +10,7 @@ use zk_core::model::{
     ThinkingRequest, ToolCall, ToolContent, ToolSpec, Usage, WireData,
 };
 use zk_core::service::{Provider, Request, StreamEvent, ToolChoice};
-use zk_providers::{Auth, Gemini, GeminiOptions};
+use zk_providers::{Auth, Connection, Gemini};
 
 use crate::collect::{Answer, collect, question, request};
 use crate::fixtures;
@@ -143,13 +143,13 @@ async fn every_tool_choice_has_its_mode() {
 async fn extra_settings_join_those_of_the_same_name() {
     let server = Server::start([Reply::sse(ok())]).await;
     let extra = json!({"generationConfig": {"temperature": 0.5}, "cachedContent": "c/1"});
-    let options = GeminiOptions {
+    let connection = Connection {
         base_url: format!("{}/v1/projects/p/locations/l/publishers/google", server.url),
         auth: Auth::Bearer("token".into()),
         extra_body: extra.as_object().cloned().expect("an object"),
-        ..GeminiOptions::default()
+        ..Gemini::connection()
     };
-    let vertex = Gemini::new(options).expect("valid options");
+    let vertex = Gemini::new(connection).expect("valid options");
     let asked = Request {
         max_tokens: 9000,
         thinking: ThinkingRequest { level: ThinkingLevel::Low, budget: None },

@@ -23,7 +23,7 @@ fn load() -> Vec<Recorded> {
 }
 
 fn provider(server: &Server) -> Ollama {
-    Ollama::new(OllamaOptions::at(&server.url)).expect("valid options")
+    Ollama::new(Ollama::connection().base_url(&server.url), OllamaOptions::default()).expect("valid options")
 }
 
 /// The most tokens the recorded request asked for; without a number, as many as there are.

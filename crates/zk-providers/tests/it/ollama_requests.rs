@@ -9,7 +9,7 @@ use zk_core::model::{
     ThinkingSupport, ToolCall, ToolContent, ToolSpec,
 };
 use zk_core::service::{Provider, Request, ToolChoice};
-use zk_providers::{Ollama, OllamaOptions};
+use zk_providers::{Connection, Ollama, OllamaOptions};
 
 use crate::collect::{Answer, collect, question, request};
 use crate::server::{Reply, Server};
@@ -27,7 +27,7 @@ fn ok() -> Reply {
 }
 
 fn provider(server: &Server) -> Ollama {
-    Ollama::new(OllamaOptions::at(&server.url)).expect("valid options")
+    Ollama::new(Ollama::connection().base_url(&server.url), OllamaOptions::default()).expect("valid options")
 }
 
 async fn answer(reply: Reply, change: impl Fn(&mut Request)) -> Result<Answer, ProviderError> {
@@ -93,13 +93,13 @@ async fn a_tricky_history_in_ollamas_shape() {
 async fn the_window_is_always_named_and_options_are_merged() {
     let server = Server::start([ok()]).await;
     let extra = json!({"options": {"temperature": 0.1}, "truncate": false});
-    let ollama = Ollama::new(OllamaOptions {
-        num_ctx: 8192,
-        keep_alive: Some("30m".into()),
+    let connection = Connection {
+        base_url: format!("{}/v1/", server.url),
         extra_body: extra.as_object().cloned().expect("an object"),
-        ..OllamaOptions::at(format!("{}/v1/", server.url))
-    })
-    .expect("valid options");
+        ..Ollama::connection()
+    };
+    let options = OllamaOptions { num_ctx: 8192, keep_alive: Some("30m".into()) };
+    let ollama = Ollama::new(connection, options).expect("valid options");
     let asked = Request { max_tokens: 77, ..question(&ollama, "m") };
     assert_eq!(asked.model.window, Some(8192));
     collect(ollama.stream(asked, &Bus::new().cx())).await.expect("the server answers");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use zk_core::kernel::Bus;
 use zk_core::model::{ErrorKind, ProviderError};
 use zk_core::service::Provider;
-use zk_providers::{Anthropic, AnthropicOptions, Compat, CompatOptions};
+use zk_providers::{Anthropic, AnthropicOptions, Compat, CompatProfile, Connection};
 
 use crate::collect::{Answer, collect, question};
 use crate::fixtures::{self, Recorded};
@@ -23,11 +23,11 @@ fn is_chat(url: &str) -> bool {
 async fn replay(url: &str, reply: Reply) -> Result<Answer, (ProviderError, Answer)> {
     let server = Server::start([reply]).await;
     let provider: Box<dyn Provider> = if is_messages(url) {
-        let options =
-            AnthropicOptions { base_url: server.url.clone(), ..AnthropicOptions::with_key("k-test") };
-        Box::new(Anthropic::new(options).expect("valid options"))
+        let connection = Anthropic::connection().base_url(&server.url).key("k-test");
+        Box::new(Anthropic::new(connection, AnthropicOptions::default()).expect("valid options"))
     } else {
-        Box::new(Compat::new(CompatOptions::at(&server.url).key("k-test")).expect("valid options"))
+        let connection = Connection::at(&server.url).key("k-test");
+        Box::new(Compat::new(connection, CompatProfile::default()).expect("valid options"))
     };
     let request = question(&*provider, "recorded");
     collect(provider.stream(request, &Bus::new().cx())).await

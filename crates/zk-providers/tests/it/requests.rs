@@ -11,7 +11,7 @@ use zk_core::model::{
 };
 use zk_core::service::{Provider, Request, ToolChoice};
 use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, CacheTtl, Compat, CompatOptions, CompatProfile, EmptyContent,
+    Anthropic, AnthropicOptions, Auth, CacheTtl, Compat, CompatProfile, Connection, EmptyContent,
     ReasoningEcho, SetupError, ToolChoices,
 };
 
@@ -40,15 +40,12 @@ async fn sent(
 }
 
 fn claude(url: &str) -> Box<dyn Provider> {
-    let options = AnthropicOptions { base_url: url.to_owned(), ..AnthropicOptions::with_key("k-test") };
-    Box::new(Anthropic::new(options).expect("valid options"))
+    let connection = Anthropic::connection().base_url(url).key("k-test");
+    Box::new(Anthropic::new(connection, AnthropicOptions::default()).expect("valid options"))
 }
 
 fn compat(profile: CompatProfile) -> impl Fn(&str) -> Box<dyn Provider> {
-    move |url| {
-        let options = CompatOptions { profile: profile.clone(), ..CompatOptions::at(url) };
-        Box::new(Compat::new(options).expect("valid options"))
-    }
+    move |url| Box::new(Compat::new(Connection::at(url), profile.clone()).expect("valid options"))
 }
 
 fn tools() -> Arc<[Arc<ToolSpec>]> {
@@ -327,16 +324,20 @@ async fn betas_tokens_and_extras_are_sent() {
     let make = |url: &str| -> Box<dyn Provider> {
         let extra = json!({"metadata": {"user_id": "u"}, "max_tokens": 7});
         Box::new(
-            Anthropic::new(AnthropicOptions {
-                base_url: format!("{url}/v1/"),
-                auth: Auth::Bearer("sk-ant-oat-x".into()),
-                version: "2026-10-21".into(),
-                betas: vec!["one".into(), "two".into(), "one".into()],
-                extra_body: extra.as_object().cloned().unwrap_or_default(),
-                extra_headers: vec![("X-App".into(), "zk".into())],
-                cache_ttl: CacheTtl::OneHour,
-                ..AnthropicOptions::default()
-            })
+            Anthropic::new(
+                Connection {
+                    base_url: format!("{url}/v1/"),
+                    auth: Auth::Bearer("sk-ant-oat-x".into()),
+                    extra_body: extra.as_object().cloned().unwrap_or_default(),
+                    extra_headers: vec![("X-App".into(), "zk".into())],
+                    ..Anthropic::connection()
+                },
+                AnthropicOptions {
+                    version: "2026-10-21".into(),
+                    betas: vec!["one".into(), "two".into(), "one".into()],
+                    cache_ttl: CacheTtl::OneHour,
+                },
+            )
             .expect("valid options"),
         )
     };
@@ -356,8 +357,11 @@ async fn a_key_can_go_into_a_header_of_its_own() {
     let make = |url: &str| -> Box<dyn Provider> {
         let auth = Auth::Header { name: "api-key".into(), prefix: "Token ".into(), key: " k \n".into() };
         Box::new(
-            Compat::new(CompatOptions { auth, ..CompatOptions::at(format!("{url}/v1/chat/completions/")) })
-                .expect("valid"),
+            Compat::new(
+                Connection { auth, ..Connection::at(format!("{url}/v1/chat/completions/")) },
+                CompatProfile::default(),
+            )
+            .expect("valid"),
         )
     };
     let received = sent(make, CHAT, |provider| tricky_request(provider, "m")).await;
@@ -367,13 +371,12 @@ async fn a_key_can_go_into_a_header_of_its_own() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_at_once() {
-    let make = |url: &str| Compat::new(CompatOptions::at(url)).map(|_| ()).expect_err("no base URL");
+    let make = |connection| Compat::new(connection, CompatProfile::default()).map(|_| ());
     for url in ["", "localhost:8080", "ftp://host", "http://"] {
-        let error = make(url);
+        let error = make(Connection::at(url)).expect_err("no base URL");
         assert!(matches!(&error, SetupError::BaseUrl { url: shown, .. } if shown == url), "{error}");
     }
-    let key = Compat::new(CompatOptions::at("http://127.0.0.1").key("secret\nline")).map(|_| ());
-    let error = key.expect_err("no key");
+    let error = make(Connection::at("http://127.0.0.1").key("secret\nline")).expect_err("no key");
     assert!(error == SetupError::Key && !error.to_string().contains("secret"));
 }
 

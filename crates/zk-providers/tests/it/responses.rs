@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, ErrorKind, Message, ProviderError, StopReason};
 use zk_core::service::Provider;
-use zk_providers::{Responses, ResponsesOptions};
+use zk_providers::{Connection, Responses, ResponsesOptions};
 
 use crate::collect::{Answer, collect, request};
 use crate::server::{Reply, Server};
@@ -27,12 +27,12 @@ pub(crate) fn done(index: u64, item: &Value) -> Value {
 }
 
 pub(crate) fn openai(url: &str) -> Responses {
-    let options = ResponsesOptions { base_url: url.to_owned(), ..ResponsesOptions::with_key("k-test") };
-    Responses::new(options).expect("valid options")
+    let connection = Responses::connection().base_url(url).key("k-test");
+    Responses::new(connection, ResponsesOptions::default()).expect("valid options")
 }
 
 fn local(url: &str) -> Responses {
-    Responses::new(ResponsesOptions::at(url)).expect("valid options")
+    Responses::new(Connection::at(url), ResponsesOptions::compatible()).expect("valid options")
 }
 
 async fn ask(make: fn(&str) -> Responses, reply: Reply) -> Result<Answer, (ProviderError, Answer)> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{ErrorKind, ModelRef, ProviderError};
 use zk_core::service::{Provider, StreamEvent};
-use zk_providers::{Clocks, Replay, Responses, ResponsesOptions};
+use zk_providers::{Clocks, Connection, Replay, Responses, ResponsesOptions};
 
 use crate::collect::{Answer, collect, question};
 use crate::fixtures::{self, Recorded};
@@ -23,12 +23,12 @@ pub(crate) fn load() -> Vec<Recorded> {
 
 async fn replay(reply: Reply) -> Result<Answer, (ProviderError, Answer)> {
     let server = Server::start([reply]).await;
-    let options = ResponsesOptions {
+    let connection = Connection {
         base_url: server.url.clone(),
         clocks: Some(Clocks::remote()),
-        ..ResponsesOptions::with_key("k-test")
+        ..Responses::connection().key("k-test")
     };
-    let provider = Responses::new(options).expect("valid options");
+    let provider = Responses::new(connection, ResponsesOptions::default()).expect("valid options");
     let request = question(&provider, "recorded");
     collect(provider.stream(request, &Bus::new().cx())).await
 }

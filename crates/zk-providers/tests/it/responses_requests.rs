@@ -9,7 +9,7 @@ use zk_core::model::{
     ToolContent, ToolSpec, WireData,
 };
 use zk_core::service::{Provider, Request, ToolChoice};
-use zk_providers::{Responses, ResponsesBackend, ResponsesOptions};
+use zk_providers::{Auth, Connection, Responses, ResponsesOptions};
 
 use crate::collect::{collect, request};
 use crate::responses::{completed, openai, sse};
@@ -26,13 +26,14 @@ pub(crate) async fn sent(
 }
 
 fn codex(url: &str) -> Responses {
-    let options = ResponsesOptions { base_url: url.to_owned(), ..ResponsesOptions::codex("t-test", "acc_1") };
-    Responses::new(options).expect("valid options")
+    let connection = Responses::codex_connection().base_url(url);
+    let connection = Connection { auth: Auth::Bearer("t-test".into()), ..connection };
+    Responses::new(connection, ResponsesOptions::codex("acc_1")).expect("valid options")
 }
 
 fn local(url: &str) -> Responses {
-    let options = ResponsesOptions { echo_reasoning: true, ..ResponsesOptions::at(url) };
-    Responses::new(options).expect("valid options")
+    let options = ResponsesOptions { echo_reasoning: true, ..ResponsesOptions::compatible() };
+    Responses::new(Connection::at(url), options).expect("valid options")
 }
 
 fn tools() -> Arc<[Arc<ToolSpec>]> {
@@ -197,9 +198,6 @@ async fn tokens_are_counted_where_the_api_counts_them() {
 
 #[test]
 fn an_account_that_cannot_be_sent_is_a_setup_error() {
-    let options = ResponsesOptions {
-        backend: ResponsesBackend::Codex { account_id: "a\nb".into() },
-        ..ResponsesOptions::with_key("k-test")
-    };
-    assert!(Responses::new(options).is_err());
+    let connection = Responses::codex_connection().key("k-test");
+    assert!(Responses::new(connection, ResponsesOptions::codex("a\nb")).is_err());
 }

@@ -6,7 +6,9 @@ use zk_core::kernel::{AnyEvent, Bus, Cx};
 use zk_core::model::{ErrorKind, Message, ProviderError, WireReady};
 use zk_core::service::{Provider, Request};
 use zk_providers::auth::{Credential, CredentialStore, MemoryStore, OAuthClient, OAuthSession};
-use zk_providers::{Anthropic, AnthropicOptions, Auth, Http, Responses, ResponsesOptions, SetupError};
+use zk_providers::{
+    Anthropic, AnthropicOptions, Auth, Connection, Http, Responses, ResponsesOptions, SetupError,
+};
 
 use super::{ACCESS, REFRESH, assert_no_secret, client, granted, tokens};
 use crate::collect::collect;
@@ -31,8 +33,8 @@ async fn source(client: OAuthClient, seconds: u64) -> Auth {
 }
 
 fn claude(url: &str, auth: Auth) -> Anthropic {
-    let options = AnthropicOptions { base_url: url.to_owned(), auth, ..AnthropicOptions::default() };
-    Anthropic::new(options).unwrap()
+    let connection = Connection { base_url: url.to_owned(), auth, ..Anthropic::connection() };
+    Anthropic::new(connection, AnthropicOptions::default()).unwrap()
 }
 
 /// Asks, and gives the error if there is one and all events as they are shown.
@@ -119,8 +121,8 @@ async fn lists_of_models_are_asked_for_with_the_token_too() {
 async fn tokens_are_shown_to_no_host_they_are_not_for() {
     let auth = source(OAuthClient { name: "test".into(), ..OAuthClient::chatgpt() }, 3600).await;
     let codex = |base_url: &str| {
-        let options = ResponsesOptions::codex("", "acc");
-        Responses::new(ResponsesOptions { auth: auth.clone(), base_url: base_url.into(), ..options })
+        let connection = Responses::codex_connection().base_url(base_url);
+        Responses::new(Connection { auth: auth.clone(), ..connection }, ResponsesOptions::codex("acc"))
     };
     assert!(codex("https://chatgpt.com/backend-api/codex").is_ok());
     let error = codex("https://evil.example/codex").map(|_| ()).unwrap_err();

@@ -1,0 +1,185 @@
+//! Where a provider is and what it is shown: what every dialect needs, whatever it says then.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqwest::header::HeaderValue;
+use serde_json::{Map, Value};
+use zk_core::kernel::Cx;
+use zk_core::model::{ErrorKind, ProviderError};
+use zk_core::service::{EventStream, Request};
+
+use crate::clocks::Clocks;
+use crate::endpoint::{Endpoint, SetupError};
+use crate::exchange::{Decode, Outgoing, ask, exchange};
+use crate::fault::{Call, Fault};
+use crate::http::Http;
+use crate::prefix::{Encode, Head, Prefixes};
+use crate::secret::{Auth, Secret};
+
+/// Where requests go, and what they show there. Its `Debug` shows no key.
+///
+/// ```
+/// use zk_providers::{Compat, CompatProfile, Connection};
+///
+/// let connection = Connection::at("http://127.0.0.1:8080/v1").named("lab").key("sk-…");
+/// let lab = Compat::new(connection, CompatProfile::default())?;
+/// # Ok::<(), zk_providers::SetupError>(())
+/// ```
+#[derive(Clone)]
+pub struct Connection {
+    /// The provider's name in this program.
+    pub name: String,
+    /// Where the API is. Each dialect says in its own documentation how much of the path belongs to it; an
+    /// ending that is pasted along, such as `/chat/completions`, does no harm.
+    pub base_url: String,
+    /// What is shown there.
+    pub auth: Auth,
+    /// More fields for the request body; they win over those zk sends, and objects are merged where the
+    /// dialect nests its settings.
+    pub extra_body: Map<String, Value>,
+    /// More headers.
+    pub extra_headers: Vec<(String, String)>,
+    /// How long to wait; unless set, longer for a server on this machine than for others.
+    pub clocks: Option<Clocks>,
+    /// The model used when none is asked for.
+    pub default_model: Option<String>,
+    /// The HTTP clients.
+    pub http: Http,
+}
+
+impl Connection {
+    /// The server at `base_url`, without a key, called `openai_compat`.
+    pub fn at(base_url: impl Into<String>) -> Self {
+        Self {
+            name: "openai_compat".to_owned(),
+            base_url: base_url.into(),
+            auth: Auth::None,
+            extra_body: Map::new(),
+            extra_headers: Vec::new(),
+            clocks: None,
+            default_model: None,
+            http: Http::new(),
+        }
+    }
+
+    /// Under another name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// To another place.
+    #[must_use]
+    pub fn base_url(mut self, base_url: impl Into<String>) -> Self {
+        self.base_url = base_url.into();
+        self
+    }
+
+    /// With an API key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Secret>) -> Self {
+        self.auth = Auth::Key(key.into());
+        self
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A base URL can hold a password, and a header a key.
+        f.debug_struct("Connection")
+            .field("name", &self.name)
+            .field("auth", &self.auth)
+            .field("default_model", &self.default_model)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A connection that is fit for use, and what its requests share.
+pub(crate) struct Link {
+    name: String,
+    default_model: Option<String>,
+    extra_body: Map<String, Value>,
+    endpoint: Arc<Endpoint>,
+    clocks: Clocks,
+    prefixes: Prefixes,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("name", &self.name)
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// The link of a dialect that sends keys in `key_header`, or as bearer tokens; `strip` are endings that
+    /// people paste along with the base URL.
+    pub(crate) fn new(
+        connection: Connection,
+        strip: &[&str],
+        key_header: Option<&'static str>,
+    ) -> Result<Self, SetupError> {
+        let Connection { name, base_url, auth, extra_body, extra_headers, clocks, default_model, http } =
+            connection;
+        let endpoint = Endpoint::new(&base_url, strip, auth, key_header, &extra_headers, http)?;
+        let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
+        let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));
+        Ok(Self { name, default_model, extra_body, endpoint, clocks, prefixes: Prefixes::default() })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn default_model(&self) -> Option<String> {
+        self.default_model.clone()
+    }
+
+    pub(crate) fn extra_body(&self) -> &Map<String, Value> {
+        &self.extra_body
+    }
+
+    /// The body of a request. What it shares with the one before is not written again.
+    pub(crate) fn body(&self, request: &Request, encode: &impl Encode) -> Result<Bytes, Fault> {
+        written(&self.prefixes, request, encode)
+    }
+
+    /// The body of a request that no other continues.
+    pub(crate) fn body_once(request: &Request, encode: &impl Encode) -> Result<Bytes, Fault> {
+        written(&Prefixes::default(), request, encode)
+    }
+
+    /// Sends a request for an answer of `model` and reads it.
+    pub(crate) fn stream<D: Decode>(
+        &self,
+        model: &str,
+        outgoing: Result<Outgoing, Fault>,
+        decoder: D,
+        cx: &Cx,
+    ) -> EventStream {
+        let call = Call::new(&self.name, model);
+        exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
+    }
+
+    /// Asks something short about `model`, or about all of them: `*`.
+    pub(crate) async fn ask(
+        &self,
+        model: &str,
+        path: &str,
+        headers: Vec<(&'static str, HeaderValue)>,
+        body: Option<Result<Bytes, Fault>>,
+        cx: &Cx,
+    ) -> Result<Value, ProviderError> {
+        ask(&self.endpoint, Call::new(&self.name, model), path, headers, body, cx).await
+    }
+}
+
+fn written(prefixes: &Prefixes, request: &Request, encode: &impl Encode) -> Result<Bytes, Fault> {
+    let body = prefixes.body(Head::of(request), request.history.messages(), encode);
+    body.map_err(|error| Fault::new(ErrorKind::Rejected, format!("the request cannot be written: {error}")))
+}
