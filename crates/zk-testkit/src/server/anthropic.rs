@@ -112,11 +112,6 @@ pub(super) fn ping() -> String {
     event(&json!({"type": "ping"}))
 }
 
-pub(super) fn text_delta(text: &str) -> String {
-    let delta = json!({"type": "text_delta", "text": text});
-    event(&json!({"type": "content_block_delta", "index": 0, "delta": delta}))
-}
-
 fn head(telling: Telling<'_>) -> Value {
     let mut head = json!({
         "id": format!("msg_{}", telling.number),

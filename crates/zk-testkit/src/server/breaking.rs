@@ -8,7 +8,7 @@ use zk_core::model::{ErrorKind, ProviderError};
 
 use super::fault::Fault;
 use super::frames::{Part, Piece};
-use super::refusal;
+use super::refusal::{self, Refusal};
 use super::reply::Act;
 use super::{anthropic, chat};
 use crate::rules::Dialect;
@@ -32,7 +32,7 @@ pub(super) fn acts(
         Some(Fault::MalformedChunk(events)) => at(*events, Act::Raw(b"this is no chunk size\r\n")),
         Some(Fault::MalformedEvent(events)) => at(*events, Act::Send(malformed())),
         Some(Fault::ErrorEventAfter(events)) => {
-            let error = error_event(dialect, 529, None, "Overloaded", number);
+            let error = error_event(Refusal::new(dialect, 529, "Overloaded"), dialect, number);
             let rest = acts(dialect, pieces, None, number);
             return insert(rest, *events, vec![Act::Send(error)], true);
         }
@@ -98,7 +98,8 @@ fn failure(dialect: Dialect, error: &ProviderError, number: usize) -> Act {
     match refusal::class(dialect, error.kind) {
         Some(class) => {
             let message = refusal::message(dialect, error);
-            Act::Send(error_event(dialect, class.status, class.code, &message, number))
+            let refusal = Refusal::new(dialect, class.status, &message).code(class.code);
+            Act::Send(error_event(refusal, dialect, number))
         }
         None => match error.kind {
             ErrorKind::Stalled => Act::Hang,
@@ -116,8 +117,8 @@ fn failure(dialect: Dialect, error: &ProviderError, number: usize) -> Act {
     }
 }
 
-fn error_event(dialect: Dialect, status: u16, code: Option<&str>, message: &str, number: usize) -> Bytes {
-    let body = refusal::body(dialect, status, code, message, number);
+fn error_event(refusal: Refusal<'_>, dialect: Dialect, number: usize) -> Bytes {
+    let body = refusal.body(number);
     Bytes::from(match dialect {
         Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
         Dialect::Chat => format!("data: {body}\n\n"),

@@ -1,11 +1,11 @@
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use zk_core::model::Usage;
 
 use super::frames::{self, Part, Piece, Telling};
 use super::reply::Act;
-use super::{anthropic, chat};
 use crate::rules::Dialect;
 use crate::script::Turn;
 
@@ -16,42 +16,28 @@ const WRITE: usize = 64 * 1024;
 pub(super) struct Bulk {
     deltas: usize,
     text: String,
-    rendered: [OnceLock<Vec<Act>>; 2],
+    rendered: Mutex<HashMap<Dialect, Vec<Act>>>,
 }
 
 impl Bulk {
     pub(super) fn new(deltas: usize, text: String) -> Self {
-        Self { deltas, text, rendered: [OnceLock::new(), OnceLock::new()] }
+        Self { deltas, text, rendered: Mutex::default() }
     }
 
     pub(super) fn acts(&self, dialect: Dialect, model: &str) -> Vec<Act> {
-        let [first, second] = &self.rendered;
-        let slot = match dialect {
-            Dialect::Anthropic => first,
-            Dialect::Chat => second,
-        };
-        slot.get_or_init(|| self.render(dialect, model)).clone()
+        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        rendered.entry(dialect).or_insert_with(|| self.render(dialect, model)).clone()
     }
 
     fn render(&self, dialect: Dialect, model: &str) -> Vec<Act> {
         let usage = Usage { input: 10, output: self.deltas as u64, ..Usage::default() };
         let telling = Telling { model, number: 1, usage: Some(usage), pace: None };
-        let delta = match dialect {
-            Dialect::Anthropic => anthropic::text_delta(&self.text),
-            Dialect::Chat => chat::text_delta(telling, &self.text),
-        };
-        let mut bytes = Vec::with_capacity(delta.len() * self.deltas + 4096);
-        let frame = frames::stream(dialect, &Turn::new().chunks([self.text.clone()]), telling);
-        let mut told = false;
-        for piece in frame {
+        let mut bytes = Vec::with_capacity(self.text.len() * self.deltas * 2);
+        for piece in frames::stream(dialect, &Turn::new().chunks([self.text.clone()]), telling) {
             if let Piece::Event { bytes: event, part } = piece {
                 // The one delta of the frame stands for all of them.
-                if part == Part::Content && event == delta && !told {
-                    told = true;
-                    for _ in 0..self.deltas {
-                        bytes.extend_from_slice(delta.as_bytes());
-                    }
-                } else {
+                let times = if part == Part::Delta { self.deltas } else { 1 };
+                for _ in 0..times {
                     bytes.extend_from_slice(&event);
                 }
             }

@@ -116,10 +116,6 @@ pub(super) fn ping() -> String {
     ": keep-alive\n\n".to_owned()
 }
 
-pub(super) fn text_delta(telling: Telling<'_>, text: &str) -> String {
-    event(&chunk(telling, &json!([choice(&json!({"content": text}), None)])))
-}
-
 fn chunk(telling: Telling<'_>, choices: &Value) -> Value {
     json!({
         "id": format!("chatcmpl-{}", telling.number),

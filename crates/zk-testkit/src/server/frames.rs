@@ -26,6 +26,8 @@ pub(super) enum Part {
     Start,
     /// It carries content.
     Content,
+    /// It carries a piece of text, thinking or arguments.
+    Delta,
     /// It says why the answer ended.
     Finish,
     /// It closes the stream.
@@ -75,6 +77,6 @@ impl Pieces {
 
     pub(super) fn delta(&mut self, bytes: String) {
         self.all.extend(self.pace.map(Piece::Wait));
-        self.event(Part::Content, bytes);
+        self.event(Part::Delta, bytes);
     }
 }

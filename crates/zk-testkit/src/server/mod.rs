@@ -1,5 +1,6 @@
 //! A fake LLM server on a real socket.
 
+mod admit;
 mod anthropic;
 mod breaking;
 mod bulk;
@@ -7,10 +8,12 @@ mod chat;
 mod decode;
 mod fault;
 mod frames;
+mod lists;
 mod received;
 mod refusal;
 mod reply;
 mod route;
+mod said;
 mod serve;
 mod shared;
 mod socket;

@@ -1,10 +1,22 @@
 //! Error bodies as the providers write them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, ProviderError};
 
+use super::fault::RetryAfter;
 use super::reply::Reply;
 use crate::rules::Dialect;
+
+/// An error on its way to the client.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal<'a> {
+    dialect: Dialect,
+    status: u16,
+    message: &'a str,
+    /// A code over the usual one of the status.
+    code: Option<&'a str>,
+    after: RetryAfter,
+}
 
 /// The status and code of a class of errors.
 pub(super) struct Class {
@@ -15,16 +27,15 @@ pub(super) struct Class {
 /// How `dialect` reports an error of `kind`, when it can be reported at all.
 pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     let plain = |status| Some(Class { status, code: None });
+    let coded = |status, code| Some(Class { status, code: Some(code) });
     match (kind, dialect) {
         (ErrorKind::Rate, _) => plain(429),
         (ErrorKind::Quota, Dialect::Anthropic) => plain(402),
-        (ErrorKind::Quota, Dialect::Chat) => Some(Class { status: 429, code: Some("insufficient_quota") }),
+        (ErrorKind::Quota, Dialect::Chat) => coded(429, "insufficient_quota"),
         (ErrorKind::Overloaded, Dialect::Anthropic) => plain(529),
         (ErrorKind::Overloaded, Dialect::Chat) => plain(503),
         (ErrorKind::ContextExceeded, Dialect::Anthropic) => plain(400),
-        (ErrorKind::ContextExceeded, Dialect::Chat) => {
-            Some(Class { status: 400, code: Some("context_length_exceeded") })
-        }
+        (ErrorKind::ContextExceeded, Dialect::Chat) => coded(400, "context_length_exceeded"),
         (ErrorKind::Auth, _) => plain(401),
         (ErrorKind::Rejected | ErrorKind::Refused, _) => plain(400),
         (ErrorKind::Transport | ErrorKind::Stalled | ErrorKind::Malformed | ErrorKind::Aborted, _) => None,
@@ -46,44 +57,49 @@ pub(super) fn message(dialect: Dialect, error: &ProviderError) -> String {
     }
 }
 
-/// An error as the body of an answer with this status.
-pub(super) fn reply(dialect: Dialect, status: u16, message: &str, number: usize) -> Reply {
-    coded(dialect, status, None, message, number)
-}
+impl<'a> Refusal<'a> {
+    pub(super) fn new(dialect: Dialect, status: u16, message: &'a str) -> Self {
+        Self { dialect, status, message, code: None, after: RetryAfter::No }
+    }
 
-/// As [`reply`], with a code over the usual one.
-pub(super) fn coded(
-    dialect: Dialect,
-    status: u16,
-    code: Option<&str>,
-    message: &str,
-    number: usize,
-) -> Reply {
-    let body = body(dialect, status, code, message, number);
-    Reply::json(status, body).with_header(Some((request_id_header(dialect), request_id(number))))
-}
+    pub(super) fn code(self, code: Option<&'a str>) -> Self {
+        Self { code, ..self }
+    }
 
-/// The error alone.
-pub(super) fn body(
-    dialect: Dialect,
-    status: u16,
-    code: Option<&str>,
-    message: &str,
-    number: usize,
-) -> String {
-    match dialect {
-        Dialect::Anthropic => json!({
-            "type": "error",
-            "error": {"type": anthropic_type(status), "message": message},
-            "request_id": request_id(number),
-        })
-        .to_string(),
-        Dialect::Chat => {
-            let (kind, usual) = chat_type(status);
-            let kind = if code == Some("insufficient_quota") { "insufficient_quota" } else { kind };
-            json!({"error": {"message": message, "type": kind, "param": null, "code": code.or(usual)}})
-                .to_string()
+    pub(super) fn after(self, after: RetryAfter) -> Self {
+        Self { after, ..self }
+    }
+
+    /// As an answer of its own.
+    pub(super) fn reply(self, number: usize) -> Reply {
+        Reply::json(self.status, self.body(number).to_string())
+            .with_header(Some((request_id_header(self.dialect), request_id(number))))
+            .with_header(self.after.header())
+    }
+
+    /// The error alone.
+    pub(super) fn body(self, number: usize) -> Value {
+        match self.dialect {
+            Dialect::Anthropic => json!({
+                "type": "error",
+                "error": {"type": anthropic_type(self.status), "message": self.message},
+                "request_id": request_id(number),
+            }),
+            Dialect::Chat => self.openai(),
         }
+    }
+
+    fn openai(self) -> Value {
+        let (kind, usual) = match self.status {
+            401 => ("invalid_request_error", Some("invalid_api_key")),
+            404 => ("invalid_request_error", Some("model_not_found")),
+            429 => ("requests", Some("rate_limit_exceeded")),
+            400..=499 => ("invalid_request_error", None),
+            503 | 529 => ("service_unavailable_error", None),
+            _ => ("server_error", None),
+        };
+        let kind = if self.code == Some("insufficient_quota") { "insufficient_quota" } else { kind };
+        json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code.or(usual)}})
     }
 }
 
@@ -112,16 +128,5 @@ fn anthropic_type(status: u16) -> &'static str {
         529 => "overloaded_error",
         400..=499 => "invalid_request_error",
         _ => "api_error",
-    }
-}
-
-fn chat_type(status: u16) -> (&'static str, Option<&'static str>) {
-    match status {
-        401 => ("invalid_request_error", Some("invalid_api_key")),
-        404 => ("invalid_request_error", Some("model_not_found")),
-        429 => ("requests", Some("rate_limit_exceeded")),
-        400..=499 => ("invalid_request_error", None),
-        503 | 529 => ("service_unavailable_error", None),
-        _ => ("server_error", None),
     }
 }

@@ -28,6 +28,13 @@ pub(super) enum Act {
     Hang,
 }
 
+/// What is done about a request.
+pub(super) enum Answer {
+    Reply(Reply),
+    Never,
+    Reset,
+}
+
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Reply {

@@ -7,7 +7,7 @@ use crate::rules::Dialect;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route {
     Generate(Dialect),
-    CountTokens,
+    CountTokens(Dialect),
     Models(Dialect),
     Model(Dialect, String),
     Unknown,
@@ -21,7 +21,7 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
             return Route::Generate(Dialect::Anthropic);
         }
         if path.ends_with("/messages/count_tokens") {
-            return Route::CountTokens;
+            return Route::CountTokens(Dialect::Anthropic);
         }
         if path.ends_with("/chat/completions") {
             return Route::Generate(Dialect::Chat);

@@ -1,0 +1,43 @@
+//! The models a server has, and what a count of tokens looks like.
+
+use serde_json::{Value, json};
+
+use super::reply::Reply;
+use super::shared::Shared;
+use crate::rules::Dialect;
+
+pub(super) fn models(shared: &Shared, dialect: Dialect) -> Reply {
+    let all: Vec<Value> = shared.options.models.iter().map(|id| describe(dialect, id)).collect();
+    let body = match dialect {
+        Dialect::Anthropic => json!({
+            "data": all,
+            "has_more": false,
+            "first_id": shared.options.models.first(),
+            "last_id": shared.options.models.last(),
+        }),
+        Dialect::Chat => json!({"object": "list", "data": all}),
+    };
+    Reply::json(200, body.to_string())
+}
+
+fn describe(dialect: Dialect, id: &str) -> Value {
+    match dialect {
+        Dialect::Anthropic => {
+            json!({"type": "model", "id": id, "display_name": id, "created_at": "2026-01-01T00:00:00Z"})
+        }
+        Dialect::Chat => {
+            json!({"id": id, "object": "model", "created": 1_767_225_600, "owned_by": "zk-testkit"})
+        }
+    }
+}
+
+pub(super) fn one(dialect: Dialect, id: &str) -> Reply {
+    Reply::json(200, describe(dialect, id).to_string())
+}
+
+pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
+    let body = match dialect {
+        Dialect::Anthropic | Dialect::Chat => json!({"input_tokens": tokens}),
+    };
+    Reply::json(200, body.to_string())
+}
