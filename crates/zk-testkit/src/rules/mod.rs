@@ -6,6 +6,7 @@
 
 mod anthropic;
 mod chat;
+mod responses;
 mod wire;
 
 use serde_json::Value;
@@ -20,6 +21,10 @@ pub enum Dialect {
     Anthropic,
     /// OpenAI Chat Completions.
     Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// OpenAI Responses as the back end of ChatGPT subscriptions takes and tells it.
+    Codex,
 }
 
 /// How strict a provider is where providers of one dialect differ.
@@ -37,6 +42,10 @@ pub struct Strictness {
     pub tools_for_history: bool,
     /// With budget thinking, the assistant message of an unfinished tool loop begins with thinking.
     pub thinking_first: bool,
+    /// Proofs of thinking, and the ids of items, are taken back only if the server gave them out itself: to the
+    /// same model, for the same content. [`FakeServer`](crate::FakeServer) keeps a list of them; [`check_with`],
+    /// which sees one request only, does not look.
+    pub own_proofs: bool,
 }
 
 impl Strictness {
@@ -46,6 +55,8 @@ impl Strictness {
         match dialect {
             Dialect::Anthropic => Self::anthropic(),
             Dialect::Chat => Self::chat(),
+            Dialect::Responses => Self::responses(),
+            Dialect::Codex => Self { dialect: Dialect::Codex, ..Self::responses() },
         }
     }
 
@@ -59,6 +70,7 @@ impl Strictness {
             prefill: false,
             tools_for_history: true,
             thinking_first: true,
+            own_proofs: true,
         }
     }
 
@@ -72,6 +84,19 @@ impl Strictness {
             prefill: false,
             tools_for_history: true,
             thinking_first: false,
+            own_proofs: false,
+        }
+    }
+
+    /// The Responses API.
+    #[must_use]
+    pub fn responses() -> Self {
+        Self {
+            dialect: Dialect::Responses,
+            ids: IdRule::UP_TO_64,
+            tools_for_history: false,
+            own_proofs: true,
+            ..Self::chat()
         }
     }
 
@@ -153,8 +178,10 @@ pub enum Rule {
     Media,
     /// An image or a document in a failed result.
     MediaInError,
-    /// A thinking block that may not be sent.
+    /// Thinking that may not be sent, or not without what it led to.
     Thinking,
+    /// A proof of thinking, or an id of an item, that is not this model's or not of this content.
+    Proof,
     /// Thinking parameters that contradict others.
     ThinkingParams,
     /// Too many cache markers.
@@ -199,6 +226,7 @@ pub fn check_with(strictness: &Strictness, body: &Value) -> Result<(), Violation
     match strictness.dialect {
         Dialect::Anthropic => anthropic::check(strictness, body),
         Dialect::Chat => chat::check(strictness, body),
+        Dialect::Responses | Dialect::Codex => responses::check(strictness, body),
     }
 }
 

@@ -48,7 +48,12 @@ pub(super) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
         Dialect::Anthropic => {
             (sent.header("x-api-key").or(bearer), "x-api-key header is required", "invalid x-api-key")
         }
-        Dialect::Chat => (
+        Dialect::Codex => (
+            bearer,
+            "Unauthorized",
+            "Could not parse your authentication token. Please try signing in again.",
+        ),
+        Dialect::Chat | Dialect::Responses => (
             bearer,
             "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer \
              auth.",
@@ -69,33 +74,51 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
     }
     let message = match dialect {
         Dialect::Anthropic => format!("model: {model}"),
-        Dialect::Chat => format!("The model `{model}` does not exist or you do not have access to it."),
+        Dialect::Codex => {
+            format!("The '{model}' model is not supported when using Codex with a ChatGPT account.")
+        }
+        Dialect::Chat | Dialect::Responses => {
+            format!("The model `{model}` does not exist or you do not have access to it.")
+        }
     };
-    Err(Refusal::new(dialect, 404, &message).reply(sent.id()))
+    let refusal = match dialect {
+        Dialect::Anthropic | Dialect::Chat => Refusal::new(dialect, 404, &message),
+        Dialect::Codex => Refusal::new(dialect, 400, &message),
+        // The two APIs of one vendor do not agree about the status.
+        Dialect::Responses => Refusal::new(dialect, 400, &message).code(Some("model_not_found")),
+    };
+    Err(refusal.reply(sent.id()))
 }
 
 /// The body of a request that gets an answer.
 pub(super) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Value, Brief> {
     authorised(shared, dialect, sent)?;
     let reject = |message: &str| Refusal::new(dialect, 400, message).reply(sent.id());
+    let refuse =
+        |violation: Violation| Brief { reply: reject(&violation.message), violation: Some(violation) };
     if dialect == Dialect::Anthropic && !sent.headers.contains_key("anthropic-version") {
         return Err(reject("anthropic-version: header is required").into());
     }
     let json: Value = serde_json::from_slice(sent.body)
         .map_err(|error| reject(&format!("The request body is not valid JSON: {error}")))?;
     if let Some(strictness) = shared.options.strictness(dialect) {
-        rules::check_with(&strictness, &checkable(&json, sent.number.is_some()))
-            .map_err(|violation| Brief { reply: reject(&violation.message), violation: Some(violation) })?;
+        rules::check_with(&strictness, &checkable(dialect, &json, sent)).map_err(refuse)?;
     }
     let model = json.get("model").and_then(Value::as_str).unwrap_or_default();
     known(shared, dialect, model, sent)?;
+    if shared.options.strictness(dialect).is_some_and(|strictness| strictness.own_proofs) {
+        shared.log().ledger.check(dialect, model, &json).map_err(refuse)?;
+    }
     Ok(json)
 }
 
 /// A count has no output, so its request has no limit on it.
-fn checkable(json: &Value, generates: bool) -> Cow<'_, Value> {
+fn checkable<'a>(dialect: Dialect, json: &'a Value, sent: &Sent<'_>) -> Cow<'a, Value> {
     let mut json = Cow::Borrowed(json);
-    if !generates && let Some(fields) = json.to_mut().as_object_mut() {
+    if dialect == Dialect::Anthropic
+        && sent.number.is_none()
+        && let Some(fields) = json.to_mut().as_object_mut()
+    {
         fields.entry("max_tokens").or_insert(u32::MAX.into());
     }
     json

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::frames::{Part, Piece};
 use super::refusal::{self, Refusal};
 use super::reply::Act;
-use super::{anthropic, chat};
+use super::{anthropic, chat, responses};
 use crate::rules::Dialect;
 
 /// Long enough that a client reads what was sent before as a piece of its own.
@@ -42,7 +42,7 @@ pub(super) fn acts(
         Some(Fault::PingOnly(interval)) => {
             let ping = match dialect {
                 Dialect::Anthropic => anthropic::ping(),
-                Dialect::Chat => chat::ping(),
+                Dialect::Chat | Dialect::Responses | Dialect::Codex => chat::ping(),
             };
             at(1, Act::Repeat(Bytes::from(ping), *interval))
         }
@@ -54,7 +54,7 @@ pub(super) fn acts(
             (usize::MAX, Vec::new())
         }
         Some(Fault::NoTerminal) => {
-            // What ends a stream for good is the last event in one format, the reason in the other.
+            // What ends a stream for good is the last event in one format, the reason in the others.
             pieces.retain(|piece| {
                 !is(piece, Part::Terminal) && (dialect == Dialect::Anthropic || !is(piece, Part::Finish))
             });
@@ -120,6 +120,7 @@ fn failure(dialect: Dialect, error: &ProviderError, number: usize) -> Act {
 fn error_event(refusal: Refusal<'_>, dialect: Dialect, number: usize) -> Bytes {
     let body = refusal.body(number);
     Bytes::from(match dialect {
+        Dialect::Responses | Dialect::Codex => responses::error(&body, number),
         Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
         Dialect::Chat => format!("data: {body}\n\n"),
     })

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use zk_core::model::{ProviderError, Usage};
 
-use super::{anthropic, chat};
+use super::{anthropic, chat, responses};
 use crate::rules::Dialect;
 use crate::script::Turn;
 
@@ -49,6 +49,8 @@ pub(super) fn stream(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Vec
     match dialect {
         Dialect::Anthropic => anthropic::stream(turn, telling),
         Dialect::Chat => chat::stream(turn, telling),
+        Dialect::Responses => responses::stream(turn, telling, false),
+        Dialect::Codex => responses::stream(turn, telling, true),
     }
 }
 
@@ -57,6 +59,7 @@ pub(super) fn whole(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Valu
     match dialect {
         Dialect::Anthropic => anthropic::whole(turn, telling),
         Dialect::Chat => chat::whole(turn, telling),
+        Dialect::Responses | Dialect::Codex => responses::whole(turn, telling),
     }
 }
 

@@ -8,10 +8,12 @@ mod chat;
 mod decode;
 mod fault;
 mod frames;
+mod ledger;
 mod lists;
 mod received;
 mod refusal;
 mod reply;
+mod responses;
 mod route;
 mod said;
 mod serve;
@@ -43,9 +45,15 @@ use socket::Socket;
 /// A server on 127.0.0.1 that plays a [`Script`] in the wire formats of real providers, rejects what they
 /// reject, keeps what it was sent, and fails as it is told to.
 ///
-/// It speaks Anthropic Messages (`POST /v1/messages`, `/v1/messages/count_tokens`) and OpenAI Chat Completions
-/// (`POST /v1/chat/completions`), streamed or not, and `GET /v1/models`. A request that breaks the provider's
-/// rules is answered 400 and uses up no turn of the script.
+/// | dialect | requests, streamed or not |
+/// |---|---|
+/// | Anthropic Messages | `POST /v1/messages`, `/v1/messages/count_tokens` |
+/// | Chat Completions | `POST /v1/chat/completions` |
+/// | OpenAI Responses | `POST /v1/responses`, `/v1/responses/input_tokens` |
+/// | the Codex back end | `POST /backend-api/codex/responses` |
+///
+/// `GET /v1/models` is answered in all of them. A request that breaks the provider's rules is answered 400 and
+/// uses up no turn of the script.
 ///
 /// It runs on a thread and a runtime of its own: it works for tests without a runtime, and its delays are real
 /// ones even where the test's clock is paused. Dropping it closes every connection.
@@ -195,10 +203,16 @@ impl FakeServer {
         format!("http://{}", self.address)
     }
 
-    /// `http://127.0.0.1:PORT/v1`, the base URL of the OpenAI dialect.
+    /// `http://127.0.0.1:PORT/v1`, the base URL of the OpenAI dialects.
     #[must_use]
     pub fn openai_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// `http://127.0.0.1:PORT/backend-api/codex`, the base URL of the Codex back end.
+    #[must_use]
+    pub fn codex_url(&self) -> String {
+        format!("http://{}/backend-api/codex", self.address)
     }
 
     /// The address it listens on.

@@ -31,11 +31,14 @@ pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     match (kind, dialect) {
         (ErrorKind::Rate, _) => plain(429),
         (ErrorKind::Quota, Dialect::Anthropic) => plain(402),
-        (ErrorKind::Quota, Dialect::Chat) => coded(429, "insufficient_quota"),
+        (ErrorKind::Quota, Dialect::Codex) => coded(429, "usage_limit_reached"),
+        (ErrorKind::Quota, Dialect::Chat | Dialect::Responses) => coded(429, "insufficient_quota"),
         (ErrorKind::Overloaded, Dialect::Anthropic) => plain(529),
-        (ErrorKind::Overloaded, Dialect::Chat) => plain(503),
+        (ErrorKind::Overloaded, Dialect::Chat | Dialect::Responses | Dialect::Codex) => plain(503),
         (ErrorKind::ContextExceeded, Dialect::Anthropic) => plain(400),
-        (ErrorKind::ContextExceeded, Dialect::Chat) => coded(400, "context_length_exceeded"),
+        (ErrorKind::ContextExceeded, Dialect::Chat | Dialect::Responses | Dialect::Codex) => {
+            coded(400, "context_length_exceeded")
+        }
         (ErrorKind::Auth, _) => plain(401),
         (ErrorKind::Rejected | ErrorKind::Refused, _) => plain(400),
         (ErrorKind::Transport | ErrorKind::Stalled | ErrorKind::Malformed | ErrorKind::Aborted, _) => None,
@@ -51,6 +54,10 @@ pub(super) fn message(dialect: Dialect, error: &ProviderError) -> String {
         (ErrorKind::ContextExceeded, Dialect::Chat) => format!(
             "This model's maximum context length is 128000 tokens. However, your messages resulted in 250000 tokens. \
              Please reduce the length of the messages. ({})",
+            error.message
+        ),
+        (ErrorKind::ContextExceeded, Dialect::Responses | Dialect::Codex) => format!(
+            "Your input exceeds the context window of this model. Please adjust your input and try again. ({})",
             error.message
         ),
         _ => error.message.clone(),
@@ -85,7 +92,10 @@ impl<'a> Refusal<'a> {
                 "error": {"type": anthropic_type(self.status), "message": self.message},
                 "request_id": request_id(number),
             }),
-            Dialect::Chat => self.openai(),
+            Dialect::Chat | Dialect::Responses => self.openai(),
+            // Limits it explains; everything else is a sentence.
+            Dialect::Codex if self.status == 429 || self.code.is_some() => self.openai(),
+            Dialect::Codex => json!({"detail": self.message}),
         }
     }
 
@@ -98,7 +108,10 @@ impl<'a> Refusal<'a> {
             503 | 529 => ("service_unavailable_error", None),
             _ => ("server_error", None),
         };
-        let kind = if self.code == Some("insufficient_quota") { "insufficient_quota" } else { kind };
+        let kind = match self.code {
+            Some(code @ ("insufficient_quota" | "usage_limit_reached")) => code,
+            Some(_) | None => kind,
+        };
         json!({"error": {"message": self.message, "type": kind, "param": null, "code": self.code.or(usual)}})
     }
 }
@@ -107,7 +120,7 @@ impl<'a> Refusal<'a> {
 pub(super) fn request_id_header(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Anthropic => "request-id",
-        Dialect::Chat => "x-request-id",
+        Dialect::Chat | Dialect::Responses | Dialect::Codex => "x-request-id",
     }
 }
 

@@ -23,6 +23,15 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
         if path.ends_with("/messages/count_tokens") {
             return Route::CountTokens(Dialect::Anthropic);
         }
+        if path.ends_with("/codex/responses") {
+            return Route::Generate(Dialect::Codex);
+        }
+        if path.ends_with("/responses") {
+            return Route::Generate(Dialect::Responses);
+        }
+        if path.ends_with("/responses/input_tokens") {
+            return Route::CountTokens(Dialect::Responses);
+        }
         if path.ends_with("/chat/completions") {
             return Route::Generate(Dialect::Chat);
         }

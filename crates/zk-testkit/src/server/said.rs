@@ -100,7 +100,7 @@ pub(super) fn said(
         };
     }
     let wants_usage = match dialect {
-        Dialect::Anthropic => true,
+        Dialect::Anthropic | Dialect::Responses | Dialect::Codex => true,
         Dialect::Chat => {
             !streams || json.pointer("/stream_options/include_usage") == Some(&Value::Bool(true))
         }
@@ -108,12 +108,14 @@ pub(super) fn said(
     let usage = (wants_usage && fault != Some(&Fault::MissingUsage)).then(|| turn.total_usage());
     let telling = Telling { model, number, usage, pace: shared.playback.pace() };
     let id = (refusal::request_id_header(dialect), refusal::request_id(number));
+    let whole = frames::whole(dialect, &turn, telling);
+    shared.log().ledger.enter(dialect, model, &whole);
     let reply = if streams {
         let pieces = frames::stream(dialect, &turn, telling);
         Reply::stream(breaking::acts(dialect, pieces, fault, number))
     } else {
-        let body = frames::whole(dialect, &turn, telling).to_string();
-        let piece = frames::Piece::Event { bytes: Bytes::from(body), part: frames::Part::Content };
+        let piece =
+            frames::Piece::Event { bytes: Bytes::from(whole.to_string()), part: frames::Part::Content };
         let acts = breaking::acts(dialect, vec![piece], fault, number);
         Reply { acts, ..Reply::json(200, String::new()) }
     };

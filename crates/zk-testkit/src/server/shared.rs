@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::bulk::Bulk;
 use super::decode;
 use super::fault::Fault;
+use super::ledger::Ledger;
 use super::received::Received;
 use crate::rules::{Dialect, Strictness};
 use crate::script::{Playback, Turn};
@@ -44,6 +45,7 @@ pub(super) struct Log {
     pub(super) always: Option<Fault>,
     /// The turn of an answer that failed, to be said again.
     pub(super) held: Option<Turn>,
+    pub(super) ledger: Ledger,
 }
 
 impl Shared {
@@ -81,7 +83,7 @@ impl Shared {
         let nine = self.options.strictness(dialect).is_some_and(|strictness| strictness.ids.exact);
         let name: fn(u64) -> String = match dialect {
             Dialect::Chat if nine => |number| format!("call{number:05}"),
-            Dialect::Chat => |number| format!("call_{number}"),
+            Dialect::Chat | Dialect::Responses | Dialect::Codex => |number| format!("call_{number}"),
             Dialect::Anthropic => |number| format!("toolu_{number}"),
         };
         self.playback.next(&decode::asked(dialect, body, number), name)

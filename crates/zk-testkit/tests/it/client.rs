@@ -61,13 +61,11 @@ pub(crate) fn anthropic(server: &FakeServer, body: &Value) -> Answer {
 }
 
 pub(crate) fn chat(server: &FakeServer, body: &Value) -> Answer {
-    send(
-        server,
-        "POST",
-        "/v1/chat/completions",
-        "authorization: Bearer secret\r\n",
-        body.to_string().as_bytes(),
-    )
+    post(server, "/v1/chat/completions", body)
+}
+
+pub(crate) fn post(server: &FakeServer, path: &str, body: &Value) -> Answer {
+    send(server, "POST", path, "authorization: Bearer secret\r\n", body.to_string().as_bytes())
 }
 
 /// Sends a request and reads until the connection ends or is silent for a moment.

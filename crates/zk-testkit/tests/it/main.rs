@@ -11,6 +11,8 @@ mod clock;
 mod faults;
 mod provider;
 mod recorder;
+mod responses;
+mod responses_rules;
 mod rules;
 mod server;
 mod wire;

@@ -45,7 +45,7 @@ fn chat() -> Value {
 }
 
 /// The request with the value at `pointer` replaced; `null` removes it.
-fn with(mut body: Value, pointer: &str, value: Value) -> Value {
+pub(crate) fn with(mut body: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     match body.pointer_mut(parent).unwrap() {
         Value::Object(fields) if value.is_null() => drop(fields.remove(key)),
@@ -62,6 +62,7 @@ fn broken(dialect: Dialect, pointer: &str, value: &Value) -> Rule {
     let body = match dialect {
         Dialect::Anthropic => with(anthropic(), pointer, value.clone()),
         Dialect::Chat => with(chat(), pointer, value.clone()),
+        other => panic!("{other:?} has tests of its own"),
     };
     match check(dialect, &body) {
         Err(violation) => violation.rule,

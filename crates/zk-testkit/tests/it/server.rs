@@ -17,14 +17,15 @@ fn hello(dialect: Dialect) -> Value {
             "stream_options": {"include_usage": true},
             "messages": messages,
         }),
+        other => panic!("{other:?} has tests of its own"),
     }
 }
 
-fn types(events: &[Value]) -> Vec<&str> {
+pub(crate) fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-fn rich() -> Script {
+pub(crate) fn rich() -> Script {
     let usage = Usage { input: 10, output: 7, cache_read: 3, cache_write: 2, reasoning: 4 };
     Script::new().turn(|t| {
         t.signed_thinking("hm", "proof")

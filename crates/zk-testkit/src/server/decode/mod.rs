@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod chat;
+mod responses;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ pub(super) fn asked(dialect: Dialect, body: &Value, number: usize) -> Asked {
     let (name, (system, messages)) = match dialect {
         Dialect::Anthropic => ("/name", anthropic::conversation(body)),
         Dialect::Chat => ("/function/name", chat::conversation(body)),
+        Dialect::Responses | Dialect::Codex => ("/name", responses::conversation(body)),
     };
     let tools = list(body, "tools").iter().filter_map(|tool| tool.pointer(name)?.as_str()).map(str::to_owned);
     Asked {

@@ -1,0 +1,136 @@
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::super::{Checked, Rule, Strictness, broken, is_blank, text_of};
+use super::item::{self, Kind};
+
+/// Looks at every item; whether there were calls or outputs.
+pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
+    let items = match body.get("input") {
+        None | Some(Value::Null) => {
+            return broken(Rule::NoMessages, "Missing required parameter: 'input'.");
+        }
+        Some(Value::String(text)) if is_blank(text) => {
+            return broken(Rule::EmptyText, "Invalid 'input': text must be non-empty.");
+        }
+        Some(Value::String(_)) => return Ok(false),
+        Some(Value::Array(items)) if items.is_empty() => {
+            return broken(Rule::NoMessages, "Invalid 'input': empty array.");
+        }
+        Some(Value::Array(items)) => items,
+        Some(_) => return broken(Rule::Shape, "Invalid type for 'input': expected a string or an array."),
+    };
+    let mut pairs = Pairs::default();
+    let mut ids: HashSet<&str> = HashSet::new();
+    let mut last = None;
+    for (at, item) in items.iter().enumerate() {
+        let kind = item::kind(item, at)?;
+        if let Some(id) = text_of(item, "id") {
+            item::id(kind, id, at)?;
+            if !ids.insert(id) {
+                return broken(
+                    Rule::DuplicateId,
+                    format!(
+                        "Duplicate item found with id {id}. Remove duplicate items from your input and try again."
+                    ),
+                );
+            }
+        }
+        match kind {
+            Kind::User => {
+                pairs.all_answered()?;
+                item::message(item, at, false)?;
+            }
+            Kind::Assistant => item::message(item, at, true)?,
+            Kind::Reasoning => reasoning(body, item, items.get(at + 1), at)?,
+            Kind::Call => pairs.call(item::call(strictness.ids, item, at)?)?,
+            Kind::Output => pairs.output(item::output(item, at)?)?,
+            Kind::System | Kind::Other => {}
+        }
+        if last.is_none() && matches!(kind, Kind::Assistant | Kind::Reasoning | Kind::Call) {
+            return broken(Rule::FirstNotUser, "The input must begin with a message of the user.");
+        }
+        if kind != Kind::System {
+            last = Some(kind);
+        }
+    }
+    pairs.all_answered()?;
+    match last {
+        None => broken(Rule::NoMessages, "at least one message that is not a system message is required"),
+        Some(Kind::Assistant) if !strictness.prefill => {
+            broken(Rule::LastNotUser, "The input must not end with a message of the assistant.")
+        }
+        Some(_) => Ok(pairs.any),
+    }
+}
+
+/// Sealed reasoning stands directly before what it led to.
+fn reasoning(body: &Value, item: &Value, next: Option<&Value>, at: usize) -> Checked {
+    let id = text_of(item, "id").unwrap_or_default();
+    if !item.get("summary").is_some_and(Value::is_array) {
+        return broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].summary'."));
+    }
+    let is_kept = body.get("store") != Some(&Value::Bool(false));
+    if !is_kept && text_of(item, "encrypted_content").is_none_or(str::is_empty) {
+        return broken(
+            Rule::Thinking,
+            format!(
+                "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with \
+                 `store` set to true, or remove this item from your input."
+            ),
+        );
+    }
+    let follows = next.map(|next| item::kind(next, at + 1)).transpose()?;
+    if !matches!(follows, Some(Kind::Assistant | Kind::Call | Kind::Reasoning | Kind::Other)) {
+        return broken(
+            Rule::Thinking,
+            format!("Item '{id}' of type 'reasoning' was provided without its required following item."),
+        );
+    }
+    Ok(())
+}
+
+/// Calls and their outputs.
+#[derive(Default)]
+struct Pairs<'a> {
+    open: Vec<&'a str>,
+    answered: Vec<&'a str>,
+    any: bool,
+}
+
+impl<'a> Pairs<'a> {
+    fn call(&mut self, id: &'a str) -> Checked {
+        self.any = true;
+        if self.open.contains(&id) || self.answered.contains(&id) {
+            return broken(Rule::DuplicateId, format!("Duplicate function call with call_id {id}."));
+        }
+        self.open.push(id);
+        Ok(())
+    }
+
+    fn output(&mut self, id: &'a str) -> Checked {
+        self.any = true;
+        if self.answered.contains(&id) {
+            return broken(
+                Rule::DuplicateResult,
+                format!("Duplicate tool output found for function call {id}."),
+            );
+        }
+        let Some(place) = self.open.iter().position(|open| *open == id) else {
+            return broken(
+                Rule::OrphanResult,
+                format!("No tool call found for function call output with call_id {id}."),
+            );
+        };
+        self.answered.push(self.open.remove(place));
+        Ok(())
+    }
+
+    fn all_answered(&self) -> Checked {
+        match self.open.first() {
+            None => Ok(()),
+            Some(id) => broken(Rule::UnansweredCall, format!("No tool output found for function call {id}.")),
+        }
+    }
+}

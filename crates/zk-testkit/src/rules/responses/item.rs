@@ -1,0 +1,180 @@
+//! One item of the input.
+
+use serde_json::Value;
+use zk_core::model::IdRule;
+
+use super::super::{Checked, Rule, broken, is_blank, is_tool_name, text_of};
+
+const LONGEST_ID: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    System,
+    User,
+    Assistant,
+    Reasoning,
+    Call,
+    Output,
+    /// What hosted tools left behind.
+    Other,
+}
+
+pub(super) fn kind(item: &Value, at: usize) -> Checked<Kind> {
+    match (text_of(item, "type"), text_of(item, "role")) {
+        (None | Some("message"), Some("user")) => Ok(Kind::User),
+        (None | Some("message"), Some("assistant")) => Ok(Kind::Assistant),
+        (None | Some("message"), Some("system" | "developer")) => Ok(Kind::System),
+        (None | Some("message"), Some(role)) => broken(
+            Rule::Role,
+            format!(
+                "Invalid value: '{role}'. Supported values are: 'assistant', 'system', 'developer', and 'user'."
+            ),
+        ),
+        (Some("reasoning"), _) => Ok(Kind::Reasoning),
+        (Some("function_call"), _) => Ok(Kind::Call),
+        (Some("function_call_output"), _) => Ok(Kind::Output),
+        (Some("compaction" | "item_reference"), _) => Ok(Kind::Other),
+        (Some(kind), _) if kind.ends_with("_call") || kind.ends_with("_call_output") => Ok(Kind::Other),
+        (Some(kind), _) => broken(Rule::Shape, format!("Invalid value: '{kind}' at 'input[{at}].type'.")),
+        (None, None) => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].role'.")),
+    }
+}
+
+/// The id of an item says what it is.
+pub(super) fn id(kind: Kind, id: &str, at: usize) -> Checked {
+    let start = match kind {
+        Kind::Reasoning => "rs_",
+        Kind::Assistant => "msg_",
+        Kind::Call => "fc_",
+        Kind::System | Kind::User | Kind::Output | Kind::Other => "",
+    };
+    if !id.starts_with(start) {
+        return broken(
+            Rule::IllegalId,
+            format!(
+                "Invalid 'input[{at}].id': '{id}'. Expected an ID that begins with '{}'.",
+                start.trim_end_matches('_')
+            ),
+        );
+    }
+    if id.len() > LONGEST_ID {
+        return broken(
+            Rule::IllegalId,
+            format!(
+                "Invalid 'input[{at}].id': string too long. Expected a string with maximum length {LONGEST_ID}, but got \
+                 a string with length {} instead.",
+                id.len()
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// A message of the user or of the assistant.
+pub(super) fn message(item: &Value, at: usize, assistant: bool) -> Checked {
+    match item.get("content") {
+        Some(Value::String(text)) if is_blank(text) => empty_text(at),
+        Some(Value::String(_)) => Ok(()),
+        Some(Value::Array(parts)) if parts.is_empty() => {
+            broken(Rule::EmptyMessage, format!("Invalid 'input[{at}].content': empty array."))
+        }
+        Some(Value::Array(parts)) => {
+            parts.iter().enumerate().try_for_each(|(n, part)| self::part(part, at, n, assistant))
+        }
+        Some(_) | None => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].content'.")),
+    }
+}
+
+fn part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
+    let place = format!("input[{at}].content[{number}]");
+    match (text_of(part, "type"), assistant) {
+        (Some("input_text"), false) | (Some("output_text"), true)
+            if text_of(part, "text").is_none_or(is_blank) =>
+        {
+            empty_text(at)
+        }
+        (Some("input_text"), false) | (Some("output_text" | "refusal"), true) => Ok(()),
+        (Some("input_image"), false) => image(part, &place),
+        (Some("input_file"), false) => Ok(()),
+        (Some(kind), _) => broken(
+            Rule::Shape,
+            format!(
+                "Invalid value: '{kind}' at '{place}'. Supported values are: {}.",
+                if assistant {
+                    "'output_text' and 'refusal'"
+                } else {
+                    "'input_text', 'input_image', and 'input_file'"
+                }
+            ),
+        ),
+        (None, _) => broken(Rule::Shape, format!("Missing required parameter: '{place}.type'.")),
+    }
+}
+
+fn image(part: &Value, place: &str) -> Checked {
+    let url = text_of(part, "image_url").unwrap_or_default();
+    let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
+    let is_empty = data.is_some_and(|data| data.is_none_or(|(_, bytes)| bytes.is_empty()));
+    if (url.is_empty() && text_of(part, "file_id").is_none()) || is_empty {
+        return broken(Rule::Media, format!("Invalid '{place}.image_url'."));
+    }
+    Ok(())
+}
+
+fn empty_text<T>(at: usize) -> Checked<T> {
+    broken(Rule::EmptyText, format!("Invalid 'input[{at}].content': text must be non-empty."))
+}
+
+/// The id under which a call is answered.
+pub(super) fn call(ids: IdRule, item: &Value, at: usize) -> Checked<&str> {
+    let id = text_of(item, "call_id").unwrap_or_default();
+    if id.len() > ids.max_len {
+        return broken(
+            Rule::IllegalId,
+            format!(
+                "Invalid 'input[{at}].call_id': string too long. Expected a string with maximum length {}, but got a \
+                 string with length {} instead.",
+                ids.max_len,
+                id.len()
+            ),
+        );
+    }
+    if !ids.allows(id) {
+        return broken(Rule::IllegalId, format!("Invalid 'input[{at}].call_id': '{id}'."));
+    }
+    if !text_of(item, "name").is_some_and(is_tool_name) {
+        return broken(
+            Rule::ToolName,
+            format!(
+                "Invalid 'input[{at}].name': string does not match pattern. Expected a string that matches the pattern \
+                 '^[a-zA-Z0-9_-]+$'."
+            ),
+        );
+    }
+    let parsed = text_of(item, "arguments").map(serde_json::from_str::<Value>);
+    if !matches!(parsed, Some(Ok(Value::Object(_)))) {
+        return broken(
+            Rule::Arguments,
+            format!("Invalid 'input[{at}].arguments': expected a string that is a JSON object."),
+        );
+    }
+    Ok(id)
+}
+
+/// The id of the call that an output answers.
+pub(super) fn output(item: &Value, at: usize) -> Checked<&str> {
+    let Some(id) = text_of(item, "call_id").filter(|id| !id.is_empty()) else {
+        return broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].call_id'."));
+    };
+    match item.get("output") {
+        Some(Value::String(text)) if text.is_empty() => empty_text(at),
+        Some(Value::String(_)) => Ok(id),
+        Some(Value::Array(parts)) if parts.is_empty() => {
+            broken(Rule::EmptyMessage, format!("Invalid 'input[{at}].output': empty array."))
+        }
+        Some(Value::Array(parts)) => {
+            parts.iter().enumerate().try_for_each(|(n, part)| self::part(part, at, n, false)).map(|()| id)
+        }
+        Some(_) | None => broken(Rule::Shape, format!("Missing required parameter: 'input[{at}].output'.")),
+    }
+}

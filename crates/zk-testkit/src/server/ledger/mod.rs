@@ -1,0 +1,108 @@
+//! What a server has given out that only it can make, and takes back only as it was.
+
+mod anthropic;
+mod responses;
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::rules::{Dialect, Rule, Violation};
+
+/// A proof of thinking or the id of an item, in an answer or in a request.
+#[derive(Debug)]
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind,
+    pub(super) text: &'a str,
+    /// What it was given for.
+    pub(super) of: Value,
+    /// The token without which it is not taken back.
+    pub(super) needs: Option<&'a str>,
+    /// Where it stands in a request.
+    pub(super) place: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Proof,
+    /// The id of an item of this type.
+    Id(&'static str),
+}
+
+#[derive(Debug)]
+struct Given {
+    model: String,
+    of: Value,
+    needs: Option<String>,
+}
+
+/// All that was given out.
+#[derive(Debug, Default)]
+pub(super) struct Ledger(HashMap<(Dialect, String), Given>);
+
+impl Ledger {
+    /// Enters what `answer`, a whole one, gives out.
+    pub(super) fn enter(&mut self, dialect: Dialect, model: &str, answer: &Value) {
+        for token in given(dialect, answer) {
+            let needs = token.needs.map(str::to_owned);
+            let given = Given { model: model.to_owned(), of: token.of, needs };
+            self.0.insert((dialect, token.text.to_owned()), given);
+        }
+    }
+
+    /// Whether everything that `body` brings back was given out to `model`, for the same content.
+    pub(super) fn check(&self, dialect: Dialect, model: &str, body: &Value) -> Result<(), Violation> {
+        let mut seen: HashSet<&str> = HashSet::new();
+        for token in brought(dialect, body) {
+            let given = self.0.get(&(dialect, token.text.to_owned()));
+            let Some(given) = given.filter(|given| given.model == model) else {
+                return Err(Violation::new(Rule::Proof, unknown(dialect, &token)));
+            };
+            if given.of != token.of {
+                return Err(Violation::new(Rule::Proof, altered(dialect, &token)));
+            }
+            if let Some(needs) = &given.needs
+                && !seen.contains(needs.as_str())
+            {
+                return Err(Violation::new(Rule::Thinking, responses::alone(&token, needs)));
+            }
+            seen.insert(token.text);
+        }
+        Ok(())
+    }
+}
+
+fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
+    match dialect {
+        Dialect::Anthropic => anthropic::given(answer),
+        // Nothing in it is proven.
+        Dialect::Chat => Vec::new(),
+        Dialect::Responses | Dialect::Codex => responses::given(answer),
+    }
+}
+
+fn brought(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
+    match dialect {
+        Dialect::Anthropic => anthropic::brought(body),
+        Dialect::Chat => Vec::new(),
+        Dialect::Responses | Dialect::Codex => responses::brought(body),
+    }
+}
+
+fn unknown(dialect: Dialect, token: &Token<'_>) -> String {
+    match dialect {
+        Dialect::Anthropic | Dialect::Chat => anthropic::unknown(token),
+        Dialect::Responses | Dialect::Codex => responses::unknown(token),
+    }
+}
+
+fn altered(dialect: Dialect, token: &Token<'_>) -> String {
+    match dialect {
+        Dialect::Anthropic | Dialect::Chat => anthropic::altered(token),
+        Dialect::Responses | Dialect::Codex => responses::unknown(token),
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
