@@ -1,21 +1,26 @@
 //! The recorded traffic, if it is there.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::MultiGzDecoder;
 use saphyr::{LoadableYamlNode, Yaml};
 use serde_json::Value;
 
 /// One recorded interaction.
 pub(crate) struct Recorded {
     pub(crate) file: String,
+    /// Which interaction of its file it is, from 0.
+    pub(crate) index: usize,
     pub(crate) url: String,
     pub(crate) status: u16,
     pub(crate) content_type: String,
     /// What was asked.
     pub(crate) request: String,
-    /// Bytes that are not text after undoing base64 are left out by the reader.
+    /// Without the encodings of the recorder and of the transfer.
     pub(crate) body: String,
     /// The pieces in which the body arrived, where the recorder kept them.
     pub(crate) chunks: Vec<String>,
@@ -33,24 +38,31 @@ pub(crate) fn folder() -> Option<PathBuf> {
     None
 }
 
-/// What was recorded of Messages and Chat Completions.
-pub(crate) fn load(folder: &Path) -> Vec<Recorded> {
-    load_about(folder, &["/messages", "/chat/completions", "chat.completion", "message_start"])
+/// Everything that was recorded, read once: reading YAML is slow.
+pub(crate) fn all() -> &'static [Recorded] {
+    static ALL: LazyLock<Vec<Recorded>> =
+        LazyLock::new(|| folder().map(|folder| load(&folder)).unwrap_or_default());
+    &ALL
 }
 
-/// What was recorded in files that hold one of these words: reading YAML is slow, and most files are about
-/// other protocols.
-pub(crate) fn load_about(folder: &Path, words: &[&str]) -> Vec<Recorded> {
+fn load(folder: &Path) -> Vec<Recorded> {
     let mut files = Vec::new();
     walk(folder, &mut files);
     files.sort();
+    let half = files.split_off(files.len() / 2);
+    let (mut all, rest) = std::thread::scope(|scope| {
+        let rest = scope.spawn(|| read(folder, &half));
+        (read(folder, &files), rest.join().expect("the files can be read"))
+    });
+    all.extend(rest);
+    all
+}
+
+fn read(folder: &Path, files: &[PathBuf]) -> Vec<Recorded> {
     let mut all = Vec::new();
     for path in files {
         let file = path.strip_prefix(folder).expect("below the folder").display().to_string();
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        if !words.iter().any(|word| text.contains(word)) {
-            continue;
-        }
+        let Ok(text) = std::fs::read_to_string(path) else { continue };
         match file.split('/').next() {
             Some("rig") => rig(&file, &text, &mut all),
             Some("ruby_llm" | "simonw-llm") => vcr(&file, &text, &mut all),
@@ -73,19 +85,30 @@ fn yaml(text: &str) -> Vec<Yaml<'_>> {
     Yaml::load_from_str(text).unwrap_or_default()
 }
 
+/// Text, with base64 and gzip undone.
 fn string(node: Option<&Yaml<'_>>) -> String {
     match node {
         Some(Yaml::Tagged(tag, inner)) if tag.suffix == "binary" => {
-            let packed: String = inner.as_str().unwrap_or_default().split_whitespace().collect();
-            STANDARD.decode(packed).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+            unpacked(inner.as_str().unwrap_or_default())
         }
-        Some(Yaml::Representation(text, _, Some(tag))) if tag.suffix == "binary" => {
-            let packed: String = text.split_whitespace().collect();
-            STANDARD.decode(packed).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
-        }
-        Some(node) => node.as_str().unwrap_or_default().to_owned(),
+        Some(Yaml::Representation(text, _, Some(tag))) if tag.suffix == "binary" => unpacked(text),
+        Some(node) => match node.as_str().unwrap_or_default() {
+            // The reader takes `!!binary` for text.
+            packed if packed.starts_with("H4sI") => unpacked(packed),
+            text => text.to_owned(),
+        },
         None => String::new(),
     }
+}
+
+fn unpacked(packed: &str) -> String {
+    let packed: String = packed.split_whitespace().collect();
+    let bytes = STANDARD.decode(packed).unwrap_or_default();
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return String::from_utf8(bytes).unwrap_or_default();
+    }
+    let mut text = String::new();
+    MultiGzDecoder::new(&*bytes).read_to_string(&mut text).map(|_| text).unwrap_or_default()
 }
 
 fn get<'a, 'b>(node: &'a Yaml<'b>, path: &[&str]) -> Option<&'a Yaml<'b>> {
@@ -99,7 +122,7 @@ fn number(node: Option<&Yaml<'_>>) -> u16 {
 
 /// Several documents, each `when` and `then`.
 fn rig(file: &str, text: &str, all: &mut Vec<Recorded>) {
-    for doc in yaml(text) {
+    for (index, doc) in yaml(text).into_iter().enumerate() {
         let Some(then) = get(&doc, &["then"]) else { continue };
         let headers = get(then, &["header"]).and_then(Yaml::as_vec).into_iter().flatten();
         let content_type = headers
@@ -108,15 +131,11 @@ fn rig(file: &str, text: &str, all: &mut Vec<Recorded>) {
             .next();
         let mut body = string(get(then, &["body"]));
         if body.is_empty() {
-            let packed = string(get(then, &["body_base64"]));
-            body = STANDARD
-                .decode(packed)
-                .ok()
-                .and_then(|bytes| String::from_utf8(bytes).ok())
-                .unwrap_or_default();
+            body = unpacked(&string(get(then, &["body_base64"])));
         }
         all.push(Recorded {
             file: file.to_owned(),
+            index,
             url: string(get(&doc, &["when", "path"])),
             request: string(get(&doc, &["when", "body"])),
             status: number(get(then, &["status"])),
@@ -131,7 +150,7 @@ fn rig(file: &str, text: &str, all: &mut Vec<Recorded>) {
 fn vcr(file: &str, text: &str, all: &mut Vec<Recorded>) {
     for doc in yaml(text) {
         let list = get(&doc, &["http_interactions"]).or_else(|| get(&doc, &["interactions"]));
-        for item in list.and_then(Yaml::as_vec).into_iter().flatten() {
+        for (index, item) in list.and_then(Yaml::as_vec).into_iter().flatten().enumerate() {
             let Some(response) = get(item, &["response"]) else { continue };
             let headers = get(response, &["headers"]).and_then(Yaml::as_mapping);
             let content_type = headers.into_iter().flatten().find_map(|(name, value)| {
@@ -144,6 +163,7 @@ fn vcr(file: &str, text: &str, all: &mut Vec<Recorded>) {
             let asked = request.and_then(|request| get(request, &["body"]));
             all.push(Recorded {
                 file: file.to_owned(),
+                index,
                 url: string(url),
                 request: string(asked.and_then(|body| get(body, &["string"])).or(asked)),
                 status: number(get(response, &["status", "code"])),
@@ -170,15 +190,10 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     } else if file.ends_with(".sse") {
         text.to_owned()
     } else {
-        let (url, status) = match text {
-            _ if !file.ends_with(".json") => return,
-            text if text.contains("\"object\": \"response\"") => ("/responses", 200),
-            text if text.contains("\"candidates\"") => (GEMINI, 200),
-            text if text.contains("google.rpc.") => (GEMINI, 429),
-            _ => return,
-        };
+        let Some((url, status)) = whole(text).filter(|_| file.ends_with(".json")) else { return };
         all.push(Recorded {
             file: file.to_owned(),
+            index: 0,
             url: url.to_owned(),
             request: String::new(),
             status,
@@ -210,6 +225,7 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     }
     all.extend(responses.into_iter().map(|body| Recorded {
         file: file.to_owned(),
+        index: 0,
         url: url.to_owned(),
         request: String::new(),
         status: 200,
@@ -219,9 +235,25 @@ fn vercel(file: &str, text: &str, all: &mut Vec<Recorded>) {
     }));
 }
 
+/// What a whole JSON body answers, and with which status.
+fn whole(text: &str) -> Option<(&'static str, u16)> {
+    let body: Value = serde_json::from_str(text).ok()?;
+    let url = match (body["object"].as_str(), body["type"].as_str()) {
+        (Some("response"), _) => "/responses",
+        (Some("chat.completion"), _) => "/chat/completions",
+        (_, Some("message")) => "/v1/messages",
+        _ if body["candidates"].is_array() => GEMINI,
+        (_, Some("error")) => return Some(("/v1/messages", 400)),
+        _ if text.contains("google.rpc.") => return Some((GEMINI, 429)),
+        _ if body["error"]["message"].is_string() => return Some(("/responses", 400)),
+        _ => return None,
+    };
+    Some((url, 200))
+}
+
 fn pi(file: &str, text: &str, all: &mut Vec<Recorded>) {
     let Ok(doc) = serde_json::from_str::<Value>(text) else { return };
-    for item in doc.get("interactions").and_then(Value::as_array).into_iter().flatten() {
+    for (index, item) in doc.get("interactions").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let text = |path: &str| item.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let chunks: Vec<String> = item
             .pointer("/response/body_chunks")
@@ -242,6 +274,7 @@ fn pi(file: &str, text: &str, all: &mut Vec<Recorded>) {
         };
         all.push(Recorded {
             file: file.to_owned(),
+            index,
             url: text("/request/url"),
             request: text("/request/body"),
             status: u16::try_from(status).unwrap_or_default(),

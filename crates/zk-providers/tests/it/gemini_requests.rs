@@ -14,13 +14,16 @@ use zk_providers::{Auth, Connection, Gemini};
 
 use crate::collect::{Answer, collect, question, request};
 use crate::fixtures;
-use crate::gemini_recorded::provider;
 use crate::server::{Received, Reply, Server};
 
 fn chunk(parts: &Value, more: &Value) -> String {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}});
     candidate.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
     format!("data: {}\n\n", json!({"candidates": [candidate]}))
+}
+
+fn provider(server: &Server) -> Gemini {
+    Gemini::new(Gemini::connection().base_url(&server.url).key("k-test")).expect("valid options")
 }
 
 fn ok() -> String {
@@ -338,9 +341,8 @@ async fn tokens_are_counted_and_models_listed() {
 
 #[tokio::test]
 async fn every_recorded_count_is_read() {
-    let Some(folder) = fixtures::folder() else { return };
     let mut count = 0;
-    for item in fixtures::load_about(&folder, &["countTokens"]) {
+    for item in fixtures::all() {
         let said: Value = serde_json::from_str(&item.body).unwrap_or_default();
         if !item.url.contains("countTokens") || said["totalTokens"].is_null() {
             continue;

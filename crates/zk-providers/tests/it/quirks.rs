@@ -6,8 +6,6 @@ use zk_core::model::{Block, ErrorKind, ModelRef, ProviderError, StopReason, Thin
 use zk_core::service::StreamEvent;
 use zk_providers::Replay;
 
-use crate::fixtures;
-
 type Outcome = (Vec<StreamEvent>, Option<ProviderError>);
 
 fn replay(mut replay: Replay, chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Outcome {
@@ -318,37 +316,6 @@ fn later_counts_replace_earlier_ones_and_nulls_replace_nothing() {
     ]);
     let expected = Usage { input: 9, output: 6, cache_read: 7, cache_write: 0, reasoning: 2 };
     assert_eq!(done(&outcome).1, expected);
-}
-
-#[test]
-fn every_split_of_the_smallest_recorded_streams_gives_the_same_events() {
-    let Some(folder) = fixtures::folder() else { return };
-    let mut streams: Vec<_> = fixtures::load(&folder)
-        .into_iter()
-        .filter(|item| {
-            item.status == 200 && (item.body.starts_with("event:") || item.body.starts_with("data:"))
-        })
-        .filter(|item| item.url.ends_with("/messages") || item.url.ends_with("/chat/completions"))
-        .collect();
-    streams.sort_by_key(|item| item.body.len());
-    let mut splits = 0;
-    for url in ["/messages", "/chat/completions"] {
-        for item in streams.iter().filter(|item| item.url.ends_with(url)).take(12) {
-            let new = || if url == "/messages" { Replay::anthropic(model()) } else { Replay::chat(model()) };
-            let bytes = item.body.as_bytes();
-            let whole = without_elapsed(replay(new(), [bytes]));
-            for at in 0..=bytes.len() {
-                let (one, two) = bytes.split_at(at);
-                assert_eq!(without_elapsed(replay(new(), [one, two])), whole, "{} split at {at}", item.file);
-                splits += 1;
-            }
-        }
-    }
-    println!("{splits} splits of 24 streams");
-}
-
-fn without_elapsed((events, error): Outcome) -> Outcome {
-    (events, error.map(|error| ProviderError { elapsed: std::time::Duration::ZERO, ..error }))
 }
 
 /// Streams in which the interesting words are likely, and much that is not a stream at all.

@@ -17,6 +17,8 @@ pub(crate) struct Reply {
 enum Step {
     Send(Vec<u8>),
     Sleep(Duration),
+    /// Lets what was sent go out by itself.
+    Yield,
     /// Keeps the connection open without another byte.
     Hang,
     /// Ends the connection the hard way.
@@ -50,6 +52,11 @@ impl Reply {
 
     pub(crate) fn sleep(mut self, time: Duration) -> Self {
         self.steps.push(Step::Sleep(time));
+        self
+    }
+
+    pub(crate) fn yielding(mut self) -> Self {
+        self.steps.push(Step::Yield);
         self
     }
 
@@ -130,6 +137,7 @@ async fn answer(
     reply: impl Fn(&Received) -> Reply,
     log: &Mutex<Vec<Received>>,
 ) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
     let request = read_request(&mut stream).await?;
     let reply = reply(&request);
     log.lock().expect("the log").push(request);
@@ -137,6 +145,7 @@ async fn answer(
         match step {
             Step::Send(bytes) => stream.write_all(&bytes).await.ok()?,
             Step::Sleep(time) => tokio::time::sleep(time).await,
+            Step::Yield => tokio::task::yield_now().await,
             Step::Hang => {
                 // Until the client goes away.
                 let mut rest = [0; 64];

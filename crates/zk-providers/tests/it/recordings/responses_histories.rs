@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use zk_core::model::{
     Block, Document, Image, Message, ModelRef, Role, Text, Thinking, ToolCall, ToolContent, WireData,
 };
+use zk_core::service::StreamEvent;
+use zk_providers::Replay;
 
+use super::{Dialect, Form, exchanges_of, naive};
 use crate::collect::request;
 use crate::responses::{openai, sent_back};
-use crate::responses_naive as naive;
-use crate::responses_recorded::{decode, load, stream};
 use crate::responses_requests::sent;
 
 /// A recorded request as a history: the other way round than the adapter goes. Nothing where it says what a
@@ -175,8 +176,8 @@ pub(crate) fn plain(input: &Value) -> Vec<Value> {
 async fn the_recorded_histories_are_sent_as_they_were_recorded() {
     let mut counts = BTreeMap::<String, usize>::new();
     let mut wrong = Vec::new();
-    for item in load() {
-        let Ok(recorded) = serde_json::from_str::<Value>(&item.request) else {
+    for exchange in exchanges_of(Dialect::Responses) {
+        let Some(recorded) = exchange.request() else {
             *counts.entry("left out: no request was recorded".into()).or_default() += 1;
             continue;
         };
@@ -185,7 +186,7 @@ async fn the_recorded_histories_are_sent_as_they_were_recorded() {
         let (_, history) = match history(&recorded["input"], &origin) {
             Ok(history) => history,
             Err(reason) => {
-                println!("left out: {} ({reason})", item.file);
+                println!("left out: {} ({reason})", exchange.place());
                 *counts.entry(format!("left out: {reason}")).or_default() += 1;
                 continue;
             }
@@ -193,7 +194,12 @@ async fn the_recorded_histories_are_sent_as_they_were_recorded() {
         let body = sent(openai, |provider| request(provider, &model, &history)).await.json();
         let (got, expected) = (plain(&body["input"]), plain(&recorded["input"]));
         if got != expected {
-            wrong.push(format!("{}\n  got      {}\n  expected {}", item.file, json!(got), json!(expected)));
+            wrong.push(format!(
+                "{}\n  got      {}\n  expected {}",
+                exchange.place(),
+                json!(got),
+                json!(expected)
+            ));
         }
         for field in recorded.as_object().into_iter().flatten().map(|(name, _)| name) {
             if body.get(field).is_none()
@@ -220,7 +226,7 @@ const UNANSWERED: &[&str] = &[
 
 /// The items of a response that have to go back, without what a request leaves out.
 fn expected(body: &str) -> Vec<Value> {
-    let mut items = naive::items(body);
+    let mut items = naive::responses::items(body);
     items.retain(|item| {
         let kind = item["type"].as_str().unwrap_or_default();
         let has_text = |part: &Value| part["text"].as_str().is_some_and(|text| !text.is_empty());
@@ -242,18 +248,21 @@ fn expected(body: &str) -> Vec<Value> {
 #[tokio::test]
 async fn every_recorded_response_goes_back_as_it_came() {
     let (mut wrong, mut count, mut seals, mut ids) = (Vec::new(), 0, 0, 0);
-    for item in load() {
-        let Some((_, body)) = stream(&item) else { continue };
-        if naive::failure(&body).is_some() {
+    for exchange in exchanges_of(Dialect::Responses) {
+        let body = &exchange.body;
+        if exchange.form == Form::Error || naive::responses::failure(body).is_some() {
             continue;
         }
+        let mut replay = Replay::responses(ModelRef::new("openai", "gpt-5.2"));
+        replay.feed(body.as_bytes());
+        replay.finish();
         let blocks =
-            decode(&[body.as_bytes()]).expect("an answer").into_iter().filter_map(|event| match event {
-                zk_core::service::StreamEvent::Block { content, .. } => Some(content),
+            std::iter::from_fn(|| replay.next().expect("an answer")).filter_map(|event| match event {
+                StreamEvent::Block { content, .. } => Some(content),
                 _ => None,
             });
         let mut got = plain(&json!(sent_back(openai, blocks.collect()).await));
-        let mut wanted = expected(&body);
+        let mut wanted = expected(body);
         for item in &got {
             seals += usize::from(item["encrypted_content"].is_string());
             ids += usize::from(item["id"].is_string());
@@ -274,7 +283,12 @@ async fn every_recorded_response_goes_back_as_it_came() {
             }
         }
         if got != wanted {
-            wrong.push(format!("{}\n  got      {}\n  expected {}", item.file, json!(got), json!(wanted)));
+            wrong.push(format!(
+                "{}\n  got      {}\n  expected {}",
+                exchange.place(),
+                json!(got),
+                json!(wanted)
+            ));
         }
         count += 1;
     }

@@ -1,11 +1,18 @@
 //! A second, independent reading of a stream: slow, simple, over whole JSON values.
 
+pub(crate) mod gemini;
+pub(crate) mod messages;
+mod ollama;
+pub(crate) mod responses;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use zk_core::model::{StopReason, Usage};
 
 use crate::collect::Answer;
+
+pub(crate) use ollama::read as ollama;
 
 /// The data of every event, read line by line.
 pub(crate) fn events(body: &str) -> Vec<(String, String)> {
@@ -177,7 +184,8 @@ pub(crate) fn chat(body: &str) -> Answer {
             usage = chunk["usage"].clone();
         }
         let choice = &chunk["choices"][0];
-        let delta = &choice["delta"];
+        // Some servers, and answers that were recorded whole, have the whole message.
+        let delta = if choice["message"].is_object() { &choice["message"] } else { &choice["delta"] };
         match &delta["content"] {
             Value::String(text) => answer.text.push_str(text),
             Value::Array(parts) => {
@@ -231,7 +239,7 @@ pub(crate) fn chat(body: &str) -> Answer {
         reasoning,
     };
     answer.stop = Some(match finish.as_str() {
-        "stop" | "tool_calls" if !refusal.is_empty() => StopReason::Refusal(Some(refusal)),
+        "stop" | "tool_calls" | "content_filter" if !refusal.is_empty() => StopReason::Refusal(Some(refusal)),
         "" | "stop" | "tool_calls" if answer.calls.is_empty() => StopReason::EndTurn,
         "" | "stop" | "tool_calls" => StopReason::ToolUse,
         "length" => StopReason::MaxTokens,

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use zk_core::model::{StopReason, Usage};
 
+use super::events;
 use crate::collect::Answer;
-use crate::naive::events;
 
 fn values(body: &str) -> Vec<Value> {
     let parse = |(_, data): (String, String)| serde_json::from_str(&data).ok();

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ModelRef, Text, ToolCall, ToolSpec, WireData};
-use zk_core::service::{Provider, Request};
+use zk_core::service::Request;
+use zk_providers::Clocks;
 
+use super::{Dialect, exchanges_of};
 use crate::collect::{collect, request};
-use crate::gemini_recorded::{load, model, provider, source};
 use crate::server::{Reply, Server};
 
 /// Parts as both sides can be compared: nothing that says nothing, and results as their text.
@@ -129,18 +130,18 @@ async fn a_recorded_history_is_written_as_it_was_recorded() {
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"ok\"}]},\"finishReason\":\"STOP\"}]}\n\n",
     )])
     .await;
-    let provider = provider(&server);
-    for item in load() {
-        let count = |outcome: &str| format!("{}: {outcome}", source(&item));
-        let Ok(recorded) = serde_json::from_str::<Value>(&item.request) else {
+    let provider = Dialect::Gemini.provider(&server.url, Clocks::remote());
+    for exchange in exchanges_of(Dialect::Gemini) {
+        let count = |outcome: &str| format!("{}: {outcome}", exchange.provider());
+        let Some(recorded) = exchange.request() else {
             *counts.entry(count("without a request")).or_default() += 1;
             continue;
         };
-        let model = model(&item);
+        let model = exchange.model();
         let history = match rebuild(&recorded, &provider.model(&model).reference()) {
             Ok(history) => history,
             Err(reason) => {
-                println!("left out ({reason}): {}", item.file);
+                println!("left out ({reason}): {}", exchange.place());
                 *counts.entry(count(reason)).or_default() += 1;
                 continue;
             }
@@ -148,7 +149,7 @@ async fn a_recorded_history_is_written_as_it_was_recorded() {
         let asked = Request {
             system: system(&recorded).into(),
             tools: tools(&recorded).into(),
-            ..request(&provider, &model, &history)
+            ..request(&*provider, &model, &history)
         };
         collect(provider.stream(asked, &Bus::new().cx())).await.expect("the server answers");
         let ours = server.received().pop().expect("a request").json();
@@ -156,7 +157,7 @@ async fn a_recorded_history_is_written_as_it_was_recorded() {
             && system(&ours) == system(&recorded)
             && names(&ours) == names(&recorded);
         if !same {
-            wrong.push(format!("{}\n  ours     {ours}\n  recorded {recorded}", item.file));
+            wrong.push(format!("{}\n  ours     {ours}\n  recorded {recorded}", exchange.place()));
         }
         *counts.entry(count("compared")).or_default() += 1;
     }

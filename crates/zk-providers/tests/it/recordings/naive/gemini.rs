@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use zk_core::model::{StopReason, Usage};
 
+use super::events;
 use crate::collect::Answer;
-use crate::naive::events;
 
 pub(crate) fn chunks(body: &str) -> Vec<Value> {
     let parse = |data: String| serde_json::from_str(&data).expect("recorded events are JSON");

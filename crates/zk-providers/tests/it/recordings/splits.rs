@@ -1,0 +1,110 @@
+//! Where the bytes of a recorded stream are cut into pieces makes no difference.
+
+use std::collections::BTreeMap;
+
+use zk_core::model::{Block, ErrorKind};
+use zk_core::service::StreamEvent;
+
+use super::{Dialect, Exchange, Form, exchanges, print_table};
+
+/// The streams that are cut at every byte: the smallest of all, and of each dialect as many as this much decoding
+/// buys, in bytes.
+const SMALLEST: usize = 60;
+const BUDGET: usize = 5_000_000;
+/// The cuts of every other stream, and how many of them are made at once.
+const CUTS: usize = 200;
+const AT_ONCE: usize = 20;
+
+/// What a stream comes to when it arrives in these pieces; ids that are made up are left out.
+fn decode(dialect: Dialect, pieces: &[&[u8]]) -> (Vec<StreamEvent>, Option<(ErrorKind, String)>) {
+    let mut replay = dialect.replay();
+    let mut events = Vec::new();
+    let mut pieces = pieces.iter();
+    loop {
+        match pieces.next() {
+            Some(piece) => replay.feed(piece),
+            None => replay.finish(),
+        }
+        loop {
+            match replay.next() {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => break,
+                Err(error) => return (without_ids(events), Some((error.kind, error.message))),
+            }
+        }
+        if pieces.len() == 0 && matches!(events.last(), Some(StreamEvent::Done { .. })) {
+            return (without_ids(events), None);
+        }
+    }
+}
+
+fn without_ids(mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+    for event in &mut events {
+        match event {
+            StreamEvent::ToolCall { id, .. } if id.as_str().starts_with("call_") => *id = "".into(),
+            StreamEvent::Block { content: Block::ToolCall(call), .. }
+                if call.id.as_str().starts_with("call_") =>
+            {
+                call.id = "".into();
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+/// The pieces of `bytes` cut at these places.
+fn pieces<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let starts = [0].into_iter().chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain([bytes.len()]);
+    starts.zip(ends).map(|(start, end)| &bytes[start..end]).collect()
+}
+
+fn streams() -> Vec<Exchange> {
+    let mut all = exchanges();
+    all.retain(|exchange| exchange.form == Form::Streamed);
+    all.sort_by_key(|exchange| exchange.body.len());
+    all
+}
+
+#[test]
+fn every_split_of_the_smallest_recorded_streams_gives_the_same_events() {
+    let mut counts = BTreeMap::new();
+    let mut left = Dialect::ALL.map(|dialect| (dialect, BUDGET));
+    for (rank, exchange) in streams().iter().enumerate() {
+        let dialect = exchange.dialect;
+        let bytes = exchange.body.as_bytes();
+        let (_, left) = left.iter_mut().find(|(other, _)| *other == dialect).expect("one of all");
+        if rank >= SMALLEST && *left == 0 {
+            continue;
+        }
+        *left = left.saturating_sub(bytes.len() * bytes.len());
+        let whole = decode(dialect, &[bytes]);
+        for at in 0..=bytes.len() {
+            let cut = decode(dialect, &pieces(bytes, &[at]));
+            assert_eq!(cut, whole, "{} at {at}", exchange.place());
+        }
+        *counts.entry((format!("{dialect:?}"), "streams".to_owned())).or_default() += 1;
+        *counts.entry((format!("{dialect:?}"), "splits".to_owned())).or_default() += bytes.len() + 1;
+    }
+    print_table("every byte", &counts);
+}
+
+#[test]
+fn random_splits_of_every_other_recorded_stream_give_the_same_events() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut counts = BTreeMap::new();
+    for exchange in streams().iter().skip(SMALLEST) {
+        let dialect = exchange.dialect;
+        let bytes = exchange.body.as_bytes();
+        let whole = decode(dialect, &[bytes]);
+        for _ in 0..CUTS / AT_ONCE {
+            let mut cuts: Vec<usize> = (0..AT_ONCE).map(|_| random.usize(0..=bytes.len())).collect();
+            cuts.sort_unstable();
+            assert_eq!(decode(dialect, &pieces(bytes, &cuts)), whole, "{} at {cuts:?}", exchange.place());
+        }
+        *counts.entry((format!("{dialect:?}"), "streams".to_owned())).or_default() += 1;
+        *counts.entry((format!("{dialect:?}"), "splits".to_owned())).or_default() += CUTS;
+    }
+    print_table("random", &counts);
+}
