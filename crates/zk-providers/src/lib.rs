@@ -48,7 +48,8 @@ mod text;
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use catalogue::{known_models, near_matches};
 pub use chat::{
-    Compat, CompatProfile, EmptyContent, PROFILES, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
+    CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, ModelPattern,
+    PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
 pub use clocks::Clocks;
 pub use connection::Connection;

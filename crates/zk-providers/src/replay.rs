@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use zk_core::model::{ModelRef, Phase, ProviderError};
+use zk_core::model::{Model, ModelRef, Phase, ProviderError};
 use zk_core::service::StreamEvent;
 
 use crate::exchange::Decode;
@@ -52,9 +52,15 @@ impl Replay {
     /// A response of Chat Completions, as `model` gave it, under the most tolerant profile.
     #[must_use]
     pub fn chat(model: ModelRef) -> Self {
-        let call = Call::new(&model.provider, &model.model);
-        let model = zk_core::model::Model::unknown(model.provider, model.model);
-        Self::new(call, Box::new(chat::Decoder::new(&model, &chat::CompatProfile::default())))
+        let model = Model::unknown(model.provider, model.model);
+        Self::compat(&model, &chat::CompatProfile::default())
+    }
+
+    /// A response of Chat Completions, as `model` gave it on a server of the kind that `profile` describes.
+    #[must_use]
+    pub fn compat(model: &Model, profile: &chat::CompatProfile) -> Self {
+        let call = Call::new(&model.provider, &model.id);
+        Self::new(call, Box::new(chat::Decoder::new(model, profile)))
     }
 
     /// A response of the Responses API, as `model` gave it.

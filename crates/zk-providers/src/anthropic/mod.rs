@@ -16,7 +16,7 @@ use zk_core::service::{EventStream, Provider, Request};
 use crate::catalogue;
 use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
-use crate::exchange::Outgoing;
+use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::secret::Auth;
 
@@ -148,7 +148,7 @@ impl Provider for Anthropic {
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let outgoing = self.body(&request, false).map(|body| Outgoing {
             path: MESSAGES.into(),
-            headers: self.headers.clone(),
+            headers: named(self.headers.clone()),
             body,
         });
         let decoder = Decoder::new(request.model.reference());

@@ -37,6 +37,8 @@ pub(super) struct Choice<'a> {
     #[serde(borrow)]
     pub(super) finish_reason: Option<Str<'a>>,
     #[serde(borrow)]
+    pub(super) native_finish_reason: Option<Str<'a>>,
+    #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
@@ -52,6 +54,8 @@ pub(super) struct Delta<'a> {
     pub(super) reasoning: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) reasoning_text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) reasoning_details: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) refusal: Option<Str<'a>>,
     #[serde(borrow)]

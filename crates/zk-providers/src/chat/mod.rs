@@ -1,14 +1,20 @@
 //! Chat Completions, as OpenAI made it and as many servers understood it.
 
+mod assistant;
 mod calls;
 mod chunk;
+mod details;
+mod models;
 mod profile;
+mod reasoning;
 mod request;
 mod stream;
 mod usage;
+mod vendors;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 use zk_core::kernel::Cx;
 use zk_core::model::{Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules};
@@ -20,10 +26,15 @@ use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
 
+use models::Patterns;
+
+pub use models::{ModelPattern, PatternError};
 pub use profile::{
-    CompatProfile, EmptyContent, PROFILES, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
+    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, ReasoningEcho,
+    ReasoningFormat, SystemRole, ToolChoices,
 };
 pub(crate) use stream::Decoder;
+pub use vendors::PROFILES;
 
 /// A provider that speaks Chat Completions. Its base URL has the `/v1` where the server has it.
 ///
@@ -39,6 +50,8 @@ pub(crate) use stream::Decoder;
 pub struct Compat {
     link: Link,
     profile: CompatProfile,
+    patterns: Patterns,
+    session_header: Option<HeaderName>,
 }
 
 const COMPLETIONS: &str = "/chat/completions";
@@ -48,14 +61,30 @@ impl Compat {
     ///
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
-    pub fn new(connection: Connection, profile: CompatProfile) -> Result<Self, SetupError> {
-        Ok(Self { link: Link::new(connection, &[COMPLETIONS], None)?, profile })
+    pub fn new(mut connection: Connection, profile: CompatProfile) -> Result<Self, SetupError> {
+        // The first ones: later ones of the same name win.
+        let headers = profile.headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        connection.extra_headers.splice(0..0, headers);
+        let session_header = profile.session_header.as_deref().map(|name| {
+            let illegal = |_| SetupError::Header { name: name.to_owned() };
+            HeaderName::from_bytes(name.as_bytes()).map_err(illegal)
+        });
+        let patterns = Patterns::new(&profile);
+        let link = Link::new(connection, &[COMPLETIONS], None)?;
+        Ok(Self { link, patterns, session_header: session_header.transpose()?, profile })
     }
 
     fn body(&self, request: &Request) -> Result<Bytes, Fault> {
         let efforts = self.row(&request.model.id).map_or(&[][..], |row| row.efforts());
         let extra = self.link.extra_body();
-        self.link.body(request, &request::Body { request, profile: &self.profile, efforts, extra })
+        let traits = self.patterns.traits(&self.profile, &request.model.id);
+        self.link.body(request, &request::Body { request, profile: &self.profile, traits, efforts, extra })
+    }
+
+    fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {
+        let session = request.session.as_deref().map(request::session_key);
+        let value = session.and_then(|session| HeaderValue::from_str(session).ok());
+        self.session_header.clone().zip(value).into_iter().collect()
     }
 
     /// Where a server cannot be told which tool to call, no other is offered.
@@ -123,9 +152,12 @@ impl Provider for Compat {
             ids: self.profile.ids,
             vision: model.capabilities.vision,
             image_in_tool_result: model.capabilities.image_in_tool_result,
-            thinking: match self.profile.echo {
+            thinking: match self.patterns.traits(&self.profile, &model.id).echo {
                 ReasoningEcho::No => ThinkingReplay::Never,
-                ReasoningEcho::In(_) | ReasoningEcho::Always(_) => ThinkingReplay::Echo,
+                ReasoningEcho::In(_)
+                | ReasoningEcho::Always { .. }
+                | ReasoningEcho::Parts
+                | ReasoningEcho::Tags => ThinkingReplay::Echo,
             },
             ..WireRules::tolerant(model.reference())
         }
@@ -133,8 +165,8 @@ impl Provider for Compat {
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let request = self.narrowed(request);
-        let outgoing =
-            self.body(&request).map(|body| Outgoing { path: COMPLETIONS.into(), headers: Vec::new(), body });
+        let headers = self.headers(&request);
+        let outgoing = self.body(&request).map(|body| Outgoing { path: COMPLETIONS.into(), headers, body });
         let decoder = Decoder::new(&request.model, &self.profile);
         self.link.stream(&request.model.id, outgoing, decoder, cx)
     }

@@ -2,6 +2,9 @@ use std::borrow::Cow;
 
 use zk_core::model::IdRule;
 
+use super::models::{ModelPattern, PatternError};
+use super::vendors::PROFILES;
+
 /// How one server's Chat Completions differ from the others': data, so that a new vendor is a new row of
 /// [`PROFILES`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,18 +22,37 @@ pub struct CompatProfile {
     pub store: Option<bool>,
     /// The `strict` field of every tool, if it is sent.
     pub strict: Option<bool>,
+    /// The `parallel_tool_calls` field of requests with tools, if it is sent.
+    pub parallel_tool_calls: Option<bool>,
     /// Whether `stream_options: {include_usage: true}` is sent.
     pub stream_options: bool,
     /// Which forms of tool choice work.
     pub tool_choice: ToolChoices,
+    /// Whether a call can be forced while the model thinks. Where it cannot, a request that forces one turns
+    /// thinking off: the caller needs the call, and only wishes for the thoughts.
+    pub forces_while_thinking: bool,
     /// How reasoning is asked for.
     pub reasoning: ReasoningFormat,
     /// Whether reasoning goes back with assistant messages.
     pub echo: ReasoningEcho,
+    /// Models for which something else than `echo` is right. An exact id goes before every pattern, of the
+    /// patterns the first one that matches counts.
+    pub echo_models: Cow<'static, [EchoRule]>,
+    /// Whether `reasoning_details` that came go back as they came, in the place of the text; not for models
+    /// whose echo is [`ReasoningEcho::No`].
+    pub echo_details: bool,
     /// Whether prefixes are marked for the cache, in Anthropic's way.
-    pub cache_marks: bool,
+    pub cache_marks: CacheMarks,
     /// The field that carries a stable key of the conversation, if there is one.
     pub session_field: Option<Cow<'static, str>>,
+    /// The header that carries it, if there is one.
+    pub session_header: Option<Cow<'static, str>>,
+    /// Headers of every request; a connection's own win over them.
+    pub headers: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
+    /// Fields of every request that nothing else accounts for.
+    pub fields: Cow<'static, [FixedField]>,
+    /// Fields the server answers with an error: left out, whoever wants to send them.
+    pub unsupported: Cow<'static, [Cow<'static, str>]>,
     /// Whether messages may hold images at all.
     pub vision: bool,
     /// Whether tool messages may hold images.
@@ -67,6 +89,8 @@ pub enum SystemRole {
 pub enum ToolChoices {
     /// All of them.
     All,
+    /// All of them, but `required` is called `any`.
+    Any,
     /// `required` but no name: a named tool is forced by offering no other.
     NoName,
     /// Only `auto` and `none`.
@@ -82,23 +106,79 @@ pub enum ReasoningFormat {
     Effort,
     /// `reasoning: {effort: "high"}`.
     Nested,
+    /// `reasoning: {enabled: true}`, and `reasoning_effort` where the model has steps.
+    Enabled,
     /// `thinking: {type: "enabled"}` and `reasoning_effort`.
     ThinkingType,
     /// `enable_thinking: true`.
     EnableThinking,
-    /// `chat_template_kwargs: {enable_thinking: true}`.
+    /// `chat_template_kwargs: {enable_thinking: true, thinking: true}`, the two names that templates have for
+    /// it, and `reasoning_effort` where the model has steps.
     TemplateKwargs,
+    /// The same in `chat_template_args`.
+    TemplateArgs,
 }
 
-/// Whether reasoning goes back with assistant messages.
+/// Whether and how reasoning goes back with assistant messages, to the model that had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReasoningEcho {
-    /// No.
+    /// It does not.
     No,
     /// In this field, on messages that have some.
     In(Cow<'static, str>),
-    /// In this field, on every message, empty if there is none.
-    Always(Cow<'static, str>),
+    /// In a field of every message.
+    Always {
+        /// The field.
+        field: Cow<'static, str>,
+        /// What stands there if there is no reasoning, such as in messages of another model.
+        blank: Cow<'static, str>,
+    },
+    /// As `thinking` parts before the text.
+    Parts,
+    /// In the text, between `<think>` and `</think>`.
+    Tags,
+}
+
+/// What is echoed to some models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EchoRule {
+    /// Which models.
+    pub models: ModelPattern,
+    /// What.
+    pub echo: ReasoningEcho,
+}
+
+/// Whether prefixes are marked for the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheMarks {
+    /// They are not.
+    Off,
+    /// They are.
+    On,
+    /// They are for some models: gateways pass the marks on to the vendors that know them.
+    For(ModelPattern),
+}
+
+/// A field with one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedField {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// Its value.
+    pub value: FieldValue,
+    /// Which models it is for, if not all.
+    pub models: Option<ModelPattern>,
+    /// Whether it is only for requests with tools.
+    pub with_tools: bool,
+}
+
+/// The value of a [`FixedField`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldValue {
+    /// True or false.
+    Flag(bool),
+    /// A string.
+    Word(Cow<'static, str>),
 }
 
 /// What stands for no text.
@@ -113,19 +193,27 @@ pub enum EmptyContent {
 }
 
 /// Any server, with nothing asked of it that one might not have.
-const TOLERANT: CompatProfile = CompatProfile {
+pub(super) const TOLERANT: CompatProfile = CompatProfile {
     name: Cow::Borrowed("openai_compat"),
     catalogue: None,
     max_tokens_field: Cow::Borrowed("max_tokens"),
     system_role: SystemRole::System,
     store: None,
     strict: None,
+    parallel_tool_calls: None,
     stream_options: true,
     tool_choice: ToolChoices::All,
+    forces_while_thinking: true,
     reasoning: ReasoningFormat::Effort,
     echo: ReasoningEcho::No,
-    cache_marks: false,
+    echo_models: Cow::Borrowed(&[]),
+    echo_details: false,
+    cache_marks: CacheMarks::Off,
     session_field: None,
+    session_header: None,
+    headers: Cow::Borrowed(&[]),
+    fields: Cow::Borrowed(&[]),
+    unsupported: Cow::Borrowed(&[]),
     vision: true,
     image_in_tool_result: false,
     documents: false,
@@ -137,29 +225,6 @@ const TOLERANT: CompatProfile = CompatProfile {
     finish_optional: true,
     silent_overflow: false,
 };
-
-/// The profiles, by name. The first one is for servers nothing is known of.
-pub const PROFILES: &[CompatProfile] = &[
-    TOLERANT,
-    CompatProfile {
-        name: Cow::Borrowed("openai"),
-        catalogue: Some(Cow::Borrowed("openai")),
-        max_tokens_field: Cow::Borrowed("max_completion_tokens"),
-        system_role: SystemRole::DeveloperIfReasoning,
-        store: Some(false),
-        session_field: Some(Cow::Borrowed("prompt_cache_key")),
-        documents: true,
-        finish_optional: false,
-        ..TOLERANT
-    },
-    CompatProfile {
-        name: Cow::Borrowed("llama.cpp"),
-        tool_choice: ToolChoices::NoName,
-        reasoning: ReasoningFormat::TemplateKwargs,
-        finish_optional: false,
-        ..TOLERANT
-    },
-];
 
 impl CompatProfile {
     /// The profile called `name`.
@@ -173,6 +238,33 @@ impl CompatProfile {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         PROFILES.iter().find(|profile| profile.name == name).cloned()
+    }
+
+    /// Sets what is echoed to the models whose id matches `pattern`, a regular expression in which upper and
+    /// lower case are the same. It goes before the patterns there are, and after every exact id.
+    ///
+    /// ```
+    /// use zk_providers::{CompatProfile, ReasoningEcho};
+    ///
+    /// let mut profile = CompatProfile::default();
+    /// profile.echo_matching("^my-thinker", ReasoningEcho::In("reasoning_content".into()))?;
+    /// profile.echo_exactly("my-thinker-mini", ReasoningEcho::No);
+    /// assert!(profile.echo_matching("(", ReasoningEcho::No).is_err());
+    /// # Ok::<(), zk_providers::PatternError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PatternError`] when it is no regular expression; the profile stays as it is.
+    pub fn echo_matching(&mut self, pattern: &str, echo: ReasoningEcho) -> Result<(), PatternError> {
+        let models = ModelPattern::new(pattern)?;
+        self.echo_models.to_mut().insert(0, EchoRule { models, echo });
+        Ok(())
+    }
+
+    /// Sets what is echoed to the model with this id, whatever the patterns say.
+    pub fn echo_exactly(&mut self, id: impl Into<String>, echo: ReasoningEcho) {
+        let models = ModelPattern::exactly(id);
+        self.echo_models.to_mut().insert(0, EchoRule { models, echo });
     }
 }
 

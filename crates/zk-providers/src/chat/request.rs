@@ -4,19 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_core::model::{
-    Block, CallId, Document, Image, Message, Role, ThinkingLevel, ThinkingSupport, ToolContent, ToolSpec,
-};
-use zk_core::service::{Request, ToolChoice};
+use zk_core::model::{Block, CallId, Document, Image, Message, Role, ThinkingSupport, ToolContent, ToolSpec};
+use zk_core::service::Request;
 
-use super::profile::{CompatProfile, EmptyContent, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices};
-use crate::effort::effort;
+use super::models::Traits;
+use super::profile::{CompatProfile, FieldValue, SystemRole};
 use crate::prefix::Encode;
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) profile: &'a CompatProfile,
+    pub(super) traits: Traits<'a>,
     pub(super) efforts: &'a [&'static str],
     pub(super) extra: &'a Map<String, Value>,
 }
@@ -26,7 +25,7 @@ const RECEIVED: &str = "I have read the results.";
 
 impl Body<'_> {
     fn marks(&self) -> bool {
-        self.profile.cache_marks && self.request.cache
+        self.traits.marks && self.request.cache
     }
 
     fn tool(&self, tool: &ToolSpec) -> Value {
@@ -56,40 +55,6 @@ impl Body<'_> {
             json!(*self.request.system)
         };
         Some(json!({"role": role, "content": content}))
-    }
-
-    fn assistant(&self, message: &Message) -> Option<Value> {
-        let text: String = message.content.iter().filter_map(Block::as_text).collect();
-        let calls: Vec<Value> = message
-            .calls()
-            .map(|call| {
-                let function = json!({"name": call.name, "arguments": call.args.to_string()});
-                json!({"id": call.id.as_str(), "type": "function", "function": function})
-            })
-            .collect();
-        let thought: String = message.content.iter().filter_map(thinking).collect();
-        if text.is_empty() && calls.is_empty() {
-            return None;
-        }
-        let mut fields = Map::new();
-        fields.insert("role".into(), "assistant".into());
-        match self.profile.empty_content {
-            _ if !text.is_empty() => fields.insert("content".into(), text.into()),
-            EmptyContent::Null => fields.insert("content".into(), Value::Null),
-            EmptyContent::Blank => fields.insert("content".into(), "".into()),
-            EmptyContent::Absent => None,
-        };
-        match &self.profile.echo {
-            ReasoningEcho::In(field) if !thought.is_empty() => {
-                fields.insert(field.to_string(), thought.into())
-            }
-            ReasoningEcho::Always(field) => fields.insert(field.to_string(), thought.into()),
-            ReasoningEcho::In(_) | ReasoningEcho::No => None,
-        };
-        if !calls.is_empty() {
-            fields.insert("tool_calls".into(), calls.into());
-        }
-        Some(Value::Object(fields))
     }
 
     /// The results first, each its own message and directly after the calls; then everything else.
@@ -156,53 +121,6 @@ impl Body<'_> {
         }
     }
 
-    fn tool_choice(&self) -> Option<Value> {
-        match (&self.request.tool_choice, self.profile.tool_choice) {
-            (ToolChoice::Auto, _) => None,
-            (ToolChoice::None, _) => Some("none".into()),
-            (ToolChoice::Required | ToolChoice::Tool(_), ToolChoices::AutoOnly) => None,
-            (ToolChoice::Required, ToolChoices::All | ToolChoices::NoName)
-            | (ToolChoice::Tool(_), ToolChoices::NoName) => Some("required".into()),
-            (ToolChoice::Tool(name), ToolChoices::All) => {
-                Some(json!({"type": "function", "function": {"name": name}}))
-            }
-        }
-    }
-
-    fn reasoning(&self, fields: &mut Map<String, Value>) {
-        let level = self.request.thinking.level;
-        let is_on = level != ThinkingLevel::Off;
-        let can = self.request.model.capabilities.thinking != ThinkingSupport::None;
-        let effort = effort(level, self.efforts);
-        match self.profile.reasoning {
-            ReasoningFormat::None => {}
-            _ if !can => {}
-            ReasoningFormat::Effort => {
-                if let Some(effort) = effort {
-                    fields.insert("reasoning_effort".into(), effort.into());
-                }
-            }
-            ReasoningFormat::Nested => {
-                if let Some(effort) = effort {
-                    fields.insert("reasoning".into(), json!({"effort": effort}));
-                }
-            }
-            ReasoningFormat::ThinkingType => {
-                let kind = if is_on { "enabled" } else { "disabled" };
-                fields.insert("thinking".into(), json!({"type": kind}));
-                if let Some(effort) = effort.filter(|_| is_on) {
-                    fields.insert("reasoning_effort".into(), effort.into());
-                }
-            }
-            ReasoningFormat::EnableThinking => {
-                fields.insert("enable_thinking".into(), is_on.into());
-            }
-            ReasoningFormat::TemplateKwargs => {
-                fields.insert("chat_template_kwargs".into(), json!({"enable_thinking": is_on}));
-            }
-        }
-    }
-
     fn gone_tools(&self) -> Vec<Value> {
         let history = self.request.history.messages();
         let names: BTreeSet<&str> =
@@ -256,7 +174,8 @@ impl Encode for Body<'_> {
 
     fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         let mut fields = Map::new();
-        if self.request.tools.is_empty() {
+        let has_tools = !self.request.tools.is_empty();
+        if !has_tools {
             let gone = if self.profile.tools_for_history { self.gone_tools() } else { Vec::new() };
             if !gone.is_empty() {
                 fields.insert("tools".into(), gone.into());
@@ -276,12 +195,21 @@ impl Encode for Body<'_> {
             fields.insert("store".into(), store.into());
         }
         if let (Some(field), Some(session)) = (&self.profile.session_field, &self.request.session) {
-            // Such keys may have 64 characters.
-            let key: String = session.chars().take(64).collect();
-            fields.insert(field.to_string(), key.into());
+            fields.insert(field.to_string(), session_key(session).into());
+        }
+        if let (true, Some(parallel)) = (has_tools, self.profile.parallel_tool_calls) {
+            fields.insert("parallel_tool_calls".into(), parallel.into());
         }
         self.reasoning(&mut fields);
+        for field in self.traits.fields.iter().filter(|field| has_tools || !field.with_tools) {
+            let value = match &field.value {
+                FieldValue::Flag(flag) => Value::Bool(*flag),
+                FieldValue::Word(word) => word.to_string().into(),
+            };
+            fields.insert(field.name.to_string(), value);
+        }
         fields.extend(self.extra.clone());
+        fields.retain(|name, _| !self.profile.unsupported.iter().any(|field| field == name));
         out.push(b']');
         for (name, value) in fields {
             out.push(b',');
@@ -296,6 +224,12 @@ impl Encode for Body<'_> {
     fn marks_last(&self) -> bool {
         self.marks()
     }
+}
+
+/// The key of a conversation, as long as such keys may be.
+pub(super) fn session_key(session: &str) -> &str {
+    let end = session.char_indices().nth(64).map_or(session.len(), |(at, _)| at);
+    session.get(..end).unwrap_or(session)
 }
 
 /// A plain string where there is only text, which every server takes; else the parts.
@@ -326,18 +260,6 @@ fn document_part(document: &Document) -> Value {
     let data = format!("data:{};base64,{}", document.media_type, document.data);
     let name = document.name.as_deref().unwrap_or("document");
     json!({"type": "file", "file": {"filename": name, "file_data": data}})
-}
-
-fn thinking(block: &Block) -> Option<&str> {
-    match block {
-        Block::Thinking(thinking) => Some(&thinking.text),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_)
-        | Block::Compaction(_) => None,
-    }
 }
 
 fn name_of<'a>(call: &CallId, earlier: &'a [Arc<Message>]) -> Option<&'a str> {

@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use zk_core::model::{Block, ErrorKind, Model, ModelRef, StopReason, Text, Thinking, Usage};
+use zk_core::model::{Block, ErrorKind, Model, ModelRef, StopReason, Text, Thinking, Usage, WireData};
 use zk_core::service::StreamEvent;
 
 use super::calls::Calls;
 use super::chunk::{Chunk, Content, Delta};
+use super::details::Details;
 use super::usage;
 use crate::anthropic::unreadable;
 use crate::exchange::Decode;
-use crate::fault::{ErrorBody, Fault, of_stream};
+use crate::fault::{ErrorBody, Fault, of_stream, quote};
 use crate::sse::SseEvent;
 use crate::text::Str;
 
@@ -27,11 +28,14 @@ pub(crate) struct Decoder {
     silent_overflow: bool,
     begun: u32,
     thinking: Option<(u32, String)>,
+    details: Details,
     text: Option<(u32, String)>,
     refusal: String,
     calls: Calls,
     usage: Usage,
     finish: Option<String>,
+    /// The same in the words of the vendor behind a gateway.
+    native_finish: Option<String>,
     started: bool,
     done: bool,
 }
@@ -45,11 +49,13 @@ impl Decoder {
             silent_overflow: profile.silent_overflow,
             begun: 0,
             thinking: None,
+            details: Details::default(),
             text: None,
             refusal: String::new(),
             calls: Calls::default(),
             usage: Usage::default(),
             finish: None,
+            native_finish: None,
             started: false,
             done: false,
         }
@@ -74,6 +80,9 @@ impl Decoder {
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
                 self.finish = Some(reason.into_string());
             }
+            if let Some(reason) = choice.native_finish_reason.filter(|reason| !reason.is_empty()) {
+                self.native_finish = Some(reason.into_string());
+            }
             choice_usage = choice.usage;
         }
         for raw in [chunk.x_groq, choice_usage, chunk.usage].into_iter().flatten() {
@@ -84,9 +93,14 @@ impl Decoder {
 
     fn delta(&mut self, delta: Delta<'_>, out: &mut Out) {
         let reasoning = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
+        let detailed = delta.reasoning_details.map(|raw| self.details.add(raw)).unwrap_or_default();
         // Servers that send two of these fields send the same text in both.
-        if let Some(thought) = reasoning.into_iter().flatten().find(|thought| !thought.is_empty()) {
-            self.think(thought.0, out);
+        let thought = reasoning.into_iter().flatten().find(|thought| !thought.is_empty());
+        self.think(thought.map_or(Cow::Owned(detailed), |thought| thought.0), out);
+        if !self.details.is_empty() && self.thinking.is_none() {
+            // All of it is encrypted so far.
+            self.thinking = Some((self.begun, String::new()));
+            self.begun += 1;
         }
         match delta.content {
             Some(Content::Text(text)) => self.say(text, out),
@@ -134,10 +148,14 @@ impl Decoder {
     fn complete(&mut self, out: &mut Out) -> Result<(), Fault> {
         let stop = self.stop()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
+        let details = std::mem::take(&mut self.details);
         if let Some((block, text)) = self.thinking.take() {
-            let origin = Some(self.origin.clone());
-            let content = Block::Thinking(Thinking { text, origin, ..Thinking::default() });
-            out.push_back(StreamEvent::Block { block, content });
+            let signature = details.signature().map(str::to_owned);
+            let origin = self.origin.clone();
+            let wire = (!details.is_empty())
+                .then(|| WireData { origin: origin.clone(), data: details.into_value() });
+            let thinking = Thinking { text, signature, wire, origin: Some(origin), redacted: None };
+            out.push_back(StreamEvent::Block { block, content: Block::Thinking(thinking) });
         }
         if let Some((block, text)) = self.text.take() {
             out.push_back(StreamEvent::Block { block, content: Block::Text(Text { text, wire: None }) });
@@ -152,6 +170,9 @@ impl Decoder {
         let calls = || if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let window = self.window.unwrap_or(u64::MAX);
         if self.silent_overflow && self.usage.context() > window {
+            return Ok(StopReason::ContextExceeded);
+        }
+        if self.native_finish.as_deref() == Some("model_context_window_exceeded") {
             return Ok(StopReason::ContextExceeded);
         }
         Ok(match self.finish.as_deref() {
@@ -171,12 +192,14 @@ impl Decoder {
                 StopReason::ContextExceeded
             }
             Some("length" | "max_tokens" | "model_length") => StopReason::MaxTokens,
-            Some("content_filter" | "refusal" | "safety") => {
+            Some("content_filter" | "refusal" | "safety" | "sensitive") => {
                 StopReason::Refusal(Some(self.refusal.clone()).filter(|text| !text.is_empty()))
             }
             Some("model_context_window_exceeded") => StopReason::ContextExceeded,
             Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
-                let message = format!("the provider ended the response with `{reason}`");
+                let native = self.native_finish.as_deref().filter(|native| *native != reason);
+                let native = native.map(|native| format!(" (`{}`)", quote(native))).unwrap_or_default();
+                let message = format!("the provider ended the response with `{reason}`{native}");
                 return Err(Fault::new(ErrorKind::Overloaded, message));
             }
             Some(other) => StopReason::Other(other.to_owned()),
@@ -217,10 +240,8 @@ impl Decode for Decoder {
             // An error's data need not be a chunk at all.
             if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
         })?;
-        if let Some(error) = chunk.error {
-            return Err(failed(error));
-        }
-        if event.name == "error" {
+        // Some put the error's name beside it, not into it.
+        if chunk.error.is_some() || event.name == "error" {
             return Err(of_stream(ErrorBody::parse(data)));
         }
         self.chunk(chunk, out)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, stream};
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
 use tokio::time::{sleep_until, timeout};
 use zk_core::events::{ProviderPayload, ProviderResponse};
@@ -48,8 +48,13 @@ pub(crate) trait Decode: Send + Sync + 'static {
 #[derive(Clone)]
 pub(crate) struct Outgoing {
     pub(crate) path: Cow<'static, str>,
-    pub(crate) headers: Vec<(&'static str, HeaderValue)>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) body: Bytes,
+}
+
+/// Headers whose names the code knows, as they are sent.
+pub(crate) fn named(headers: Vec<(&'static str, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
+    headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value)).collect()
 }
 
 /// Sends `outgoing` and reads the response with `decoder`.

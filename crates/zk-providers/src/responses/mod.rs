@@ -22,7 +22,7 @@ use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 use crate::catalogue;
 use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
-use crate::exchange::Outgoing;
+use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 
 pub use options::{ResponsesBackend, ResponsesOptions};
@@ -176,7 +176,7 @@ impl Provider for Responses {
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let request = self.narrowed(request);
-        let headers = self.headers(&request);
+        let headers = named(self.headers(&request));
         let outgoing =
             self.body(&request, false).map(|body| Outgoing { path: RESPONSES.into(), headers, body });
         // The others say so themselves when the limit was reached.

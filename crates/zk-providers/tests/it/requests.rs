@@ -11,7 +11,7 @@ use zk_core::model::{
 };
 use zk_core::service::{Provider, Request, ToolChoice};
 use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, CacheTtl, Compat, CompatProfile, Connection, EmptyContent,
+    Anthropic, AnthropicOptions, Auth, CacheMarks, CacheTtl, Compat, CompatProfile, Connection, EmptyContent,
     ReasoningEcho, SetupError, ToolChoices,
 };
 
@@ -138,8 +138,8 @@ async fn every_knob_of_a_profile_is_heard() {
         strict: Some(false),
         stream_options: false,
         tool_choice: ToolChoices::AutoOnly,
-        echo: ReasoningEcho::Always("reasoning_content".into()),
-        cache_marks: true,
+        echo: ReasoningEcho::Always { field: "reasoning_content".into(), blank: "".into() },
+        cache_marks: CacheMarks::On,
         image_in_tool_result: true,
         empty_content: EmptyContent::Blank,
         tool_result_name: true,

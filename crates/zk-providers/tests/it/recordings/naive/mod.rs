@@ -200,6 +200,11 @@ pub(crate) fn chat(body: &str) -> Answer {
         }
         let thought = delta["reasoning_content"].as_str().or(delta["reasoning"].as_str());
         answer.thinking.push_str(thought.unwrap_or_default());
+        for detail in delta["reasoning_details"].as_array().into_iter().flatten() {
+            if let Some(signature) = detail["signature"].as_str() {
+                answer.signatures = vec![signature.to_owned()];
+            }
+        }
         refusal.push_str(delta["refusal"].as_str().unwrap_or_default());
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
             let id = piece["id"].as_str().unwrap_or_default();
