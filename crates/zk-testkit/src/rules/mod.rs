@@ -6,12 +6,14 @@
 
 mod anthropic;
 mod chat;
+mod gemini;
 mod responses;
 mod wire;
 
 use serde_json::Value;
 use zk_core::model::IdRule;
 
+pub(crate) use gemini::{SIGNED, generation};
 pub use wire::check_wire;
 
 /// A wire format.
@@ -25,6 +27,8 @@ pub enum Dialect {
     Responses,
     /// OpenAI Responses as the back end of ChatGPT subscriptions takes and tells it.
     Codex,
+    /// Google's Gemini. The rules want the model, which a request has in its path, in the body's `model`.
+    Gemini,
 }
 
 /// How strict a provider is where providers of one dialect differ.
@@ -56,6 +60,7 @@ impl Strictness {
             Dialect::Anthropic => Self::anthropic(),
             Dialect::Chat => Self::chat(),
             Dialect::Responses => Self::responses(),
+            Dialect::Gemini => Self::gemini(),
             Dialect::Codex => Self { dialect: Dialect::Codex, ..Self::responses() },
         }
     }
@@ -98,6 +103,12 @@ impl Strictness {
             own_proofs: true,
             ..Self::chat()
         }
+    }
+
+    /// The Gemini API. From Gemini 3 on, calls need their signatures.
+    #[must_use]
+    pub fn gemini() -> Self {
+        Self { dialect: Dialect::Gemini, ..Self::responses() }
     }
 
     /// Mistral: ids of exactly nine letters and digits.
@@ -227,6 +238,7 @@ pub fn check_with(strictness: &Strictness, body: &Value) -> Result<(), Violation
         Dialect::Anthropic => anthropic::check(strictness, body),
         Dialect::Chat => chat::check(strictness, body),
         Dialect::Responses | Dialect::Codex => responses::check(strictness, body),
+        Dialect::Gemini => gemini::check(strictness, body),
     }
 }
 

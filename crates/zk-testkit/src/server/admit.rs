@@ -1,18 +1,19 @@
 //! Which requests get an answer.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
+use hyper::Uri;
 use hyper::header::HeaderMap;
 use serde_json::Value;
 
 use super::refusal::Refusal;
 use super::reply::Reply;
+use super::route;
 use super::shared::Shared;
 use crate::rules::{self, Dialect, Violation};
 
 /// A request.
 pub(super) struct Sent<'a> {
+    pub(super) uri: &'a Uri,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: &'a Bytes,
     /// Which request for an answer it is, if it is one.
@@ -24,8 +25,36 @@ impl Sent<'_> {
         self.number.unwrap_or(0)
     }
 
+    /// A parameter of the URL.
+    fn query(&self, name: &str) -> Option<&str> {
+        let pairs = self.uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// A request that gets an answer.
+pub(super) struct Admitted {
+    /// Its body, with the model in it.
+    pub(super) json: Value,
+    pub(super) form: Form,
+}
+
+/// How an answer is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Stream,
+    Whole,
+    /// Whole, in a list: what Gemini makes of a stream that is not asked for as events.
+    List,
+}
+
+impl Admitted {
+    pub(super) fn model(&self) -> &str {
+        self.json.get("model").and_then(Value::as_str).unwrap_or_default()
     }
 }
 
@@ -45,6 +74,11 @@ pub(super) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
     let Some(key) = &shared.options.key else { return Ok(()) };
     let bearer = sent.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let (given, missing, wrong) = match dialect {
+        Dialect::Gemini => (
+            sent.header("x-goog-api-key").or(sent.query("key")),
+            "Method doesn't allow unregistered callers (callers without established identity).",
+            "API key not valid. Please pass a valid API key.",
+        ),
         Dialect::Anthropic => {
             (sent.header("x-api-key").or(bearer), "x-api-key header is required", "invalid x-api-key")
         }
@@ -62,6 +96,10 @@ pub(super) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
     };
     match given {
         Some(given) if given == key => Ok(()),
+        Some(_) if dialect == Dialect::Gemini => {
+            Err(Refusal::new(dialect, 400, wrong).code(Some("API_KEY_INVALID")).reply(sent.id()))
+        }
+        None if dialect == Dialect::Gemini => Err(Refusal::new(dialect, 403, missing).reply(sent.id())),
         Some(_) => Err(Refusal::new(dialect, 401, wrong).reply(sent.id())),
         None => Err(Refusal::new(dialect, 401, missing).reply(sent.id())),
     }
@@ -73,6 +111,9 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
         return Ok(());
     }
     let message = match dialect {
+        Dialect::Gemini => format!(
+            "models/{model} is not found for API version v1beta, or is not supported for generateContent."
+        ),
         Dialect::Anthropic => format!("model: {model}"),
         Dialect::Codex => {
             format!("The '{model}' model is not supported when using Codex with a ChatGPT account.")
@@ -82,7 +123,7 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
         }
     };
     let refusal = match dialect {
-        Dialect::Anthropic | Dialect::Chat => Refusal::new(dialect, 404, &message),
+        Dialect::Anthropic | Dialect::Chat | Dialect::Gemini => Refusal::new(dialect, 404, &message),
         Dialect::Codex => Refusal::new(dialect, 400, &message),
         // The two APIs of one vendor do not agree about the status.
         Dialect::Responses => Refusal::new(dialect, 400, &message).code(Some("model_not_found")),
@@ -91,7 +132,7 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
 }
 
 /// The body of a request that gets an answer.
-pub(super) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Value, Brief> {
+pub(super) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Result<Admitted, Brief> {
     authorised(shared, dialect, sent)?;
     let reject = |message: &str| Refusal::new(dialect, 400, message).reply(sent.id());
     let refuse =
@@ -99,27 +140,45 @@ pub(super) fn admitted(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> Re
     if dialect == Dialect::Anthropic && !sent.headers.contains_key("anthropic-version") {
         return Err(reject("anthropic-version: header is required").into());
     }
-    let json: Value = serde_json::from_slice(sent.body)
+    let mut json: Value = serde_json::from_slice(sent.body)
         .map_err(|error| reject(&format!("The request body is not valid JSON: {error}")))?;
+    let form = complete(dialect, &mut json, sent);
     if let Some(strictness) = shared.options.strictness(dialect) {
-        rules::check_with(&strictness, &checkable(dialect, &json, sent)).map_err(refuse)?;
+        rules::check_with(&strictness, &json).map_err(refuse)?;
     }
-    let model = json.get("model").and_then(Value::as_str).unwrap_or_default();
+    let admitted = Admitted { json, form };
+    let (json, model) = (&admitted.json, admitted.model());
     known(shared, dialect, model, sent)?;
     if shared.options.strictness(dialect).is_some_and(|strictness| strictness.own_proofs) {
-        shared.log().ledger.check(dialect, model, &json).map_err(refuse)?;
+        shared.log().ledger.check(dialect, model, json).map_err(refuse)?;
     }
-    Ok(json)
+    Ok(admitted)
 }
 
-/// A count has no output, so its request has no limit on it.
-fn checkable<'a>(dialect: Dialect, json: &'a Value, sent: &Sent<'_>) -> Cow<'a, Value> {
-    let mut json = Cow::Borrowed(json);
-    if dialect == Dialect::Anthropic
-        && sent.number.is_none()
-        && let Some(fields) = json.to_mut().as_object_mut()
-    {
-        fields.entry("max_tokens").or_insert(u32::MAX.into());
+/// Puts into the body what stands elsewhere, or not at all in a request for a count.
+fn complete(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
+    match dialect {
+        Dialect::Anthropic => {
+            // A count has no output, so its request has no limit on it.
+            if let (None, Some(fields)) = (sent.number, json.as_object_mut()) {
+                fields.entry("max_tokens").or_insert(u32::MAX.into());
+            }
+        }
+        Dialect::Gemini => {
+            if let Some(inner) = json.get_mut("generateContentRequest") {
+                *json = inner.take();
+            }
+            let (model, method) = route::method(sent.uri.path()).unwrap_or_default();
+            if let Some(fields) = json.as_object_mut() {
+                fields.insert("model".into(), model.into());
+            }
+            return match (method, sent.query("alt")) {
+                ("streamGenerateContent", Some("sse")) => Form::Stream,
+                ("streamGenerateContent", _) => Form::List,
+                _ => Form::Whole,
+            };
+        }
+        Dialect::Chat | Dialect::Responses | Dialect::Codex => {}
     }
-    json
+    if json.get("stream") == Some(&Value::Bool(true)) { Form::Stream } else { Form::Whole }
 }

@@ -42,7 +42,7 @@ pub(super) fn acts(
         Some(Fault::PingOnly(interval)) => {
             let ping = match dialect {
                 Dialect::Anthropic => anthropic::ping(),
-                Dialect::Chat | Dialect::Responses | Dialect::Codex => chat::ping(),
+                Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini => chat::ping(),
             };
             at(1, Act::Repeat(Bytes::from(ping), *interval))
         }
@@ -122,7 +122,7 @@ fn error_event(refusal: Refusal<'_>, dialect: Dialect, number: usize) -> Bytes {
     Bytes::from(match dialect {
         Dialect::Responses | Dialect::Codex => responses::error(&body, number),
         Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
-        Dialect::Chat => format!("data: {body}\n\n"),
+        Dialect::Chat | Dialect::Gemini => format!("data: {body}\n\n"),
     })
 }
 

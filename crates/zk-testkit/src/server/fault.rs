@@ -99,6 +99,17 @@ impl Fault {
 }
 
 impl RetryAfter {
+    /// How long that is.
+    pub(super) fn wait(self) -> Option<Duration> {
+        match self {
+            Self::No => None,
+            Self::Seconds(seconds) => Some(Duration::from_secs(seconds)),
+            Self::Fraction(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Self::Date(from_now) => Some(from_now),
+            Self::Millis(millis) => Duration::try_from_secs_f64(millis / 1000.0).ok(),
+        }
+    }
+
     /// The header that says it.
     pub(super) fn header(self) -> Option<(&'static str, String)> {
         match self {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use zk_core::model::{ProviderError, Usage};
 
-use super::{anthropic, chat, responses};
+use super::{anthropic, chat, gemini, responses};
 use crate::rules::Dialect;
 use crate::script::Turn;
 
@@ -51,6 +51,7 @@ pub(super) fn stream(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Vec
         Dialect::Chat => chat::stream(turn, telling),
         Dialect::Responses => responses::stream(turn, telling, false),
         Dialect::Codex => responses::stream(turn, telling, true),
+        Dialect::Gemini => gemini::stream(turn, telling),
     }
 }
 
@@ -60,6 +61,7 @@ pub(super) fn whole(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Valu
         Dialect::Anthropic => anthropic::whole(turn, telling),
         Dialect::Chat => chat::whole(turn, telling),
         Dialect::Responses | Dialect::Codex => responses::whole(turn, telling),
+        Dialect::Gemini => gemini::whole(turn, telling),
     }
 }
 

@@ -15,6 +15,7 @@ pub(super) fn models(shared: &Shared, dialect: Dialect) -> Reply {
             "first_id": shared.options.models.first(),
             "last_id": shared.options.models.last(),
         }),
+        Dialect::Gemini => json!({ "models": all }),
         Dialect::Chat | Dialect::Responses | Dialect::Codex => json!({"object": "list", "data": all}),
     };
     Reply::json(200, body.to_string())
@@ -25,6 +26,13 @@ fn describe(dialect: Dialect, id: &str) -> Value {
         Dialect::Anthropic => {
             json!({"type": "model", "id": id, "display_name": id, "created_at": "2026-01-01T00:00:00Z"})
         }
+        Dialect::Gemini => json!({
+            "name": format!("models/{id}"),
+            "displayName": id,
+            "inputTokenLimit": 1_048_576,
+            "outputTokenLimit": 65_536,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        }),
         Dialect::Chat | Dialect::Responses | Dialect::Codex => {
             json!({"id": id, "object": "model", "created": 1_767_225_600, "owned_by": "zk-testkit"})
         }
@@ -37,6 +45,7 @@ pub(super) fn one(dialect: Dialect, id: &str) -> Reply {
 
 pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
     let body = match dialect {
+        Dialect::Gemini => json!({ "totalTokens": tokens }),
         Dialect::Responses | Dialect::Codex => {
             json!({"object": "response.input_tokens", "input_tokens": tokens})
         }

@@ -8,6 +8,7 @@ mod chat;
 mod decode;
 mod fault;
 mod frames;
+mod gemini;
 mod ledger;
 mod lists;
 mod received;
@@ -50,9 +51,10 @@ use socket::Socket;
 /// | Anthropic Messages | `POST /v1/messages`, `/v1/messages/count_tokens` |
 /// | Chat Completions | `POST /v1/chat/completions` |
 /// | OpenAI Responses | `POST /v1/responses`, `/v1/responses/input_tokens` |
+/// | Gemini | `POST /v1beta/models/{model}:streamGenerateContent?alt=sse`, `:generateContent`, `:countTokens` |
 /// | the Codex back end | `POST /backend-api/codex/responses` |
 ///
-/// `GET /v1/models` is answered in all of them. A request that breaks the provider's rules is answered 400 and
+/// `GET /v1/models` and `/v1beta/models` list the models. A request that breaks the provider's rules is answered 400 and
 /// uses up no turn of the script.
 ///
 /// It runs on a thread and a runtime of its own: it works for tests without a runtime, and its delays are real
@@ -213,6 +215,12 @@ impl FakeServer {
     #[must_use]
     pub fn codex_url(&self) -> String {
         format!("http://{}/backend-api/codex", self.address)
+    }
+
+    /// `http://127.0.0.1:PORT/v1beta`, the base URL of the Gemini dialect.
+    #[must_use]
+    pub fn gemini_url(&self) -> String {
+        format!("http://{}/v1beta", self.address)
     }
 
     /// The address it listens on.

@@ -31,11 +31,15 @@ pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     match (kind, dialect) {
         (ErrorKind::Rate, _) => plain(429),
         (ErrorKind::Quota, Dialect::Anthropic) => plain(402),
+        (ErrorKind::Quota, Dialect::Gemini) => coded(429, "GenerateRequestsPerDayPerProjectPerModel"),
+        (ErrorKind::Auth, Dialect::Gemini) => coded(400, "API_KEY_INVALID"),
         (ErrorKind::Quota, Dialect::Codex) => coded(429, "usage_limit_reached"),
         (ErrorKind::Quota, Dialect::Chat | Dialect::Responses) => coded(429, "insufficient_quota"),
         (ErrorKind::Overloaded, Dialect::Anthropic) => plain(529),
-        (ErrorKind::Overloaded, Dialect::Chat | Dialect::Responses | Dialect::Codex) => plain(503),
-        (ErrorKind::ContextExceeded, Dialect::Anthropic) => plain(400),
+        (ErrorKind::Overloaded, Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini) => {
+            plain(503)
+        }
+        (ErrorKind::ContextExceeded, Dialect::Anthropic | Dialect::Gemini) => plain(400),
         (ErrorKind::ContextExceeded, Dialect::Chat | Dialect::Responses | Dialect::Codex) => {
             coded(400, "context_length_exceeded")
         }
@@ -60,6 +64,10 @@ pub(super) fn message(dialect: Dialect, error: &ProviderError) -> String {
             "Your input exceeds the context window of this model. Please adjust your input and try again. ({})",
             error.message
         ),
+        (ErrorKind::ContextExceeded, Dialect::Gemini) => format!(
+            "The input token count (1250074) exceeds the maximum number of tokens allowed (1048576). ({})",
+            error.message
+        ),
         _ => error.message.clone(),
     }
 }
@@ -79,9 +87,15 @@ impl<'a> Refusal<'a> {
 
     /// As an answer of its own.
     pub(super) fn reply(self, number: usize) -> Reply {
-        Reply::json(self.status, self.body(number).to_string())
-            .with_header(Some((request_id_header(self.dialect), request_id(number))))
-            .with_header(self.after.header())
+        let reply = Reply::json(self.status, self.body(number).to_string())
+            .with_header(request_id_header(self.dialect).map(|name| (name, request_id(number))));
+        match self.dialect {
+            // It says so in the body.
+            Dialect::Gemini => reply,
+            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex => {
+                reply.with_header(self.after.header())
+            }
+        }
     }
 
     /// The error alone.
@@ -96,7 +110,41 @@ impl<'a> Refusal<'a> {
             // Limits it explains; everything else is a sentence.
             Dialect::Codex if self.status == 429 || self.code.is_some() => self.openai(),
             Dialect::Codex => json!({"detail": self.message}),
+            Dialect::Gemini => self.google(),
         }
+    }
+
+    fn google(self) -> Value {
+        let kind = |name: &str| format!("type.googleapis.com/google.rpc.{name}");
+        let mut details = Vec::new();
+        match self.code {
+            Some(quota) if quota.contains("PerDay") => {
+                let violations = json!([{"quotaId": quota, "quotaValue": "50"}]);
+                details.push(json!({"@type": kind("QuotaFailure"), "violations": violations}));
+            }
+            Some(reason) => {
+                details
+                    .push(json!({"@type": kind("ErrorInfo"), "reason": reason, "domain": "googleapis.com"}));
+            }
+            None => {}
+        }
+        if let Some(wait) = self.after.wait() {
+            let delay = format!("{}s", wait.as_secs_f64());
+            details.push(json!({"@type": kind("RetryInfo"), "retryDelay": delay}));
+        }
+        let status = match self.status {
+            401 => "UNAUTHENTICATED",
+            403 => "PERMISSION_DENIED",
+            404 => "NOT_FOUND",
+            429 => "RESOURCE_EXHAUSTED",
+            400..=499 => "INVALID_ARGUMENT",
+            503 | 529 => "UNAVAILABLE",
+            504 => "DEADLINE_EXCEEDED",
+            _ => "INTERNAL",
+        };
+        let error =
+            json!({"code": self.status, "message": self.message, "status": status, "details": details});
+        json!({ "error": error })
     }
 
     fn openai(self) -> Value {
@@ -116,11 +164,12 @@ impl<'a> Refusal<'a> {
     }
 }
 
-/// The header that carries the id of a request.
-pub(super) fn request_id_header(dialect: Dialect) -> &'static str {
+/// The header that carries the id of a request, where there is one.
+pub(super) fn request_id_header(dialect: Dialect) -> Option<&'static str> {
     match dialect {
-        Dialect::Anthropic => "request-id",
-        Dialect::Chat | Dialect::Responses | Dialect::Codex => "x-request-id",
+        Dialect::Anthropic => Some("request-id"),
+        Dialect::Chat | Dialect::Responses | Dialect::Codex => Some("x-request-id"),
+        Dialect::Gemini => None,
     }
 }
 

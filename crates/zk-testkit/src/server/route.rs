@@ -17,6 +17,13 @@ pub(super) enum Route {
 pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
     let path = path.trim_end_matches('/');
     if method == Method::POST {
+        match self::method(path) {
+            Some((_, "streamGenerateContent" | "generateContent")) => {
+                return Route::Generate(Dialect::Gemini);
+            }
+            Some((_, "countTokens")) => return Route::CountTokens(Dialect::Gemini),
+            Some(_) | None => {}
+        }
         if path.ends_with("/messages") {
             return Route::Generate(Dialect::Anthropic);
         }
@@ -38,7 +45,12 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
     }
     if method == Method::GET {
         let anthropic = headers.contains_key("anthropic-version") || headers.contains_key("x-api-key");
-        let dialect = if anthropic { Dialect::Anthropic } else { Dialect::Chat };
+        let google = headers.contains_key("x-goog-api-key") || path.contains("/v1beta/");
+        let dialect = match (anthropic, google) {
+            (true, _) => Dialect::Anthropic,
+            (false, true) => Dialect::Gemini,
+            (false, false) => Dialect::Chat,
+        };
         if path.ends_with("/models") {
             return Route::Models(dialect);
         }
@@ -47,4 +59,11 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
         }
     }
     Route::Unknown
+}
+
+/// The model and the method in a path of the Gemini API.
+pub(super) fn method(path: &str) -> Option<(&str, &str)> {
+    let (model, method) = path.rsplit_once(':')?;
+    let (_, model) = model.rsplit_once("models/")?;
+    Some((model, method))
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use zk_core::model::ErrorKind;
 
+use super::admit::{Admitted, Form};
 use super::breaking;
 use super::fault::{Fault, RetryAfter};
 use super::frames::{self, Telling};
@@ -61,12 +62,12 @@ pub(super) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<
 pub(super) fn said(
     shared: &Shared,
     dialect: Dialect,
-    json: &Value,
+    admitted: &Admitted,
     fault: Option<&Fault>,
     number: usize,
 ) -> Answer {
-    let model = json.get("model").and_then(Value::as_str).unwrap_or_default();
-    let streams = json.get("stream") == Some(&Value::Bool(true));
+    let (json, model) = (&admitted.json, admitted.model());
+    let streams = admitted.form == Form::Stream;
     if let Some(bulk) = &shared.options.bulk {
         return Answer::Reply(Reply::stream(bulk.acts(dialect, model).into()));
     }
@@ -100,24 +101,25 @@ pub(super) fn said(
         };
     }
     let wants_usage = match dialect {
-        Dialect::Anthropic | Dialect::Responses | Dialect::Codex => true,
+        Dialect::Anthropic | Dialect::Responses | Dialect::Codex | Dialect::Gemini => true,
         Dialect::Chat => {
             !streams || json.pointer("/stream_options/include_usage") == Some(&Value::Bool(true))
         }
     };
     let usage = (wants_usage && fault != Some(&Fault::MissingUsage)).then(|| turn.total_usage());
     let telling = Telling { model, number, usage, pace: shared.playback.pace() };
-    let id = (refusal::request_id_header(dialect), refusal::request_id(number));
+    let id = refusal::request_id_header(dialect).map(|name| (name, refusal::request_id(number)));
     let whole = frames::whole(dialect, &turn, telling);
     shared.log().ledger.enter(dialect, model, &whole);
     let reply = if streams {
         let pieces = frames::stream(dialect, &turn, telling);
         Reply::stream(breaking::acts(dialect, pieces, fault, number))
     } else {
+        let whole = if admitted.form == Form::List { Value::from(vec![whole]) } else { whole };
         let piece =
             frames::Piece::Event { bytes: Bytes::from(whole.to_string()), part: frames::Part::Content };
         let acts = breaking::acts(dialect, vec![piece], fault, number);
         Reply { acts, ..Reply::json(200, String::new()) }
     };
-    Answer::Reply(reply.with_header(Some(id)))
+    Answer::Reply(reply.with_header(id))
 }

@@ -31,7 +31,7 @@ pub(super) async fn serve(
         Route::Generate(_) => Some(shared.count()),
         Route::CountTokens(_) | Route::Models(_) | Route::Model(..) | Route::Unknown => None,
     };
-    let sent = Sent { headers: &head.headers, body: &body, number };
+    let sent = Sent { uri: &head.uri, headers: &head.headers, body: &body, number };
     let (answer, violation) = answer(&shared, &route, &sent);
     shared.keep(Received {
         number,
@@ -81,7 +81,7 @@ fn answer(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Vi
                 return (answer, None);
             }
             match admitted(shared, *dialect, sent) {
-                Ok(json) => return (said(shared, *dialect, &json, fault.as_ref(), sent.id()), None),
+                Ok(admitted) => return (said(shared, *dialect, &admitted, fault.as_ref(), sent.id()), None),
                 Err(brief) => Err(brief),
             }
         }

@@ -84,6 +84,7 @@ impl Shared {
         let name: fn(u64) -> String = match dialect {
             Dialect::Chat if nine => |number| format!("call{number:05}"),
             Dialect::Chat | Dialect::Responses | Dialect::Codex => |number| format!("call_{number}"),
+            Dialect::Gemini => |number| format!("fn{number}"),
             Dialect::Anthropic => |number| format!("toolu_{number}"),
         };
         self.playback.next(&decode::asked(dialect, body, number), name)

@@ -9,6 +9,8 @@
 mod client;
 mod clock;
 mod faults;
+mod gemini;
+mod gemini_rules;
 mod provider;
 mod recorder;
 mod responses;

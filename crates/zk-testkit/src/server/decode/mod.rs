@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod chat;
+mod gemini;
 mod responses;
 
 use std::sync::Arc;
@@ -17,8 +18,13 @@ pub(super) fn asked(dialect: Dialect, body: &Value, number: usize) -> Asked {
         Dialect::Anthropic => ("/name", anthropic::conversation(body)),
         Dialect::Chat => ("/function/name", chat::conversation(body)),
         Dialect::Responses | Dialect::Codex => ("/name", responses::conversation(body)),
+        Dialect::Gemini => ("/name", gemini::conversation(body)),
     };
-    let tools = list(body, "tools").iter().filter_map(|tool| tool.pointer(name)?.as_str()).map(str::to_owned);
+    let tools = list(body, "tools").iter().flat_map(|tool| match tool.get("functionDeclarations") {
+        Some(declared) => declared.as_array().map_or(&[][..], Vec::as_slice),
+        None => std::slice::from_ref(tool),
+    });
+    let tools = tools.filter_map(|tool| tool.pointer(name)?.as_str()).map(str::to_owned);
     Asked {
         number,
         model: string(body, "model"),

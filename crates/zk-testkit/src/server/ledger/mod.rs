@@ -1,6 +1,7 @@
 //! What a server has given out that only it can make, and takes back only as it was.
 
 mod anthropic;
+mod gemini;
 mod responses;
 
 use std::collections::{HashMap, HashSet};
@@ -78,6 +79,7 @@ fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
         // Nothing in it is proven.
         Dialect::Chat => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::given(answer),
+        Dialect::Gemini => gemini::given(answer),
     }
 }
 
@@ -86,6 +88,7 @@ fn brought(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
         Dialect::Anthropic => anthropic::brought(body),
         Dialect::Chat => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::brought(body),
+        Dialect::Gemini => gemini::brought(body),
     }
 }
 
@@ -93,6 +96,7 @@ fn unknown(dialect: Dialect, token: &Token<'_>) -> String {
     match dialect {
         Dialect::Anthropic | Dialect::Chat => anthropic::unknown(token),
         Dialect::Responses | Dialect::Codex => responses::unknown(token),
+        Dialect::Gemini => gemini::unknown(token),
     }
 }
 
@@ -100,6 +104,7 @@ fn altered(dialect: Dialect, token: &Token<'_>) -> String {
     match dialect {
         Dialect::Anthropic | Dialect::Chat => anthropic::altered(token),
         Dialect::Responses | Dialect::Codex => responses::unknown(token),
+        Dialect::Gemini => gemini::unknown(token),
     }
 }
 

@@ -1,0 +1,150 @@
+use serde_json::Value;
+
+use super::super::{Checked, Rule, Strictness, broken, text_of};
+use super::SIGNED;
+use super::part::{self, DUMMY, Kind};
+
+/// A content and the kinds of its parts.
+struct Content<'a> {
+    is_model: bool,
+    parts: &'a [Value],
+    kinds: Vec<Kind>,
+}
+
+impl Content<'_> {
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        self.parts.iter().zip(&self.kinds).filter(move |(_, found)| **found == kind).map(|(part, _)| part)
+    }
+
+    fn is_answer(&self) -> bool {
+        self.kinds.contains(&Kind::Answer)
+    }
+}
+
+pub(super) fn check(strictness: &Strictness, body: &Value, generation: u32) -> Checked {
+    let contents = match body.get("contents") {
+        Some(Value::Array(contents)) if !contents.is_empty() => contents,
+        None | Some(Value::Array(_)) => {
+            return broken(Rule::NoMessages, "* GenerateContentRequest.contents: contents is not specified");
+        }
+        Some(_) => return broken(Rule::Shape, "Invalid value at 'contents'"),
+    };
+    let read = contents.iter().enumerate().map(|(at, value)| content(value, at, generation));
+    let contents = read.collect::<Checked<Vec<Content<'_>>>>()?;
+    if contents.first().is_some_and(|first| first.is_model) {
+        return broken(Rule::FirstNotUser, "Please ensure that the first content has the role 'user'.");
+    }
+    if !strictness.prefill && contents.last().is_some_and(|last| last.is_model) {
+        return broken(
+            Rule::LastNotUser,
+            "Please ensure that single turn requests end with a user role or a function response.",
+        );
+    }
+    order(&contents)?;
+    pairs(&contents)?;
+    if generation >= SIGNED { signatures(&contents) } else { Ok(()) }
+}
+
+fn content(value: &Value, at: usize, generation: u32) -> Checked<Content<'_>> {
+    let is_model = match text_of(value, "role") {
+        Some("user") | None => false,
+        Some("model") => true,
+        Some(_) => return broken(Rule::Role, "Please use a valid role: user, model."),
+    };
+    let parts = match value.get("parts") {
+        Some(Value::Array(parts)) if !parts.is_empty() => parts,
+        _ => {
+            return broken(
+                Rule::EmptyMessage,
+                format!("* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."),
+            );
+        }
+    };
+    let kinds = parts.iter().enumerate().map(|(number, part)| {
+        let place = format!("contents[{at}].parts[{number}]");
+        part::check(part, is_model, generation, &place)
+    });
+    let kinds = kinds.collect::<Checked<Vec<Kind>>>()?;
+    // A dummy stands for the signature of a call, and of the first one only.
+    let first = kinds.iter().position(|kind| *kind == Kind::Call);
+    let misplaced = parts
+        .iter()
+        .enumerate()
+        .find(|(number, part)| text_of(part, "thoughtSignature") == Some(DUMMY) && Some(*number) != first);
+    if let Some((number, _)) = misplaced {
+        return broken(
+            Rule::Thinking,
+            format!("Thought signature is not valid at 'contents[{at}].parts[{number}]'."),
+        );
+    }
+    Ok(Content { is_model, parts, kinds })
+}
+
+/// The roles alternate, but for what the user says after the answers to calls.
+fn order(contents: &[Content<'_>]) -> Checked {
+    for (before, now) in contents.iter().zip(contents.iter().skip(1)) {
+        let follows = before.is_answer() && !now.is_answer();
+        if before.is_model == now.is_model && (now.is_model || !follows) {
+            return broken(
+                Rule::SameRole,
+                "Please ensure that multiturn requests alternate between user and model.",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// All calls of a step are answered by the content right after it, and nothing else is.
+fn pairs(contents: &[Content<'_>]) -> Checked {
+    for (at, content) in contents.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| contents.get(at));
+        let calls: Vec<&Value> = before.into_iter().flat_map(|before| before.of(Kind::Call)).collect();
+        let answers: Vec<&Value> = content.of(Kind::Answer).collect();
+        if calls.len() != answers.len() {
+            let rule = if answers.len() > calls.len() { Rule::OrphanResult } else { Rule::UnansweredCall };
+            return broken(rule, NUMBER);
+        }
+        let mut open = calls;
+        for answer in answers {
+            let given = |field: &str| answer.pointer(&format!("/functionResponse/{field}"));
+            let fits = |call: &&Value| {
+                let made = |field: &str| call.pointer(&format!("/functionCall/{field}"));
+                made("name") == given("name") && made("id") == given("id")
+            };
+            let Some(place) = open.iter().position(fits) else {
+                return broken(
+                    Rule::OrphanResult,
+                    format!("No function call of contents[{}] has the name and id of its response.", at - 1),
+                );
+            };
+            open.remove(place);
+        }
+    }
+    let open = contents.last().is_some_and(|last| last.of(Kind::Call).next().is_some());
+    if open { broken(Rule::UnansweredCall, NUMBER) } else { Ok(()) }
+}
+
+const NUMBER: &str = "Please ensure that the number of function response parts is equal to the number of function call \
+                      parts of the function call turn.";
+
+/// In the current turn, the first call of every step carries its signature.
+fn signatures(contents: &[Content<'_>]) -> Checked {
+    let says = |content: &Content<'_>| !content.is_model && !content.is_answer();
+    let from = contents.iter().rposition(says).unwrap_or(0);
+    for content in contents.iter().skip(from) {
+        if let Some(call) = content.of(Kind::Call).next()
+            && text_of(call, "thoughtSignature").is_none_or(str::is_empty)
+        {
+            let name = call.pointer("/functionCall/name").and_then(Value::as_str).unwrap_or_default();
+            return broken(
+                Rule::Thinking,
+                format!(
+                    "Function call is missing a thought_signature in functionCall parts. This is required for tools to \
+                     work correctly, and missing thought_signature may lead to degraded model performance. Additional \
+                     data, function call `default_api:{name}`."
+                ),
+            );
+        }
+    }
+    Ok(())
+}

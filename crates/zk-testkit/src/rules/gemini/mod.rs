@@ -1,0 +1,31 @@
+//! The Gemini API. The model stands in the path of a request, and in the body's `model` for these rules.
+
+mod contents;
+mod params;
+mod part;
+
+use serde_json::Value;
+
+use super::{Checked, Rule, Strictness, broken, text_of};
+
+pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
+    if !body.is_object() {
+        return broken(Rule::Shape, "Invalid JSON payload received.");
+    }
+    let Some(model) = text_of(body, "model").filter(|model| !model.is_empty()) else {
+        return broken(Rule::NoModel, "* GenerateContentRequest.model: unexpected model name format");
+    };
+    let generation = generation(model);
+    params::check(body, generation)?;
+    contents::check(strictness, body, generation)
+}
+
+/// The generation of a model: 3 of `gemini-3.5-flash`, nothing of what is no Gemini.
+pub(crate) fn generation(model: &str) -> u32 {
+    let name = model.strip_prefix("models/").unwrap_or(model);
+    let number = name.strip_prefix("gemini-").and_then(|rest| rest.split(['.', '-']).next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
+/// From this one on, calls carry signatures and results may carry images.
+pub(crate) const SIGNED: u32 = 3;
