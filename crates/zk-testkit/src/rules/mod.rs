@@ -7,6 +7,7 @@
 mod anthropic;
 mod chat;
 mod gemini;
+mod ollama;
 mod responses;
 mod wire;
 
@@ -27,6 +28,8 @@ pub enum Dialect {
     Responses,
     /// OpenAI Responses as the back end of ChatGPT subscriptions takes and tells it.
     Codex,
+    /// Ollama's native API.
+    Ollama,
     /// Google's Gemini. The rules want the model, which a request has in its path, in the body's `model`.
     Gemini,
 }
@@ -61,6 +64,7 @@ impl Strictness {
             Dialect::Chat => Self::chat(),
             Dialect::Responses => Self::responses(),
             Dialect::Gemini => Self::gemini(),
+            Dialect::Ollama => Self { dialect: Dialect::Ollama, own_proofs: false, ..Self::gemini() },
             Dialect::Codex => Self { dialect: Dialect::Codex, ..Self::responses() },
         }
     }
@@ -239,6 +243,7 @@ pub fn check_with(strictness: &Strictness, body: &Value) -> Result<(), Violation
         Dialect::Chat => chat::check(strictness, body),
         Dialect::Responses | Dialect::Codex => responses::check(strictness, body),
         Dialect::Gemini => gemini::check(strictness, body),
+        Dialect::Ollama => ollama::check(strictness, body),
     }
 }
 

@@ -74,6 +74,7 @@ pub(super) fn authorised(shared: &Shared, dialect: Dialect, sent: &Sent<'_>) -> 
     let Some(key) = &shared.options.key else { return Ok(()) };
     let bearer = sent.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let (given, missing, wrong) = match dialect {
+        Dialect::Ollama => (bearer, "unauthorized", "unauthorized"),
         Dialect::Gemini => (
             sent.header("x-goog-api-key").or(sent.query("key")),
             "Method doesn't allow unregistered callers (callers without established identity).",
@@ -111,6 +112,7 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
         return Ok(());
     }
     let message = match dialect {
+        Dialect::Ollama => format!("model '{model}' not found"),
         Dialect::Gemini => format!(
             "models/{model} is not found for API version v1beta, or is not supported for generateContent."
         ),
@@ -123,7 +125,9 @@ pub(super) fn known(shared: &Shared, dialect: Dialect, model: &str, sent: &Sent<
         }
     };
     let refusal = match dialect {
-        Dialect::Anthropic | Dialect::Chat | Dialect::Gemini => Refusal::new(dialect, 404, &message),
+        Dialect::Anthropic | Dialect::Chat | Dialect::Gemini | Dialect::Ollama => {
+            Refusal::new(dialect, 404, &message)
+        }
         Dialect::Codex => Refusal::new(dialect, 400, &message),
         // The two APIs of one vendor do not agree about the status.
         Dialect::Responses => Refusal::new(dialect, 400, &message).code(Some("model_not_found")),
@@ -178,7 +182,9 @@ fn complete(dialect: Dialect, json: &mut Value, sent: &Sent<'_>) -> Form {
                 _ => Form::Whole,
             };
         }
-        Dialect::Chat | Dialect::Responses | Dialect::Codex => {}
+        // It streams unless it is told not to.
+        Dialect::Ollama if json.get("stream").is_none() => return Form::Stream,
+        Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {}
     }
     if json.get("stream") == Some(&Value::Bool(true)) { Form::Stream } else { Form::Whole }
 }

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use super::frames::{Part, Piece};
 use super::refusal::{self, Refusal};
 use super::reply::Act;
-use super::{anthropic, chat, responses};
+use super::{anthropic, chat, ollama, responses};
 use crate::rules::Dialect;
 
 /// Long enough that a client reads what was sent before as a piece of its own.
@@ -30,7 +30,7 @@ pub(super) fn acts(
         Some(Fault::ResetAfterEvents(events)) => at(*events, Act::Reset),
         Some(Fault::HalfOpenAfterEvents(events)) => at(*events, Act::Hang),
         Some(Fault::MalformedChunk(events)) => at(*events, Act::Raw(b"this is no chunk size\r\n")),
-        Some(Fault::MalformedEvent(events)) => at(*events, Act::Send(malformed())),
+        Some(Fault::MalformedEvent(events)) => at(*events, Act::Send(malformed(dialect))),
         Some(Fault::ErrorEventAfter(events)) => {
             let error = error_event(Refusal::new(dialect, 529, "Overloaded"), dialect, number);
             let rest = acts(dialect, pieces, None, number);
@@ -42,6 +42,7 @@ pub(super) fn acts(
         Some(Fault::PingOnly(interval)) => {
             let ping = match dialect {
                 Dialect::Anthropic => anthropic::ping(),
+                Dialect::Ollama => ollama::ping(),
                 Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini => chat::ping(),
             };
             at(1, Act::Repeat(Bytes::from(ping), *interval))
@@ -79,8 +80,13 @@ fn is(piece: &Piece, wanted: Part) -> bool {
     matches!(piece, Piece::Event { part, .. } if *part == wanted)
 }
 
-fn malformed() -> Bytes {
-    Bytes::from_static(b"data: {\"type\": \"content_block_delta\", \"index\": 0, \"del\n\n")
+fn malformed(dialect: Dialect) -> Bytes {
+    Bytes::from_static(match dialect {
+        Dialect::Ollama => b"{\"model\": \"m\", \"message\": {\"role\"\n",
+        Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini => {
+            b"data: {\"type\": \"content_block_delta\", \"index\": 0, \"del\n\n"
+        }
+    })
 }
 
 /// The pieces as they are, scripted failures included.
@@ -103,7 +109,7 @@ fn failure(dialect: Dialect, error: &ProviderError, number: usize) -> Act {
         }
         None => match error.kind {
             ErrorKind::Stalled => Act::Hang,
-            ErrorKind::Malformed => Act::Send(malformed()),
+            ErrorKind::Malformed => Act::Send(malformed(dialect)),
             ErrorKind::Transport
             | ErrorKind::Aborted
             | ErrorKind::Rate
@@ -122,6 +128,7 @@ fn error_event(refusal: Refusal<'_>, dialect: Dialect, number: usize) -> Bytes {
     Bytes::from(match dialect {
         Dialect::Responses | Dialect::Codex => responses::error(&body, number),
         Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
+        Dialect::Ollama => ollama::line(&body),
         Dialect::Chat | Dialect::Gemini => format!("data: {body}\n\n"),
     })
 }

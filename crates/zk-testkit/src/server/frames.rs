@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use zk_core::model::{ProviderError, Usage};
 
-use super::{anthropic, chat, gemini, responses};
+use super::{anthropic, chat, gemini, ollama, responses};
 use crate::rules::Dialect;
 use crate::script::Turn;
 
@@ -52,6 +52,7 @@ pub(super) fn stream(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Vec
         Dialect::Responses => responses::stream(turn, telling, false),
         Dialect::Codex => responses::stream(turn, telling, true),
         Dialect::Gemini => gemini::stream(turn, telling),
+        Dialect::Ollama => ollama::stream(turn, telling),
     }
 }
 
@@ -62,6 +63,7 @@ pub(super) fn whole(dialect: Dialect, turn: &Turn, telling: Telling<'_>) -> Valu
         Dialect::Chat => chat::whole(turn, telling),
         Dialect::Responses | Dialect::Codex => responses::whole(turn, telling),
         Dialect::Gemini => gemini::whole(turn, telling),
+        Dialect::Ollama => ollama::whole(turn, telling),
     }
 }
 

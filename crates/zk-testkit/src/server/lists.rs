@@ -15,7 +15,7 @@ pub(super) fn models(shared: &Shared, dialect: Dialect) -> Reply {
             "first_id": shared.options.models.first(),
             "last_id": shared.options.models.last(),
         }),
-        Dialect::Gemini => json!({ "models": all }),
+        Dialect::Gemini | Dialect::Ollama => json!({ "models": all }),
         Dialect::Chat | Dialect::Responses | Dialect::Codex => json!({"object": "list", "data": all}),
     };
     Reply::json(200, body.to_string())
@@ -26,6 +26,7 @@ fn describe(dialect: Dialect, id: &str) -> Value {
         Dialect::Anthropic => {
             json!({"type": "model", "id": id, "display_name": id, "created_at": "2026-01-01T00:00:00Z"})
         }
+        Dialect::Ollama => json!({"name": id, "model": id, "size": 0, "details": {"family": "fake"}}),
         Dialect::Gemini => json!({
             "name": format!("models/{id}"),
             "displayName": id,
@@ -45,11 +46,21 @@ pub(super) fn one(dialect: Dialect, id: &str) -> Reply {
 
 pub(super) fn count(dialect: Dialect, tokens: usize) -> Reply {
     let body = match dialect {
-        Dialect::Gemini => json!({ "totalTokens": tokens }),
+        Dialect::Gemini | Dialect::Ollama => json!({ "totalTokens": tokens }),
         Dialect::Responses | Dialect::Codex => {
             json!({"object": "response.input_tokens", "input_tokens": tokens})
         }
         Dialect::Anthropic | Dialect::Chat => json!({"input_tokens": tokens}),
     };
+    Reply::json(200, body.to_string())
+}
+
+/// What Ollama says of one model.
+pub(super) fn shown() -> Reply {
+    let body = json!({
+        "capabilities": ["completion", "tools", "thinking", "vision"],
+        "details": {"family": "fake"},
+        "model_info": {"general.architecture": "fake", "fake.context_length": 131_072},
+    });
     Reply::json(200, body.to_string())
 }

@@ -11,6 +11,7 @@ mod frames;
 mod gemini;
 mod ledger;
 mod lists;
+mod ollama;
 mod received;
 mod refusal;
 mod reply;
@@ -52,6 +53,7 @@ use socket::Socket;
 /// | Chat Completions | `POST /v1/chat/completions` |
 /// | OpenAI Responses | `POST /v1/responses`, `/v1/responses/input_tokens` |
 /// | Gemini | `POST /v1beta/models/{model}:streamGenerateContent?alt=sse`, `:generateContent`, `:countTokens` |
+/// | Ollama | `POST /api/chat`, `/api/show`, `GET /api/tags` |
 /// | the Codex back end | `POST /backend-api/codex/responses` |
 ///
 /// `GET /v1/models` and `/v1beta/models` list the models. A request that breaks the provider's rules is answered 400 and
@@ -199,7 +201,7 @@ impl FakeServer {
         Self::builder(script).start()
     }
 
-    /// `http://127.0.0.1:PORT`, the base URL of the Anthropic dialect.
+    /// `http://127.0.0.1:PORT`, the base URL of the Anthropic dialect and of Ollama's.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)

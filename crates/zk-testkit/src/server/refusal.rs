@@ -31,15 +31,14 @@ pub(super) fn class(dialect: Dialect, kind: ErrorKind) -> Option<Class> {
     match (kind, dialect) {
         (ErrorKind::Rate, _) => plain(429),
         (ErrorKind::Quota, Dialect::Anthropic) => plain(402),
+        (ErrorKind::Quota, Dialect::Ollama) => plain(402),
         (ErrorKind::Quota, Dialect::Gemini) => coded(429, "GenerateRequestsPerDayPerProjectPerModel"),
         (ErrorKind::Auth, Dialect::Gemini) => coded(400, "API_KEY_INVALID"),
         (ErrorKind::Quota, Dialect::Codex) => coded(429, "usage_limit_reached"),
         (ErrorKind::Quota, Dialect::Chat | Dialect::Responses) => coded(429, "insufficient_quota"),
         (ErrorKind::Overloaded, Dialect::Anthropic) => plain(529),
-        (ErrorKind::Overloaded, Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini) => {
-            plain(503)
-        }
-        (ErrorKind::ContextExceeded, Dialect::Anthropic | Dialect::Gemini) => plain(400),
+        (ErrorKind::Overloaded, _) => plain(503),
+        (ErrorKind::ContextExceeded, Dialect::Anthropic | Dialect::Gemini | Dialect::Ollama) => plain(400),
         (ErrorKind::ContextExceeded, Dialect::Chat | Dialect::Responses | Dialect::Codex) => {
             coded(400, "context_length_exceeded")
         }
@@ -64,6 +63,9 @@ pub(super) fn message(dialect: Dialect, error: &ProviderError) -> String {
             "Your input exceeds the context window of this model. Please adjust your input and try again. ({})",
             error.message
         ),
+        (ErrorKind::ContextExceeded, Dialect::Ollama) => {
+            format!("prompt too long; exceeded max context length by 1000 tokens (ref: {})", error.message)
+        }
         (ErrorKind::ContextExceeded, Dialect::Gemini) => format!(
             "The input token count (1250074) exceeds the maximum number of tokens allowed (1048576). ({})",
             error.message
@@ -92,7 +94,7 @@ impl<'a> Refusal<'a> {
         match self.dialect {
             // It says so in the body.
             Dialect::Gemini => reply,
-            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex => {
+            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
                 reply.with_header(self.after.header())
             }
         }
@@ -111,6 +113,7 @@ impl<'a> Refusal<'a> {
             Dialect::Codex if self.status == 429 || self.code.is_some() => self.openai(),
             Dialect::Codex => json!({"detail": self.message}),
             Dialect::Gemini => self.google(),
+            Dialect::Ollama => json!({"error": self.message}),
         }
     }
 
@@ -169,7 +172,7 @@ pub(super) fn request_id_header(dialect: Dialect) -> Option<&'static str> {
     match dialect {
         Dialect::Anthropic => Some("request-id"),
         Dialect::Chat | Dialect::Responses | Dialect::Codex => Some("x-request-id"),
-        Dialect::Gemini => None,
+        Dialect::Gemini | Dialect::Ollama => None,
     }
 }
 

@@ -13,6 +13,7 @@ use hyper::Response;
 use hyper::body::Frame;
 
 use super::socket::Socket;
+use crate::rules::Dialect;
 
 /// One act of an answer's body.
 #[derive(Clone, Debug)]
@@ -63,11 +64,17 @@ impl Reply {
         }
     }
 
-    pub(super) fn stream(acts: VecDeque<Act>) -> Self {
+    pub(super) fn stream(dialect: Dialect, acts: VecDeque<Act>) -> Self {
+        let content_type = match dialect {
+            Dialect::Ollama => "application/x-ndjson",
+            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Gemini => {
+                "text/event-stream; charset=utf-8"
+            }
+        };
         Self {
             status: 200,
             headers: vec![
-                ("content-type", "text/event-stream; charset=utf-8".to_owned()),
+                ("content-type", content_type.to_owned()),
                 ("cache-control", "no-cache".to_owned()),
             ],
             acts,

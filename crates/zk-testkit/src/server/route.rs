@@ -10,6 +10,8 @@ pub(super) enum Route {
     CountTokens(Dialect),
     Models(Dialect),
     Model(Dialect, String),
+    /// Ollama describes the model that the body names.
+    Show,
     Unknown,
 }
 
@@ -29,6 +31,12 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
         }
         if path.ends_with("/messages/count_tokens") {
             return Route::CountTokens(Dialect::Anthropic);
+        }
+        if path.ends_with("/api/chat") {
+            return Route::Generate(Dialect::Ollama);
+        }
+        if path.ends_with("/api/show") {
+            return Route::Show;
         }
         if path.ends_with("/codex/responses") {
             return Route::Generate(Dialect::Codex);
@@ -51,6 +59,9 @@ pub(super) fn route(method: &Method, path: &str, headers: &HeaderMap) -> Route {
             (false, true) => Dialect::Gemini,
             (false, false) => Dialect::Chat,
         };
+        if path.ends_with("/api/tags") {
+            return Route::Models(Dialect::Ollama);
+        }
         if path.ends_with("/models") {
             return Route::Models(dialect);
         }

@@ -40,7 +40,7 @@ pub(super) fn at_once(dialect: Dialect, fault: &Fault, number: usize) -> Option<
             Answer::Reply(Reply::whole(*status, "text/html; charset=utf-8", page.to_owned()))
         }
         Fault::NeverAnswers => Answer::Never,
-        Fault::Empty200 => Answer::Reply(Reply::stream(VecDeque::new())),
+        Fault::Empty200 => Answer::Reply(Reply::stream(dialect, VecDeque::new())),
         Fault::CutAfterEvents(_)
         | Fault::CutAfterBytes(_)
         | Fault::ResetAfterEvents(_)
@@ -69,7 +69,7 @@ pub(super) fn said(
     let (json, model) = (&admitted.json, admitted.model());
     let streams = admitted.form == Form::Stream;
     if let Some(bulk) = &shared.options.bulk {
-        return Answer::Reply(Reply::stream(bulk.acts(dialect, model).into()));
+        return Answer::Reply(Reply::stream(dialect, bulk.acts(dialect, model).into()));
     }
     let turn = match shared.next_turn(dialect, json, number) {
         Ok(turn) => turn,
@@ -96,12 +96,14 @@ pub(super) fn said(
                 Answer::Reply(Refusal::new(dialect, status, &message).code(code).after(after).reply(number))
             }
             None if error.kind == ErrorKind::Stalled => Answer::Never,
-            None if error.kind == ErrorKind::Malformed => Answer::Reply(Reply::stream(VecDeque::new())),
+            None if error.kind == ErrorKind::Malformed => {
+                Answer::Reply(Reply::stream(dialect, VecDeque::new()))
+            }
             None => Answer::Reset,
         };
     }
     let wants_usage = match dialect {
-        Dialect::Anthropic | Dialect::Responses | Dialect::Codex | Dialect::Gemini => true,
+        Dialect::Anthropic | Dialect::Responses | Dialect::Codex | Dialect::Gemini | Dialect::Ollama => true,
         Dialect::Chat => {
             !streams || json.pointer("/stream_options/include_usage") == Some(&Value::Bool(true))
         }
@@ -113,7 +115,7 @@ pub(super) fn said(
     shared.log().ledger.enter(dialect, model, &whole);
     let reply = if streams {
         let pieces = frames::stream(dialect, &turn, telling);
-        Reply::stream(breaking::acts(dialect, pieces, fault, number))
+        Reply::stream(dialect, breaking::acts(dialect, pieces, fault, number))
     } else {
         let whole = if admitted.form == Form::List { Value::from(vec![whole]) } else { whole };
         let piece =

@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::HeaderMap;
 use hyper::{Request, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::admit::{Brief, Sent, admitted, authorised, known};
 use super::lists;
@@ -17,7 +17,7 @@ use super::route::{Route, route};
 use super::said::{at_once, said};
 use super::shared::Shared;
 use super::socket::Socket;
-use crate::rules::Violation;
+use crate::rules::{Dialect, Violation};
 
 pub(super) async fn serve(
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ pub(super) async fn serve(
     let route = route(&head.method, head.uri.path(), &head.headers);
     let number = match route {
         Route::Generate(_) => Some(shared.count()),
-        Route::CountTokens(_) | Route::Models(_) | Route::Model(..) | Route::Unknown => None,
+        Route::CountTokens(_) | Route::Models(_) | Route::Model(..) | Route::Show | Route::Unknown => None,
     };
     let sent = Sent { uri: &head.uri, headers: &head.headers, body: &body, number };
     let (answer, violation) = answer(&shared, &route, &sent);
@@ -71,6 +71,11 @@ fn answer(shared: &Shared, route: &Route, sent: &Sent<'_>) -> (Answer, Option<Vi
         }
         Route::Model(dialect, model) => {
             known(shared, *dialect, model, sent).map(|()| lists::one(*dialect, model)).map_err(Brief::from)
+        }
+        Route::Show => {
+            let json: Value = serde_json::from_slice(sent.body).unwrap_or_default();
+            let model = json.get("model").and_then(Value::as_str).unwrap_or_default();
+            known(shared, Dialect::Ollama, model, sent).map(|()| lists::shown()).map_err(Brief::from)
         }
         Route::CountTokens(dialect) => {
             admitted(shared, *dialect, sent).map(|_| lists::count(*dialect, sent.body.len() / 4))

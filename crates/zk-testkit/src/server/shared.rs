@@ -83,7 +83,9 @@ impl Shared {
         let nine = self.options.strictness(dialect).is_some_and(|strictness| strictness.ids.exact);
         let name: fn(u64) -> String = match dialect {
             Dialect::Chat if nine => |number| format!("call{number:05}"),
-            Dialect::Chat | Dialect::Responses | Dialect::Codex => |number| format!("call_{number}"),
+            Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
+                |number| format!("call_{number}")
+            }
             Dialect::Gemini => |number| format!("fn{number}"),
             Dialect::Anthropic => |number| format!("toolu_{number}"),
         };

@@ -11,6 +11,8 @@ mod clock;
 mod faults;
 mod gemini;
 mod gemini_rules;
+mod ollama;
+mod ollama_rules;
 mod provider;
 mod recorder;
 mod responses;

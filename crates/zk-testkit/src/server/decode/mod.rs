@@ -3,6 +3,7 @@
 mod anthropic;
 mod chat;
 mod gemini;
+mod ollama;
 mod responses;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(super) fn asked(dialect: Dialect, body: &Value, number: usize) -> Asked {
         Dialect::Chat => ("/function/name", chat::conversation(body)),
         Dialect::Responses | Dialect::Codex => ("/name", responses::conversation(body)),
         Dialect::Gemini => ("/name", gemini::conversation(body)),
+        Dialect::Ollama => ("/function/name", ollama::conversation(body)),
     };
     let tools = list(body, "tools").iter().flat_map(|tool| match tool.get("functionDeclarations") {
         Some(declared) => declared.as_array().map_or(&[][..], Vec::as_slice),

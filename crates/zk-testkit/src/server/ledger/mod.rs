@@ -77,7 +77,7 @@ fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
     match dialect {
         Dialect::Anthropic => anthropic::given(answer),
         // Nothing in it is proven.
-        Dialect::Chat => Vec::new(),
+        Dialect::Chat | Dialect::Ollama => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::given(answer),
         Dialect::Gemini => gemini::given(answer),
     }
@@ -86,7 +86,7 @@ fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
 fn brought(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
     match dialect {
         Dialect::Anthropic => anthropic::brought(body),
-        Dialect::Chat => Vec::new(),
+        Dialect::Chat | Dialect::Ollama => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::brought(body),
         Dialect::Gemini => gemini::brought(body),
     }
@@ -94,7 +94,7 @@ fn brought(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
 
 fn unknown(dialect: Dialect, token: &Token<'_>) -> String {
     match dialect {
-        Dialect::Anthropic | Dialect::Chat => anthropic::unknown(token),
+        Dialect::Anthropic | Dialect::Chat | Dialect::Ollama => anthropic::unknown(token),
         Dialect::Responses | Dialect::Codex => responses::unknown(token),
         Dialect::Gemini => gemini::unknown(token),
     }
@@ -102,7 +102,7 @@ fn unknown(dialect: Dialect, token: &Token<'_>) -> String {
 
 fn altered(dialect: Dialect, token: &Token<'_>) -> String {
     match dialect {
-        Dialect::Anthropic | Dialect::Chat => anthropic::altered(token),
+        Dialect::Anthropic | Dialect::Chat | Dialect::Ollama => anthropic::altered(token),
         Dialect::Responses | Dialect::Codex => responses::unknown(token),
         Dialect::Gemini => gemini::unknown(token),
     }
