@@ -6,7 +6,7 @@ use crate::args::raw::{OutputFormat, Raw};
 use crate::args::{Job, Task};
 use crate::credentials::{self, Stored};
 use crate::dirs::Dirs;
-use crate::endpoint::{self, Endpoint, Key, Kind};
+use crate::endpoint::{self, Endpoint, Key, Named};
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Places, Settings};
@@ -44,12 +44,15 @@ impl Ground {
     /// The endpoint that the settings, the keys or a local server lead to.
     pub(crate) async fn endpoint(&self) -> Outcome<Endpoint> {
         let stored = credentials::stored(self).await;
-        endpoint::choose(&self.settings, self.flags(), &stored, endpoint::listens)
+        match endpoint::configured(&self.settings, self.flags(), &stored)? {
+            Some(endpoint) => Ok(endpoint),
+            None => endpoint::local(endpoint::look).await,
+        }
     }
 
     /// The credential used for a provider, and where it comes from.
-    pub(crate) fn key(&self, kind: Kind, stored: &Stored) -> Option<(Key, String)> {
-        endpoint::key(&self.settings, self.flags(), stored, kind)
+    pub(crate) fn key(&self, provider: &Named, stored: &Stored) -> Option<(Key, String)> {
+        endpoint::key(&self.settings, self.flags(), stored, provider)
     }
 
     fn flags(&self) -> endpoint::Flags<'_> {

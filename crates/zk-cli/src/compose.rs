@@ -6,16 +6,13 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
-use zk_providers::{
-    Anthropic, AnthropicOptions, Compat, CompatProfile, Connection, Gemini, Http, Ollama, OllamaOptions,
-    Responses, ResponsesOptions, RetryPolicy, Retrying, SetupError,
-};
+use zk_providers::{Auth, Connection, Http, RetryPolicy, Retrying, SetupError};
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
 use crate::app::Ground;
 use crate::credentials;
-use crate::endpoint::{Endpoint, Key, Kind};
+use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::Session;
 use crate::{prompt, term};
@@ -69,37 +66,52 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
 
 /// The provider at an endpoint, inside its retries.
 pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
-    let http = Http::new();
-    let auth = credentials::auth(ground, endpoint.kind.name(), endpoint.key.as_ref(), &http).await?;
-    let unusable = |error: SetupError| Failure::usage(error.to_string());
-    let at = |usual: Connection| Connection { base_url: endpoint.base_url.clone(), auth, http, ..usual };
-    let inner: Arc<dyn Provider> = match endpoint.kind {
-        Kind::Anthropic => Arc::new(
-            Anthropic::new(at(Anthropic::connection()), AnthropicOptions::default()).map_err(unusable)?,
-        ),
-        Kind::OpenAiCompat => {
-            Arc::new(Compat::new(at(Connection::at("")), CompatProfile::default()).map_err(unusable)?)
-        }
-        Kind::OpenAi if endpoint.base_url == endpoint.kind.usual_url() => Arc::new(
-            Responses::new(at(Responses::connection()), ResponsesOptions::default()).map_err(unusable)?,
-        ),
-        Kind::OpenAi => {
-            let connection = at(Connection::at("").named(endpoint.kind.name()));
-            Arc::new(Responses::new(connection, ResponsesOptions::compatible()).map_err(unusable)?)
-        }
-        Kind::Gemini => Arc::new(Gemini::new(at(Gemini::connection())).map_err(unusable)?),
-        Kind::Ollama => {
-            Arc::new(Ollama::new(at(Ollama::connection()), OllamaOptions::default()).map_err(unusable)?)
-        }
-        Kind::OpenAiCodex => {
-            let Some(Key::SignIn { account: Some(account) }) = &endpoint.key else {
-                return Err(Failure::auth("openai_codex needs a sign-in: run `zk auth login openai_codex`"));
-            };
-            let options = ResponsesOptions::codex(account);
-            Arc::new(Responses::new(at(Responses::codex_connection()), options).map_err(unusable)?)
-        }
-    };
+    let provider = &endpoint.provider;
+    let connection = connection(ground, endpoint).await?;
+    let inner = provider.vendor.provider(connection).map_err(|error| match error {
+        SetupError::Account { .. } => Failure::auth(error.to_string()),
+        error => Failure::usage(error.to_string()),
+    })?;
     Ok(Arc::new(Retrying::new(inner, RetryPolicy::default())))
+}
+
+/// The connection that the settings and the credentials describe.
+async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection> {
+    let Endpoint { provider, base_url, key, .. } = endpoint;
+    let name = &*provider.name;
+    let http = Http::new();
+    let auth = credentials::auth(ground, name, key.as_ref(), &http).await?;
+    let text = |what: &str| ground.settings.of_provider(name, what)?.text().map(str::to_owned);
+    let auth = match (auth, text("auth_header")) {
+        (Auth::Key(key), Some(header)) => {
+            Auth::Header { name: header, prefix: text("auth_prefix").unwrap_or_default(), key }
+        }
+        (auth, _) => auth,
+    };
+    let account = match key {
+        Some(Key::SignIn { account }) => account.clone(),
+        Some(Key::Api(_) | Key::Bearer(_) | Key::Stored) | None => None,
+    };
+    let table = |what: &str| ground.settings.table(&["providers", name, what]).unwrap_or_default();
+    let usual = provider.vendor.connection();
+    Ok(Connection {
+        name: provider.name.clone(),
+        base_url: base_url.clone(),
+        auth,
+        account,
+        extra_body: json(table("extra_body")),
+        extra_headers: table("headers")
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+            .collect(),
+        default_model: text("model").or(usual.default_model),
+        http,
+        ..Connection::at("")
+    })
+}
+
+fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
+    table.into_iter().filter_map(|(key, value)| Some((key, serde_json::to_value(value).ok()?))).collect()
 }
 
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.

@@ -52,7 +52,7 @@ pub(crate) async fn stored(ground: &Ground) -> Stored {
 
 /// The authorisation server of a provider: from the settings, or the one that is known.
 pub(crate) fn client(ground: &Ground, name: &str) -> Outcome<Option<OAuthClient>> {
-    let Some(mut table) = ground.settings.table(&format!("providers.{name}.oauth")) else {
+    let Some(mut table) = ground.settings.table(&["providers", name, "oauth"]) else {
         return Ok(Some(OAuthClient::chatgpt()).filter(|client| client.name == name));
     };
     table.insert("name".to_owned(), name.into());

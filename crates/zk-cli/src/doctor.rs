@@ -104,9 +104,7 @@ async fn endpoint(ground: &Ground) -> Vec<Finding> {
     };
     let mut findings = vec![fine(format!(
         "provider: {} at {}, {key} ({})",
-        endpoint.kind.name(),
-        endpoint.base_url,
-        endpoint.why
+        endpoint.provider.name, endpoint.base_url, endpoint.why
     ))];
     let provider = match compose::provider(ground, &endpoint).await {
         Ok(provider) => provider,

@@ -1,105 +1,96 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use zk_core::kernel::Bus;
 use zk_providers::auth::Credential;
+use zk_providers::{Access, VENDORS, Vendor};
 
 use crate::credentials::Stored;
 use crate::exit::{Failure, Outcome};
 use crate::near;
-use crate::settings::{Layer, Settings};
+use crate::settings::{Entry, Layer, Settings};
 
 #[cfg(test)]
 mod tests;
 
 /// How long a local server may take to accept a connection before it counts as absent.
 const PROBE: Duration = Duration::from_millis(25);
+/// And then to say which models it has.
+const LISTING: Duration = Duration::from_secs(1);
 
-/// Where local model servers listen unless told otherwise, and what they speak best.
-const LOCAL: [(&str, u16, Kind); 2] =
-    [("llama.cpp", 8080, Kind::OpenAiCompat), ("Ollama", 11434, Kind::Ollama)];
+/// The vendor that providers of the user's own are like unless they say something else.
+const LIKE: &str = "openai_compat";
 
-/// The dialects zk can speak, under the names of their providers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Anthropic,
-    OpenAiCompat,
-    /// OpenAI's Responses API.
-    OpenAi,
-    /// The back end of ChatGPT subscriptions.
-    OpenAiCodex,
-    Gemini,
-    Ollama,
+/// A provider by its name: one zk knows, or one of the settings, which is like one zk knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) vendor: &'static Vendor,
 }
 
-impl Kind {
-    /// Where one key serves two of them, the first one is meant unless the other is named.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Anthropic, Self::OpenAiCompat, Self::OpenAi, Self::OpenAiCodex, Self::Gemini, Self::Ollama];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAiCompat => "openai_compat",
-            Self::OpenAi => "openai",
-            Self::OpenAiCodex => "openai_codex",
-            Self::Gemini => "gemini",
-            Self::Ollama => "ollama",
-        }
+impl Named {
+    fn of(vendor: &'static Vendor) -> Self {
+        Self { name: vendor.name.to_owned(), vendor }
     }
 
-    /// Where requests go unless something else is set.
-    pub(crate) fn usual_url(self) -> &'static str {
-        match self {
-            Self::Anthropic => "https://api.anthropic.com",
-            Self::OpenAiCompat | Self::OpenAi => "https://api.openai.com/v1",
-            Self::OpenAiCodex => "https://chatgpt.com/backend-api/codex",
-            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta",
-            Self::Ollama => "http://127.0.0.1:11434",
+    /// The provider called `name`.
+    pub(crate) fn find(settings: &Settings, name: &str) -> Outcome<Self> {
+        if let Some(vendor) = Vendor::named(name) {
+            return Ok(Self::of(vendor));
         }
-    }
-
-    fn key_variable(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::OpenAiCompat | Self::OpenAi => Some("OPENAI_API_KEY"),
-            Self::Gemini => Some("GEMINI_API_KEY"),
-            Self::OpenAiCodex | Self::Ollama => None,
+        let like = settings.of_provider(name, "like").and_then(Entry::text);
+        if like.is_none() && settings.of_provider(name, "base_url").is_none() {
+            let names = names(settings);
+            let hint = near::did_you_mean(name, names.iter().map(String::as_str));
+            return Err(Failure::usage(format!(
+                "unknown provider `{name}`{hint} (zk knows {}; one of your own needs a `base_url` under \
+                 [providers.{name}])",
+                near::either(&names)
+            )));
         }
+        let like = like.unwrap_or(LIKE);
+        let vendor = Vendor::named(like).ok_or_else(|| {
+            let names = VENDORS.iter().map(|vendor| vendor.name);
+            let hint = near::did_you_mean(like, names);
+            Failure::usage(format!("providers.{name}.like: zk knows no provider `{like}`{hint}"))
+        })?;
+        Ok(Self { name: name.to_owned(), vendor })
     }
 
     /// Whether there is no key for it, only a sign-in.
-    pub(crate) fn is_sign_in_only(self) -> bool {
-        match self {
-            Self::OpenAiCodex => true,
-            Self::Anthropic | Self::OpenAiCompat | Self::OpenAi | Self::Gemini | Self::Ollama => false,
+    pub(crate) fn is_sign_in_only(&self) -> bool {
+        self.vendor.access == Access::SignIn
+    }
+
+    /// Whether it is the vendor itself, so that the vendor's address and variables are its own.
+    fn is_vendor(&self) -> bool {
+        self.name == self.vendor.name
+    }
+
+    fn usual_url(&self) -> Option<&'static str> {
+        self.vendor.base_url.filter(|_| self.is_vendor())
+    }
+
+    fn key_variable(&self) -> Option<&'static str> {
+        match self.vendor.access {
+            Access::Key(variables) if self.is_vendor() => variables.first().copied(),
+            Access::Key(_) | Access::SignIn | Access::Local(_) => None,
         }
-    }
-
-    /// Whether its usual server asks for a key.
-    fn needs_key(self) -> bool {
-        match self {
-            Self::Anthropic | Self::OpenAiCompat | Self::OpenAi | Self::OpenAiCodex | Self::Gemini => true,
-            Self::Ollama => false,
-        }
-    }
-
-    pub(crate) fn by_name(name: &str) -> Outcome<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name);
-            let hint = near::did_you_mean(name, names);
-            Failure::usage(format!("unknown provider `{name}`{hint} (zk knows {})", near::either(&names)))
-        })
-    }
-
-    fn setting(self, what: &str) -> String {
-        format!("providers.{}.{what}", self.name())
     }
 }
 
+/// The names of all providers: those zk knows, then those of the settings.
+pub(crate) fn names(settings: &Settings) -> Vec<String> {
+    let mut names: Vec<String> = VENDORS.iter().map(|vendor| vendor.name.to_owned()).collect();
+    let own = settings.table(&["providers"]).unwrap_or_default();
+    names.extend(own.into_iter().map(|(name, _)| name).filter(|name| Vendor::named(name).is_none()));
+    names
+}
+
 /// Where requests go, with which key, and why there.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) kind: Kind,
+    pub(crate) provider: Named,
     pub(crate) base_url: String,
     pub(crate) key: Option<Key>,
     /// What led to this provider.
@@ -119,6 +110,17 @@ pub(crate) enum Key {
     SignIn { account: Option<String> },
 }
 
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Api(_) => "Api(…)",
+            Self::Bearer(_) => "Bearer(…)",
+            Self::Stored => "Stored",
+            Self::SignIn { .. } => "SignIn(…)",
+        })
+    }
+}
+
 /// What the command line says about the endpoint, whichever provider is chosen.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flags<'a> {
@@ -126,76 +128,139 @@ pub(crate) struct Flags<'a> {
     pub(crate) api_key: Option<&'a str>,
 }
 
-/// Chooses the provider: the one that is named, else the one that something is configured for, else a server
-/// on this machine that `listens`.
-pub(crate) fn choose(
+/// The provider that is named, else the one that something is configured for, if there is one.
+pub(crate) fn configured(
     settings: &Settings,
     flags: Flags<'_>,
     stored: &Stored,
-    listens: impl Fn(u16) -> bool,
-) -> Outcome<Endpoint> {
+) -> Outcome<Option<Endpoint>> {
+    let complete = |provider, why| complete(settings, flags, stored, provider, why).map(Some);
     if let Some(name) = settings.text("provider") {
         let origin = settings.origin("provider").map(ToString::to_string).unwrap_or_default();
-        return complete(settings, flags, stored, Kind::by_name(name)?, origin);
+        return complete(Named::find(settings, name)?, origin);
     }
     let set = |by_environment: bool| {
-        let all = ["api_key", "auth_token", "base_url"].into_iter();
-        let mut all = all.flat_map(|what| Kind::ALL.map(|kind| (what, kind)));
-        all.find_map(|(what, kind)| {
-            let origin = settings.origin(&kind.setting(what))?;
-            let counts = (origin.layer == Layer::Environment) == by_environment;
-            counts.then(|| (kind, format!("{what} is set ({origin})")))
-        })
+        for what in ["api_key", "auth_token", "base_url"] {
+            for name in names(settings) {
+                let Some(entry) = settings.of_provider(&name, what) else { continue };
+                let counts = (entry.origin.layer == Layer::Environment) == by_environment;
+                if !counts || lacks_an_address(settings, flags, &name) {
+                    continue;
+                }
+                return Some((name, format!("{what} is set ({})", entry.origin)));
+            }
+        }
+        None
     };
     let in_store = || {
-        let kind = Kind::ALL.into_iter().find(|kind| stored.contains_key(kind.name()))?;
-        Some((kind, format!("`zk auth login {}` stored a credential", kind.name())))
+        let name = names(settings)
+            .into_iter()
+            .find(|name| stored.contains_key(name) && !lacks_an_address(settings, flags, name))?;
+        let why = format!("`zk auth login {name}` stored a credential");
+        Some((name, why))
     };
-    if let Some((kind, why)) = set(false).or_else(in_store).or_else(|| set(true)) {
-        return complete(settings, flags, stored, kind, why);
+    if let Some((name, why)) = set(false).or_else(in_store).or_else(|| set(true)) {
+        return complete(Named::find(settings, &name)?, why);
+    }
+    let known = |name: &str| Named::find(settings, name);
+    if flags.base_url.is_some() {
+        return complete(known(LIKE)?, "--base-url".to_owned());
     }
     if let Some(key) = flags.api_key {
-        let kind = if key.starts_with("sk-ant-") { Kind::Anthropic } else { Kind::OpenAiCompat };
-        return complete(settings, flags, stored, kind, "--api-key".to_owned());
+        let name = if key.starts_with("sk-ant-") { "anthropic" } else { "openai" };
+        return complete(known(name)?, "--api-key".to_owned());
     }
-    if flags.base_url.is_some() {
-        return complete(settings, flags, stored, Kind::OpenAiCompat, "--base-url".to_owned());
-    }
-    for (server, port, kind) in LOCAL {
-        if listens(port) {
-            let path = if kind == Kind::OpenAiCompat { "/v1" } else { "" };
-            return Ok(Endpoint {
-                kind,
-                base_url: format!("http://127.0.0.1:{port}{path}"),
-                key: None,
-                why: format!(
-                    "nothing is configured, and something listens on port {port}, where {server} does"
-                ),
-            });
+    Ok(None)
+}
+
+/// Whether nobody says where it is: then a key for it leads nowhere.
+fn lacks_an_address(settings: &Settings, flags: Flags<'_>, name: &str) -> bool {
+    Vendor::named(name).is_some_and(|vendor| vendor.base_url.is_none())
+        && flags.base_url.is_none()
+        && settings.of_provider(name, "base_url").is_none()
+}
+
+/// What stands at a local server's usual port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// Something that does not list models the way this server does.
+    Other,
+    /// The server, without a model.
+    Empty,
+    /// The server, with models.
+    Models,
+}
+
+/// A model server on this machine, the first that is `found` with a model.
+pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) -> Outcome<Endpoint> {
+    let mut seen = String::new();
+    for vendor in VENDORS {
+        let Access::Local(port) = vendor.access else { continue };
+        let name = vendor.name;
+        match found(vendor, port).await {
+            Found::Nothing => {}
+            Found::Other => seen += &format!("\nWhat listens on port {port} is not {name}."),
+            Found::Empty => seen += &format!("\n{name} runs on port {port} and has no model yet."),
+            Found::Models => {
+                return Ok(Endpoint {
+                    provider: Named::of(vendor),
+                    base_url: vendor.base_url.unwrap_or_default().to_owned(),
+                    key: None,
+                    why: format!("nothing is configured, and {name} runs on port {port}"),
+                });
+            }
         }
     }
-    Err(Failure::auth(
-        "no model to ask: no key is set and no model server runs on this machine.\n\
-         Store a key with `zk auth login anthropic` or `zk auth login openai_compat`, set ANTHROPIC_API_KEY or \
-         OPENAI_API_KEY, name a server with --provider and --base-url, or start \
-         llama.cpp (port 8080) or Ollama (port 11434).\n\
+    Err(Failure::auth(format!(
+        "no model to ask: no key is set and no model server runs on this machine.{seen}\n\
+         Store a key with `zk auth login anthropic` or `zk auth login openai`, set ANTHROPIC_API_KEY or \
+         OPENAI_API_KEY, name a server with --base-url, or start one here: {}.\n\
          `zk demo` works without any of them; `zk doctor` shows what is configured.",
-    ))
+        local_servers()
+    )))
+}
+
+fn local_servers() -> String {
+    let server = |vendor: &Vendor| match vendor.access {
+        Access::Local(port) => Some(format!("{} (port {port})", vendor.name)),
+        Access::Key(_) | Access::SignIn => None,
+    };
+    near::either(&VENDORS.iter().filter_map(server).collect::<Vec<_>>())
+}
+
+/// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
+pub(crate) async fn look(vendor: &'static Vendor, port: u16) -> Found {
+    if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE).is_err() {
+        return Found::Nothing;
+    }
+    let Ok(provider) = vendor.provider(vendor.connection()) else { return Found::Other };
+    match tokio::time::timeout(LISTING, provider.list_models(&Bus::new().cx())).await {
+        Ok(Ok(Some(models))) if models.is_empty() => Found::Empty,
+        Ok(Ok(Some(_))) => Found::Models,
+        Ok(Ok(None) | Err(_)) | Err(_) => Found::Other,
+    }
 }
 
 fn complete(
     settings: &Settings,
     flags: Flags<'_>,
     stored: &Stored,
-    kind: Kind,
+    provider: Named,
     why: String,
 ) -> Outcome<Endpoint> {
-    let name = kind.name();
-    let base_url = explicit(settings, &kind.setting("base_url"), flags.base_url);
-    let key = key(settings, flags, stored, kind).map(|(key, _)| key);
-    if key.is_none() && kind.needs_key() && (base_url.is_none() || kind.is_sign_in_only()) {
+    let name = &provider.name;
+    let base_url = explicit(settings, name, "base_url", flags.base_url);
+    let url = base_url.or(provider.usual_url()).ok_or_else(|| {
+        Failure::usage(format!(
+            "nobody says where {name} is: use --base-url, or set `base_url` under [providers.{name}]"
+        ))
+    })?;
+    let key = key(settings, flags, stored, &provider).map(|(key, _)| key);
+    let local = matches!(provider.vendor.access, Access::Local(_));
+    if key.is_none() && !local && (base_url.is_none() || provider.is_sign_in_only()) {
         let login = format!("run `zk auth login {name}`");
-        return Err(Failure::auth(match kind.key_variable() {
+        return Err(Failure::auth(match provider.key_variable() {
             None => format!("not signed in to {name}: {login}"),
             Some(variable) => format!(
                 "no key for {name}: {login}, set {variable}, or `api_key` under [providers.{name}] in your \
@@ -203,8 +268,7 @@ fn complete(
             ),
         }));
     }
-    let base_url = base_url.unwrap_or_else(|| kind.usual_url()).to_owned();
-    Ok(Endpoint { kind, base_url, key, why })
+    Ok(Endpoint { base_url: url.to_owned(), provider, key, why })
 }
 
 /// The credential of a provider and where it comes from: the command line, the settings, the store or the
@@ -213,25 +277,24 @@ pub(crate) fn key(
     settings: &Settings,
     flags: Flags<'_>,
     stored: &Stored,
-    kind: Kind,
+    provider: &Named,
 ) -> Option<(Key, String)> {
+    let name = &*provider.name;
     let set = |what: &str, by_environment: bool| {
-        let setting = kind.setting(what);
-        let origin = settings.origin(&setting)?;
-        let counts = (origin.layer == Layer::Environment) == by_environment;
-        let text = settings.text(&setting).filter(|_| counts)?;
-        Some((text.to_owned(), origin.to_string()))
+        let entry = settings.of_provider(name, what)?;
+        let counts = (entry.origin.layer == Layer::Environment) == by_environment;
+        let text = entry.text().filter(|_| counts)?;
+        Some((text.to_owned(), entry.origin.to_string()))
     };
     let either = |by_environment: bool| {
         let key = set("api_key", by_environment).map(|(key, place)| (Key::Api(key), place));
         key.or_else(|| set("auth_token", by_environment).map(|(token, place)| (Key::Bearer(token), place)))
     };
-    let setting = kind.setting("api_key");
-    if let Some(key) = flags.api_key.filter(|_| !is_managed(settings, &setting)) {
+    if let Some(key) = flags.api_key.filter(|_| !is_managed(settings, name, "api_key")) {
         return Some((Key::Api(key.to_owned()), "--api-key".to_owned()));
     }
     let in_store = || {
-        let key = match stored.get(kind.name())? {
+        let key = match stored.get(name)? {
             Credential::ApiKey(_) => Key::Stored,
             Credential::OAuth(tokens) => Key::SignIn { account: tokens.account.clone() },
         };
@@ -241,16 +304,11 @@ pub(crate) fn key(
 }
 
 /// What a flag says, unless the settings of the machine say something else.
-fn explicit<'a>(settings: &'a Settings, setting: &str, flag: Option<&'a str>) -> Option<&'a str> {
-    let set = settings.text(setting);
-    if is_managed(settings, setting) { set } else { flag.or(set) }
+fn explicit<'a>(settings: &'a Settings, name: &str, what: &str, flag: Option<&'a str>) -> Option<&'a str> {
+    let set = settings.of_provider(name, what).and_then(Entry::text);
+    if is_managed(settings, name, what) { set } else { flag.or(set) }
 }
 
-fn is_managed(settings: &Settings, setting: &str) -> bool {
-    settings.origin(setting).is_some_and(|origin| origin.layer == Layer::Managed)
-}
-
-/// Whether something accepts connections on a port of this machine.
-pub(crate) fn listens(port: u16) -> bool {
-    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE).is_ok()
+fn is_managed(settings: &Settings, name: &str, what: &str) -> bool {
+    settings.of_provider(name, what).is_some_and(|entry| entry.origin.layer == Layer::Managed)
 }

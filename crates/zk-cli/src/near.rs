@@ -16,13 +16,13 @@ pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = 
 }
 
 /// `a, b or c`, each in backticks.
-pub(crate) fn either(words: &[&str]) -> String {
+pub(crate) fn either(words: &[impl AsRef<str>]) -> String {
     match words {
         [] => String::new(),
-        [only] => format!("`{only}`"),
+        [only] => format!("`{}`", only.as_ref()),
         [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(|word| format!("`{word}`")).collect();
-            format!("{} or `{last}`", first.join(", "))
+            let first: Vec<String> = first.iter().map(|word| format!("`{}`", word.as_ref())).collect();
+            format!("{} or `{}`", first.join(", "), last.as_ref())
         }
     }
 }

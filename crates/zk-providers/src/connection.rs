@@ -36,6 +36,9 @@ pub struct Connection {
     pub base_url: String,
     /// What is shown there.
     pub auth: Auth,
+    /// Whose requests they are, where a key alone does not say: for ChatGPT subscriptions, the claim
+    /// `chatgpt_account_id` of the access token.
+    pub account: Option<String>,
     /// More fields for the request body; they win over those zk sends, and objects are merged where the
     /// dialect nests its settings.
     pub extra_body: Map<String, Value>,
@@ -56,6 +59,7 @@ impl Connection {
             name: "openai_compat".to_owned(),
             base_url: base_url.into(),
             auth: Auth::None,
+            account: None,
             extra_body: Map::new(),
             extra_headers: Vec::new(),
             clocks: None,
@@ -124,8 +128,8 @@ impl Link {
         strip: &[&str],
         key_header: Option<&'static str>,
     ) -> Result<Self, SetupError> {
-        let Connection { name, base_url, auth, extra_body, extra_headers, clocks, default_model, http } =
-            connection;
+        let Connection { name, base_url, auth, extra_headers, clocks, http, .. } = connection;
+        let (extra_body, default_model) = (connection.extra_body, connection.default_model);
         let endpoint = Endpoint::new(&base_url, strip, auth, key_header, &extra_headers, http)?;
         let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
         let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));

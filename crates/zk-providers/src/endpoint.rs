@@ -35,6 +35,12 @@ pub enum SetupError {
         /// The header's name.
         name: String,
     },
+    /// The service wants to know whose requests they are.
+    #[error("{name} has to be told the account: sign in again")]
+    Account {
+        /// The provider.
+        name: String,
+    },
     /// The tokens are for another server, and are not shown to this one.
     #[error(
         "the tokens of this sign-in are not for {host}: remove the base URL, or use a key of that server"

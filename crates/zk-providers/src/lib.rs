@@ -7,6 +7,7 @@
 //! | [`Responses`] | OpenAI's Responses API, and what imitates it |
 //! | [`Gemini`] | the API of Google's Gemini, on the developer service and on Vertex |
 //! | [`Ollama`] | the native API of Ollama |
+//! | [`Vendor`] | the services and servers known by name: [`VENDORS`] |
 //! | [`Connection`] | where a provider is and what it is shown: the same for every dialect |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
@@ -44,6 +45,7 @@ mod schema;
 mod secret;
 pub mod sse;
 mod text;
+mod vendor;
 
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use catalogue::{known_models, near_matches};
@@ -61,3 +63,4 @@ pub use replay::Replay;
 pub use responses::{Responses, ResponsesBackend, ResponsesOptions};
 pub use retry::{RetryPolicy, Retrying};
 pub use secret::{Auth, Secret};
+pub use vendor::{Access, Speaks, VENDORS, Vendor};

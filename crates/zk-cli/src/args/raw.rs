@@ -23,7 +23,7 @@ pub(crate) struct Raw {
     #[arg(short, long)]
     pub(crate) print: bool,
 
-    /// The provider: anthropic, openai_compat, openai, openai_codex, gemini or ollama
+    /// The provider, such as anthropic, openai, gemini, openrouter or ollama
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) provider: Option<String>,
 

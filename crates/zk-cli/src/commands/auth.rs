@@ -12,7 +12,7 @@ use super::print;
 use crate::app::{Ground, runtime};
 use crate::args::raw::AuthAction;
 use crate::credentials::{self, Stored};
-use crate::endpoint::{Key, Kind};
+use crate::endpoint::{self, Key, Named};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::term::{secret, tell};
 use crate::{near, stdin};
@@ -33,7 +33,7 @@ fn login(ground: &Ground, provider: Option<String>, key: bool, browser: bool) ->
     let client = credentials::client(ground, &name)?.filter(|_| !key);
     let credential = match client {
         None => {
-            if Kind::by_name(&name)?.is_sign_in_only() {
+            if Named::find(&ground.settings, &name)?.is_sign_in_only() {
                 return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
             }
             Credential::ApiKey(typed(&name)?.into())
@@ -154,7 +154,7 @@ fn status(ground: &Ground, provider: Option<String>) -> Outcome<Exit> {
     let stored = runtime.block_on(credentials::stored(ground));
     let all: BTreeSet<String> = match provider {
         Some(name) => [name].into(),
-        None => Kind::ALL.iter().map(|kind| kind.name().to_owned()).chain(stored.keys().cloned()).collect(),
+        None => endpoint::names(&ground.settings).into_iter().chain(stored.keys().cloned()).collect(),
     };
     let asked = all.len() == 1;
     let states: Vec<(String, Option<String>)> = all
@@ -162,23 +162,27 @@ fn status(ground: &Ground, provider: Option<String>) -> Outcome<Exit> {
         .map(|name| (state(ground, &stored, &name), name))
         .map(|(state, name)| (name, state))
         .collect();
-    let lines: Vec<String> = states
-        .iter()
-        .map(|(name, state)| format!("{name:<14} {}", state.as_deref().unwrap_or("nothing")))
-        .collect();
-    print(ground, &lines)?;
-    let missing = asked && states.iter().all(|(_, state)| state.is_none());
+    let missing = states.iter().all(|(_, state)| state.is_none());
+    if missing && !asked {
+        let what = "no credentials: `zk auth login anthropic` stores a key, and so for every other provider";
+        print(ground, &[what.to_owned()])?;
+        return Ok(Exit::Done);
+    }
+    let line = |(name, state): &(String, Option<String>)| {
+        (asked || state.is_some()).then(|| format!("{name:<14} {}", state.as_deref().unwrap_or("nothing")))
+    };
+    print(ground, &states.iter().filter_map(line).collect::<Vec<_>>())?;
     Ok(if missing { Exit::Auth } else { Exit::Done })
 }
 
 /// What would be used for a provider, and where it comes from.
 fn state(ground: &Ground, stored: &Stored, name: &str) -> Option<String> {
-    let Ok(kind) = Kind::by_name(name) else {
+    let Ok(provider) = Named::find(&ground.settings, name) else {
         return stored
             .get(name)
             .map(|credential| format!("{}, unused: zk knows no such provider", what(credential)));
     };
-    let (key, place) = ground.key(kind, stored)?;
+    let (key, place) = ground.key(&provider, stored)?;
     let what = match key {
         Key::Api(_) => "a key".to_owned(),
         Key::Bearer(_) => "a token".to_owned(),
@@ -205,9 +209,9 @@ fn what(credential: &Credential) -> String {
 
 /// The provider that is named here or in the settings.
 fn named(ground: &Ground, provider: Option<String>) -> Outcome<String> {
-    let names = Kind::ALL.map(Kind::name);
-    let name = provider
-        .or_else(|| ground.settings.text("provider").map(str::to_owned))
-        .ok_or_else(|| Failure::usage(format!("say for which provider: {}", near::either(&names))))?;
-    Kind::by_name(&name).map(|kind| kind.name().to_owned())
+    let name = provider.or_else(|| ground.settings.text("provider").map(str::to_owned)).ok_or_else(|| {
+        let names = endpoint::names(&ground.settings);
+        Failure::usage(format!("say for which provider: {}", near::either(&names)))
+    })?;
+    Named::find(&ground.settings, &name).map(|provider| provider.name)
 }

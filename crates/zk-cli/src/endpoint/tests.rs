@@ -11,122 +11,160 @@ fn settings(vars: &[(&str, &str)], given: Given) -> Settings {
     Settings::read(&Places { env: &env, dirs: &dirs, project, extra: None }, given).unwrap().0
 }
 
-fn named(provider: &str) -> Given {
+fn given(values: &[(&str, &str)]) -> Given {
     let mut given = Given::default();
-    given.text("provider", "--provider", Some(provider.into()));
+    for (key, value) in values {
+        given.text(key, &format!("--{key}"), Some((*value).into()));
+    }
     given
 }
 
-fn nobody(_: u16) -> bool {
-    false
+fn named(provider: &str) -> Given {
+    given(&[("provider", provider)])
 }
 
-fn failure(outcome: Outcome<Endpoint>) -> Failure {
-    outcome.err().unwrap()
+fn chosen(vars: &[(&str, &str)], given: Given) -> Outcome<Option<Endpoint>> {
+    configured(&settings(vars, given), Flags::default(), &Stored::new())
+}
+
+fn endpoint(vars: &[(&str, &str)], given: Given) -> Endpoint {
+    chosen(vars, given).unwrap().unwrap()
 }
 
 const BOTH: [(&str, &str); 2] = [("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "o")];
 
 #[test]
 fn the_named_provider_wins_over_every_key() {
-    let chosen =
-        choose(&settings(&BOTH, named("openai_compat")), Flags::default(), &Stored::new(), nobody).unwrap();
-    assert_eq!(chosen.kind, Kind::OpenAiCompat);
-    assert!(chosen.key == Some(Key::Api("o".into())));
-    assert!(chosen.why.contains("--provider"));
+    let endpoint = endpoint(&BOTH, named("openai"));
+    assert_eq!(endpoint.provider.name, "openai");
+    assert!(endpoint.key == Some(Key::Api("o".into())));
+    assert!(endpoint.why.contains("--provider"));
 }
 
 #[test]
 fn without_a_name_the_key_that_exists_decides() {
-    let chosen =
-        choose(&settings(&BOTH[1..], Given::default()), Flags::default(), &Stored::new(), nobody).unwrap();
-    assert_eq!((chosen.kind, chosen.base_url.as_str()), (Kind::OpenAiCompat, "https://api.openai.com/v1"));
-    let chosen =
-        choose(&settings(&BOTH, Given::default()), Flags::default(), &Stored::new(), nobody).unwrap();
-    assert_eq!(chosen.kind, Kind::Anthropic);
+    let openai = endpoint(&BOTH[1..], Given::default());
+    assert_eq!((&*openai.provider.name, &*openai.base_url), ("openai", "https://api.openai.com/v1"));
+    assert_eq!(endpoint(&BOTH, Given::default()).provider.name, "anthropic");
+    for vendor in VENDORS.iter().filter(|vendor| vendor.base_url.is_some()) {
+        if let Access::Key([variable, ..]) = vendor.access
+            && *variable != "OPENAI_API_KEY"
+        {
+            assert_eq!(endpoint(&[(variable, "k")], Given::default()).provider.name, vendor.name);
+        }
+    }
+}
+
+#[test]
+fn a_key_and_an_address_mean_any_server_of_that_kind() {
+    let vars = [("OPENAI_API_KEY", "o"), ("OPENAI_BASE_URL", "http://h/v1")];
+    let endpoint = endpoint(&vars, Given::default());
+    assert_eq!((&*endpoint.provider.name, &*endpoint.base_url), ("openai_compat", "http://h/v1"));
 }
 
 #[test]
 fn a_key_outranks_the_base_url_of_another_provider() {
     let vars = [("ANTHROPIC_BASE_URL", "http://a"), ("OPENAI_API_KEY", "o")];
-    assert_eq!(
-        choose(&settings(&vars, Given::default()), Flags::default(), &Stored::new(), nobody).unwrap().kind,
-        Kind::OpenAiCompat
-    );
+    assert_eq!(endpoint(&vars, Given::default()).provider.name, "openai");
 }
 
 #[test]
 fn flags_outrank_variables() {
     let flags = Flags { base_url: Some("http://flag"), api_key: Some("flag") };
     let vars = [("ANTHROPIC_BASE_URL", "http://variable"), ("ANTHROPIC_API_KEY", "variable")];
-    let chosen = choose(&settings(&vars, Given::default()), flags, &Stored::new(), nobody).unwrap();
+    let chosen = configured(&settings(&vars, Given::default()), flags, &Stored::new()).unwrap().unwrap();
     assert_eq!(chosen.base_url, "http://flag");
     assert!(chosen.key == Some(Key::Api("flag".into())));
 }
 
 #[test]
 fn a_token_is_sent_as_a_bearer() {
-    let chosen = choose(
-        &settings(&[("ANTHROPIC_AUTH_TOKEN", "t")], Given::default()),
-        Flags::default(),
-        &Stored::new(),
-        nobody,
-    );
-    assert!(chosen.unwrap().key == Some(Key::Bearer("t".into())));
+    let endpoint = endpoint(&[("ANTHROPIC_AUTH_TOKEN", "t")], Given::default());
+    assert!(endpoint.key == Some(Key::Bearer("t".into())));
 }
 
 #[test]
-fn a_local_server_is_used_only_when_nothing_is_configured() {
-    let chosen =
-        choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), |port| port == 11434)
-            .unwrap();
-    assert_eq!((chosen.kind, chosen.base_url.as_str()), (Kind::Ollama, "http://127.0.0.1:11434"));
-    let chosen =
-        choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), |port| port == 8080)
-            .unwrap();
-    assert_eq!((chosen.kind, chosen.base_url.as_str()), (Kind::OpenAiCompat, "http://127.0.0.1:8080/v1"));
-    let chosen =
-        choose(&settings(&BOTH, Given::default()), Flags::default(), &Stored::new(), |_| panic!("probed"));
-    assert!(chosen.is_ok());
+fn a_local_server_needs_no_key() {
+    let endpoint = endpoint(&[], named("lmstudio"));
+    assert_eq!((&*endpoint.base_url, endpoint.key), ("http://127.0.0.1:1234/v1", None));
 }
 
-#[test]
-fn a_provider_without_keys_needs_none() {
-    let chosen = choose(&settings(&[], named("ollama")), Flags::default(), &Stored::new(), nobody).unwrap();
-    assert_eq!((chosen.kind, chosen.key.is_none()), (Kind::Ollama, true));
-}
-
-#[test]
-fn one_key_serves_both_dialects_of_a_vendor() {
-    for (name, kind) in [("openai", Kind::OpenAi), ("openai_compat", Kind::OpenAiCompat)] {
-        let settings = settings(&BOTH, named(name));
-        let chosen = choose(&settings, Flags::default(), &Stored::new(), nobody).unwrap();
-        assert_eq!(chosen.kind, kind);
-        assert!(chosen.key == Some(Key::Api("o".into())));
+#[tokio::test]
+async fn without_anything_configured_the_local_server_that_has_a_model_is_used() {
+    assert!(chosen(&[], Given::default()).unwrap().is_none());
+    let found = |wanted: &'static str| {
+        async move |vendor: &'static Vendor, _: u16| match vendor.name {
+            "ollama" if wanted != "ollama" => Found::Empty,
+            "llama.cpp" if wanted != "llama.cpp" => Found::Other,
+            name if name == wanted => Found::Models,
+            _ => Found::Nothing,
+        }
+    };
+    for (name, url) in [
+        ("ollama", "http://127.0.0.1:11434"),
+        ("llama.cpp", "http://127.0.0.1:8080/v1"),
+        ("lmstudio", "http://127.0.0.1:1234/v1"),
+    ] {
+        let endpoint = local(found(name)).await.unwrap();
+        assert_eq!((&*endpoint.provider.name, &*endpoint.base_url), (name, url));
     }
+    let error = local(found("nobody")).await.unwrap_err();
+    assert!(error.message.contains("ollama runs on port 11434 and has no model"), "{error}");
+    assert!(error.message.contains("port 8080 is not llama.cpp"), "{error}");
 }
 
-#[test]
-fn nothing_at_all_is_an_error_that_names_every_way() {
-    let error = failure(choose(&settings(&[], Given::default()), Flags::default(), &Stored::new(), nobody));
+#[tokio::test]
+async fn nothing_at_all_is_an_error_that_names_every_way() {
+    let error = local(async |_, _| Found::Nothing).await.unwrap_err();
     assert_eq!(error.exit, Exit::Auth);
-    for way in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "8080", "11434", "zk demo"] {
+    for way in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "8080", "11434", "1234", "zk demo"] {
         assert!(error.message.contains(way), "{way}");
     }
 }
 
 #[test]
+fn one_key_serves_every_dialect_of_a_vendor() {
+    for name in ["openai", "openai_chat"] {
+        let endpoint = endpoint(&BOTH, named(name));
+        assert_eq!(endpoint.provider.name, name);
+        assert!(endpoint.key == Some(Key::Api("o".into())));
+    }
+}
+
+#[test]
 fn a_named_provider_without_a_key_needs_a_base_url() {
-    let error = failure(choose(&settings(&[], named("anthropic")), Flags::default(), &Stored::new(), nobody));
+    let error = chosen(&[], named("anthropic")).unwrap_err();
     assert_eq!(error.exit, Exit::Auth);
     assert!(error.message.contains("ANTHROPIC_API_KEY"));
     let flags = Flags { base_url: Some("http://127.0.0.1:1"), ..Flags::default() };
-    assert!(choose(&settings(&[], named("anthropic")), flags, &Stored::new(), nobody).unwrap().key.is_none());
+    let chosen = configured(&settings(&[], named("anthropic")), flags, &Stored::new()).unwrap();
+    assert!(chosen.unwrap().key.is_none());
+}
+
+#[test]
+fn a_provider_that_is_nowhere_says_what_is_missing() {
+    let error = chosen(&BOTH, named("openai_compat")).unwrap_err();
+    assert_eq!(error.exit, Exit::Usage);
+    assert!(error.message.contains("--base-url"), "{error}");
 }
 
 #[test]
 fn an_unknown_provider_gets_a_near_match() {
-    let error = failure(choose(&settings(&[], named("antropic")), Flags::default(), &Stored::new(), nobody));
+    let error = chosen(&[], named("antropic")).unwrap_err();
     assert_eq!(error.exit, Exit::Usage);
     assert!(error.message.contains("did you mean `anthropic`?"), "{error}");
+}
+
+#[test]
+fn a_provider_of_ones_own_is_any_server_unless_it_says_what_it_is_like() {
+    let lab = [("provider", "lab"), ("providers.lab.base_url", "http://lab/v1")];
+    let endpoint = chosen(&[], given(&lab)).unwrap().unwrap();
+    assert_eq!((&*endpoint.provider.name, endpoint.provider.vendor.name), ("lab", "openai_compat"));
+    let like = |vendor| given(&[lab[0], lab[1], ("providers.lab.like", vendor)]);
+    let endpoint = chosen(&[], like("vllm")).unwrap().unwrap();
+    assert_eq!((endpoint.provider.vendor.name, &*endpoint.base_url), ("vllm", "http://lab/v1"));
+    let error = chosen(&[], like("vlm")).unwrap_err();
+    assert!(error.message.contains("did you mean `vllm`?"), "{error}");
+    let nowhere = given(&[("provider", "lab"), ("providers.lab.like", "vllm")]);
+    assert!(chosen(&[], nowhere).unwrap_err().message.contains("base_url"));
 }

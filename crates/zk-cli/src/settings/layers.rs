@@ -52,6 +52,12 @@ pub(crate) struct Entry {
     pub(crate) origin: Origin,
 }
 
+impl Entry {
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.value.as_str()
+    }
+}
+
 /// The leaves of the merged tables. Keeping leaves makes the merge deep and gives each its own origin.
 #[derive(Debug, Default)]
 pub(crate) struct Layers(BTreeMap<Vec<String>, Entry>);

@@ -7,8 +7,9 @@ mod schema;
 use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
+use zk_providers::{Access, VENDORS};
 
-pub(crate) use layers::{Layer, Layers, Origin};
+pub(crate) use layers::{Entry, Layer, Layers, Origin};
 
 use crate::dirs::Dirs;
 use crate::env::Env;
@@ -139,13 +140,17 @@ impl Settings {
         self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(false)
     }
 
+    /// What is set about a provider. Its name may have dots.
+    pub(crate) fn of_provider(&self, name: &str, what: &str) -> Option<&Entry> {
+        self.layers.at(&["providers".to_owned(), name.to_owned(), what.to_owned()])
+    }
+
     /// Everything under a table, if there is something.
-    pub(crate) fn table(&self, name: &str) -> Option<toml::Table> {
-        let name: Vec<&str> = name.split('.').collect();
+    pub(crate) fn table(&self, name: &[&str]) -> Option<toml::Table> {
         let mut table = toml::Table::new();
         for (path, entry) in self.layers.iter() {
             let mut path = path.iter();
-            if !name.iter().all(|part| path.next().is_some_and(|at| at == part)) {
+            if !name.iter().all(|part| path.next().is_some_and(|at| at == *part)) {
                 continue;
             }
             let Some(last) = path.next_back() else { continue };
@@ -201,19 +206,20 @@ fn defaults() -> Given {
 /// The variables the ecosystem uses, as settings.
 fn environment(env: &Env) -> Given {
     let mut given = Given::default();
-    let variables = [
-        ("ANTHROPIC_API_KEY", "providers.anthropic.api_key"),
-        ("ANTHROPIC_AUTH_TOKEN", "providers.anthropic.auth_token"),
-        ("ANTHROPIC_BASE_URL", "providers.anthropic.base_url"),
-        ("OPENAI_API_KEY", "providers.openai_compat.api_key"),
-        ("OPENAI_BASE_URL", "providers.openai_compat.base_url"),
-        ("OPENAI_API_KEY", "providers.openai.api_key"),
-        ("OPENAI_BASE_URL", "providers.openai.base_url"),
-        ("GEMINI_API_KEY", "providers.gemini.api_key"),
-    ];
-    for (variable, key) in variables {
-        given.text(key, variable, env.text(variable).map(str::to_owned));
+    let mut give = |variable: &str, name: &str, what: &str| {
+        given.text(&format!("providers.{name}.{what}"), variable, env.text(variable).map(str::to_owned));
+    };
+    for vendor in VENDORS {
+        if let Access::Key(variables) = vendor.access
+            && let Some(variable) = variables.iter().find(|variable| env.text(variable).is_some())
+        {
+            give(variable, vendor.name, "api_key");
+        }
     }
+    give("ANTHROPIC_AUTH_TOKEN", "anthropic", "auth_token");
+    give("ANTHROPIC_BASE_URL", "anthropic", "base_url");
+    give("OPENAI_BASE_URL", "openai_compat", "base_url");
+    give("OPENAI_BASE_URL", "openai", "base_url");
     given
 }
 

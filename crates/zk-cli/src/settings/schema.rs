@@ -13,7 +13,12 @@ const KEYS: &[Key] = &[
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
+    Key::new("providers.*.like", Kind::Text).not_by_projects(),
     Key::new("providers.*.base_url", Kind::Text).not_by_projects(),
+    Key::new("providers.*.model", Kind::Text).not_by_projects(),
+    Key::new("providers.*.auth_header", Kind::Text).not_by_projects(),
+    Key::new("providers.*.auth_prefix", Kind::Text).not_by_projects(),
+    Key::new("providers.*.headers.*", Kind::Text).not_by_projects().secret(),
     Key::new("providers.*.api_key", Kind::Text).not_by_projects().secret(),
     Key::new("providers.*.auth_token", Kind::Text).not_by_projects().secret(),
 ];
@@ -94,7 +99,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdi
              put it into your own settings"
         ));
     }
-    if is_oauth(path) {
+    if is_free(path) {
         // What stands there is checked by whoever uses it.
         return Verdict::Fine;
     }
@@ -119,10 +124,12 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdi
     }
 }
 
-/// `providers.*.oauth` describes a sign-in.
-fn is_oauth(path: &[String]) -> bool {
+/// Tables of a provider that describe a sign-in, the settings of its dialect, and more of a request's body.
+fn is_free(path: &[String]) -> bool {
     match path {
-        [providers, _, oauth, _, ..] => providers == "providers" && oauth == "oauth",
+        [providers, _, table, _, ..] => {
+            providers == "providers" && ["oauth", "options", "extra_body"].contains(&table.as_str())
+        }
         _ => false,
     }
 }

@@ -35,7 +35,9 @@ fn a_stored_key_is_private_used_and_never_printed() {
 
     let status = person.run(&["auth", "status"]);
     assert!(status.stdout.contains("anthropic      a key (stored)\n"), "{}", status.stdout);
-    assert!(status.stdout.contains("openai_compat  nothing\n"), "{}", status.stdout);
+    assert!(!status.stdout.contains("openai"), "{}", status.stdout);
+    let status_of = |name| person.run(&["auth", "status", name]).stdout;
+    assert!(status_of("openai").contains("openai         nothing\n"));
     let doctor = person.run(&["doctor"]);
     assert!(doctor.stdout.contains("a key is stored"), "{}", doctor.stdout);
     for said in [ended, status, doctor] {

@@ -19,6 +19,7 @@ use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::secret::Auth;
+use crate::vendor;
 
 pub(crate) use stream::{Decoder, unreadable};
 
@@ -71,11 +72,9 @@ const MESSAGES: &str = "/v1/messages";
 
 impl Anthropic {
     /// The usual connection, which lacks only a key.
+    #[must_use]
     pub fn connection() -> Connection {
-        Connection {
-            default_model: Some("claude-sonnet-5-5".to_owned()),
-            ..Connection::at("https://api.anthropic.com").named("anthropic")
-        }
+        vendor::ANTHROPIC.connection()
     }
 
     /// The provider.

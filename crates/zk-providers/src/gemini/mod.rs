@@ -30,6 +30,7 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
+use crate::vendor;
 use once_more::{Attempt, once_more};
 
 pub(crate) use stream::Decoder;
@@ -54,11 +55,9 @@ pub struct Gemini {
 
 impl Gemini {
     /// The usual connection, which lacks only a key.
+    #[must_use]
     pub fn connection() -> Connection {
-        Connection {
-            default_model: Some("gemini-3.8-flash".to_owned()),
-            ..Connection::at("https://generativelanguage.googleapis.com/v1beta").named("gemini")
-        }
+        vendor::GEMINI.connection()
     }
 
     /// The provider.

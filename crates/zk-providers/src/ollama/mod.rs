@@ -21,6 +21,7 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
+use crate::vendor;
 use facts::{Facts, Known};
 
 pub(crate) use stream::Decoder;
@@ -77,8 +78,9 @@ const HINTS: &[(&str, &str)] = &[
 
 impl Ollama {
     /// The usual connection: a server on this machine.
+    #[must_use]
     pub fn connection() -> Connection {
-        Connection::at("http://127.0.0.1:11434").named("ollama")
+        vendor::OLLAMA.connection()
     }
 
     /// The provider.

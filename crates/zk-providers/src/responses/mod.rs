@@ -24,6 +24,7 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
+use crate::vendor;
 
 pub use options::{ResponsesBackend, ResponsesOptions};
 pub(crate) use stream::Decoder;
@@ -46,24 +47,19 @@ pub struct Responses {
 }
 
 const RESPONSES: &str = "/responses";
-/// The model used when none is asked for.
-const MODEL: &str = "gpt-6.1-sol";
 
 impl Responses {
     /// The usual connection, which lacks only a key.
+    #[must_use]
     pub fn connection() -> Connection {
-        Connection {
-            default_model: Some(MODEL.to_owned()),
-            ..Connection::at("https://api.openai.com/v1").named("openai")
-        }
+        vendor::OPENAI.connection()
     }
 
-    /// The usual connection to the Codex back end, which lacks only the access token of a subscription.
+    /// The usual connection to the Codex back end, which lacks only the access token of a subscription and its
+    /// account.
+    #[must_use]
     pub fn codex_connection() -> Connection {
-        Connection {
-            default_model: Some(MODEL.to_owned()),
-            ..Connection::at("https://chatgpt.com/backend-api/codex").named("openai_codex")
-        }
+        vendor::CODEX.connection()
     }
 
     /// The provider.
@@ -71,10 +67,11 @@ impl Responses {
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
     pub fn new(connection: Connection, options: ResponsesOptions) -> Result<Self, SetupError> {
-        let headers = match &options.backend {
-            ResponsesBackend::Codex { account_id } => {
-                let account = HeaderValue::from_str(account_id.trim())
-                    .map_err(|_| SetupError::Header { name: "chatgpt-account-id".to_owned() })?;
+        let headers = match options.backend {
+            ResponsesBackend::Codex => {
+                let account = connection.account.as_deref().unwrap_or_default().trim();
+                let account = HeaderValue::from_str(account).ok().filter(|account| !account.is_empty());
+                let account = account.ok_or(SetupError::Account { name: connection.name.clone() })?;
                 vec![
                     ("chatgpt-account-id", account),
                     ("originator", HeaderValue::from_static("zk")),
@@ -101,7 +98,7 @@ impl Responses {
     /// Codex finds the conversation again by headers too.
     fn headers(&self, request: &Request) -> Vec<(&'static str, HeaderValue)> {
         let mut headers = self.headers.clone();
-        if let ResponsesBackend::Codex { .. } = self.options.backend
+        if let ResponsesBackend::Codex = self.options.backend
             && let Some(key) = request::cache_key(request).and_then(|key| HeaderValue::from_str(&key).ok())
         {
             headers.push(("session-id", key.clone()));
@@ -167,7 +164,7 @@ impl Provider for Responses {
             vision: model.capabilities.vision,
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: match self.options.backend {
-                ResponsesBackend::Api | ResponsesBackend::Codex { .. } => ThinkingReplay::Signed,
+                ResponsesBackend::Api | ResponsesBackend::Codex => ThinkingReplay::Signed,
                 ResponsesBackend::Compatible if self.options.echo_reasoning => ThinkingReplay::Echo,
                 ResponsesBackend::Compatible => ThinkingReplay::Never,
             },
@@ -181,7 +178,7 @@ impl Provider for Responses {
             self.body(&request, false).map(|body| Outgoing { path: RESPONSES.into(), headers, body });
         // The others say so themselves when the limit was reached.
         let is_silent = self.options.backend == ResponsesBackend::Compatible;
-        let limit = request::limit(&request, &self.options.backend).filter(|_| is_silent);
+        let limit = request::limit(&request, self.options.backend).filter(|_| is_silent);
         let decoder = Decoder::new(request.model.reference(), limit);
         self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
@@ -197,7 +194,7 @@ impl Provider for Responses {
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        if let ResponsesBackend::Codex { .. } = self.options.backend {
+        if let ResponsesBackend::Codex = self.options.backend {
             return Ok(None);
         }
         let answer = self.link.ask("*", "/models", Vec::new(), None, cx).await?;

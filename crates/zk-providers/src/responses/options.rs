@@ -1,14 +1,11 @@
 /// Who answers: what may be sent depends on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResponsesBackend {
     /// The API as documented: OpenAI itself, xAI, `OpenRouter`. Reasoning goes back sealed.
     #[default]
     Api,
     /// The back end of ChatGPT subscriptions. It takes no output limit, and wants to know the account.
-    Codex {
-        /// The account: the claim `chatgpt_account_id` of the access token.
-        account_id: String,
-    },
+    Codex,
     /// A server that imitates the API: llama.cpp, LM Studio, vLLM. It is sent no more than it needs.
     Compatible,
 }
@@ -36,9 +33,10 @@ impl Default for ResponsesOptions {
 }
 
 impl ResponsesOptions {
-    /// For the Codex back end, and an account of it.
-    pub fn codex(account_id: impl Into<String>) -> Self {
-        Self { backend: ResponsesBackend::Codex { account_id: account_id.into() }, ..Self::default() }
+    /// For the Codex back end.
+    #[must_use]
+    pub fn codex() -> Self {
+        Self { backend: ResponsesBackend::Codex, ..Self::default() }
     }
 
     /// For a server that imitates the API.

@@ -64,17 +64,17 @@ impl Body<'_> {
     }
 
     fn limit(&self) -> Option<u64> {
-        limit(self.request, &self.options.backend)
+        limit(self.request, self.options.backend)
     }
 }
 
 /// The output limit that is sent; nothing where none may be.
-pub(super) fn limit(request: &Request, backend: &ResponsesBackend) -> Option<u64> {
+pub(super) fn limit(request: &Request, backend: ResponsesBackend) -> Option<u64> {
     let most = request.model.max_output.unwrap_or(u64::MAX);
     let limit = u64::from(request.max_tokens).min(most);
     match backend {
         ResponsesBackend::Api => Some(limit.max(LEAST_OUTPUT)),
-        ResponsesBackend::Codex { .. } => None,
+        ResponsesBackend::Codex => None,
         ResponsesBackend::Compatible => Some(limit.max(1)),
     }
 }
@@ -100,7 +100,7 @@ impl Encode for Body<'_> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
         // Codex wants the field, be it empty.
-        let is_wanted = matches!(self.options.backend, ResponsesBackend::Codex { .. });
+        let is_wanted = matches!(self.options.backend, ResponsesBackend::Codex);
         if is_wanted || !self.request.system.trim().is_empty() {
             out.extend_from_slice(b",\"instructions\":");
             serde_json::to_writer(&mut *out, &*self.request.system)?;

@@ -9,7 +9,7 @@ use zk_core::model::{
     ToolContent, ToolSpec, WireData,
 };
 use zk_core::service::{Provider, Request, ToolChoice};
-use zk_providers::{Auth, Connection, Responses, ResponsesOptions};
+use zk_providers::{Auth, Connection, Responses, ResponsesOptions, SetupError};
 
 use crate::collect::{collect, request};
 use crate::responses::{completed, openai, sse};
@@ -27,8 +27,9 @@ pub(crate) async fn sent(
 
 fn codex(url: &str) -> Responses {
     let connection = Responses::codex_connection().base_url(url);
-    let connection = Connection { auth: Auth::Bearer("t-test".into()), ..connection };
-    Responses::new(connection, ResponsesOptions::codex("acc_1")).expect("valid options")
+    let (auth, account) = (Auth::Bearer("t-test".into()), Some("acc_1".into()));
+    Responses::new(Connection { auth, account, ..connection }, ResponsesOptions::codex())
+        .expect("valid options")
 }
 
 fn local(url: &str) -> Responses {
@@ -198,6 +199,9 @@ async fn tokens_are_counted_where_the_api_counts_them() {
 
 #[test]
 fn an_account_that_cannot_be_sent_is_a_setup_error() {
-    let connection = Responses::codex_connection().key("k-test");
-    assert!(Responses::new(connection, ResponsesOptions::codex("a\nb")).is_err());
+    for account in [Some("a\nb".to_owned()), Some(" ".to_owned()), None] {
+        let connection = Connection { account, ..Responses::codex_connection().key("k-test") };
+        let error = Responses::new(connection, ResponsesOptions::codex()).expect_err("no account");
+        assert_eq!(error, SetupError::Account { name: "openai_codex".into() });
+    }
 }

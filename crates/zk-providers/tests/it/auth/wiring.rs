@@ -122,7 +122,8 @@ async fn tokens_are_shown_to_no_host_they_are_not_for() {
     let auth = source(OAuthClient { name: "test".into(), ..OAuthClient::chatgpt() }, 3600).await;
     let codex = |base_url: &str| {
         let connection = Responses::codex_connection().base_url(base_url);
-        Responses::new(Connection { auth: auth.clone(), ..connection }, ResponsesOptions::codex("acc"))
+        let (auth, account) = (auth.clone(), Some("acc".to_owned()));
+        Responses::new(Connection { auth, account, ..connection }, ResponsesOptions::codex())
     };
     assert!(codex("https://chatgpt.com/backend-api/codex").is_ok());
     let error = codex("https://evil.example/codex").map(|_| ()).unwrap_err();

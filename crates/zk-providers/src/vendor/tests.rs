@@ -1,0 +1,72 @@
+use std::collections::HashSet;
+
+use super::*;
+use crate::catalogue;
+use crate::secret::Auth;
+
+#[test]
+fn every_name_is_taken_once_and_fits_where_names_stand() {
+    let mut names = HashSet::new();
+    for vendor in VENDORS {
+        assert!(names.insert(vendor.name), "{} stands twice", vendor.name);
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
+        assert!(vendor.name.chars().all(legal), "{}", vendor.name);
+    }
+}
+
+#[test]
+fn every_vendor_makes_a_provider_of_its_name() {
+    for vendor in VENDORS {
+        let usual = vendor.connection().key("k-test");
+        let connection = Connection {
+            base_url: vendor.base_url.unwrap_or("http://127.0.0.1:1").to_owned(),
+            account: Some("acc".to_owned()),
+            ..usual
+        };
+        let provider = vendor.provider(connection).expect(vendor.name);
+        assert_eq!(provider.name(), vendor.name);
+        assert_eq!(provider.default_model().as_deref(), vendor.default_model);
+    }
+}
+
+#[test]
+fn every_chat_vendor_has_its_profile() {
+    for vendor in VENDORS {
+        if let Speaks::Chat(profile) = vendor.speaks {
+            assert!(CompatProfile::named(profile).is_some(), "{} has no profile {profile}", vendor.name);
+        }
+    }
+}
+
+#[test]
+fn local_servers_are_on_this_machine_at_their_port() {
+    for vendor in VENDORS {
+        if let Access::Local(port) = vendor.access {
+            let expected = format!("http://127.0.0.1:{port}");
+            assert!(vendor.base_url.is_some_and(|url| url.starts_with(&expected)), "{}", vendor.name);
+        }
+    }
+}
+
+#[test]
+fn services_are_asked_over_an_encrypted_connection() {
+    for vendor in VENDORS.iter().filter(|vendor| !matches!(vendor.access, Access::Local(_))) {
+        assert!(vendor.base_url.is_none_or(|url| url.starts_with("https://")), "{}", vendor.name);
+    }
+}
+
+#[test]
+fn a_default_model_is_one_the_table_knows() {
+    for vendor in VENDORS {
+        if let Some(model) = vendor.default_model {
+            assert!(catalogue::find(None, model).is_some(), "{}: {model}", vendor.name);
+        }
+    }
+}
+
+#[test]
+fn a_connection_shows_no_key() {
+    let connection = Connection { auth: Auth::Key("k-secret".into()), ..Connection::at("http://u:pw@h/") };
+    let shown = format!("{connection:?}");
+    assert!(!shown.contains("k-secret") && !shown.contains("pw"), "{shown}");
+}
