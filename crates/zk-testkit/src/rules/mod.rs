@@ -9,12 +9,13 @@ mod chat;
 mod gemini;
 mod ollama;
 mod responses;
+mod strictness;
 mod wire;
 
 use serde_json::Value;
-use zk_core::model::IdRule;
 
 pub(crate) use gemini::{SIGNED, generation};
+pub use strictness::{Reasoning, Strictness};
 pub use wire::check_wire;
 
 /// A wire format.
@@ -32,100 +33,6 @@ pub enum Dialect {
     Ollama,
     /// Google's Gemini. The rules want the model, which a request has in its path, in the body's `model`.
     Gemini,
-}
-
-/// How strict a provider is where providers of one dialect differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strictness {
-    /// The wire format.
-    pub dialect: Dialect,
-    /// Which tool-call ids are legal.
-    pub ids: IdRule,
-    /// Two messages of one role in a row are an error; Anthropic itself merges them.
-    pub alternate: bool,
-    /// A request may end with an assistant message for the model to go on with.
-    pub prefill: bool,
-    /// A history with calls or results needs the tools declared.
-    pub tools_for_history: bool,
-    /// With budget thinking, the assistant message of an unfinished tool loop begins with thinking.
-    pub thinking_first: bool,
-    /// Proofs of thinking, and the ids of items, are taken back only if the server gave them out itself: to the
-    /// same model, for the same content. [`FakeServer`](crate::FakeServer) keeps a list of them; [`check_with`],
-    /// which sees one request only, does not look.
-    pub own_proofs: bool,
-}
-
-impl Strictness {
-    /// As the first-party API of the dialect.
-    #[must_use]
-    pub fn of(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::Anthropic => Self::anthropic(),
-            Dialect::Chat => Self::chat(),
-            Dialect::Responses => Self::responses(),
-            Dialect::Gemini => Self::gemini(),
-            Dialect::Ollama => Self { dialect: Dialect::Ollama, own_proofs: false, ..Self::gemini() },
-            Dialect::Codex => Self { dialect: Dialect::Codex, ..Self::responses() },
-        }
-    }
-
-    /// Anthropic's own API, current models.
-    #[must_use]
-    pub fn anthropic() -> Self {
-        Self {
-            dialect: Dialect::Anthropic,
-            ids: IdRule::UP_TO_64,
-            alternate: false,
-            prefill: false,
-            tools_for_history: true,
-            thinking_first: true,
-            own_proofs: true,
-        }
-    }
-
-    /// OpenAI's own API, and what most compatible servers add to it.
-    #[must_use]
-    pub fn chat() -> Self {
-        Self {
-            dialect: Dialect::Chat,
-            ids: IdRule::UP_TO_40,
-            alternate: false,
-            prefill: false,
-            tools_for_history: true,
-            thinking_first: false,
-            own_proofs: false,
-        }
-    }
-
-    /// The Responses API.
-    #[must_use]
-    pub fn responses() -> Self {
-        Self {
-            dialect: Dialect::Responses,
-            ids: IdRule::UP_TO_64,
-            tools_for_history: false,
-            own_proofs: true,
-            ..Self::chat()
-        }
-    }
-
-    /// The Gemini API. From Gemini 3 on, calls need their signatures.
-    #[must_use]
-    pub fn gemini() -> Self {
-        Self { dialect: Dialect::Gemini, ..Self::responses() }
-    }
-
-    /// Mistral: ids of exactly nine letters and digits.
-    #[must_use]
-    pub fn mistral() -> Self {
-        Self { ids: IdRule::NINE, ..Self::chat() }
-    }
-
-    /// The same, rejecting two messages of one role in a row, as many gateways do.
-    #[must_use]
-    pub fn alternating(self) -> Self {
-        Self { alternate: true, ..self }
-    }
 }
 
 /// Why a request is rejected.

@@ -6,7 +6,7 @@ use zk_core::model::Usage;
 
 use super::frames::{self, Part, Piece, Telling};
 use super::reply::Act;
-use crate::rules::Dialect;
+use crate::rules::{Dialect, Reasoning};
 use crate::script::Turn;
 
 const WRITE: usize = 64 * 1024;
@@ -31,7 +31,8 @@ impl Bulk {
 
     fn render(&self, dialect: Dialect, model: &str) -> Vec<Act> {
         let usage = Usage { input: 10, output: self.deltas as u64, ..Usage::default() };
-        let telling = Telling { model, number: 1, usage: Some(usage), pace: None };
+        let telling =
+            Telling { model, number: 1, usage: Some(usage), pace: None, reasoning: Reasoning::Content };
         let mut bytes = Vec::with_capacity(self.text.len() * self.deltas * 2);
         for piece in frames::stream(dialect, &Turn::new().chunks([self.text.clone()]), telling) {
             if let Piece::Event { bytes: event, part } = piece {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use zk_core::model::{CallId, StopReason, Usage};
 
 use super::frames::{Part, Piece, Pieces, Telling};
+use crate::rules::Reasoning;
 use crate::script::{Step, Turn};
 
 /// Answers have no clock in them, so that they are the same every time.
@@ -21,10 +22,21 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                     out.delta(say(json!({"content": text})));
                 }
             }
-            Step::Thinking { chunks, .. } => {
+            Step::Thinking { chunks, signature } => {
                 for text in chunks {
-                    out.delta(say(json!({"reasoning_content": text})));
+                    out.delta(say(thought(telling.reasoning, text)));
                 }
+                if let (Reasoning::Details, Some(proof)) = (telling.reasoning, signature) {
+                    // It comes alone, after the text.
+                    out.delta(say(json!({"reasoning_details": [detail("signature", proof)]})));
+                }
+            }
+            Step::Call { id, name, args } if telling.reasoning == Reasoning::Parts => {
+                // Mistral sends a call whole.
+                let function = json!({"name": name, "arguments": args.concat()});
+                let call = json!({"index": index, "id": id_text(id.as_ref()), "function": function});
+                out.delta(say(json!({"tool_calls": [call]})));
+                index += 1;
             }
             Step::Call { id, name, args } => {
                 let function = json!({"name": name, "arguments": ""});
@@ -65,12 +77,12 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
 
 pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     let mut text = String::new();
-    let mut reasoning = String::new();
+    let mut thoughts: Vec<(String, Option<&str>)> = Vec::new();
     let mut calls: Vec<Value> = Vec::new();
     for step in &turn.steps {
         match step {
             Step::Text(chunks) => text.push_str(&chunks.concat()),
-            Step::Thinking { chunks, .. } => reasoning.push_str(&chunks.concat()),
+            Step::Thinking { chunks, signature } => thoughts.push((chunks.concat(), signature.as_deref())),
             Step::Call { id, name, args } => calls.push(json!({
                 "id": id_text(id.as_ref()),
                 "type": "function",
@@ -86,10 +98,8 @@ pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
     }
     let mut message = Map::new();
     message.insert("role".into(), "assistant".into());
-    message.insert("content".into(), if text.is_empty() { Value::Null } else { text.into() });
-    if !reasoning.is_empty() {
-        message.insert("reasoning_content".into(), reasoning.into());
-    }
+    message.insert("content".into(), if text.is_empty() { Value::Null } else { text.as_str().into() });
+    message.extend(reasoning(telling.reasoning, &thoughts, &text));
     if !calls.is_empty() {
         message.insert("tool_calls".into(), calls.into());
     }
@@ -105,6 +115,54 @@ pub(super) fn whole(turn: &Turn, telling: Telling<'_>) -> Value {
         fields.insert("usage".into(), usage_of(&usage));
     }
     body
+}
+
+/// A piece of reasoning.
+fn thought(reasoning: Reasoning, text: &str) -> Value {
+    match reasoning {
+        Reasoning::Content | Reasoning::Owed => json!({"reasoning_content": text}),
+        Reasoning::Details => json!({"reasoning": text, "reasoning_details": [detail("text", text)]}),
+        Reasoning::Parts => json!({"content": [thinking_part(text)]}),
+    }
+}
+
+fn detail(field: &str, text: &str) -> Value {
+    json!({"type": "reasoning.text", field: text, "format": "anthropic-claude-v1", "index": 0})
+}
+
+fn thinking_part(text: &str) -> Value {
+    json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
+}
+
+/// The fields of a whole message that tell its reasoning; `said` is its text.
+fn reasoning(reasoning: Reasoning, thoughts: &[(String, Option<&str>)], said: &str) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if thoughts.is_empty() {
+        return fields;
+    }
+    let text: String = thoughts.iter().map(|(text, _)| text.as_str()).collect();
+    match reasoning {
+        Reasoning::Content | Reasoning::Owed => {
+            fields.insert("reasoning_content".into(), text.into());
+        }
+        Reasoning::Details => {
+            let items = thoughts.iter().map(|(text, proof)| {
+                let mut item = detail("text", text);
+                if let (Some(proof), Some(fields)) = (proof, item.as_object_mut()) {
+                    fields.insert("signature".into(), (*proof).into());
+                }
+                item
+            });
+            fields.insert("reasoning_details".into(), items.collect());
+            fields.insert("reasoning".into(), text.into());
+        }
+        Reasoning::Parts => {
+            let said = (!said.is_empty()).then(|| json!({"type": "text", "text": said}));
+            let parts = std::iter::once(thinking_part(&text)).chain(said);
+            fields.insert("content".into(), parts.collect());
+        }
+    }
+    fields
 }
 
 /// One chunk as the wire has it.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use zk_core::model::{ProviderError, Usage};
 
 use super::{anthropic, chat, gemini, ollama, responses};
-use crate::rules::Dialect;
+use crate::rules::{Dialect, Reasoning};
 use crate::script::Turn;
 
 /// One piece of a stream.
@@ -42,6 +42,7 @@ pub(super) struct Telling<'a> {
     /// None when the client did not ask for it, or a fault withholds it.
     pub(super) usage: Option<Usage>,
     pub(super) pace: Option<Duration>,
+    pub(super) reasoning: Reasoning,
 }
 
 /// The turn as a stream.

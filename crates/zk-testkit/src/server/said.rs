@@ -109,7 +109,13 @@ pub(super) fn said(
         }
     };
     let usage = (wants_usage && fault != Some(&Fault::MissingUsage)).then(|| turn.total_usage());
-    let telling = Telling { model, number, usage, pace: shared.playback.pace() };
+    let telling = Telling {
+        model,
+        number,
+        usage,
+        pace: shared.playback.pace(),
+        reasoning: shared.options.reasoning(dialect),
+    };
     let id = refusal::request_id_header(dialect).map(|name| (name, refusal::request_id(number)));
     let whole = frames::whole(dialect, &turn, telling);
     shared.log().ledger.enter(dialect, model, &whole);

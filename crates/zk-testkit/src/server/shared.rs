@@ -11,7 +11,7 @@ use super::decode;
 use super::fault::Fault;
 use super::ledger::Ledger;
 use super::received::Received;
-use crate::rules::{Dialect, Strictness};
+use crate::rules::{Dialect, Reasoning, Strictness};
 use crate::script::{Playback, Turn};
 
 pub(super) struct Options {
@@ -26,6 +26,11 @@ impl Options {
     pub(super) fn strictness(&self, dialect: Dialect) -> Option<Strictness> {
         let set = self.strict.iter().rev().find(|strictness| strictness.dialect == dialect);
         self.checked.then(|| set.copied().unwrap_or_else(|| Strictness::of(dialect)))
+    }
+
+    /// How reasoning is told.
+    pub(super) fn reasoning(&self, dialect: Dialect) -> Reasoning {
+        self.strictness(dialect).map_or(Reasoning::Content, |strictness| strictness.reasoning)
     }
 }
 

@@ -19,4 +19,5 @@ mod responses;
 mod responses_rules;
 mod rules;
 mod server;
+mod vendors;
 mod wire;

@@ -25,7 +25,7 @@ fn anthropic() -> Value {
     })
 }
 
-fn chat() -> Value {
+pub(crate) fn chat() -> Value {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     json!({
         "model": "m",

@@ -3,7 +3,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 use zk_core::model::IdRule;
 
-use super::super::{Checked, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+use super::super::{Checked, Reasoning, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+use super::reasoning;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Speaker {
@@ -40,9 +41,15 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<bool> {
             answered.clear();
         }
         match speaker {
-            Speaker::System => plain(message, at)?,
-            Speaker::User => plain(message, at)?,
+            Speaker::System => {
+                if !strictness.developer && text_of(message, "role") == Some("developer") {
+                    return broken(Rule::Role, "Input should be 'system', 'user', 'assistant' or 'tool'");
+                }
+                plain(strictness, message, at)?;
+            }
+            Speaker::User => plain(strictness, message, at)?,
             Speaker::Assistant => {
+                reasoning::check(strictness.reasoning, body, message, at)?;
                 open = assistant(strictness, message, at, &mut ids)?;
                 calls |= !open.is_empty();
             }
@@ -112,6 +119,9 @@ fn order(strictness: &Strictness, before: Option<Speaker>, now: Speaker) -> Chec
         {
             broken(Rule::SameRole, "Conversation roles must alternate user/assistant/user/assistant/...")
         }
+        (Some(Speaker::Tool), Speaker::User) if strictness.assistant_after_tools => {
+            broken(Rule::Role, "Unexpected role 'user' after role 'tool'")
+        }
         _ => Ok(()),
     }
 }
@@ -131,7 +141,7 @@ fn all_answered(open: &[&str]) -> Checked {
 }
 
 /// The content of a system or user message.
-fn plain(message: &Value, at: usize) -> Checked {
+fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
     let parts = match message.get("content") {
         Some(Value::String(text)) if is_blank(text) => return empty_text(at),
         Some(Value::String(_)) => return Ok(()),
@@ -157,6 +167,12 @@ fn plain(message: &Value, at: usize) -> Checked {
     for (part, content) in parts.iter().enumerate() {
         match text_of(content, "type") {
             Some("text") if text_of(content, "text").is_none_or(is_blank) => return empty_text(at),
+            Some(kind) if strictness.text_only && kind != "text" => {
+                return broken(
+                    Rule::Media,
+                    format!("messages[{at}]: unknown variant `{kind}`, expected `text`"),
+                );
+            }
             Some("text" | "file" | "input_audio") => {}
             Some("image_url") => {
                 let url = content.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
@@ -217,6 +233,7 @@ fn assistant<'a>(
         Some(Value::String(text)) if !is_blank(text) => {}
         // Some servers want an empty string beside calls, others null.
         None | Some(Value::Null | Value::String(_)) if !calls.is_empty() => {}
+        Some(Value::Array(parts)) if strictness.reasoning == Reasoning::Parts => reasoning::parts(parts, at)?,
         Some(Value::Array(_)) => {
             return broken(
                 Rule::Shape,

@@ -1,10 +1,11 @@
 //! The OpenAI Chat Completions API.
 
 mod messages;
+mod reasoning;
 
 use serde_json::Value;
 
-use super::{Checked, Rule, Strictness, broken, is_tool_name, text_of};
+use super::{Checked, Reasoning, Rule, Strictness, broken, is_tool_name, text_of};
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if !body.is_object() {
@@ -13,9 +14,9 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if text_of(body, "model").is_none_or(str::is_empty) {
         return broken(Rule::NoModel, "you must provide a model parameter");
     }
-    params(body)?;
+    params(strictness, body)?;
     let tools = tools(body)?;
-    tool_choice(body, &tools)?;
+    tool_choice(strictness, body, &tools)?;
     let calls = messages::check(strictness, body)?;
     if strictness.tools_for_history && calls && tools.is_empty() {
         return broken(
@@ -26,8 +27,16 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     Ok(())
 }
 
-fn params(body: &Value) -> Checked {
+/// Whether a vendor that thinks unless it is told not to is asked to.
+fn thinks(body: &Value) -> bool {
+    body.pointer("/thinking/type").and_then(Value::as_str) != Some("disabled")
+}
+
+fn params(strictness: &Strictness, body: &Value) -> Checked {
     let has = |key: &str| body.get(key).is_some_and(|value| !value.is_null());
+    if let Some(name) = strictness.unsupported.iter().find(|name| has(name)) {
+        return broken(Rule::Parameter, format!("property '{name}' is unsupported"));
+    }
     if has("max_tokens") && has("max_completion_tokens") {
         return broken(
             Rule::Parameter,
@@ -89,13 +98,17 @@ fn tools(body: &Value) -> Checked<Vec<&str>> {
     Ok(names)
 }
 
-fn tool_choice(body: &Value, tools: &[&str]) -> Checked {
+fn tool_choice(strictness: &Strictness, body: &Value, tools: &[&str]) -> Checked {
     let choice = match body.get("tool_choice") {
         None | Some(Value::Null) => return Ok(()),
         Some(choice) => choice,
     };
     if tools.is_empty() {
         return broken(Rule::ToolChoice, "'tool_choice' is only allowed when 'tools' are specified.");
+    }
+    let is_forced = !matches!(choice.as_str(), Some("auto" | "none"));
+    if is_forced && strictness.reasoning == Reasoning::Owed && thinks(body) {
+        return broken(Rule::ToolChoice, "Thinking mode does not support this tool_choice");
     }
     match choice {
         Value::String(word) if matches!(&**word, "auto" | "none" | "required" | "any") => Ok(()),

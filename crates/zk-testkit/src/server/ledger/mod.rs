@@ -1,6 +1,7 @@
 //! What a server has given out that only it can make, and takes back only as it was.
 
 mod anthropic;
+mod chat;
 mod gemini;
 mod responses;
 
@@ -76,8 +77,9 @@ impl Ledger {
 fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
     match dialect {
         Dialect::Anthropic => anthropic::given(answer),
+        Dialect::Chat => chat::given(answer),
         // Nothing in it is proven.
-        Dialect::Chat | Dialect::Ollama => Vec::new(),
+        Dialect::Ollama => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::given(answer),
         Dialect::Gemini => gemini::given(answer),
     }
@@ -86,7 +88,8 @@ fn given(dialect: Dialect, answer: &Value) -> Vec<Token<'_>> {
 fn brought(dialect: Dialect, body: &Value) -> Vec<Token<'_>> {
     match dialect {
         Dialect::Anthropic => anthropic::brought(body),
-        Dialect::Chat | Dialect::Ollama => Vec::new(),
+        Dialect::Chat => chat::brought(body),
+        Dialect::Ollama => Vec::new(),
         Dialect::Responses | Dialect::Codex => responses::brought(body),
         Dialect::Gemini => gemini::brought(body),
     }
