@@ -68,7 +68,8 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
 pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
     let connection = connection(ground, endpoint).await?;
-    let inner = provider.vendor.provider(connection).map_err(|error| match error {
+    let options = json(table(ground, &provider.name, "options"));
+    let inner = provider.vendor.provider_with(connection, &options).map_err(|error| match error {
         SetupError::Account { .. } => Failure::auth(error.to_string()),
         error => Failure::usage(error.to_string()),
     })?;
@@ -92,15 +93,14 @@ async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection>
         Some(Key::SignIn { account }) => account.clone(),
         Some(Key::Api(_) | Key::Bearer(_) | Key::Stored) | None => None,
     };
-    let table = |what: &str| ground.settings.table(&["providers", name, what]).unwrap_or_default();
     let usual = provider.vendor.connection();
     Ok(Connection {
         name: provider.name.clone(),
         base_url: base_url.clone(),
         auth,
         account,
-        extra_body: json(table("extra_body")),
-        extra_headers: table("headers")
+        extra_body: json(table(ground, name, "extra_body")),
+        extra_headers: table(ground, name, "headers")
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
             .collect(),
@@ -108,6 +108,10 @@ async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection>
         http,
         ..Connection::at("")
     })
+}
+
+fn table(ground: &Ground, provider: &str, what: &str) -> toml::Table {
+    ground.settings.table(&["providers", provider, what]).unwrap_or_default()
 }
 
 fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {

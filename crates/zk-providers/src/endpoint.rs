@@ -35,6 +35,14 @@ pub enum SetupError {
         /// The header's name.
         name: String,
     },
+    /// A setting of the dialect that cannot be.
+    #[error("the options of {name} cannot be used: {reason}")]
+    Options {
+        /// The provider.
+        name: String,
+        /// What is wrong, and what there is.
+        reason: String,
+    },
     /// The service wants to know whose requests they are.
     #[error("{name} has to be told the account: sign in again")]
     Account {

@@ -13,6 +13,7 @@ mod failures;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod providers;
 mod sessions;
 #[cfg(test)]
 mod settings;

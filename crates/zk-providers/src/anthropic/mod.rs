@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
 use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::kernel::Cx;
 use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
@@ -24,7 +25,8 @@ use crate::vendor;
 pub(crate) use stream::{Decoder, unreadable};
 
 /// How long the provider keeps what it has read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CacheTtl {
     /// Five minutes from the last use.
     #[default]
@@ -34,7 +36,8 @@ pub enum CacheTtl {
 }
 
 /// Settings of [`Anthropic`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AnthropicOptions {
     /// The `anthropic-version` header: `2023-06-01`.
     pub version: String,

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use regex_lite::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
 
 use super::profile::{CacheMarks, CompatProfile, FixedField, ReasoningEcho};
 
 /// A set of models: one id, or all that match a regular expression in which upper and lower case are the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct ModelPattern {
     text: Cow<'static, str>,
     is_exact: bool,
@@ -21,6 +23,32 @@ pub struct PatternError {
     pub pattern: String,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// A [`ModelPattern`] as settings write it: `"^deepseek"` or `{exactly = "deepseek-flash"}`.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Pattern(String),
+    Exactly { exactly: String },
+}
+
+impl TryFrom<Written> for ModelPattern {
+    type Error = PatternError;
+
+    fn try_from(written: Written) -> Result<Self, PatternError> {
+        match written {
+            Written::Pattern(pattern) => Self::new(&pattern),
+            Written::Exactly { exactly } => Ok(Self::exactly(exactly)),
+        }
+    }
+}
+
+impl From<ModelPattern> for Written {
+    fn from(pattern: ModelPattern) -> Self {
+        let text = pattern.text.into_owned();
+        if pattern.is_exact { Self::Exactly { exactly: text } } else { Self::Pattern(text) }
+    }
 }
 
 impl ModelPattern {

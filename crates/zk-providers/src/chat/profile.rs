@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use zk_core::model::IdRule;
 
 use super::models::{ModelPattern, PatternError};
@@ -7,7 +8,8 @@ use super::vendors::PROFILES;
 
 /// How one server's Chat Completions differ from the others': data, so that a new vendor is a new row of
 /// [`PROFILES`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CompatProfile {
     /// The name it is chosen by.
     pub name: Cow<'static, str>,
@@ -76,7 +78,8 @@ pub struct CompatProfile {
 }
 
 /// The role of the system prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SystemRole {
     /// `system`.
     System,
@@ -85,7 +88,8 @@ pub enum SystemRole {
 }
 
 /// Which forms of tool choice a server honours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolChoices {
     /// All of them.
     All,
@@ -98,7 +102,8 @@ pub enum ToolChoices {
 }
 
 /// How reasoning is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReasoningFormat {
     /// It cannot be.
     None,
@@ -120,7 +125,8 @@ pub enum ReasoningFormat {
 }
 
 /// Whether and how reasoning goes back with assistant messages, to the model that had it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReasoningEcho {
     /// It does not.
     No,
@@ -140,7 +146,8 @@ pub enum ReasoningEcho {
 }
 
 /// What is echoed to some models.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EchoRule {
     /// Which models.
     pub models: ModelPattern,
@@ -149,7 +156,8 @@ pub struct EchoRule {
 }
 
 /// Whether prefixes are marked for the cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CacheMarks {
     /// They are not.
     Off,
@@ -160,7 +168,8 @@ pub enum CacheMarks {
 }
 
 /// A field with one value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FixedField {
     /// Its name.
     pub name: Cow<'static, str>,
@@ -173,7 +182,8 @@ pub struct FixedField {
 }
 
 /// The value of a [`FixedField`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum FieldValue {
     /// True or false.
     Flag(bool),
@@ -182,7 +192,8 @@ pub enum FieldValue {
 }
 
 /// What stands for no text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EmptyContent {
     /// `null`.
     Null,

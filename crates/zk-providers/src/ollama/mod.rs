@@ -12,6 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zk_core::kernel::Cx;
 use zk_core::model::{IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules};
@@ -27,7 +28,8 @@ use facts::{Facts, Known};
 pub(crate) use stream::Decoder;
 
 /// Settings of [`Ollama`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OllamaOptions {
     /// The window in tokens that the server is asked to make room for: 32,768. More takes more memory, and
     /// a change makes the server load the model again.

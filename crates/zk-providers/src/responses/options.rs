@@ -1,5 +1,8 @@
+use serde::{Deserialize, Serialize};
+
 /// Who answers: what may be sent depends on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ResponsesBackend {
     /// The API as documented: OpenAI itself, xAI, `OpenRouter`. Reasoning goes back sealed.
     #[default]
@@ -11,7 +14,8 @@ pub enum ResponsesBackend {
 }
 
 /// Settings of [`Responses`](super::Responses).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ResponsesOptions {
     /// Who answers.
     pub backend: ResponsesBackend,

@@ -6,6 +6,9 @@ mod tests;
 
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use zk_core::service::Provider;
 
 use crate::anthropic::{Anthropic, AnthropicOptions};
@@ -93,17 +96,54 @@ impl Vendor {
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
     pub fn provider(&self, connection: Connection) -> Result<Arc<dyn Provider>, SetupError> {
+        self.provider_with(connection, &Map::new())
+    }
+
+    /// The same with `options`: fields of the dialect's settings ([`AnthropicOptions`], [`CompatProfile`],
+    /// [`ResponsesOptions`] or [`OllamaOptions`]) that are not as usual.
+    ///
+    /// ```
+    /// use zk_providers::{Connection, Vendor};
+    ///
+    /// let any = Vendor::named("openai_compat").unwrap();
+    /// let options = serde_json::json!({"vision": false, "echo": {"in": "reasoning_content"}});
+    /// let lab = Connection::at("http://127.0.0.1:8080/v1").named("lab");
+    /// let lab = any.provider_with(lab, options.as_object().unwrap())?;
+    /// assert!(!lab.model("m").capabilities.vision);
+    /// # Ok::<(), zk_providers::SetupError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vendor::provider`], and when there is no such option or it cannot have this value.
+    pub fn provider_with(
+        &self,
+        connection: Connection,
+        options: &Map<String, Value>,
+    ) -> Result<Arc<dyn Provider>, SetupError> {
+        let name = connection.name.clone();
+        let wrong = |reason: String| SetupError::Options { name, reason };
         Ok(match self.speaks {
-            Speaks::Anthropic => Arc::new(Anthropic::new(connection, AnthropicOptions::default())?),
-            Speaks::Chat(_) => Arc::new(Compat::new(connection, self.profile())?),
-            // Whoever has another address has another server.
-            Speaks::Responses if Some(&*connection.base_url) != self.base_url => {
-                Arc::new(Responses::new(connection, ResponsesOptions::compatible())?)
+            Speaks::Anthropic => {
+                let options = over(AnthropicOptions::default(), options).map_err(wrong)?;
+                Arc::new(Anthropic::new(connection, options)?)
             }
-            Speaks::Responses => Arc::new(Responses::new(connection, ResponsesOptions::default())?),
-            Speaks::Codex => Arc::new(Responses::new(connection, ResponsesOptions::codex())?),
+            Speaks::Chat(_) => {
+                Arc::new(Compat::new(connection, over(self.profile(), options).map_err(wrong)?)?)
+            }
+            Speaks::Responses | Speaks::Codex => {
+                let usual = match self.speaks {
+                    Speaks::Codex => ResponsesOptions::codex(),
+                    // Whoever has another address has another server.
+                    _ if Some(&*connection.base_url) != self.base_url => ResponsesOptions::compatible(),
+                    _ => ResponsesOptions::default(),
+                };
+                Arc::new(Responses::new(connection, over(usual, options).map_err(wrong)?)?)
+            }
+            Speaks::Gemini if !options.is_empty() => return Err(wrong("there are none".to_owned())),
             Speaks::Gemini => Arc::new(Gemini::new(connection)?),
-            Speaks::Ollama => Arc::new(Ollama::new(connection, OllamaOptions::default())?),
+            Speaks::Ollama => {
+                Arc::new(Ollama::new(connection, over(OllamaOptions::default(), options).map_err(wrong)?)?)
+            }
         })
     }
 
@@ -118,4 +158,16 @@ impl Vendor {
             }
         }
     }
+}
+
+/// `usual` with some of its fields replaced.
+fn over<T: Serialize + DeserializeOwned>(usual: T, options: &Map<String, Value>) -> Result<T, String> {
+    if options.is_empty() {
+        return Ok(usual);
+    }
+    let mut all = serde_json::to_value(usual).map_err(|error| error.to_string())?;
+    if let Some(all) = all.as_object_mut() {
+        all.extend(options.clone());
+    }
+    serde_json::from_value(all).map_err(|error| error.to_string())
 }

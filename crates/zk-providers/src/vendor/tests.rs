@@ -70,3 +70,32 @@ fn a_connection_shows_no_key() {
     let shown = format!("{connection:?}");
     assert!(!shown.contains("k-secret") && !shown.contains("pw"), "{shown}");
 }
+
+#[test]
+fn every_profile_survives_being_written_as_settings() {
+    for profile in crate::chat::PROFILES {
+        let written = serde_json::to_value(profile).expect("it can be written");
+        assert_eq!(&serde_json::from_value::<CompatProfile>(written).expect("and read"), profile);
+    }
+}
+
+#[test]
+fn an_option_that_is_none_is_named_with_those_there_are() {
+    let options = |value: Value| value.as_object().cloned().unwrap_or_default();
+    let any = Vendor::named("openai_compat").expect("a row");
+    let make = |value| any.provider_with(Connection::at("http://h"), &options(value)).map(|_| ());
+    let error = make(serde_json::json!({"visoin": true})).expect_err("a misspelt option").to_string();
+    assert!(error.contains("visoin") && error.contains("`vision`"), "{error}");
+    let error = make(serde_json::json!({"echo_models": [{"models": "(", "echo": "no"}]}));
+    assert!(error.expect_err("a bad pattern").to_string().contains("no pattern of model ids"));
+    let gemini = Vendor::named("gemini").expect("a row");
+    assert!(gemini.provider_with(gemini.connection(), &options(serde_json::json!({"a": 1}))).is_err());
+}
+
+#[test]
+fn options_replace_only_what_they_name() {
+    let options = serde_json::json!({"num_ctx": 8192});
+    let ollama = Vendor::named("ollama").expect("a row");
+    let provider = ollama.provider_with(ollama.connection(), options.as_object().expect("an object"));
+    assert_eq!(provider.expect("valid").model("m").window, Some(8192));
+}

@@ -1,9 +1,11 @@
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::CallId;
 
 /// Which tool-call ids a provider accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRule {
     /// Longest id.
     pub max_len: usize,
