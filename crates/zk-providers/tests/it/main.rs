@@ -21,3 +21,4 @@ mod requests;
 mod responses;
 mod responses_requests;
 mod server;
+mod switching;
