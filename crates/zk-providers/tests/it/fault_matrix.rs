@@ -81,9 +81,7 @@ fn outcome(fault: &Fault) -> Outcome {
         Fault::Unavailable(after) | Fault::Overloaded(after) => {
             Outcome::Failed(&[ErrorKind::Overloaded], wait(*after))
         }
-        Fault::ServerError | Fault::ErrorEventAfter(_) | Fault::Html(502) => {
-            failed(&[ErrorKind::Overloaded])
-        }
+        Fault::ServerError | Fault::ErrorEventAfter(_) | Fault::Html(502) => failed(&[ErrorKind::Overloaded]),
         // Codex says `detail`, which is no error by its name.
         Fault::ErrorBody200 => failed(&[ErrorKind::Overloaded, ErrorKind::Malformed]),
         Fault::MalformedEvent(_) | Fault::NoTerminal | Fault::Empty200 | Fault::Html(200) => {

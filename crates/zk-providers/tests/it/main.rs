@@ -11,6 +11,7 @@
 
 mod auth;
 mod collect;
+mod fault_matrix;
 mod faults;
 mod fixtures;
 mod gemini_requests;

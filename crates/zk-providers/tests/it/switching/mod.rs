@@ -1,6 +1,6 @@
 //! One session that goes from provider to provider, over real sockets, at servers that check every request.
 
-mod station;
+pub(crate) mod station;
 mod visit;
 
 use std::collections::BTreeMap;

@@ -14,23 +14,23 @@ use super::visit;
 
 /// What goes back to a model of what it thought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Back {
+pub(crate) enum Back {
     Nothing,
     Proof,
     Thought,
     Both,
 }
 
-pub(super) struct Station {
-    pub(super) name: &'static str,
-    pub(super) models: [&'static str; 2],
-    pub(super) back: Back,
+pub(crate) struct Station {
+    pub(crate) name: &'static str,
+    pub(crate) models: [&'static str; 2],
+    pub(crate) back: Back,
     strictness: fn() -> Strictness,
     url: fn(&FakeServer) -> String,
-    make: fn(Connection) -> Box<dyn Provider>,
+    pub(crate) make: fn(Connection) -> Box<dyn Provider>,
 }
 
-pub(super) const STATIONS: &[Station] = &[
+pub(crate) const STATIONS: &[Station] = &[
     Station {
         name: "anthropic",
         models: ["claude-sonnet-5", "claude-opus-4-5"],
@@ -124,14 +124,18 @@ pub(super) const STATIONS: &[Station] = &[
 static HTTP: LazyLock<Http> = LazyLock::new(Http::new);
 
 impl Station {
-    pub(super) fn server(&self) -> FakeServer {
+    pub(crate) fn server(&self) -> FakeServer {
         let server = FakeServer::builder(visit::script()).strictness((self.strictness)());
         server.start().expect("a socket is free")
     }
 
-    pub(super) fn provider(&self, server: &FakeServer) -> Box<dyn Provider> {
+    pub(crate) fn provider(&self, server: &FakeServer) -> Box<dyn Provider> {
+        (self.make)(self.connection(server))
+    }
+
+    pub(crate) fn connection(&self, server: &FakeServer) -> Connection {
         let connection = Connection::at((self.url)(server)).named(self.name);
-        (self.make)(Connection { auth: Auth::Bearer("key".into()), http: HTTP.clone(), ..connection })
+        Connection { auth: Auth::Bearer("key".into()), http: HTTP.clone(), ..connection }
     }
 }
 
