@@ -67,6 +67,8 @@ const NAMES: &[(&str, ErrorKind)] = &[
     ("failed_to_download_image", ErrorKind::Rejected),
     ("unsupported_image_media_type", ErrorKind::Rejected),
     ("previous_response_not_found", ErrorKind::Rejected),
+    // z.ai, of a prompt that does not fit.
+    ("1261", ErrorKind::ContextExceeded),
     ("model_not_found", ErrorKind::Rejected),
     ("not_found_error", ErrorKind::Rejected),
 ];
