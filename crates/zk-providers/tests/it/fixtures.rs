@@ -45,6 +45,19 @@ pub(crate) fn all() -> &'static [Recorded] {
     &ALL
 }
 
+/// What one folder or file of them holds, if its text has this word in it.
+pub(crate) fn below(place: &str, word: &str) -> Option<Vec<Recorded>> {
+    let folder = folder()?;
+    let mut files = Vec::new();
+    match folder.join(place) {
+        file if file.is_file() => files.push(file),
+        place => walk(&place, &mut files),
+    }
+    files.sort();
+    files.retain(|file| std::fs::read_to_string(file).is_ok_and(|text| text.contains(word)));
+    Some(read(&folder, &files))
+}
+
 fn load(folder: &Path) -> Vec<Recorded> {
     let mut files = Vec::new();
     walk(folder, &mut files);

@@ -10,6 +10,7 @@
 )]
 
 mod auth;
+mod chat_histories;
 mod collect;
 mod fault_matrix;
 mod faults;
@@ -23,3 +24,5 @@ mod responses;
 mod responses_requests;
 mod server;
 mod switching;
+mod vendor_quirks;
+mod vendors;

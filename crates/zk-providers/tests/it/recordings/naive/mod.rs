@@ -180,10 +180,11 @@ pub(crate) fn chat(body: &str) -> Answer {
         if at == 0 {
             answer.model = chunk["model"].as_str().filter(|model| !model.is_empty()).map(str::to_owned);
         }
-        if chunk["usage"].is_object() {
-            usage = chunk["usage"].clone();
-        }
         let choice = &chunk["choices"][0];
+        if let Some(counts) = [&choice["usage"], &chunk["usage"]].into_iter().rfind(|usage| usage.is_object())
+        {
+            usage = counts.clone();
+        }
         // Some servers, and answers that were recorded whole, have the whole message.
         let delta = if choice["message"].is_object() { &choice["message"] } else { &choice["delta"] };
         match &delta["content"] {
