@@ -60,7 +60,7 @@ fn links(line: &str) -> Vec<&str> {
 }
 
 /// `link` as seen from `page`, relative to the root.
-fn resolve(page: &str, link: &str) -> Option<String> {
+pub(super) fn resolve(page: &str, link: &str) -> Option<String> {
     if link.is_empty() {
         return Some(page.to_owned());
     }

@@ -1,4 +1,5 @@
 use super::Findings;
+use super::links::resolve;
 use crate::workspace::Text;
 
 /// Code that a page shows from an example stands in that example, letter for letter, so it compiles.
@@ -6,7 +7,8 @@ pub(super) fn check(page: &Text, all: &[Text], findings: &mut Findings) {
     if !page.path.ends_with(".md") {
         return;
     }
-    for (path, code) in shown(&page.text) {
+    for (link, code) in shown(&page.text) {
+        let path = resolve(&page.path, link).unwrap_or_else(|| link.to_owned());
         match all.iter().find(|file| file.path == path) {
             Some(example) if example.text.contains(code.trim()) => {}
             Some(_) => findings
@@ -49,12 +51,15 @@ mod tests {
 
     #[test]
     fn what_is_shown_must_stand_in_the_example() {
-        let page = Text { path: "README.md".into(), text: PAGE.into() };
-        for (text, errors) in [("//! Doc\n\nfn main() {}\n", 0), ("fn main() { other() }\n", 1)] {
-            let mut findings = Findings::default();
-            let example = Text { path: "crates/a/examples/it.rs".into(), text: text.into() };
-            check(&page, &[example], &mut findings);
-            assert_eq!(findings.errors.len(), errors);
+        let below = PAGE.replace("](crates", "](../crates");
+        for (place, page) in [("README.md", PAGE), ("docs/guide.md", &below)] {
+            let page = Text { path: place.into(), text: page.into() };
+            for (text, errors) in [("//! Doc\n\nfn main() {}\n", 0), ("fn main() { other() }\n", 1)] {
+                let mut findings = Findings::default();
+                let example = Text { path: "crates/a/examples/it.rs".into(), text: text.into() };
+                check(&page, &[example], &mut findings);
+                assert_eq!(findings.errors.len(), errors);
+            }
         }
     }
 }
