@@ -30,6 +30,7 @@ struct Template {
     test: &'static str,
     example: &'static str,
     readme: &'static str,
+    guide: &'static str,
 }
 
 const PLUGIN: Template = Template {
@@ -40,6 +41,7 @@ const PLUGIN: Template = Template {
     test: include_str!("plugin/test.rs.txt"),
     example: include_str!("plugin/example.rs.txt"),
     readme: include_str!("plugin/README.md.txt"),
+    guide: "docs/guide-plugin.md",
 };
 
 const PROVIDER: Template = Template {
@@ -50,6 +52,7 @@ const PROVIDER: Template = Template {
     test: include_str!("provider/test.rs.txt"),
     example: include_str!("provider/example.rs.txt"),
     readme: include_str!("provider/README.md.txt"),
+    guide: "docs/guide-provider.md",
 };
 
 /// Makes the crate `zk-NAME` in `crates/`, or in `into` as a package of its own that depends on this checkout
@@ -95,11 +98,12 @@ pub(crate) fn new(workspace: &Workspace, kind: Kind, name: &str, into: Option<Pa
     format.extend(sources.map(|(path, _)| path));
     Run::new("rustfmt", &format, &dir).wait()?;
     if alone {
-        println!("made {}; next: cd there and `cargo test`", dir.display());
+        println!("made {}; next: cd there and `cargo test`, then {}", dir.display(), template.guide);
     } else {
         println!(
-            "made {}; next: `cargo test -p zk-{name}`, then add it to zk-cli's composition",
-            dir.display()
+            "made {}; next: `cargo test -p zk-{name}`, then {}, then add it to zk-cli's composition",
+            dir.display(),
+            template.guide
         );
     }
     Ok(())

@@ -37,6 +37,15 @@ fn a_member_inherits_everything_from_the_workspace() {
 }
 
 #[test]
+fn the_guide_of_each_kind_exists() {
+    let root = Workspace::here().unwrap().root().to_owned();
+    for template in [super::PLUGIN, super::PROVIDER] {
+        assert!(root.join(template.guide).is_file(), "{}", template.guide);
+    }
+    assert!(super::PROVIDER.readme.contains(super::PROVIDER.guide));
+}
+
+#[test]
 fn a_crate_that_exists_is_not_overwritten() {
     let dir = TempDir::new().unwrap();
     into(&dir, Kind::Plugin, "mine").unwrap();
