@@ -166,7 +166,9 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> ErrorKind {
     if status != Some(StatusCode::TOO_MANY_REQUESTS) && is_overflow(&text) {
         return ErrorKind::ContextExceeded;
     }
-    if let Some(kind) = body.json.as_ref().and_then(quota::class) {
+    // A server that is overloaded can name a time to wait too.
+    let is_about_quota = status.is_none_or(|status| status.is_client_error());
+    if let Some(kind) = body.json.as_ref().and_then(quota::class).filter(|_| is_about_quota) {
         return kind;
     }
     if let Some((_, kind)) = PHRASES.iter().find(|(phrase, _)| text.contains(phrase)) {

@@ -204,6 +204,16 @@ fn quota_error(details: &Value) -> Value {
 }
 
 #[test]
+fn a_time_to_wait_does_not_make_an_overload_a_rate_limit() {
+    let error = json!({"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3s"}]});
+    let body = json!({ "error": error }).to_string();
+    let fault =
+        of_response(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new(), body.as_bytes(), SystemTime::now());
+    assert_eq!((fault.kind, fault.retry_after), (ErrorKind::Overloaded, Some(Duration::from_secs(3))));
+}
+
+#[test]
 fn the_span_of_a_quota_says_whether_waiting_helps() {
     let of = |id: &str| json!({"violations": [{"quotaId": id}]});
     let wait = json!({"retryDelay": "34.4s"});
