@@ -27,6 +27,8 @@ pub struct Strictness {
     pub text_only: bool,
     /// An assistant message has to stand between tool messages and a user message.
     pub assistant_after_tools: bool,
+    /// A stream of Chat Completions tells the usage without being asked to.
+    pub tells_usage: bool,
     /// The role `developer` is known.
     pub developer: bool,
     /// Fields that are not taken, although the dialect has them.
@@ -76,6 +78,7 @@ impl Strictness {
             reasoning: Reasoning::Content,
             text_only: false,
             assistant_after_tools: false,
+            tells_usage: false,
             developer: true,
             unsupported: &[],
         }
@@ -116,7 +119,13 @@ impl Strictness {
     /// Mistral: ids of exactly nine letters and digits, reasoning in parts of the content.
     #[must_use]
     pub fn mistral() -> Self {
-        Self { ids: IdRule::NINE, reasoning: Reasoning::Parts, developer: false, ..Self::chat() }
+        Self {
+            ids: IdRule::NINE,
+            reasoning: Reasoning::Parts,
+            tells_usage: true,
+            developer: false,
+            ..Self::chat()
+        }
     }
 
     /// `DeepSeek`: reasoning on every assistant message, and nothing but text.
@@ -134,7 +143,13 @@ impl Strictness {
     /// `OpenRouter`: reasoning with proofs.
     #[must_use]
     pub fn openrouter() -> Self {
-        Self { ids: IdRule::UP_TO_64, reasoning: Reasoning::Details, own_proofs: true, ..Self::chat() }
+        Self {
+            ids: IdRule::UP_TO_64,
+            reasoning: Reasoning::Details,
+            own_proofs: true,
+            tells_usage: true,
+            ..Self::chat()
+        }
     }
 
     /// Cerebras, which takes fewer fields.

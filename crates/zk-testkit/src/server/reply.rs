@@ -116,7 +116,12 @@ async fn perform(acts: &mut VecDeque<Act>, socket: &Socket) -> Option<Result<Fra
             Act::Wait(pause) => {
                 // While it waits the answer is not over, even if this is its last act.
                 acts.push_front(Act::Send(Bytes::new()));
-                tokio::time::sleep(pause).await;
+                if pause.is_zero() {
+                    // The clock's shortest sleep is longer; what was sent is still sent by itself.
+                    tokio::task::yield_now().await;
+                } else {
+                    tokio::time::sleep(pause).await;
+                }
             }
             Act::Repeat(bytes, interval) => {
                 acts.push_front(Act::Repeat(bytes.clone(), interval));

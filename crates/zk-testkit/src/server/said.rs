@@ -105,7 +105,8 @@ pub(super) fn said(
     let wants_usage = match dialect {
         Dialect::Anthropic | Dialect::Responses | Dialect::Codex | Dialect::Gemini | Dialect::Ollama => true,
         Dialect::Chat => {
-            !streams || json.pointer("/stream_options/include_usage") == Some(&Value::Bool(true))
+            let is_told = shared.options.strictness(dialect).is_some_and(|strictness| strictness.tells_usage);
+            is_told || !streams || json.pointer("/stream_options/include_usage") == Some(&Value::Bool(true))
         }
     };
     let usage = (wants_usage && fault != Some(&Fault::MissingUsage)).then(|| turn.total_usage());

@@ -102,6 +102,10 @@ fn every_vendor_tells_reasoning_in_its_own_place() {
         let events = ask(&thinking(strictness), std::slice::from_ref(&user)).events();
         events.iter().map(|event| event["choices"][0]["delta"].clone()).collect()
     };
+    let usage = ask(&thinking(Strictness::openrouter()), std::slice::from_ref(&user)).text();
+    assert!(usage.contains("prompt_tokens"), "it is told unasked");
+    let usage = ask(&thinking(Strictness::deepseek()), std::slice::from_ref(&user)).text();
+    assert!(!usage.contains("prompt_tokens"));
     let mut told = deltas(Strictness::openrouter());
     let details = |at: usize| &told[at]["reasoning_details"][0];
     assert_eq!((&told[1]["reasoning"], &details(1)["text"]), (&json!("hm"), &json!("hm")));
