@@ -21,7 +21,7 @@ struct Heard {
 
 impl Heard {
     fn at(station: &Station) -> Self {
-        Self { server: station.server(), until: Vec::new() }
+        Self { server: station.server(visit::script()), until: Vec::new() }
     }
 
     /// The bodies of the requests of the `number`th visit, from 0.

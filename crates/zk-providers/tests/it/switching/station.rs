@@ -7,10 +7,8 @@ use zk_providers::{
     Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, Gemini, Http, Ollama,
     OllamaOptions, Responses, ResponsesOptions,
 };
-use zk_testkit::FakeServer;
 use zk_testkit::rules::{Dialect, Strictness};
-
-use super::visit;
+use zk_testkit::{FakeServer, Script};
 
 /// What goes back to a model of what it thought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +122,8 @@ pub(crate) const STATIONS: &[Station] = &[
 static HTTP: LazyLock<Http> = LazyLock::new(Http::new);
 
 impl Station {
-    pub(crate) fn server(&self) -> FakeServer {
-        let server = FakeServer::builder(visit::script()).strictness((self.strictness)());
+    pub(crate) fn server(&self, script: Script) -> FakeServer {
+        let server = FakeServer::builder(script).strictness((self.strictness)());
         server.start().expect("a socket is free")
     }
 
