@@ -110,6 +110,8 @@ impl Matcher {
 pub(super) struct Patterns {
     echo: Vec<Matcher>,
     marks: Option<Matcher>,
+    unforced: Option<Matcher>,
+    always: Option<Matcher>,
     fields: Vec<Option<Matcher>>,
 }
 
@@ -119,6 +121,10 @@ pub(super) struct Traits<'a> {
     pub(super) echo: &'a ReasoningEcho,
     pub(super) details: bool,
     pub(super) marks: bool,
+    /// It cannot be made to call while it thinks.
+    pub(super) unforced: bool,
+    /// It cannot be told not to think.
+    pub(super) always: bool,
     pub(super) fields: Vec<&'a FixedField>,
 }
 
@@ -130,6 +136,8 @@ impl Patterns {
                 CacheMarks::For(models) => Some(models.matcher()),
                 CacheMarks::On | CacheMarks::Off => None,
             },
+            unforced: profile.unforced_while_thinking.as_ref().map(ModelPattern::matcher),
+            always: profile.always_thinking.as_ref().map(ModelPattern::matcher),
             fields: profile
                 .fields
                 .iter()
@@ -143,6 +151,7 @@ impl Patterns {
         let rules = || self.echo.iter().zip(profile.echo_models.iter()).filter(|(at, _)| at.matches(id));
         let rule = rules().find(|(at, _)| at.is_exact()).or_else(|| rules().next());
         let echo = rule.map_or(&profile.echo, |(_, rule)| &rule.echo);
+        let is_in = |models: &Option<Matcher>| models.as_ref().is_some_and(|models| models.matches(id));
         let fields = self.fields.iter().zip(profile.fields.iter());
         Traits {
             echo,
@@ -151,6 +160,8 @@ impl Patterns {
                 Some(models) => models.matches(id),
                 None => profile.cache_marks == CacheMarks::On,
             },
+            unforced: is_in(&self.unforced),
+            always: is_in(&self.always),
             fields: fields
                 .filter(|(models, _)| models.as_ref().is_none_or(|models| models.matches(id)))
                 .map(|(_, field)| field)
@@ -174,7 +185,8 @@ mod tests {
             };
             let echo = profile.echo_models.iter().map(|rule| &rule.models);
             let fields = profile.fields.iter().filter_map(|field| field.models.as_ref());
-            for pattern in echo.chain(fields).chain(marks) {
+            let levels = [&profile.unforced_while_thinking, &profile.always_thinking];
+            for pattern in echo.chain(fields).chain(marks).chain(levels.into_iter().flatten()) {
                 assert!(matches!(pattern.matcher(), Matcher::Regex(_)), "{}: {pattern:?}", profile.name);
                 count += 1;
             }

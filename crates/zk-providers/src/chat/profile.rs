@@ -30,9 +30,12 @@ pub struct CompatProfile {
     pub stream_options: bool,
     /// Which forms of tool choice work.
     pub tool_choice: ToolChoices,
-    /// Whether a call can be forced while the model thinks. Where it cannot, a request that forces one turns
-    /// thinking off: the caller needs the call, and only wishes for the thoughts.
-    pub forces_while_thinking: bool,
+    /// Models that cannot be made to call while they think. A request that forces a call turns thinking off:
+    /// the caller needs the call, and only wishes for the thoughts.
+    pub unforced_while_thinking: Option<ModelPattern>,
+    /// Models that cannot be told not to think, beside those the model table knows. Of those that cannot be
+    /// made to call then either, calls are not forced.
+    pub always_thinking: Option<ModelPattern>,
     /// How reasoning is asked for.
     pub reasoning: ReasoningFormat,
     /// Whether reasoning goes back with assistant messages.
@@ -214,7 +217,8 @@ pub(super) const TOLERANT: CompatProfile = CompatProfile {
     parallel_tool_calls: None,
     stream_options: true,
     tool_choice: ToolChoices::All,
-    forces_while_thinking: true,
+    unforced_while_thinking: None,
+    always_thinking: None,
     reasoning: ReasoningFormat::Effort,
     echo: ReasoningEcho::No,
     echo_models: Cow::Borrowed(&[]),

@@ -10,6 +10,9 @@ use crate::effort::effort;
 
 impl Body<'_> {
     pub(super) fn tool_choice(&self) -> Option<Value> {
+        if self.traits.unforced && !self.can_stop() && self.is_forced() {
+            return None;
+        }
         match (&self.request.tool_choice, self.profile.tool_choice) {
             (ToolChoice::Auto, _) => None,
             (ToolChoice::None, _) => Some("none".into()),
@@ -23,12 +26,20 @@ impl Body<'_> {
         }
     }
 
+    fn is_forced(&self) -> bool {
+        !self.request.tools.is_empty()
+            && self.profile.tool_choice != ToolChoices::AutoOnly
+            && matches!(self.request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_))
+    }
+
+    /// Whether the model can be told not to think; so it is believed of one that nothing is known of.
+    fn can_stop(&self) -> bool {
+        !self.traits.always && (self.efforts.is_empty() || self.efforts.contains(&"none"))
+    }
+
     /// The level asked for, unless a call is forced of a model that then cannot think.
     fn level(&self) -> ThinkingLevel {
-        let is_forced = !self.request.tools.is_empty()
-            && self.profile.tool_choice != ToolChoices::AutoOnly
-            && matches!(self.request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
-        if is_forced && !self.profile.forces_while_thinking {
+        if self.traits.unforced && self.can_stop() && self.is_forced() {
             return ThinkingLevel::Off;
         }
         self.request.thinking.level
@@ -39,9 +50,12 @@ impl Body<'_> {
             return;
         }
         let level = self.level();
-        let effort = effort(level, self.efforts);
-        // A model that is known to have no way of not thinking is not told to stop.
-        let can_stop = self.efforts.is_empty() || self.efforts.contains(&"none");
+        let effort = match level {
+            // The least there is, where it is not known what that is called.
+            ThinkingLevel::Off if self.traits.always && self.efforts.is_empty() => Some("low"),
+            level => effort(level, self.efforts),
+        };
+        let can_stop = self.can_stop();
         let is_on = level != ThinkingLevel::Off || !can_stop;
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
         match self.profile.reasoning {

@@ -97,7 +97,7 @@ pub const PROFILES: &[CompatProfile] = &[
         name: Cow::Borrowed("deepseek"),
         catalogue: Some(Cow::Borrowed("deepseek")),
         reasoning: ReasoningFormat::ThinkingType,
-        forces_while_thinking: false,
+        unforced_while_thinking: Some(ModelPattern::built_in("")),
         echo: reasoning_content_or(""),
         vision: false,
         empty_content: EmptyContent::Blank,
@@ -128,6 +128,7 @@ pub const PROFILES: &[CompatProfile] = &[
         catalogue: Some(Cow::Borrowed("zai")),
         tool_choice: ToolChoices::AutoOnly,
         reasoning: ReasoningFormat::ThinkingType,
+        always_thinking: Some(ModelPattern::built_in("^glm-5\\.3")),
         echo: REASONING_CONTENT,
         fields: Cow::Borrowed(&[FixedField {
             name: Cow::Borrowed("tool_stream"),
@@ -143,7 +144,8 @@ pub const PROFILES: &[CompatProfile] = &[
         name: Cow::Borrowed("moonshot"),
         catalogue: Some(Cow::Borrowed("moonshotai")),
         reasoning: ReasoningFormat::ThinkingType,
-        forces_while_thinking: false,
+        unforced_while_thinking: Some(ModelPattern::built_in("^kimi-k2")),
+        always_thinking: Some(ModelPattern::built_in("^kimi-(k2\\.7|k3)")),
         // The empty string counts as none there.
         echo: reasoning_content_or(" "),
         session_field: Some(Cow::Borrowed("prompt_cache_key")),
@@ -168,6 +170,7 @@ pub const PROFILES: &[CompatProfile] = &[
         name: Cow::Borrowed("together"),
         catalogue: Some(Cow::Borrowed("together")),
         reasoning: ReasoningFormat::Enabled,
+        always_thinking: Some(ModelPattern::built_in("gpt-oss|/glm-5\\.3|/kimi-k3")),
         echo: REASONING,
         ..TOLERANT
     },

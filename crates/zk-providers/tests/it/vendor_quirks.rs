@@ -102,7 +102,6 @@ async fn a_forced_call_ends_the_thinking_where_the_two_exclude_each_other() {
         ("deepseek", ToolChoice::Auto, "enabled"),
         ("deepseek", ToolChoice::None, "enabled"),
         ("deepseek", ToolChoice::Required, "disabled"),
-        ("moonshot", ToolChoice::Tool("now".into()), "disabled"),
         ("zai", ToolChoice::Required, "enabled"),
     ] {
         let profile = profile(name);
@@ -113,6 +112,25 @@ async fn a_forced_call_ends_the_thinking_where_the_two_exclude_each_other() {
         let body = body.await.json();
         assert_eq!(body["thinking"]["type"], kind, "{name} {choice:?}");
         assert_eq!(body["reasoning_effort"].is_string(), kind == "enabled", "{name} {choice:?}");
+    }
+}
+
+#[tokio::test]
+async fn kimi_thinks_and_calls_by_its_generation() {
+    for (model, level, thinking, effort, choice) in [
+        ("kimi-k2.6", ThinkingLevel::High, "disabled", Value::Null, json!("required")),
+        ("kimi-k2.7-code", ThinkingLevel::High, "enabled", json!("high"), Value::Null),
+        ("kimi-k3.1-pro", ThinkingLevel::High, "enabled", json!("high"), json!("required")),
+        ("kimi-k3.1-pro", ThinkingLevel::Off, "enabled", json!("low"), json!("required")),
+    ] {
+        let profile = profile("moonshot");
+        let body = sent(&profile, |provider| Request {
+            tool_choice: ToolChoice::Required,
+            ..asking(provider, model, level)
+        });
+        let body = body.await.json();
+        assert_eq!(body["thinking"]["type"], thinking, "{model}");
+        assert_eq!((&body["reasoning_effort"], &body["tool_choice"]), (&effort, &choice), "{model}");
     }
 }
 
