@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use zk_core::kernel::Bus;
 use zk_core::model::{ErrorKind, StopReason, Usage};
-use zk_providers::{Auth, Clocks, Connection};
+use zk_providers::{Clocks, Connection};
 use zk_testkit::{Fault, RetryAfter, Script};
 
 use crate::collect::{collect, question};
@@ -110,11 +110,8 @@ async fn meet(station: &Station, fault: Fault) {
     let script = Script::answering(|_| zk_testkit::Turn::new().text(SAID).usage(USAGE));
     let server = station.server(script);
     server.fault_on(1, fault.clone());
-    let connection = Connection {
-        auth: Auth::Bearer("sk-secret-key".into()),
-        clocks: Some(clocks(&fault)),
-        ..station.connection(&server)
-    };
+    let connection = station.connection(&server).key("sk-secret-key");
+    let connection = Connection { clocks: Some(clocks(&fault)), ..connection };
     let provider = (station.make)(connection);
     let ask = || {
         let answer = collect(provider.stream(question(&*provider, station.models[0]), &Bus::new().cx()));

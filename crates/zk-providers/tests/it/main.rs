@@ -16,6 +16,7 @@ mod fault_matrix;
 mod faults;
 mod fixtures;
 mod gemini_requests;
+mod lists;
 mod ollama_requests;
 mod quirks;
 mod recordings;

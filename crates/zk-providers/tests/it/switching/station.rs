@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use zk_core::service::Provider;
 use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, Gemini, Http, Ollama,
-    OllamaOptions, Responses, ResponsesOptions,
+    Anthropic, AnthropicOptions, Compat, CompatProfile, Connection, Gemini, Http, Ollama, OllamaOptions,
+    Responses, ResponsesOptions,
 };
 use zk_testkit::rules::{Dialect, Strictness};
-use zk_testkit::{FakeServer, Script};
+use zk_testkit::{FakeServer, FakeServerBuilder, Script};
 
 /// What goes back to a model of what it thought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +123,11 @@ static HTTP: LazyLock<Http> = LazyLock::new(Http::new);
 
 impl Station {
     pub(crate) fn server(&self, script: Script) -> FakeServer {
-        let server = FakeServer::builder(script).strictness((self.strictness)());
-        server.start().expect("a socket is free")
+        self.builder(script).start().expect("a socket is free")
+    }
+
+    pub(crate) fn builder(&self, script: Script) -> FakeServerBuilder {
+        FakeServer::builder(script).strictness((self.strictness)())
     }
 
     pub(crate) fn provider(&self, server: &FakeServer) -> Box<dyn Provider> {
@@ -132,8 +135,8 @@ impl Station {
     }
 
     pub(crate) fn connection(&self, server: &FakeServer) -> Connection {
-        let connection = Connection::at((self.url)(server)).named(self.name);
-        Connection { auth: Auth::Bearer("key".into()), http: HTTP.clone(), ..connection }
+        let connection = Connection::at((self.url)(server)).named(self.name).key("key");
+        Connection { http: HTTP.clone(), ..connection }
     }
 }
 
