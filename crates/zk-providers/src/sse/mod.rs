@@ -135,7 +135,9 @@ impl SseDecoder {
         }
         loop {
             let Some(line) = self.next_line() else {
-                if self.line.max(self.searched).saturating_sub(self.event) > self.limit {
+                // The end of a line is not counted: whether it is one byte or two cannot always be told yet.
+                let is_partial = self.line < self.buffer.len();
+                if is_partial && self.buffer.len().saturating_sub(self.event) > self.limit {
                     return Err(SseError::TooLarge { limit: self.limit });
                 }
                 if !self.ended {
@@ -143,10 +145,12 @@ impl SseDecoder {
                 }
                 return Ok(self.take_event());
             };
-            if self.line.saturating_sub(self.event) > self.limit {
-                return Err(SseError::TooLarge { limit: self.limit });
-            }
             if !line.is_empty() {
+                if line.end.saturating_sub(self.event) > self.limit {
+                    self.line = line.start;
+                    self.searched = line.start;
+                    return Err(SseError::TooLarge { limit: self.limit });
+                }
                 self.field(line);
             } else if !matches!(self.data, Data::None) {
                 return Ok(self.take_event());
@@ -250,12 +254,11 @@ impl SseDecoder {
                 Data::Joined => self.join(value),
             },
             b"event" => self.name = value,
-            _ => {
-                // Nothing of a comment has to be kept, however many come before the first field.
-                if matches!(self.data, Data::None) && self.name.is_empty() {
-                    self.event = self.line;
-                }
-            }
+            _ => {}
+        }
+        // Nothing of a comment has to be kept, however many come before the first field.
+        if matches!(self.data, Data::None) && self.name.is_empty() {
+            self.event = self.line;
         }
     }
 

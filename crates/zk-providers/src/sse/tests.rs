@@ -98,6 +98,32 @@ fn an_event_over_the_limit_is_an_error() {
 }
 
 #[test]
+fn a_name_that_is_taken_back_does_not_count_however_it_is_cut() {
+    for chunks in [&["event: name\nevent:\r\ndata: 12"][..], &["event: name\nevent:\r", "\ndata: 12"]] {
+        let mut decoder = SseDecoder::with_limit("event: name\nevent:".len());
+        for chunk in chunks {
+            decoder.feed(chunk.as_bytes());
+            assert_eq!(decoder.next(), Ok(None));
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_line_does_not_count_however_it_is_cut() {
+    for end in ["\n", "\r", "\r\n"] {
+        let body = format!("data: 12{end}{end}");
+        for at in 0..=body.len() {
+            let mut decoder = SseDecoder::with_limit("data: 12".len());
+            let (head, tail) = body.split_at(at);
+            decoder.feed(head.as_bytes());
+            let early = decoder.next().expect("it fits").is_some();
+            decoder.feed(tail.as_bytes());
+            assert!(decoder.next().expect("it fits").is_some() != early, "{body:?} at {at}");
+        }
+    }
+}
+
+#[test]
 fn comments_without_end_cost_no_memory() {
     let mut decoder = SseDecoder::with_limit(64);
     for _ in 0..10_000 {
