@@ -104,17 +104,20 @@ impl Open {
     /// More of a call's arguments.
     pub(super) fn argue(&mut self, delta: &str, out: &mut Out) {
         self.announce(out);
-        if let Kind::Call { args, .. } = &mut self.kind
+        if let Kind::Call { args, announced, .. } = &mut self.kind
             && !delta.is_empty()
         {
             args.push_str(delta);
+            if !*announced {
+                return;
+            }
             out.push_back(StreamEvent::ToolArgs { block: self.block, delta: delta.to_owned() });
         }
     }
 
-    /// Says that a call began, once its name is known.
+    /// Says that a call began, once its name is known, and what came of its arguments before.
     pub(super) fn announce(&mut self, out: &mut Out) {
-        if let Kind::Call { id, name, announced, .. } = &mut self.kind
+        if let Kind::Call { id, name, args, announced } = &mut self.kind
             && !*announced
             && !name.is_empty()
         {
@@ -127,6 +130,9 @@ impl Open {
                 id: id.as_str().into(),
                 name: name.clone(),
             });
+            if !args.is_empty() {
+                out.push_back(StreamEvent::ToolArgs { block: self.block, delta: args.clone() });
+            }
         }
     }
 
