@@ -187,7 +187,9 @@ impl Decoder {
             Some(args) => ToolCall::new(id, name, args),
             None => args::tool_call(id.to_string(), name, &raw, false),
         };
-        out.push_back(StreamEvent::ToolArgs { block, delta: raw });
+        if !raw.is_empty() {
+            out.push_back(StreamEvent::ToolArgs { block, delta: raw });
+        }
         out.push_back(StreamEvent::Block { block, content: Block::ToolCall(call) });
     }
 
