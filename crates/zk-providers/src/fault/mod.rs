@@ -111,8 +111,8 @@ impl Call {
         });
         ProviderError {
             status: fault.status,
-            code: fault.code,
-            request_id: fault.request_id.or_else(|| self.request_id.clone()),
+            code: fault.code.as_deref().map(quote),
+            request_id: fault.request_id.as_deref().or(self.request_id.as_deref()).map(quote),
             elapsed: self.started.elapsed(),
             retry_after: fault.retry_after,
             should_retry: fault.should_retry,

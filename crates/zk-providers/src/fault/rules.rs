@@ -142,7 +142,11 @@ pub(crate) fn of_stream(body: ErrorBody) -> Fault {
     let status = body.names.iter().find_map(|name| name.parse::<u16>().ok());
     let status = status.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
     let kind = if body.is_html { ErrorKind::Malformed } else { classify(status, &body) };
-    fault(kind, body)
+    let mut fault = fault(kind, body);
+    if fault.message.is_empty() {
+        fault.message = "an error without a word about it".to_owned();
+    }
+    fault
 }
 
 fn fault(kind: ErrorKind, body: ErrorBody) -> Fault {

@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use zk_core::model::ErrorKind;
 
-use super::{ErrorBody, is_overflow, of_response, of_stream, quota, quote, retry_after};
+use super::{Call, ErrorBody, is_overflow, of_response, of_stream, quota, quote, retry_after};
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs
@@ -176,6 +176,22 @@ fn a_quotation_is_one_short_clean_line() {
     assert_eq!(quote("  a\r\n\tb\u{1b}[31m\u{202e}c  "), "a b[31mc");
     let long = quote(&"x".repeat(10_000));
     assert_eq!((long.chars().count(), long.ends_with('…')), (501, true));
+}
+
+#[test]
+fn a_code_and_an_id_are_quoted_like_any_other_text() {
+    let code = format!("\u{1b}[2J{}\n", "x".repeat(10_000));
+    let body = json!({"error": {"code": code, "message": "no"}, "request_id": "r\u{7}\r1"});
+    let error = Call::new("p", "m").error(of_stream(ErrorBody::of(body)));
+    assert_eq!(error.request_id.as_deref(), Some("r 1"));
+    assert_eq!(error.code.map(|code| (code.starts_with("[2Jx"), code.chars().count())), Some((true, 500)));
+}
+
+#[test]
+fn an_error_that_says_nothing_is_still_an_error_with_a_message() {
+    for body in ["", "{\"error\":\"\"}", "\u{1}"] {
+        assert!(!of_stream(ErrorBody::parse(body.as_bytes())).message.is_empty(), "{body:?}");
+    }
 }
 
 #[test]
