@@ -49,8 +49,8 @@ pub(crate) fn is_overflow(text: &str) -> bool {
 
 /// Whether `pattern` occurs in `text`.
 pub(super) fn found(text: &str, pattern: &str) -> bool {
-    let mut starts = text.char_indices().map(|(at, _)| at);
-    starts.any(|at| text.get(at..).is_some_and(|rest| begins(rest, pattern)))
+    let literal = pattern.split(['#', '*']).next().unwrap_or_default();
+    text.match_indices(literal).any(|(at, _)| text.get(at..).is_some_and(|rest| begins(rest, pattern)))
 }
 
 fn begins(text: &str, pattern: &str) -> bool {
