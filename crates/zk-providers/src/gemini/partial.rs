@@ -13,8 +13,11 @@ pub(super) struct PartialArg {
     bool_value: Option<bool>,
 }
 
-/// Longer arrays than this are not a model's doing.
-const LONGEST: usize = 100_000;
+/// Items are written in order, give or take a few: a path of a few bytes must not fill the memory.
+const FARTHEST: usize = 16;
+
+/// Deeper values than this are not read as JSON either.
+const DEEPEST: usize = 64;
 
 #[derive(Debug, PartialEq)]
 enum Step {
@@ -60,7 +63,7 @@ fn enter(place: &mut Value, step: Step) -> Option<&mut Value> {
                 *place = Value::Array(Vec::new());
             }
             let items = place.as_array_mut()?;
-            if at > LONGEST {
+            if at > items.len() + FARTHEST {
                 return None;
             }
             if items.len() <= at {
@@ -76,6 +79,9 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$')?;
     let mut steps = Vec::new();
     while !rest.is_empty() {
+        if steps.len() == DEEPEST {
+            return None;
+        }
         if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[']).unwrap_or(after.len());
             let (name, tail) = after.split_at(end);

@@ -165,6 +165,9 @@ fn paths_that_lead_nowhere_are_refused() {
     for path in ["", "$", "a", "$[0]", "$.a[x]", "$.a[", "$.a[99999999999]", "$.a['b"] {
         assert_eq!(build(&json!([{"jsonPath": path, "boolValue": true}])), None, "{path}");
     }
+    for bomb in [format!("$.a{}", ".a".repeat(100_000)), "$.a[1000]".into(), "$.a[0][1000]".into()] {
+        assert_eq!(build(&json!([{"jsonPath": bomb, "boolValue": true}])), None);
+    }
     let clash = json!([{"jsonPath": "$.a", "numberValue": 1}, {"jsonPath": "$.a.b", "numberValue": 1}]);
     assert_eq!(build(&clash), None);
 }
