@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists};
 use crate::scaffold::{self, Kind};
 use crate::workspace::Workspace;
-use crate::{docs, tidy};
+use crate::{docs, fuzz, tidy};
 
 /// How long an example may run.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
@@ -38,6 +38,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;
     step("scaffolds", &mut || scaffolds(workspace))?;
+    match fuzz::missing(workspace) {
+        None => step("fuzz targets", &mut || fuzz::run(workspace, fuzz::SECONDS))?,
+        Some(why) => println!("\n==> fuzz targets: skipped, {why}"),
+    }
     if exists("cargo-deny") {
         step("licences and bans", &mut || {
             cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"]).wait()

@@ -7,6 +7,7 @@
 
 mod ci;
 mod docs;
+mod fuzz;
 mod run;
 mod scaffold;
 mod tidy;
@@ -15,7 +16,7 @@ mod workspace;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use workspace::Workspace;
 
 const HELP: &str = "\
@@ -24,6 +25,7 @@ cargo xtask <task>
   ci                            everything the CI runs, in its order
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   docs [--check]                write docs/reference from the code, or fail if it is stale
+  fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
   new-provider NAME [--into DIR]  the same for a model provider
 
@@ -48,6 +50,8 @@ fn task(args: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(&workspace),
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
+        ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
+        ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["new-plugin", name] => scaffold::new(&workspace, scaffold::Kind::Plugin, name, None),
         ["new-plugin", name, "--into", dir] => {
             scaffold::new(&workspace, scaffold::Kind::Plugin, name, Some(PathBuf::from(dir)))

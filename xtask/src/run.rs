@@ -28,6 +28,12 @@ impl Run {
         self
     }
 
+    /// Sends its output nowhere.
+    pub(crate) fn quiet(mut self) -> Self {
+        self.command.stdout(Stdio::null()).stderr(Stdio::null());
+        self
+    }
+
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }

@@ -24,7 +24,8 @@ pub(crate) struct Package {
     pub(crate) manifest: Table,
 }
 
-const NOT_OURS: [&str; 3] = ["target", ".git", "node_modules"];
+/// What a fuzzer found reads like text at times, and is none.
+const NOT_OURS: [&str; 5] = ["target", ".git", "node_modules", "corpus", "artifacts"];
 
 impl Workspace {
     pub(crate) fn here() -> Result<Self> {

@@ -12,12 +12,14 @@
 mod auth;
 mod chat_histories;
 mod collect;
+mod corpus;
 mod fault_matrix;
 mod faults;
 mod fixtures;
 mod gemini_requests;
 mod lists;
 mod ollama_requests;
+mod promises;
 mod quirks;
 mod recordings;
 mod requests;
