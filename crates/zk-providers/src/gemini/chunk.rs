@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use zk_core::model::Usage;
 
+use super::few::Few;
 use super::partial::PartialArg;
 use crate::text::Str;
 
@@ -12,7 +13,7 @@ use crate::text::Str;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
-    pub(super) candidates: Option<Vec<Candidate<'a>>>,
+    pub(super) candidates: Option<Few<Candidate<'a>>>,
     pub(super) usage_metadata: Option<Counts>,
     #[serde(borrow)]
     pub(super) model_version: Option<Str<'a>>,
@@ -38,7 +39,7 @@ pub(super) struct Candidate<'a> {
 #[derive(Deserialize)]
 pub(super) struct Content<'a> {
     #[serde(borrow)]
-    pub(super) parts: Option<Vec<Part<'a>>>,
+    pub(super) parts: Option<Few<Part<'a>>>,
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,7 @@
 //! The API of Google's Gemini models, on the developer service and on Vertex.
 
 mod chunk;
+mod few;
 mod finish;
 mod names;
 mod once_more;

@@ -10,6 +10,7 @@ use zk_core::model::{
 use zk_core::service::StreamEvent;
 
 use super::chunk::{Candidate, Chunk, Counts, Feedback, FunctionCall, InlineData, Part};
+use super::few::Few;
 use super::run::Run;
 use super::{finish, names};
 use crate::anthropic::unreadable;
@@ -280,7 +281,7 @@ impl Decode for Decoder {
         }
         self.start(&mut chunk, out);
         // One answer is asked for; of several, the first is the answer.
-        if let Some(first) = chunk.candidates.and_then(|candidates| candidates.into_iter().next()) {
+        if let Some(first) = chunk.candidates.and_then(Few::first) {
             self.candidate(first, out);
         }
         if let Some(feedback) = chunk.prompt_feedback {
