@@ -145,9 +145,10 @@ impl Came {
             (Self::Call { id, name, args: came }, Block::ToolCall(call)) => {
                 assert_eq!((id, name), (&call.id, &call.name));
                 assert!(call.args.is_object(), "arguments are an object");
+                let written = call.args.to_string();
                 match &call.malformed {
                     Some(raw) => assert_eq!(raw.trim(), came.trim(), "malformed ones are kept as they came"),
-                    None if call.args.to_string() == *came => {}
+                    None if written == *came => {}
                     None => {
                         let parsed: Option<Value> = serde_json::from_str(came).ok();
                         let parsed = parsed.filter(Value::is_object);
