@@ -116,8 +116,15 @@ impl Prefixes {
         let head_end = out.len();
         let mut messages = Vec::with_capacity(history.len());
         if let Some(kept) = kept {
-            out.extend_from_slice(kept.bytes(shared));
-            let moved = |end: usize| end - kept.head_end + head_end;
+            let bytes = kept.bytes(shared);
+            // Whether a comma comes first is for the head to say: one may end with a message of its own.
+            let bare = bytes.strip_prefix(b",").unwrap_or(bytes);
+            if !bare.is_empty() && out.last() != Some(&b'[') {
+                out.push(b',');
+            }
+            let (from, to) = (kept.head_end + bytes.len() - bare.len(), out.len());
+            out.extend_from_slice(bare);
+            let moved = |end: usize| end.saturating_sub(from) + to;
             messages.extend(
                 kept.messages.iter().take(shared).map(|(message, end)| (message.clone(), moved(*end))),
             );

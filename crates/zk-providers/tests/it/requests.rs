@@ -111,6 +111,28 @@ fn tricky_request(provider: &dyn Provider, model: &str) -> Request {
 }
 
 #[tokio::test]
+async fn a_history_that_was_sent_before_fits_behind_another_system_prompt() {
+    let server = server().await;
+    let provider = compat(CompatProfile::default())(&server.url);
+    let history =
+        [Message::user_text("hello").shared(), Message::assistant(vec![Block::text("hi")]).shared()];
+    let history = [&history[..], &[Message::user_text("go on").shared()]].concat();
+    for system in ["", "Be brief.", "", "Be long."] {
+        let request = Request { system: system.into(), ..request(&*provider, "m", &history) };
+        collect(provider.stream(request, &Bus::new().cx())).await.expect("the server answers");
+        let sent = server.received().pop().expect("a request").json();
+        let roles: Vec<_> = sent["messages"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|message| message["role"].clone())
+            .collect();
+        let first: &[&str] = if system.is_empty() { &[] } else { &["system"] };
+        assert_eq!(roles, [first, &["user", "assistant", "user"]].concat());
+    }
+}
+
+#[tokio::test]
 async fn a_tricky_history_in_anthropics_shape() {
     let received = sent(claude, MESSAGES, |provider| tricky_request(provider, "claude-opus-5")).await;
     assert_eq!(received.header("x-api-key"), Some("k-test"));
