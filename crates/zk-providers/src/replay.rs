@@ -4,7 +4,7 @@ use std::fmt;
 use zk_core::model::{Model, ModelRef, Phase, ProviderError};
 use zk_core::service::StreamEvent;
 
-use crate::exchange::Decode;
+use crate::exchange::{Decode, take};
 use crate::fault::{Call, Fault};
 use crate::frames::Frames;
 use crate::{anthropic, chat, gemini, ollama, responses};
@@ -31,6 +31,9 @@ pub struct Replay {
     frames: Frames,
     decoder: Box<dyn Decode>,
     ready: VecDeque<StreamEvent>,
+    /// No more bytes will be fed.
+    ended: bool,
+    /// What was left of the last event has been handed out too.
     finished: bool,
     over: bool,
 }
@@ -86,7 +89,15 @@ impl Replay {
 
     fn new(mut call: Call, decoder: Box<dyn Decode>) -> Self {
         call.phase = Phase::Stream;
-        Self { call, frames: decoder.frames(), decoder, ready: VecDeque::new(), finished: false, over: false }
+        Self {
+            call,
+            frames: decoder.frames(),
+            decoder,
+            ready: VecDeque::new(),
+            ended: false,
+            finished: false,
+            over: false,
+        }
     }
 
     /// Takes more bytes of the body.
@@ -96,8 +107,7 @@ impl Replay {
 
     /// Says that the body has ended.
     pub fn finish(&mut self) {
-        self.frames.finish();
-        self.finished = true;
+        self.ended = true;
     }
 
     /// The next event; nothing before more bytes are fed, or after the last one.
@@ -115,8 +125,13 @@ impl Replay {
                 return Ok(None);
             }
             let step = match self.frames.next() {
-                Ok(Some(event)) => self.decoder.event(event, &mut self.ready),
-                Ok(None) if !self.finished => return Ok(None),
+                Ok(Some(event)) => take(&mut *self.decoder, event, self.finished, &mut self.ready),
+                Ok(None) if !self.ended => return Ok(None),
+                Ok(None) if !self.finished => {
+                    self.frames.finish();
+                    self.finished = true;
+                    Ok(())
+                }
                 Ok(None) => {
                     self.over = true;
                     self.decoder.end(&mut self.ready)

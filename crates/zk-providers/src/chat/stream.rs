@@ -258,4 +258,9 @@ impl Decode for Decoder {
     fn is_complete(&self) -> bool {
         self.done || self.finish.is_some()
     }
+
+    fn can_miss_rest(&self) -> bool {
+        // Behind the reason come only counts of tokens and the end mark.
+        self.finish.is_some()
+    }
 }

@@ -38,6 +38,10 @@ pub(crate) trait Decode: Send + Sync + 'static {
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
     /// Whether nothing but the end mark is missing.
     fn is_complete(&self) -> bool;
+    /// Whether a last event that was cut can be missed, because nothing of the answer can be in it.
+    fn can_miss_rest(&self) -> bool {
+        false
+    }
     /// How the bytes are cut into events.
     fn frames(&self) -> Frames {
         Frames::sse()
@@ -55,6 +59,19 @@ pub(crate) struct Outgoing {
 /// Headers whose names the code knows, as they are sent.
 pub(crate) fn named(headers: Vec<(&'static str, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
     headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value)).collect()
+}
+
+/// Gives `decoder` an event. Behind the end of the bytes, where `is_last` says it is, it may be half of one.
+pub(crate) fn take<D: Decode + ?Sized>(
+    decoder: &mut D,
+    event: SseEvent<'_>,
+    is_last: bool,
+    out: &mut VecDeque<StreamEvent>,
+) -> Result<(), Fault> {
+    match decoder.event(event, out) {
+        Err(fault) if is_last && fault.kind == ErrorKind::Malformed && decoder.can_miss_rest() => Ok(()),
+        result => result,
+    }
 }
 
 /// Sends `outgoing` and reads the response with `decoder`.
@@ -138,7 +155,8 @@ impl<D: Decode> Exchange<D> {
         if let Step::Read(_) | Step::Flush = &self.step {
             match self.frames.next().map_err(|error| Fault::malformed(error.to_string()))? {
                 Some(event) => {
-                    self.decoder.event(event, &mut self.ready)?;
+                    let is_last = matches!(self.step, Step::Flush);
+                    take(&mut self.decoder, event, is_last, &mut self.ready)?;
                     if self.ready.iter().any(says_something) {
                         self.watch.event();
                     }

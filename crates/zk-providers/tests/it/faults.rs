@@ -110,6 +110,26 @@ async fn a_cut_behind_the_last_word_of_a_chat_answer_loses_nothing() {
 }
 
 #[tokio::test]
+async fn half_an_event_behind_the_last_word_of_a_chat_answer_spoils_nothing() {
+    let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    for half in ["data: [DO", "data: {\"choices\":[],\"usage\":{\"prompt_to"] {
+        let whole = Reply::sse([CHAT, end, half].concat());
+        for reply in [whole.clone(), whole.clone().sleep(Duration::from_millis(20)).reset(), whole.hang()] {
+            let server = Server::start([reply]).await;
+            let answer = ask(&chat(&server.url)).await.expect("only counts and the end mark are missing");
+            assert_eq!(answer.text, "hello");
+        }
+    }
+    let broken = Reply::sse([CHAT, end, "data: {\"choices\":\n\ndata: [DONE]\n\n"].concat());
+    let server = Server::start([broken]).await;
+    assert_eq!(
+        error(ask(&chat(&server.url)).await).kind,
+        ErrorKind::Malformed,
+        "a whole event that is broken"
+    );
+}
+
+#[tokio::test]
 async fn every_clock_ends_the_wait_it_is_for() {
     let pings = |event: &str, reply: Reply| {
         (0..40).fold(reply, |reply, _| reply.send(event).sleep(Duration::from_millis(25)))
