@@ -65,6 +65,8 @@ pub(crate) struct Watch {
     started: Instant,
     last_byte: Option<Instant>,
     last_event: Option<Instant>,
+    /// When the reader last had what it waited for.
+    answered: Option<Instant>,
 }
 
 /// Which clock ran out.
@@ -89,12 +91,22 @@ impl fmt::Display for Clock {
 
 impl Watch {
     pub(crate) fn new(clocks: Clocks, started: Instant) -> Self {
-        Self { clocks, started, last_byte: None, last_event: None }
+        Self { clocks, started, last_byte: None, last_event: None, answered: None }
     }
 
     /// Something arrived.
     pub(crate) fn byte(&mut self) {
         self.last_byte = Some(Instant::now());
+        self.answered = self.last_byte;
+    }
+
+    /// The reader waits again. What it did in between is not the provider's time: the clocks stood still.
+    pub(crate) fn wait(&mut self) {
+        let Some(idle) = self.answered.take().map(|answered| answered.elapsed()) else { return };
+        self.started += idle;
+        for time in [&mut self.last_byte, &mut self.last_event].into_iter().flatten() {
+            *time += idle;
+        }
     }
 
     /// What arrived last says something.

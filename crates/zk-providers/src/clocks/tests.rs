@@ -62,9 +62,28 @@ async fn a_complete_answer_waits_only_for_its_end_mark() {
     assert_eq!(watch.deadline(true), (Instant::now() + CLOCKS.ending, Clock::Ending));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_clocks_stand_still_while_nobody_waits() {
+    let mut watch = Watch::new(CLOCKS, Instant::now());
+    watch.byte();
+    watch.event();
+    watch.wait();
+    advance(Duration::from_secs(20)).await;
+    let before = next(&watch).0;
+    watch.byte();
+    watch.event();
+    advance(Duration::from_secs(3600)).await;
+    watch.wait();
+    let after = next(&watch).0;
+    assert_eq!((before, after), (CLOCKS.liveness.as_secs() - 20, CLOCKS.liveness.as_secs()));
+    advance(Duration::from_secs(5)).await;
+    watch.wait();
+    assert_eq!(next(&watch).0, CLOCKS.liveness.as_secs() - 5, "waiting on is no pause");
+}
+
 #[test]
 fn a_stall_names_its_clock_and_its_limit() {
-    let watch = Watch { clocks: CLOCKS, started: Instant::now(), last_byte: None, last_event: None };
+    let watch = Watch::new(CLOCKS, Instant::now());
     let fault = watch.stalled(Clock::Liveness);
     assert_eq!(fault.kind, ErrorKind::Stalled);
     assert_eq!(fault.message, "no data for 30 s (the liveness clock)");

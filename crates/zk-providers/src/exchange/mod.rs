@@ -237,6 +237,7 @@ impl<D: Decode> Exchange<D> {
             return Err(Fault::aborted());
         }
         self.call.phase = self.watch.phase();
+        self.watch.wait();
         let complete = self.decoder.is_complete();
         let (at, clock) = self.watch.deadline(complete);
         let chunk = tokio::select! {

@@ -162,6 +162,19 @@ async fn slow_pieces_are_no_stall_and_split_characters_stay_whole() {
 }
 
 #[tokio::test]
+async fn a_slow_reader_is_no_stalled_provider() {
+    let pause = Duration::from_millis(600);
+    let server = Server::start([Reply::sse(MESSAGES).sleep(pause).send(MESSAGES_END)]).await;
+    let provider = anthropic(&server.url);
+    let mut stream = provider.stream(question(&provider, "m"), &Bus::new().cx());
+    assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Start { .. }))));
+    // Longer than any of the clocks: but nobody waited for the provider.
+    tokio::time::sleep(pause - Duration::from_millis(50)).await;
+    let rest: Vec<_> = stream.collect().await;
+    assert!(matches!(rest.last(), Some(Ok(StreamEvent::Done { .. }))), "{rest:?}");
+}
+
+#[tokio::test]
 async fn a_page_for_browsers_is_named_as_one() {
     let page = "<!doctype html><html><head><title>Welcome to nginx!</title></head><body>long</body></html>";
     let html = |status| Reply::new(status, "content-type: text/html\r\n", page);
