@@ -10,6 +10,7 @@
 )]
 
 mod auth;
+mod breakage;
 mod chat_histories;
 mod collect;
 mod corpus;

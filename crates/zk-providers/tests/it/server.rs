@@ -19,6 +19,8 @@ enum Step {
     Sleep(Duration),
     /// Lets what was sent go out by itself.
     Yield,
+    /// Sends the same in each interval until the client goes away.
+    Repeat(Vec<u8>, Duration),
     /// Keeps the connection open without another byte.
     Hang,
     /// Ends the connection the hard way.
@@ -60,6 +62,11 @@ impl Reply {
         self
     }
 
+    pub(crate) fn repeat(mut self, bytes: impl AsRef<[u8]>, each: Duration) -> Self {
+        self.steps.push(Step::Repeat(bytes.as_ref().to_vec(), each));
+        self
+    }
+
     pub(crate) fn hang(mut self) -> Self {
         self.steps.push(Step::Hang);
         self
@@ -79,7 +86,8 @@ pub(crate) struct Received {
 
 impl Received {
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).expect("the request body is JSON")
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {}", String::from_utf8_lossy(&self.body)))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -146,6 +154,10 @@ async fn answer(
             Step::Send(bytes) => stream.write_all(&bytes).await.ok()?,
             Step::Sleep(time) => tokio::time::sleep(time).await,
             Step::Yield => tokio::task::yield_now().await,
+            Step::Repeat(bytes, each) => loop {
+                tokio::time::sleep(each).await;
+                stream.write_all(&bytes).await.ok()?;
+            },
             Step::Hang => {
                 // Until the client goes away.
                 let mut rest = [0; 64];

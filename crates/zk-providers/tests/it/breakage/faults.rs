@@ -1,0 +1,306 @@
+//! What goes wrong, and what has to come of it.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use zk_core::model::ErrorKind;
+
+use super::streams::{Sample, ends};
+use crate::recordings::Dialect;
+use crate::server::Reply;
+
+/// How a broken answer has to end.
+#[derive(Clone, Debug)]
+pub(crate) enum Expect {
+    /// As the unbroken one.
+    Whole,
+    /// As the unbroken one, but for the counts of tokens.
+    WithoutUsage,
+    /// With an error of one of these classes.
+    Fails(&'static [ErrorKind]),
+    /// As the unbroken one, counts of tokens apart, or with an error of one of these classes: how much arrived
+    /// before the fault is for the network to say.
+    WholeOr(&'static [ErrorKind]),
+}
+
+/// One answer of the server.
+pub(crate) struct Case {
+    pub(crate) fault: &'static str,
+    pub(crate) reply: Reply,
+    pub(crate) expect: Expect,
+    /// How long the error says to wait.
+    pub(crate) wait: Option<Duration>,
+    /// Whether the server keeps quiet until a clock runs out.
+    pub(crate) stalls: bool,
+}
+
+impl Case {
+    fn new(fault: &'static str, reply: Reply, expect: Expect) -> Self {
+        Self { fault, reply, expect, wait: None, stalls: false }
+    }
+}
+
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// One HTTP chunk.
+fn chunk(bytes: &str) -> String {
+    format!("{:x}\r\n{bytes}\r\n", bytes.len())
+}
+
+fn chunked(dialect: Dialect) -> Reply {
+    let kind = dialect.media_type();
+    let headers = format!("content-type: {kind}\r\nrequest-id: req_test\r\ntransfer-encoding: chunked\r\n");
+    Reply::new("200 OK", &headers, "")
+}
+
+fn ping(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Anthropic => "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+        Dialect::Ollama => "\n",
+        Dialect::Chat | Dialect::Responses | Dialect::Gemini => ": keep-alive\n\n",
+    }
+}
+
+/// The faults behind the first `at` events.
+fn at(sample: &Sample, at: usize) -> Vec<Case> {
+    let dialect = sample.dialect;
+    let (before, after) = sample.events.split_at(at);
+    let (sent, rest) = (before.concat(), after.concat());
+    let complete = sample.is_complete(at);
+    // What nothing but the end is missing of is whole; of anything else the class is given.
+    let or_whole = |class: &'static [ErrorKind]| match complete {
+        true if after.is_empty() => Expect::Whole,
+        true => Expect::WithoutUsage,
+        false => Expect::Fails(class),
+    };
+    let or_lost = |class: &'static [ErrorKind]| match complete {
+        true => Expect::WholeOr(class),
+        false => Expect::Fails(class),
+    };
+    let begun = || dialect.head().send(&sent);
+    let in_chunks = || {
+        let reply = chunked(dialect);
+        if sent.is_empty() { reply } else { reply.send(chunk(&sent)) }
+    };
+    let mut cases = vec![
+        Case::new("cut", begun(), or_whole(&[ErrorKind::Malformed])),
+        Case::new("cut in the transfer", in_chunks(), or_whole(&[ErrorKind::Transport])),
+        Case::new("reset", in_chunks().sleep(PAUSE).reset(), or_lost(&[ErrorKind::Transport])),
+        Case { stalls: true, ..Case::new("half-open", begun().hang(), or_whole(&[ErrorKind::Stalled])) },
+        Case {
+            stalls: true,
+            ..Case::new(
+                "pings only",
+                begun().repeat(ping(dialect), Duration::from_millis(15)),
+                or_whole(&[ErrorKind::Stalled]),
+            )
+        },
+        Case::new(
+            "malformed chunk",
+            in_chunks().send("zz\r\nno chunk\r\n"),
+            or_lost(&[ErrorKind::Transport, ErrorKind::Malformed]),
+        ),
+        Case::new(
+            "malformed event",
+            begun().send(malformed(dialect)).send(&rest),
+            or_lost(&[ErrorKind::Malformed]),
+        ),
+        Case::new(
+            "overloaded in the stream",
+            begun().send(in_stream(dialect, &overloaded(dialect))),
+            or_lost(&[ErrorKind::Overloaded]),
+        ),
+    ];
+    if dialect != Dialect::Ollama {
+        // Ollama's errors have no names.
+        cases.push(Case::new(
+            "rate limit in the stream",
+            begun().send(in_stream(dialect, &limited(dialect))),
+            or_lost(&[ErrorKind::Rate]),
+        ));
+    }
+    let Some(next) = after.first() else { return cases };
+    let drip = |reply: Reply, bytes: &[u8]| {
+        bytes.chunks(1).fold(reply, |reply, byte| reply.send(byte).sleep(Duration::from_millis(1)))
+    };
+    let (half, _) = next.as_bytes().split_at(next.len() / 2);
+    cases.push(Case::new("cut in an event", begun().send(half), or_whole(&[ErrorKind::Malformed])));
+    let (slow, fast) = rest.as_bytes().split_at(rest.len().min(24));
+    cases.push(Case::new("slow drip", drip(begun(), slow).send(fast), Expect::Whole));
+    let middle = next.bytes().position(|byte| !byte.is_ascii()).map_or(next.len() / 2, |at| at + 1);
+    let (one, two) = rest.as_bytes().split_at(middle);
+    cases.push(Case::new("split character", begun().send(one).sleep(PAUSE).send(two), Expect::Whole));
+    if let Some(giant) = giant(next) {
+        let reply = begun().send(giant).send(after[1..].concat());
+        cases.push(Case::new("giant chunk", reply, Expect::Whole));
+    }
+    if !complete && ends(dialect, next) {
+        let reply = begun().send(next).send(silent(next)).send(after[1..].concat());
+        cases.push(Case::new("duplicate finish", reply, Expect::Whole));
+    }
+    cases
+}
+
+/// All faults, each with the number of events in front of it.
+pub(crate) fn all(sample: &Sample) -> impl Iterator<Item = (usize, Case)> {
+    let whole = everywhere(sample).into_iter().map(|case| (0, case));
+    let at = |at| self::at(sample, at).into_iter().map(move |case| (at, case));
+    whole.chain(sample.boundaries().into_iter().flat_map(at))
+}
+
+/// The faults that are not about one place of the stream.
+fn everywhere(sample: &Sample) -> Vec<Case> {
+    let dialect = sample.dialect;
+    let body = sample.body();
+    let limited = limited(dialect).to_string();
+    let overloaded = overloaded(dialect).to_string();
+    let status = |line: &str, headers: &str, body: &str| {
+        let headers = format!("content-type: application/json\r\nrequest-id: req_test\r\n{headers}");
+        Reply::new(line, &headers, body)
+    };
+    let busy = Expect::Fails(&[ErrorKind::Overloaded]);
+    let wait = Duration::from_secs(40);
+    let date = httpdate::fmt_http_date(SystemTime::now() + wait);
+    let rate = || Expect::Fails(&[ErrorKind::Rate]);
+    let named =
+        Expect::Fails(if dialect == Dialect::Ollama { &[ErrorKind::Overloaded] } else { &[ErrorKind::Rate] });
+    let too_many = |headers: &str| status("429 Too Many Requests", headers, &limited);
+    let packed = gzip(body.as_bytes());
+    let head = format!("content-type: {}\r\nrequest-id: req_test\r\n", dialect.media_type());
+    let zipped = |bytes: &[u8]| Reply::new("200 OK", &format!("{head}content-encoding: gzip\r\n"), bytes);
+    let counted = sample.events.iter().map(|event| without_usage(event)).collect::<String>();
+    let mut cases = vec![
+        Case { wait: Some(wait), ..Case::new("429 with seconds", too_many("retry-after: 40\r\n"), rate()) },
+        Case {
+            wait: Some(wait),
+            ..Case::new("429 with a date", too_many(&format!("retry-after: {date}\r\n")), rate())
+        },
+        Case::new("429 without a wait", too_many(""), rate()),
+        Case::new("503", status("503 Service Unavailable", "", &overloaded), busy.clone()),
+        Case::new("529", status("529 Overloaded", "", &overloaded), busy),
+        Case::new("200 with an error body", status("200 OK", "", &limited), named),
+        Case::new("missing usage", dialect.head().send(counted), Expect::WithoutUsage),
+        // Compression is not asked for: what is compressed in spite of that cannot be read.
+        Case::new("gzip", zipped(&packed), Expect::Fails(&[ErrorKind::Malformed])),
+        Case::new("gzip cut", zipped(&packed[..packed.len() / 2]), Expect::Fails(&[ErrorKind::Malformed])),
+    ];
+    if sample.feature == "text" {
+        let endless = format!("data: {{\"padding\":\"{}", "x".repeat((16 << 20) + 1));
+        let reply = dialect.head().send(endless);
+        cases.push(Case::new("endless event", reply, Expect::Fails(&[ErrorKind::Malformed])));
+    }
+    cases
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("memory takes it");
+    encoder.finish().expect("memory takes it")
+}
+
+fn malformed(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Anthropic => "event: content_block_delta\ndata: {\"type\":\"content_block_delta\", oops\n\n",
+        Dialect::Responses => "event: response.output_text.delta\ndata: {\"type\":\"response.output_te\n\n",
+        Dialect::Chat | Dialect::Gemini => "data: {\"choices\":[{\"delta\":\n\n",
+        Dialect::Ollama => "{\"message\":{\"content\":\n",
+    }
+}
+
+/// A rate-limit error in the dialect's words.
+fn limited(dialect: Dialect) -> Value {
+    match dialect {
+        Dialect::Anthropic => {
+            json!({"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}})
+        }
+        Dialect::Chat | Dialect::Responses => {
+            json!({"error": {"message": "Slow down.", "type": "requests", "code": "rate_limit_exceeded"}})
+        }
+        Dialect::Gemini => {
+            json!({"error": {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}})
+        }
+        Dialect::Ollama => json!({"error": "too many concurrent requests"}),
+    }
+}
+
+fn overloaded(dialect: Dialect) -> Value {
+    match dialect {
+        Dialect::Anthropic => {
+            json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+        }
+        Dialect::Chat | Dialect::Responses => {
+            json!({"error": {"message": "Come back later.", "type": "server_error", "code": "server_error"}})
+        }
+        Dialect::Gemini => {
+            json!({"error": {"code": 503, "message": "Come back later.", "status": "UNAVAILABLE"}})
+        }
+        Dialect::Ollama => json!({"error": "an error was encountered while running the model"}),
+    }
+}
+
+/// An error as an event.
+fn in_stream(dialect: Dialect, error: &Value) -> String {
+    match dialect {
+        Dialect::Anthropic => format!("event: error\ndata: {error}\n\n"),
+        Dialect::Responses => {
+            let error = &error["error"];
+            let event = json!({"type": "error", "code": error["code"], "message": error["message"]});
+            format!("event: error\ndata: {event}\n\n")
+        }
+        Dialect::Chat | Dialect::Gemini => format!("data: {error}\n\n"),
+        Dialect::Ollama => format!("{error}\n"),
+    }
+}
+
+/// The event with a field of a quarter of a megabyte that nobody asked for; nothing for one that is no object.
+fn giant(event: &str) -> Option<String> {
+    let open = event.find('{')?;
+    let (head, rest) = event.split_at(open + 1);
+    let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+    Some(format!("{head}\"padding\":\"{}\"{comma}{rest}", "x".repeat(256 << 10)))
+}
+
+/// The event with other data.
+fn altered(event: &str, alter: impl FnOnce(&mut Value)) -> String {
+    let Some(open) = event.find('{') else { return event.to_owned() };
+    let (head, data) = event.split_at(open);
+    let Ok(mut value) = serde_json::from_str::<Value>(data) else { return event.to_owned() };
+    alter(&mut value);
+    let end = &data[data.trim_end().len()..];
+    format!("{head}{value}{end}")
+}
+
+fn without_usage(event: &str) -> String {
+    altered(event, strip)
+}
+
+/// The end of an answer once more, without what the first one said.
+fn silent(event: &str) -> String {
+    altered(event, |value| {
+        for (place, nothing) in [
+            ("/candidates/0/content", json!({"role": "model", "parts": [{"text": ""}]})),
+            ("/choices/0/delta", json!({})),
+            ("/choices/0/message", json!({})),
+            ("/message", json!({"role": "assistant", "content": ""})),
+        ] {
+            if let Some(said) = value.pointer_mut(place) {
+                *said = nothing;
+            }
+        }
+    })
+}
+
+fn strip(value: &mut Value) {
+    const COUNTS: &[&str] = &["usage", "usageMetadata", "x_groq", "prompt_eval_count", "eval_count"];
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !COUNTS.contains(&name.as_str()));
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,86 @@
+//! The same faults, with somebody who sends a failed request again.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use zk_core::kernel::Bus;
+use zk_core::service::{EventStream, Provider, Request, StreamEvent};
+use zk_providers::{RetryPolicy, Retrying};
+
+use super::faults::Case;
+use super::streams::Sample;
+use super::{Outcome, clocks, every_case, same};
+use crate::collect::{Answer, collect, question};
+use crate::recordings::print_table;
+use crate::server::Server;
+
+/// The faults that may pass.
+const PASSING: &[&str] =
+    &["cut in the transfer", "reset", "half-open", "pings only", "overloaded in the stream", "503", "529"];
+
+/// What was handed out: a part of an answer, or the word that the request is sent again.
+#[derive(Clone, Copy, PartialEq)]
+enum Seen {
+    Answer,
+    Retry,
+}
+
+async fn ask(provider: &dyn Provider) -> (Outcome, Vec<Seen>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let request = Request { max_tokens: 16, ..question(provider, "recorded") };
+    let events: EventStream = Box::pin(provider.stream(request, &Bus::new().cx()).inspect(move |event| {
+        let seen = match event {
+            Ok(StreamEvent::Start { .. } | StreamEvent::Usage(_)) | Err(_) => return,
+            Ok(StreamEvent::Retry(_)) => Seen::Retry,
+            Ok(_) => Seen::Answer,
+        };
+        log.lock().expect("the log").push(seen);
+    }));
+    let outcome = collect(events).await;
+    let seen = seen.lock().expect("the log").clone();
+    (outcome, seen)
+}
+
+/// How it ended, or what is wrong with that.
+async fn run(sample: &Sample, case: Case, whole: &Answer) -> Result<&'static str, String> {
+    let dialect = sample.dialect;
+    let server = Server::start([case.reply, dialect.head().send(sample.body())]).await;
+    let short = Duration::from_millis(1);
+    let policy = RetryPolicy { retries: 1, base: short, floor: short, ..RetryPolicy::default() };
+    let provider = Retrying::new(Arc::from(dialect.provider(&server.url, clocks(case.stalls))), policy);
+    let (outcome, seen) = ask(&provider).await;
+    let requests = server.received().len();
+    let retried = seen.iter().position(|seen| *seen == Seen::Retry);
+    match (outcome, retried) {
+        (_, Some(at)) if at > 0 => Err("sent again behind a part of the answer".to_owned()),
+        (_, Some(_)) if requests != 2 => Err(format!("{requests} requests")),
+        (_, None) if requests != 1 => Err(format!("{requests} requests, and nobody was told")),
+        (Ok(mut answer), retried) => {
+            answer.usage = whole.usage;
+            same(dialect, answer, whole.clone())?;
+            Ok(if retried.is_some() { "whole after a retry" } else { "whole at once" })
+        }
+        (Err((error, _)), Some(_)) => Err(format!("failed behind a retry: {error}")),
+        (Err((error, _)), None) if seen.is_empty() => Err(format!("not sent again: {error}")),
+        (Err(_), None) => Ok("failed in the answer"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_sent_again_exactly_if_nothing_of_an_answer_was_handed_out() {
+    let mut counts = BTreeMap::new();
+    let mut wrong = Vec::new();
+    let run =
+        |sample: Arc<Sample>, case: Case, whole: Arc<Answer>| async move { run(&sample, case, &whole).await };
+    let passing = |(at, case): &(usize, Case)| at % 2 == 0 && PASSING.contains(&case.fault);
+    every_case(passing, run, |sample, at, fault, result| match result {
+        Ok(how) => *counts.entry((fault.to_owned(), how.to_owned())).or_default() += 1,
+        Err(why) => wrong.push(format!("{fault}, behind event {at} of {}: {why}", sample.place)),
+    })
+    .await;
+    print_table("fault", &counts);
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
