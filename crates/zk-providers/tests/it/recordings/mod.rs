@@ -1,8 +1,11 @@
 //! Every recorded exchange with a model, through the real adapters: one table of the dialects, one of the exchanges.
 
+mod chat_histories;
+mod differences;
 mod errors;
 mod gemini_echo;
 mod gemini_histories;
+mod messages_histories;
 pub(crate) mod naive;
 mod ollama_histories;
 mod replayed;

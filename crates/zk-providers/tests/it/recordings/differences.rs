@@ -1,0 +1,68 @@
+//! Where the adapter's own request is not the recorded one, and why that is right.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// A place, with `[]` for the number in a list, and why both are right there.
+pub(crate) type Explained = (&'static str, &'static str);
+
+/// The differences of many requests, by their place.
+#[derive(Default)]
+pub(crate) struct Differences {
+    counts: BTreeMap<String, usize>,
+    unexplained: Vec<String>,
+}
+
+impl Differences {
+    /// Takes down where `ours` is not `recorded`.
+    pub(crate) fn compare(&mut self, place: &str, ours: &Value, recorded: &Value, explained: &[Explained]) {
+        let mut found = Vec::new();
+        walk(String::new(), ours, recorded, &mut found);
+        for (path, ours, recorded) in found {
+            let is_it = |(known, _): &&Explained| {
+                path.strip_prefix(*known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            match explained.iter().find(is_it) {
+                Some((known, why)) => *self.counts.entry(format!("{known}: {why}")).or_default() += 1,
+                None => {
+                    self.unexplained
+                        .push(format!("{place}: {path}\n  ours     {ours}\n  recorded {recorded}"));
+                }
+            }
+        }
+    }
+
+    /// Prints the table, and fails if a difference has no explanation.
+    pub(crate) fn settle(self) {
+        for (line, count) in &self.counts {
+            println!("{count:5} × {line}");
+        }
+        let unexplained = &self.unexplained;
+        assert!(
+            unexplained.is_empty(),
+            "{} are not explained:\n{}",
+            unexplained.len(),
+            unexplained.join("\n")
+        );
+    }
+}
+
+fn walk(path: String, ours: &Value, recorded: &Value, found: &mut Vec<(String, Value, Value)>) {
+    match (ours, recorded) {
+        (Value::Object(mine), Value::Object(theirs)) => {
+            let names = mine.keys().chain(theirs.keys().filter(|name| !mine.contains_key(*name)));
+            for name in names {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                walk(path, &ours[name], &recorded[name], found);
+            }
+        }
+        (Value::Array(mine), Value::Array(theirs)) if mine.len() == theirs.len() => {
+            for (mine, theirs) in mine.iter().zip(theirs) {
+                walk(format!("{path}[]"), mine, theirs, found);
+            }
+        }
+        _ if ours == recorded => {}
+        _ => found.push((path, ours.clone(), recorded.clone())),
+    }
+}
