@@ -81,12 +81,38 @@ fn thinking(turn: Turn, asked: &Asked, more: usize) -> Turn {
     turn.signed_thinking(format!("{thought} {number}"), format!("{proof}{number}"))
 }
 
-/// A turn with tools, one that is stopped, one that fails, one whose call is never answered, and a plain one.
+/// A turn with tools, one that is stopped, one that fails, one whose call is never answered, a plain one, and
+/// one whose results another model will read.
 pub(super) async fn stay(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec<Arc<Message>>) {
     let provider = stop.station.provider(server);
+    finish_loop(&*provider, stop, history).await;
+    begin_loop(&*provider, stop, history).await;
+    finish_loop(&*provider, stop, history).await;
+    for (words, outcome) in [
+        (LONG, StopReason::Aborted),
+        (FAIL, StopReason::Error),
+        (LEAVE, StopReason::ToolUse),
+        (TALK, StopReason::EndTurn),
+    ] {
+        history.push(Message::user_text(words).shared());
+        take_turn(&*provider, stop, history, outcome).await;
+    }
+    begin_loop(&*provider, stop, history).await;
+}
+
+/// Reads the results that are left, and a plain turn.
+pub(super) async fn call_by(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec<Arc<Message>>) {
+    let provider = stop.station.provider(server);
+    finish_loop(&*provider, stop, history).await;
+    history.push(Message::user_text(TALK).shared());
+    take_turn(&*provider, stop, history, StopReason::EndTurn).await;
+}
+
+/// Two calls and their results: a picture, and a failure with a picture.
+async fn begin_loop(provider: &dyn Provider, stop: &Stop<'_>, history: &mut Vec<Arc<Message>>) {
     let picture = || Block::Image(Image { media_type: "image/png".to_owned(), data: PICTURE.to_owned() });
     history.push(Message::user(vec![picture(), Block::text(TOOLS)]).shared());
-    let calls = take_turn(&*provider, stop, history, StopReason::ToolUse).await;
+    let calls = take_turn(provider, stop, history, StopReason::ToolUse).await;
     assert_eq!(calls.len(), 2, "{}", stop.model);
     let seen = ToolContent::Blocks(vec![Block::text("a picture:"), picture()]);
     let shown = ToolContent::Blocks(vec![Block::text("no such file, but:"), picture()]);
@@ -95,20 +121,13 @@ pub(super) async fn stay(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec
         Block::result(calls[1].id.clone(), shown, true),
     ];
     history.push(Message::user(results).shared());
-    take_turn(&*provider, stop, history, StopReason::EndTurn).await;
-    for (words, outcome) in
-        [(LONG, StopReason::Aborted), (FAIL, StopReason::Error), (LEAVE, StopReason::ToolUse)]
-    {
-        history.push(Message::user_text(words).shared());
-        take_turn(&*provider, stop, history, outcome).await;
-    }
-    call_by(stop, server, history).await;
 }
 
-/// A plain turn alone.
-pub(super) async fn call_by(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec<Arc<Message>>) {
-    history.push(Message::user_text(TALK).shared());
-    take_turn(&*stop.station.provider(server), stop, history, StopReason::EndTurn).await;
+/// The answer to results, whoever called for them.
+async fn finish_loop(provider: &dyn Provider, stop: &Stop<'_>, history: &mut Vec<Arc<Message>>) {
+    if !history.is_empty() {
+        take_turn(provider, stop, history, StopReason::EndTurn).await;
+    }
 }
 
 /// Asks, adds what came to the history, and gives its calls.
