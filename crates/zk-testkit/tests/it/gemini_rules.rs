@@ -117,6 +117,8 @@ fn what_the_model_did_not_call_goes_by_the_documented_dummy() {
 fn only_calls_of_the_current_turn_need_their_signature() {
     let body = with(request(), "/contents/1/parts/1/thoughtSignature", json!(null));
     assert_eq!(check(Dialect::Gemini, &body), Ok(()), "the user has spoken since");
+    let silent = with(body.clone(), "/contents/3/parts/0", json!(null));
+    assert_eq!(rejected(&silent), Rule::Thinking, "a picture after the answers is none of the user's words");
     let body = with(body, "/contents/3", json!(null));
     let violation = check(Dialect::Gemini, &body).unwrap_err();
     assert_eq!(violation.rule, Rule::Thinking);

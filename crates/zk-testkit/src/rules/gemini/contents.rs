@@ -129,7 +129,8 @@ const NUMBER: &str = "Please ensure that the number of function response parts i
 
 /// In the current turn, the first call of every step carries its signature.
 fn signatures(contents: &[Content<'_>]) -> Checked {
-    let says = |content: &Content<'_>| !content.is_model && !content.is_answer();
+    // Pictures that could not stand beside the answers begin no new turn.
+    let says = |content: &Content<'_>| !content.is_model && content.kinds.contains(&Kind::Text);
     let from = contents.iter().rposition(says).unwrap_or(0);
     for content in contents.iter().skip(from) {
         if let Some(call) = content.of(Kind::Call).next()
