@@ -22,6 +22,7 @@ mod lists;
 mod ollama_requests;
 mod promises;
 mod quirks;
+mod real;
 mod recordings;
 mod requests;
 mod responses;
