@@ -18,7 +18,7 @@ pub struct Strictness {
     /// With budget thinking, the assistant message of an unfinished tool loop begins with thinking.
     pub thinking_first: bool,
     /// Proofs of thinking, and the ids of items, are taken back only if the server gave them out itself: to the
-    /// same model, for the same content. [`FakeServer`](crate::FakeServer) keeps a list of them; [`check_with`],
+    /// same model, for the same content. [`FakeServer`](crate::FakeServer) keeps a list of them; [`check_with`](super::check_with),
     /// which sees one request only, does not look.
     pub own_proofs: bool,
     /// How reasoning is told and taken back in Chat Completions.
