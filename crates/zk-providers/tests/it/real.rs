@@ -73,7 +73,7 @@ impl Real {
         head.lines().next()?.contains(" 200 ").then(|| serde_json::from_str(body).ok())?
     }
 
-    fn provider(&self, protocol: &str, key: &str, extra: Value) -> Arc<dyn Provider> {
+    fn provider(&self, protocol: &str, key: &str, extra: &Value) -> Arc<dyn Provider> {
         let origin = format!("http://127.0.0.1:{}", self.port);
         let extra_body = extra.as_object().cloned().expect("an object");
         let connection = Connection { extra_body, ..Connection::at(format!("{origin}/v1")).key(key) };
@@ -132,7 +132,7 @@ async fn a_real_server_chats_fails_and_is_cancelled_in_every_protocol() {
     let Some(folder) = folder() else { return };
     let server = Real::llama(&folder, "tiny-chat.gguf").await;
     for protocol in PROTOCOLS {
-        let provider = server.provider(protocol, KEY, json!({"temperature": 0}));
+        let provider = server.provider(protocol, KEY, &json!({"temperature": 0}));
         let answer = ask(&*provider, asking(&*provider, "hi")).await.expect(protocol);
         assert!(!answer.text.is_empty() && answer.usage.output > 0, "{protocol}: {answer:?}");
         // The same prompt again is in the server's cache.
@@ -143,11 +143,11 @@ async fn a_real_server_chats_fails_and_is_cancelled_in_every_protocol() {
         let error = ask(&*provider, asking(&*provider, &long)).await.expect_err("too long");
         assert_eq!(error.kind, ErrorKind::ContextExceeded, "{protocol}: {error}");
 
-        let stranger = server.provider(protocol, "wrong", json!({}));
+        let stranger = server.provider(protocol, "wrong", &json!({}));
         let error = ask(&*stranger, asking(&*stranger, "hi")).await.expect_err("a wrong key");
         assert_eq!((error.kind, error.status), (ErrorKind::Auth, Some(401)), "{protocol}: {error}");
 
-        let endless = server.provider(protocol, KEY, json!({"ignore_eos": true}));
+        let endless = server.provider(protocol, KEY, &json!({"ignore_eos": true}));
         let request = Request { max_tokens: 3500, ..asking(&*endless, "hi") };
         let mut stream = endless.stream(request, &Bus::new().cx());
         while !matches!(stream.next().await, Some(Ok(StreamEvent::Text { .. }))) {}
@@ -174,7 +174,7 @@ async fn a_real_server_calls_tools_in_every_protocol() {
     let Some(folder) = folder() else { return };
     let server = Real::llama(&folder, "tiny-tools.gguf").await;
     for protocol in PROTOCOLS {
-        let provider = server.provider(protocol, KEY, json!({}));
+        let provider = server.provider(protocol, KEY, &json!({}));
         let asked = with_tools(&*provider);
         let answer = ask(&*provider, asked.clone()).await.expect(protocol);
         let (id, name, args) = answer.calls.first().expect("a call").clone();
@@ -211,7 +211,7 @@ async fn a_real_server_calls_several_tools_at_once_in_every_protocol() {
     let Some(folder) = folder() else { return };
     let server = Real::llama(&folder, "tiny-par.gguf").await;
     for protocol in PROTOCOLS {
-        let provider = server.provider(protocol, KEY, json!({"parallel_tool_calls": true}));
+        let provider = server.provider(protocol, KEY, &json!({"parallel_tool_calls": true}));
         let mut most = 0;
         // What a random model makes of it differs from time to time.
         for _ in 0..8 {
