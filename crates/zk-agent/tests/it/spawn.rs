@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zk_agent::{Behavior, Preset, SpawnOptions, ToolSet};
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, plugin_fn};
-use zk_core::model::{AgentError, ErrorKind, ModelRef, Prices, ThinkingLevel, ThinkingRequest, Usage};
+use zk_core::model::{AgentError, ErrorKind, ModelRef, Rates, ThinkingLevel, ThinkingRequest, Usage};
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, TestTool, assert_sound, rig_on, rig_with, told};
@@ -121,7 +121,7 @@ async fn a_parents_gate_refuses_a_grandchilds_call() {
 #[tokio::test]
 async fn statistics_roll_up_and_turns_stay_each_agents_own() {
     let model = zk_core::model::Model {
-        prices: Some(Prices { input: 1e6, ..Prices::default() }),
+        prices: Some(Rates { input: 1e6, ..Rates::default() }.into()),
         ..zk_core::model::Model::unknown("scripted", "priced")
     };
     let provider = ScriptedProvider::new(Script::answering(obedient)).with_model(model);

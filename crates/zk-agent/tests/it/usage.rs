@@ -1,19 +1,19 @@
 //! What a run counts (Z-86).
 
 use serde_json::json;
-use zk_core::model::{Model, Prices, Usage};
+use zk_core::model::{Model, Rates, Usage};
 use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{rig, rig_on};
 
 fn spent(input: u64, output: u64) -> Usage {
-    Usage { input, output, cache_read: 1, cache_write: 2, reasoning: 3 }
+    Usage { input, output, cache_read: 1, cache_write: 2, reasoning: 3, ..Usage::default() }
 }
 
 #[tokio::test]
 async fn tokens_and_cost_add_up_turn_by_turn() {
-    let prices = Prices { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 2.0 };
-    let model = Model { prices: Some(prices), ..Model::unknown("scripted", "priced") };
+    let prices = Rates { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 2.0 };
+    let model = Model { prices: Some(prices.into()), ..Model::unknown("scripted", "priced") };
     let script = Script::new()
         .turn(|t| t.call("echo", json!({"text": "x"})).usage(spent(1_000_000, 100_000)))
         .turn(|t| t.text("ok").usage(spent(2_000_000, 0)));

@@ -3,7 +3,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use super::{Prices, Usage};
 
 /// Which model of which provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +71,7 @@ impl Model {
     /// What `usage` costs in US dollars, if the prices are known.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.prices.map(|prices| prices.cost(usage))
+        self.prices.as_ref().map(|prices| prices.cost(usage))
     }
 }
 
@@ -105,29 +105,4 @@ pub enum ThinkingSupport {
     Effort,
     /// The model decides; an effort word guides it.
     Adaptive,
-}
-
-/// US dollars for a million tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Prices {
-    /// Uncached input.
-    pub input: f64,
-    /// Output, reasoning included.
-    pub output: f64,
-    /// Input read from the cache.
-    pub cache_read: f64,
-    /// Input written to the cache.
-    pub cache_write: f64,
-}
-
-impl Prices {
-    /// What `usage` costs in US dollars.
-    #[must_use]
-    pub fn cost(&self, usage: &Usage) -> f64 {
-        let part = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
-        part(usage.input, self.input)
-            + part(usage.output, self.output)
-            + part(usage.cache_read, self.cache_read)
-            + part(usage.cache_write, self.cache_write)
-    }
 }

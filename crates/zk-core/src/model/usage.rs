@@ -19,8 +19,16 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input written to the cache.
     pub cache_write: u64,
+    /// The part of `cache_write` that is kept for an hour.
+    #[serde(skip_serializing_if = "is_none")]
+    pub cache_write_1h: u64,
     /// The part of `output` that was reasoning.
     pub reasoning: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -37,6 +45,7 @@ impl AddAssign for Usage {
         self.output += other.output;
         self.cache_read += other.cache_read;
         self.cache_write += other.cache_write;
+        self.cache_write_1h += other.cache_write_1h;
         self.reasoning += other.reasoning;
     }
 }

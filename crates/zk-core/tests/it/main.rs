@@ -12,6 +12,7 @@ mod inherit;
 mod modes;
 mod order;
 mod plugins;
+mod prices;
 mod reenter;
 mod registry;
 mod samples;

@@ -138,6 +138,8 @@ impl Decoder {
         set(&mut self.usage.output, number("output_tokens"));
         set(&mut self.usage.cache_read, number("cache_read_input_tokens"));
         set(&mut self.usage.cache_write, number("cache_creation_input_tokens"));
+        let for_an_hour = usage.pointer("/cache_creation/ephemeral_1h_input_tokens").and_then(Value::as_u64);
+        set(&mut self.usage.cache_write_1h, for_an_hour);
         let reasoning = usage.pointer("/output_tokens_details/thinking_tokens").and_then(Value::as_u64);
         set(&mut self.usage.reasoning, reasoning);
         if self.usage != before {

@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use zk_core::model::{Capabilities, Model, Prices, ThinkingSupport};
+use zk_core::model::{Capabilities, Model, Rates, ThinkingSupport};
 
 static ROWS: LazyLock<Vec<Row>> =
     LazyLock::new(|| include_str!("models.tsv").lines().filter_map(row).collect());
@@ -17,7 +17,7 @@ pub(crate) struct Row {
     id: &'static str,
     window: Option<u64>,
     max_output: Option<u64>,
-    prices: Prices,
+    prices: Rates,
     vision: bool,
     thinking: ThinkingSupport,
     efforts: Vec<&'static str>,
@@ -39,7 +39,7 @@ impl Row {
                 image_in_tool_result: false,
                 thinking: self.thinking,
             },
-            prices: Some(self.prices),
+            prices: Some(self.prices.into()),
             ..Model::unknown(provider, id)
         }
     }
@@ -54,7 +54,7 @@ fn row(line: &'static str) -> Option<Row> {
     let (provider, id) = (cell()?, cell()?);
     let (window, max_output) = (cell()?.parse().ok(), cell()?.parse().ok());
     let mut price = || cell().and_then(|price| price.parse().ok());
-    let prices = Prices { input: price()?, output: price()?, cache_read: price()?, cache_write: price()? };
+    let prices = Rates { input: price()?, output: price()?, cache_read: price()?, cache_write: price()? };
     let vision = cells.next()? == "yes";
     let thinking = match cells.next()? {
         "budget" => ThinkingSupport::Budget,

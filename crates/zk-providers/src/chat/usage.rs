@@ -25,5 +25,5 @@ pub(super) fn read(usage: &Value) -> Option<Usage> {
         output += reasoning;
     }
     let input = prompt.saturating_sub(cache_read).saturating_sub(cache_write);
-    Some(Usage { input, output, cache_read, cache_write, reasoning })
+    Some(Usage { input, output, cache_read, cache_write, reasoning, ..Usage::default() })
 }

@@ -120,8 +120,8 @@ impl Counts {
             input: prompt.saturating_add(self.tool_use_prompt_token_count.unwrap_or_default()),
             output: self.candidates_token_count.unwrap_or_default().saturating_add(thoughts),
             cache_read: cached,
-            cache_write: 0,
             reasoning: thoughts,
+            ..Usage::default()
         }
     }
 }

@@ -75,5 +75,6 @@ pub(super) fn usage(response: &Value) -> Usage {
         cache_read,
         cache_write,
         reasoning,
+        ..Usage::default()
     }
 }

@@ -177,7 +177,8 @@ fn usage_is_found_wherever_it_stands() {
     let counts = json!({"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 17,
         "prompt_tokens_details": {"cached_tokens": 6, "cache_write_tokens": 1},
         "completion_tokens_details": {"reasoning_tokens": 3}});
-    let expected = Usage { input: 3, output: 7, cache_read: 6, cache_write: 1, reasoning: 3 };
+    let expected =
+        Usage { input: 3, output: 7, cache_read: 6, cache_write: 1, reasoning: 3, ..Usage::default() };
     for last in [
         json!({"choices": [], "usage": counts}),
         json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": counts}),
@@ -314,7 +315,8 @@ fn later_counts_replace_earlier_ones_and_nulls_replace_nothing() {
             "usage": {"input_tokens": 9, "output_tokens": 6, "output_tokens_details": {"thinking_tokens": 2}}}),
         json!({"type": "message_stop"}),
     ]);
-    let expected = Usage { input: 9, output: 6, cache_read: 7, cache_write: 0, reasoning: 2 };
+    let expected =
+        Usage { input: 9, output: 6, cache_read: 7, cache_write: 0, reasoning: 2, ..Usage::default() };
     assert_eq!(done(&outcome).1, expected);
 }
 

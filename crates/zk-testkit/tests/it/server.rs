@@ -26,7 +26,8 @@ pub(crate) fn types(events: &[Value]) -> Vec<&str> {
 }
 
 pub(crate) fn rich() -> Script {
-    let usage = Usage { input: 10, output: 7, cache_read: 3, cache_write: 2, reasoning: 4 };
+    let usage =
+        Usage { input: 10, output: 7, cache_read: 3, cache_write: 2, reasoning: 4, ..Usage::default() };
     Script::new().turn(|t| {
         t.signed_thinking("hm", "proof")
             .chunks(["Let me ", "look."])

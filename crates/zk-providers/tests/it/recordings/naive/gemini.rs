@@ -97,8 +97,8 @@ pub(crate) fn answer(body: &str) -> Answer {
         input: count("promptTokenCount") - cached + count("toolUsePromptTokenCount"),
         output: count("candidatesTokenCount") + thoughts,
         cache_read: cached,
-        cache_write: 0,
         reasoning: thoughts,
+        ..Usage::default()
     };
     answer.stop = match reason.as_deref() {
         Some("STOP") if !answer.calls.is_empty() => Some(StopReason::ToolUse),

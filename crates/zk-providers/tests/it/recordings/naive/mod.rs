@@ -154,6 +154,11 @@ pub(crate) fn anthropic(body: &str) -> Answer {
         output: count("output_tokens"),
         cache_read: count("cache_read_input_tokens"),
         cache_write: count("cache_creation_input_tokens"),
+        cache_write_1h: usage
+            .get("cache_creation")
+            .and_then(|kinds| kinds.get("ephemeral_1h_input_tokens"))
+            .and_then(Value::as_u64)
+            .unwrap_or_default(),
         reasoning: details["thinking_tokens"].as_u64().unwrap_or_default(),
     };
     answer.stop = stop.0.as_deref().map(|reason| match reason {
@@ -243,6 +248,7 @@ pub(crate) fn chat(body: &str) -> Answer {
         cache_read,
         cache_write,
         reasoning,
+        ..Usage::default()
     };
     answer.stop = Some(match finish.as_str() {
         "stop" | "tool_calls" | "content_filter" if !refusal.is_empty() => StopReason::Refusal(Some(refusal)),

@@ -86,6 +86,7 @@ pub(crate) fn read(body: &str) -> Answer {
         cache_read,
         cache_write,
         reasoning: count("/output_tokens_details/reasoning_tokens"),
+        ..Usage::default()
     };
     let total = count("/total_tokens");
     assert!(total == 0 || total == input + output, "the counts add up: {}", response["usage"]);

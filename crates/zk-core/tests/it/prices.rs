@@ -1,0 +1,96 @@
+//! What a response costs.
+
+use proptest::prelude::*;
+use serde_json::json;
+use zk_core::model::{Model, PriceTier, Prices, Rates, Usage};
+
+fn rates(factor: f64) -> Rates {
+    Rates { input: 2.0 * factor, output: 10.0 * factor, cache_read: 0.2 * factor, cache_write: 2.5 * factor }
+}
+
+fn tiered() -> Prices {
+    let tier = |above, factor| PriceTier { above, rates: rates(factor) };
+    Prices { rates: rates(1.0), tiers: vec![tier(400_000, 3.0), tier(100_000, 2.0)] }
+}
+
+fn usage() -> impl Strategy<Value = Usage> {
+    let count = || 0..400_000_u64;
+    (count(), count(), count(), count(), count()).prop_map(|(input, output, cache_read, write, hour)| Usage {
+        input,
+        output,
+        cache_read,
+        cache_write: write,
+        cache_write_1h: hour.min(write),
+        reasoning: output / 2,
+    })
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(1.0)
+}
+
+#[test]
+fn a_tier_prices_the_whole_request_from_the_first_token_above_it() {
+    let prices = tiered();
+    for (context, factor) in [(1, 1.0), (100_000, 1.0), (100_001, 2.0), (400_000, 2.0), (400_001, 3.0)] {
+        let usage = Usage { cache_read: context - 1, input: 1, output: 50, ..Usage::default() };
+        let expected = Prices::from(rates(factor)).cost(&usage);
+        assert!(near(prices.cost(&usage), expected), "{context}");
+    }
+}
+
+#[test]
+fn an_hour_in_the_cache_costs_twice_the_input_to_write() {
+    let usage = Usage { cache_write: 1_000_000, cache_write_1h: 400_000, ..Usage::default() };
+    assert!(near(Prices::from(rates(1.0)).cost(&usage), 0.6 * 2.5 + 0.4 * 4.0));
+}
+
+#[test]
+fn prices_and_usage_of_older_data_are_read_and_what_is_new_is_left_out_where_it_says_nothing() {
+    let old = json!({"input": 1.0, "output": 2.0, "cache_read": 0.5, "cache_write": 3.0});
+    let prices: Prices = serde_json::from_value(old.clone()).unwrap();
+    assert_eq!((prices.rates.output, prices.tiers.len()), (2.0, 0));
+    assert_eq!(serde_json::to_value(prices).unwrap(), old);
+    let old = json!({"input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "reasoning": 1});
+    let usage: Usage = serde_json::from_value(old.clone()).unwrap();
+    assert_eq!(serde_json::to_value(usage).unwrap(), old);
+}
+
+#[test]
+fn a_priced_model_survives_being_written_and_read() {
+    let model = Model { prices: Some(tiered()), ..Model::unknown("p", "m") };
+    let text = serde_json::to_string(&model).unwrap();
+    assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+}
+
+proptest! {
+    #[test]
+    fn a_cost_is_never_negative_and_never_less_for_more_tokens(usage in usage(), more in usage()) {
+        let prices = tiered();
+        let mut sum = usage;
+        sum += more;
+        prop_assert!(prices.cost(&usage) >= 0.0);
+        prop_assert!(prices.cost(&sum) >= prices.cost(&usage));
+    }
+
+    #[test]
+    fn without_tiers_the_cost_of_a_run_is_the_sum_of_its_turns(turns in prop::collection::vec(usage(), 0..6)) {
+        let prices = Prices::from(rates(1.0));
+        let mut total = Usage::default();
+        turns.iter().for_each(|turn| total += *turn);
+        let summed: f64 = turns.iter().map(|turn| prices.cost(turn)).sum();
+        prop_assert!(near(prices.cost(&total), summed));
+    }
+
+    #[test]
+    fn every_kind_of_token_is_charged_at_its_own_rate(usage in usage()) {
+        let rates = rates(1.0);
+        let short = usage.cache_write - usage.cache_write_1h;
+        let millionths = usage.input as f64 * rates.input
+            + usage.output as f64 * rates.output
+            + usage.cache_read as f64 * rates.cache_read
+            + short as f64 * rates.cache_write
+            + usage.cache_write_1h as f64 * 2.0 * rates.input;
+        prop_assert!(near(Prices::from(rates).cost(&usage), millionths / 1e6));
+    }
+}
