@@ -177,11 +177,7 @@ impl Driver {
     fn account(&self, turn_id: &TurnId, usage: Usage) -> TurnUsage {
         let cost = self.model.cost(&usage);
         let turn = TurnUsage { turn_id: turn_id.clone(), model: self.model.reference(), usage, cost };
-        let mut stats = self.shared.stats();
-        stats.usage += usage;
-        stats.cost += cost.unwrap_or(0.0);
-        stats.turns += 1;
-        stats.turn_usage.push(turn.clone());
+        self.shared.stats().add_turn(turn.clone());
         turn
     }
 

@@ -52,13 +52,13 @@ pub struct PriceTier {
 const HOUR_FACTOR: f64 = 2.0;
 
 impl Prices {
-    /// What the response that used `usage` costs in US dollars. Discounts and surcharges of a service tier are
+    /// What the response that used `usage` costs in US dollars, to a billionth. Discounts and surcharges of a service tier are
     /// not in it: no usage says which tier has answered.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let context = usage.context();
         let tier = self.tiers.iter().filter(|tier| tier.above < context).max_by_key(|tier| tier.above);
-        tier.map_or(self.rates, |tier| tier.rates).cost(usage)
+        dollars(tier.map_or(self.rates, |tier| tier.rates).cost(usage))
     }
 }
 
@@ -72,6 +72,11 @@ impl Rates {
             + part(usage.cache_write - for_an_hour, self.cache_write)
             + part(for_an_hour, self.input * HOUR_FACTOR)
     }
+}
+
+/// An amount to a billionth of a dollar: what is beyond that comes from reckoning with binary fractions.
+pub(super) fn dollars(amount: f64) -> f64 {
+    (amount * 1e9).round() / 1e9
 }
 
 impl From<Rates> for Prices {

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::prices::dollars;
 use super::{ModelRef, TurnId};
 
 /// Tokens of one response, normalised: the four counts do not overlap, whatever the provider counts.
@@ -100,10 +101,18 @@ pub struct ModelStats {
 }
 
 impl Stats {
+    /// Takes a turn in.
+    pub fn add_turn(&mut self, turn: TurnUsage) {
+        self.usage += turn.usage;
+        self.cost = dollars(self.cost + turn.cost.unwrap_or(0.0));
+        self.turns += 1;
+        self.turn_usage.push(turn);
+    }
+
     /// Takes a finished sub-agent in.
     pub fn add_child(&mut self, child: Self) {
         self.usage += child.usage;
-        self.cost += child.cost;
+        self.cost = dollars(self.cost + child.cost);
         self.children.push(child);
     }
 
@@ -123,7 +132,7 @@ impl Stats {
             let entry = models.entry(turn.model.clone()).or_default();
             entry.turns += 1;
             entry.usage += turn.usage;
-            entry.cost += turn.cost.unwrap_or(0.0);
+            entry.cost = dollars(entry.cost + turn.cost.unwrap_or(0.0));
         }
         models
     }

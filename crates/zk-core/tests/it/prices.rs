@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_core::model::{Model, PriceTier, Prices, Rates, Usage};
+use zk_core::model::{Model, ModelRef, PriceTier, Prices, Rates, Stats, TurnUsage, Usage};
 
 fn rates(factor: f64) -> Rates {
     Rates { input: 2.0 * factor, output: 10.0 * factor, cache_read: 0.2 * factor, cache_write: 2.5 * factor }
@@ -26,7 +26,7 @@ fn usage() -> impl Strategy<Value = Usage> {
 }
 
 fn near(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-9 * a.abs().max(1.0)
+    (a - b).abs() <= 1e-8 * a.abs().max(1.0)
 }
 
 #[test]
@@ -61,6 +61,26 @@ fn a_priced_model_survives_being_written_and_read() {
     let model = Model { prices: Some(tiered()), ..Model::unknown("p", "m") };
     let text = serde_json::to_string(&model).unwrap();
     assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+}
+
+#[test]
+fn no_sum_of_costs_shows_the_noise_of_binary_fractions() {
+    let prices = Prices::from(Rates { input: 0.1, output: 0.7, ..Rates::default() });
+    let usage = Usage { input: 3_000_000, output: 1_000_000, ..Usage::default() };
+    let cost = Some(prices.cost(&usage));
+    assert_eq!(serde_json::to_string(&cost).unwrap(), "1.0");
+    let turn = |cost| TurnUsage { turn_id: "t".into(), model: ModelRef::new("p", "m"), usage, cost };
+    let (mut stats, mut child) = (Stats::default(), Stats::default());
+    for cost in [0.1, 0.2, 0.7] {
+        stats.add_turn(turn(Some(cost)));
+        child.add_turn(turn(Some(cost)));
+    }
+    child.add_turn(turn(None));
+    stats.add_child(child);
+    assert_eq!((stats.cost, stats.turns), (2.0, 3));
+    assert_eq!(stats.usage.input, 7 * usage.input);
+    let of_model = stats.by_model().remove(&ModelRef::new("p", "m")).unwrap();
+    assert_eq!((of_model.cost, of_model.turns), (2.0, 7));
 }
 
 proptest! {
