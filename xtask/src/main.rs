@@ -8,12 +8,13 @@
 mod ci;
 mod docs;
 mod fuzz;
+mod models;
 mod run;
 mod scaffold;
 mod tidy;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -26,6 +27,7 @@ cargo xtask <task>
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   docs [--check]                write docs/reference from the code, or fail if it is stale
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
+  models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
   new-provider NAME [--into DIR]  the same for a model provider
 
@@ -52,6 +54,10 @@ fn task(args: &[&str]) -> Result<()> {
         ["docs", "--check"] => docs::check(&workspace),
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
+        ["models"] => models::write(&workspace, None),
+        ["models", "--from", file] => models::write(&workspace, Some(Path::new(file))),
+        ["models", "--check"] => models::check(&workspace, None),
+        ["models", "--check", "--from", file] => models::check(&workspace, Some(Path::new(file))),
         ["new-plugin", name] => scaffold::new(&workspace, scaffold::Kind::Plugin, name, None),
         ["new-plugin", name, "--into", dir] => {
             scaffold::new(&workspace, scaffold::Kind::Plugin, name, Some(PathBuf::from(dir)))

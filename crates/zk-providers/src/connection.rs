@@ -7,10 +7,12 @@ use bytes::Bytes;
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
 use zk_core::kernel::Cx;
-use zk_core::model::{ErrorKind, ProviderError};
+use zk_core::model::{ErrorKind, Model, ProviderError};
 use zk_core::service::{EventStream, Request};
 
+use crate::catalogue::{self, Overrides, Row};
 use crate::clocks::Clocks;
+use crate::effort::Efforts;
 use crate::endpoint::{Endpoint, SetupError};
 use crate::exchange::{Decode, Outgoing, ask, exchange};
 use crate::fault::{Call, Fault};
@@ -48,6 +50,8 @@ pub struct Connection {
     pub clocks: Option<Clocks>,
     /// The model used when none is asked for.
     pub default_model: Option<String>,
+    /// What is known better about its models.
+    pub models: Overrides,
     /// The HTTP clients.
     pub http: Http,
 }
@@ -64,6 +68,7 @@ impl Connection {
             extra_headers: Vec::new(),
             clocks: None,
             default_model: None,
+            models: Overrides::default(),
             http: Http::new(),
         }
     }
@@ -105,6 +110,7 @@ impl fmt::Debug for Connection {
 pub(crate) struct Link {
     name: String,
     default_model: Option<String>,
+    models: Overrides,
     extra_body: Map<String, Value>,
     endpoint: Arc<Endpoint>,
     clocks: Clocks,
@@ -130,10 +136,11 @@ impl Link {
     ) -> Result<Self, SetupError> {
         let Connection { name, base_url, auth, extra_headers, clocks, http, .. } = connection;
         let (extra_body, default_model) = (connection.extra_body, connection.default_model);
+        let models = connection.models;
         let endpoint = Endpoint::new(&base_url, strip, auth, key_header, &extra_headers, http)?;
         let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
         let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));
-        Ok(Self { name, default_model, extra_body, endpoint, clocks, prefixes: Prefixes::default() })
+        Ok(Self { name, default_model, models, extra_body, endpoint, clocks, prefixes: Prefixes::default() })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -146,6 +153,26 @@ impl Link {
 
     pub(crate) fn extra_body(&self) -> &Map<String, Value> {
         &self.extra_body
+    }
+
+    pub(crate) fn models(&self) -> &Overrides {
+        &self.models
+    }
+
+    /// What the table knows of a model here, or at the vendor `usual` whose dialect is spoken.
+    pub(crate) fn row(&self, usual: &str, id: &str) -> Option<Row> {
+        catalogue::find(Some(&self.name), id).or_else(|| catalogue::find(Some(usual), id))
+    }
+
+    /// The model a row describes, or one nothing is known of.
+    pub(crate) fn described(&self, row: Option<Row>, id: &str) -> Model {
+        row.map_or_else(|| Model::unknown(&*self.name, id), |row| row.model(&self.name, id))
+    }
+
+    /// The levels of effort of a model, by what somebody says of it or else by its row.
+    pub(crate) fn efforts(&self, id: &str, row: impl FnOnce() -> Option<Row>) -> Efforts {
+        let said = self.models.get(id).and_then(|said| said.efforts.clone());
+        said.unwrap_or_else(|| row().map(Row::efforts).unwrap_or_default())
     }
 
     /// The body of a request. What it shares with the one before is not written again.

@@ -1,31 +1,152 @@
-//! The words OpenAI made up for how much a model is to reason.
+//! How much a model is to reason, in the words its provider has for it.
+
+use std::borrow::Cow;
 
 use zk_core::model::ThinkingLevel;
 
-/// The effort word for a level, clamped to those the model has; all of them if that is not known.
-pub(crate) fn effort(level: ThinkingLevel, known: &[&'static str]) -> Option<&'static str> {
-    const LADDER: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-    let wanted = match level {
-        ThinkingLevel::Adaptive => return None,
-        // Where nothing is known, not asking is the surest way to ask for nothing.
-        ThinkingLevel::Off if known.is_empty() => return None,
-        ThinkingLevel::Off => "none",
-        ThinkingLevel::Minimal => "minimal",
-        ThinkingLevel::Low => "low",
-        ThinkingLevel::Medium => "medium",
-        ThinkingLevel::High => "high",
-        ThinkingLevel::XHigh => "xhigh",
-    };
-    let place = |word: &str| LADDER.iter().position(|step| *step == word).unwrap_or_default();
-    if known.is_empty() {
-        // `minimal` and `xhigh` are words of a few models only.
-        return match wanted {
-            "minimal" => Some("low"),
-            "xhigh" => Some("high"),
-            other => Some(other),
-        };
+/// The levels of effort, the least first, with the words OpenAI made up for them.
+const LADDER: [(&str, &str); 7] = [
+    ("off", "none"),
+    ("minimal", "minimal"),
+    ("low", "low"),
+    ("medium", "medium"),
+    ("high", "high"),
+    ("xhigh", "xhigh"),
+    ("max", "max"),
+];
+
+/// The place of `high` on the ladder.
+const HIGH: usize = 4;
+
+/// The levels of effort that one model has, each with the word for it. Empty where that is not known.
+///
+/// ```
+/// use zk_core::model::ThinkingLevel;
+/// use zk_providers::Efforts;
+///
+/// let efforts = Efforts::of([("low", None), ("high", Some("default".into()))]);
+/// assert_eq!(efforts.word(ThinkingLevel::XHigh), Some("default"));
+/// assert_eq!(efforts.word(ThinkingLevel::Off), Some("low"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Efforts([Option<Cow<'static, str>>; LADDER.len()]);
+
+impl Efforts {
+    /// The names of the levels, the least first: those of [`ThinkingLevel`], and `max`.
+    pub const LEVELS: [&'static str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+    /// These levels, each with its word where that is not the usual one. Levels that do not exist are passed
+    /// over.
+    pub fn of<'a>(levels: impl IntoIterator<Item = (&'a str, Option<Cow<'static, str>>)>) -> Self {
+        let mut efforts = Self::default();
+        for (level, word) in levels {
+            let mut places = LADDER.iter().zip(&mut efforts.0);
+            if let Some(((_, usual), place)) = places.find(|((name, _), _)| *name == level) {
+                *place = Some(word.unwrap_or(Cow::Borrowed(usual)));
+            }
+        }
+        efforts
     }
-    // Thinking that was asked for is not turned off for want of a lower step.
-    let usable = known.iter().filter(|word| level == ThinkingLevel::Off || **word != "none");
-    usable.min_by_key(|word| place(word).abs_diff(place(wanted))).copied()
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// Whether the model can be told not to reason.
+    #[must_use]
+    pub fn can_be_off(&self) -> bool {
+        matches!(self.0, [Some(_), ..])
+    }
+
+    /// Whether there is more or less of it, and not only on and off.
+    #[must_use]
+    pub fn has_steps(&self) -> bool {
+        self.0.iter().skip(1).flatten().count() > 1
+    }
+
+    /// The word for a level, clamped to the nearest the model has; without one the provider decides.
+    #[must_use]
+    pub fn word(&self, level: ThinkingLevel) -> Option<&str> {
+        let wanted = match level {
+            ThinkingLevel::Adaptive => return None,
+            _ if self.is_unknown() => return tolerant(level),
+            _ => LADDER.iter().position(|(name, _)| *name == level.as_str())?,
+        };
+        // Thinking that was asked for is not turned off for want of a lower step.
+        let first = usize::from(level != ThinkingLevel::Off);
+        let words =
+            self.0.iter().enumerate().skip(first).filter_map(|(at, word)| Some((at, word.as_deref()?)));
+        // Of two that are equally near it is the one nearer to what providers take when nothing is said.
+        words.min_by_key(|(at, _)| (at.abs_diff(wanted), at.abs_diff(HIGH))).map(|(_, word)| word)
+    }
+}
+
+/// The words nearly every model takes that takes any: the least and the highest ones are those of a few.
+fn tolerant(level: ThinkingLevel) -> Option<&'static str> {
+    match level {
+        // Not asking is the surest way to ask for nothing.
+        ThinkingLevel::Adaptive | ThinkingLevel::Off => None,
+        ThinkingLevel::Minimal | ThinkingLevel::Low => Some("low"),
+        ThinkingLevel::Medium => Some("medium"),
+        ThinkingLevel::High | ThinkingLevel::XHigh => Some("high"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn efforts(levels: &[&'static str]) -> Efforts {
+        Efforts::of(levels.iter().map(|level| (*level, None)))
+    }
+
+    #[test]
+    fn the_names_of_the_levels_are_those_of_the_ladder() {
+        assert_eq!(LADDER.map(|(name, _)| name), Efforts::LEVELS);
+        assert_eq!(LADDER[HIGH].0, "high");
+        for level in ThinkingLevel::ALL {
+            let is_step = Efforts::LEVELS.contains(&level.as_str());
+            assert_eq!(is_step, level != ThinkingLevel::Adaptive, "{level:?}");
+        }
+    }
+
+    #[test]
+    fn a_level_the_model_has_is_its_own_word() {
+        let efforts =
+            Efforts::of([("off", None), ("minimal", Some("low".into())), ("high", Some("on".into()))]);
+        assert_eq!(efforts.word(ThinkingLevel::Off), Some("none"));
+        assert_eq!(efforts.word(ThinkingLevel::Minimal), Some("low"));
+        assert_eq!(efforts.word(ThinkingLevel::High), Some("on"));
+    }
+
+    #[test]
+    fn a_level_the_model_lacks_is_the_nearest_it_has_and_of_two_the_one_nearer_to_high() {
+        let few = efforts(&["off", "low", "high", "max"]);
+        assert_eq!(few.word(ThinkingLevel::Minimal), Some("low"));
+        assert_eq!(few.word(ThinkingLevel::Medium), Some("high"));
+        assert_eq!(few.word(ThinkingLevel::XHigh), Some("high"));
+        assert_eq!(efforts(&["high"]).word(ThinkingLevel::Low), Some("high"));
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_off_reasons_as_little_as_it_can() {
+        let always = efforts(&["medium", "high"]);
+        assert!(!always.can_be_off() && efforts(&["off", "low"]).can_be_off());
+        assert_eq!(always.word(ThinkingLevel::Off), Some("medium"));
+        assert!(always.has_steps() && !efforts(&["off", "high"]).has_steps());
+    }
+
+    #[test]
+    fn thinking_that_was_asked_for_is_not_turned_off() {
+        assert_eq!(efforts(&["off", "max"]).word(ThinkingLevel::Minimal), Some("max"));
+        assert_eq!(efforts(&["off"]).word(ThinkingLevel::High), None);
+    }
+
+    #[test]
+    fn where_nothing_is_known_only_common_words_are_used() {
+        let words = ThinkingLevel::ALL.map(|level| Efforts::default().word(level).unwrap_or("-").to_owned());
+        assert_eq!(words, ["-", "low", "low", "medium", "high", "high", "-"]);
+    }
 }

@@ -48,13 +48,14 @@ mod text;
 mod vendor;
 
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
-pub use catalogue::{known_models, near_matches};
+pub use catalogue::{Override, Overrides, known_model, known_models, known_providers, near_matches};
 pub use chat::{
     CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, ModelPattern,
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
 pub use clocks::Clocks;
 pub use connection::Connection;
+pub use effort::Efforts;
 pub use endpoint::SetupError;
 pub use gemini::Gemini;
 pub use http::Http;

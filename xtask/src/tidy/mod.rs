@@ -12,6 +12,7 @@ mod words;
 
 use anyhow::{Result, bail};
 
+use crate::models;
 use crate::workspace::Workspace;
 
 /// What the checks found, in the order they found it.
@@ -56,6 +57,9 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     let texts = workspace.texts()?;
     arrows::check(&packages, &mut findings);
     manifests::check(workspace, &packages, &texts, &mut findings)?;
+    for fault in models::faults(workspace, None)? {
+        findings.error("the table of models", fault);
+    }
     for text in &texts {
         kernel::check(text, &mut findings);
         size::check(text, &mut findings);

@@ -14,7 +14,6 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request};
 
-use crate::catalogue;
 use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
@@ -106,8 +105,9 @@ impl Anthropic {
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
         let forced = request::is_forced(request);
-        let history = request.history.messages();
-        let ask = thinking::ask(&request.model, request.thinking, request.max_tokens, forced, history);
+        let id = &*request.model.id;
+        let efforts = self.link.efforts(id, || self.link.row("anthropic", id));
+        let ask = thinking::ask(request, &efforts, forced);
         let mark = request.cache.then(|| request::CacheControl::new(self.options.cache_ttl));
         let extra = self.link.extra_body();
         let body = request::Body { request, mark, ask, extra, count_only };
@@ -115,11 +115,10 @@ impl Anthropic {
     }
 
     fn known(&self, id: &str) -> Model {
-        let mut model = catalogue::find(Some("anthropic"), id)
-            .map_or_else(|| Model::unknown(self.link.name(), id), |row| row.model(self.link.name(), id));
-        let thinking = thinking::support(id);
+        let mut model = self.link.described(self.link.row("anthropic", id), id);
+        let thinking = thinking::support(id).unwrap_or(model.capabilities.thinking);
         model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
-        model
+        self.link.models().correct(model)
     }
 }
 
@@ -173,7 +172,7 @@ impl Provider for Anthropic {
             let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
             model.window = number("max_input_tokens").or(model.window);
             model.max_output = number("max_tokens").or(model.max_output);
-            Some(model)
+            Some(self.link.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

@@ -184,7 +184,7 @@ impl Encode for Body<'_> {
         if let Some(thinking) = &self.ask.thinking {
             fields.insert("thinking".into(), serde_json::to_value(thinking)?);
         }
-        if let Some(effort) = self.ask.effort {
+        if let Some(effort) = &self.ask.effort {
             fields.insert("output_config".into(), json!({"effort": effort}));
         }
         if !self.count_only {

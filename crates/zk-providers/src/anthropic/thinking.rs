@@ -1,13 +1,16 @@
 //! How each generation of models is asked to think.
 
 use serde::Serialize;
-use zk_core::model::{Block, Message, Model, Role, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::service::Request;
+
+use crate::effort::Efforts;
 
 /// The `thinking` and `output_config` fields of a request.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Ask {
     pub(super) thinking: Option<Field>,
-    pub(super) effort: Option<&'static str>,
+    pub(super) effort: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -18,21 +21,14 @@ pub(super) enum Field {
     Disabled,
 }
 
-/// One generation: the models whose ids begin with one of `ids`.
+/// One generation: the models whose ids begin with one of `ids`. It speaks for models that stand in no table.
 struct Generation {
     ids: &'static [&'static str],
-    how: How,
-    /// What turns thinking off: the field, or nothing that can.
+    how: ThinkingSupport,
+    /// Whether thinking can be turned off.
     can_be_off: bool,
     /// The words for extra and for most effort, where the generation has them.
     xhigh: &'static str,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum How {
-    Not,
-    Budget,
-    Adaptive,
 }
 
 /// The first row that fits counts. Ids that begin with `claude-` and stand in no row are newer than this table.
@@ -46,7 +42,7 @@ const GENERATIONS: &[Generation] = &[
             "claude-3-sonnet",
             "claude-3-haiku",
         ],
-        how: How::Not,
+        how: ThinkingSupport::None,
         can_be_off: true,
         xhigh: "high",
     },
@@ -62,24 +58,32 @@ const GENERATIONS: &[Generation] = &[
             "claude-opus-4-2",
             "claude-sonnet-4-2",
         ],
-        how: How::Budget,
+        how: ThinkingSupport::Budget,
         can_be_off: true,
         xhigh: "high",
     },
     Generation {
         ids: &["claude-opus-4-6", "claude-sonnet-4-6"],
-        how: How::Adaptive,
+        how: ThinkingSupport::Adaptive,
         can_be_off: true,
         xhigh: "max",
     },
     Generation {
         ids: &["claude-fable", "claude-mythos", "claude-opus-5-5", "claude-sonnet-5-5"],
-        how: How::Adaptive,
+        how: ThinkingSupport::Adaptive,
         can_be_off: false,
         xhigh: "xhigh",
     },
-    Generation { ids: &["claude-"], how: How::Adaptive, can_be_off: true, xhigh: "xhigh" },
+    Generation { ids: &["claude-"], how: ThinkingSupport::Adaptive, can_be_off: true, xhigh: "xhigh" },
 ];
+
+impl Generation {
+    fn efforts(&self) -> Efforts {
+        let off = self.can_be_off.then_some(("off", None));
+        let usual = ["low", "medium", "high"].map(|level| (level, None));
+        Efforts::of(off.into_iter().chain(usual).chain([("xhigh", Some(self.xhigh.into()))]))
+    }
+}
 
 /// The least budget the API takes.
 const LEAST: u32 = 1024;
@@ -92,61 +96,38 @@ fn generation(id: &str) -> Option<&'static Generation> {
 }
 
 /// How a model thinks, by its id.
-pub(super) fn support(id: &str) -> ThinkingSupport {
-    match generation(id).map(|row| row.how) {
-        Some(How::Budget) => ThinkingSupport::Budget,
-        Some(How::Adaptive) => ThinkingSupport::Adaptive,
-        Some(How::Not) | None => ThinkingSupport::None,
-    }
+pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
+    generation(id).map(|row| row.how)
 }
 
-/// What to send. `forced` says that the model has to call a tool.
-pub(super) fn ask(
-    model: &Model,
-    wanted: ThinkingRequest,
-    max_tokens: u32,
-    forced: bool,
-    history: &[std::sync::Arc<Message>],
-) -> Ask {
-    let Some(generation) = generation(&model.id) else {
-        return of_unknown(model, wanted, max_tokens, forced, history);
-    };
-    match generation.how {
-        How::Not => Ask::default(),
-        How::Budget => budget(wanted, max_tokens, forced, history),
-        How::Adaptive => adaptive(generation, wanted),
-    }
-}
-
-/// A model of another vendor behind this protocol: what its description says.
-fn of_unknown(
-    model: &Model,
-    wanted: ThinkingRequest,
-    max_tokens: u32,
-    forced: bool,
-    history: &[std::sync::Arc<Message>],
-) -> Ask {
+/// What to send. `efforts` are the levels the model is known to have; `forced` says that it has to call a tool.
+pub(super) fn ask(request: &Request, efforts: &Efforts, forced: bool) -> Ask {
+    let (model, wanted) = (&request.model, request.thinking);
     match model.capabilities.thinking {
         ThinkingSupport::None => Ask::default(),
-        ThinkingSupport::Budget => budget(wanted, max_tokens, forced, history),
-        ThinkingSupport::Effort | ThinkingSupport::Adaptive => {
-            GENERATIONS.last().map_or_else(Ask::default, |newest| adaptive(newest, wanted))
+        ThinkingSupport::Budget => budget(wanted, request.max_tokens, forced, request.history.messages()),
+        ThinkingSupport::Effort | ThinkingSupport::Adaptive if efforts.is_unknown() => {
+            let newest = || GENERATIONS.last();
+            let generation = generation(&model.id).or_else(newest);
+            adaptive(&generation.map(Generation::efforts).unwrap_or_default(), wanted)
         }
+        ThinkingSupport::Effort | ThinkingSupport::Adaptive => adaptive(efforts, wanted),
     }
 }
 
-fn adaptive(generation: &Generation, wanted: ThinkingRequest) -> Ask {
-    // Newer models keep their thoughts to themselves unless asked.
-    let on = |effort| Ask { thinking: Some(Field::Adaptive { display: "summarized" }), effort };
+fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
+    let effort = efforts.word(wanted.level).map(str::to_owned);
     match wanted.level {
-        ThinkingLevel::Off if generation.can_be_off => Ask { thinking: Some(Field::Disabled), effort: None },
+        ThinkingLevel::Off if efforts.can_be_off() => Ask { thinking: Some(Field::Disabled), effort: None },
         // Such a model always thinks; little is the nearest to not at all.
-        ThinkingLevel::Off => Ask { thinking: None, effort: Some("low") },
-        ThinkingLevel::Adaptive => on(None),
-        ThinkingLevel::Minimal | ThinkingLevel::Low => on(Some("low")),
-        ThinkingLevel::Medium => on(Some("medium")),
-        ThinkingLevel::High => on(Some("high")),
-        ThinkingLevel::XHigh => on(Some(generation.xhigh)),
+        ThinkingLevel::Off => Ask { thinking: None, effort },
+        // Newer models keep their thoughts to themselves unless asked.
+        ThinkingLevel::Adaptive
+        | ThinkingLevel::Minimal
+        | ThinkingLevel::Low
+        | ThinkingLevel::Medium
+        | ThinkingLevel::High
+        | ThinkingLevel::XHigh => Ask { thinking: Some(Field::Adaptive { display: "summarized" }), effort },
     }
 }
 
@@ -175,4 +156,29 @@ fn is_amid_unthought_calls(history: &[std::sync::Arc<Message>]) -> bool {
     last.is_some_and(|message| {
         message.calls().next().is_some() && !matches!(message.content.first(), Some(Block::Thinking(_)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::{find, known_models};
+
+    #[test]
+    fn a_generation_says_of_its_models_what_the_table_says() {
+        for id in known_models("anthropic") {
+            let row = find(Some("anthropic"), id).unwrap();
+            let generation = generation(id).unwrap();
+            assert_eq!(row.clone().model("anthropic", id).capabilities.thinking, generation.how, "{id}");
+            let efforts = row.efforts();
+            if generation.how == ThinkingSupport::Adaptive {
+                for level in ThinkingLevel::ALL {
+                    let wanted = ThinkingRequest { level, budget: None };
+                    let by_name = adaptive(&generation.efforts(), wanted);
+                    assert_eq!(adaptive(&efforts, wanted), by_name, "{id} {level:?}");
+                }
+            } else {
+                assert!(efforts.is_unknown(), "{id}");
+            }
+        }
+    }
 }

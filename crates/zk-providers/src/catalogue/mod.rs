@@ -1,77 +1,46 @@
-//! What is known about models before any server is asked: a table that anybody can correct, `models.tsv`.
+//! What is known about models before any server is asked: a generated table, `models.tsv`, and what somebody
+//! says instead.
 
+mod overrides;
+mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
+use zk_core::model::Model;
 
-use zk_core::model::{Capabilities, Model, Rates, ThinkingSupport};
+pub use overrides::{Override, Overrides};
+pub(crate) use table::Row;
 
-static ROWS: LazyLock<Vec<Row>> =
-    LazyLock::new(|| include_str!("models.tsv").lines().filter_map(row).collect());
-
-/// One row of the table.
-#[derive(Debug)]
-pub(crate) struct Row {
-    provider: &'static str,
-    id: &'static str,
-    window: Option<u64>,
-    max_output: Option<u64>,
-    prices: Rates,
-    vision: bool,
-    thinking: ThinkingSupport,
-    efforts: Vec<&'static str>,
-}
-
-impl Row {
-    /// The effort words the model takes, `none` included if it can be told not to reason.
-    pub(crate) fn efforts(&self) -> &[&'static str] {
-        &self.efforts
-    }
-
-    /// The row as a model of `provider`, called `id` there.
-    pub(crate) fn model(&self, provider: &str, id: &str) -> Model {
-        Model {
-            window: self.window,
-            max_output: self.max_output,
-            capabilities: Capabilities {
-                vision: self.vision,
-                image_in_tool_result: false,
-                thinking: self.thinking,
-            },
-            prices: Some(self.prices.into()),
-            ..Model::unknown(provider, id)
-        }
-    }
-}
-
-fn row(line: &'static str) -> Option<Row> {
-    if line.starts_with('#') {
-        return None;
-    }
-    let mut cells = line.split('\t');
-    let mut cell = || cells.next();
-    let (provider, id) = (cell()?, cell()?);
-    let (window, max_output) = (cell()?.parse().ok(), cell()?.parse().ok());
-    let mut price = || cell().and_then(|price| price.parse().ok());
-    let prices = Rates { input: price()?, output: price()?, cache_read: price()?, cache_write: price()? };
-    let vision = cells.next()? == "yes";
-    let thinking = match cells.next()? {
-        "budget" => ThinkingSupport::Budget,
-        "effort" => ThinkingSupport::Effort,
-        "adaptive" => ThinkingSupport::Adaptive,
-        _ => ThinkingSupport::None,
-    };
-    let efforts = cells.next()?.split(',').filter(|word| *word != "-").collect();
-    Some(Row { provider, id, window, max_output, prices, vision, thinking, efforts })
-}
+/// The providers of the table. Those that serve their own models come first: a model that is looked up at
+/// nobody's is most surely what its maker says.
+pub(crate) const PROVIDERS: &[&str] = &[
+    "anthropic",
+    "openai",
+    "gemini",
+    "deepseek",
+    "xai",
+    "mistral",
+    "moonshot",
+    "zai",
+    "minimax",
+    "cerebras",
+    "groq",
+    "openrouter",
+    "together",
+    "fireworks",
+    "baseten",
+    "huggingface",
+    "nvidia",
+    "openai_codex",
+];
 
 /// The row of `id` at `provider`, or at any provider: by its name, else without the date at its end.
-pub(crate) fn find(provider: Option<&str>, id: &str) -> Option<&'static Row> {
-    let named = |id: &str| {
-        ROWS.iter().find(|row| row.id == id && provider.is_none_or(|provider| provider == row.provider))
+pub(crate) fn find(provider: Option<&str>, id: &str) -> Option<Row> {
+    let named = |id: &str| match provider {
+        Some(provider) => table::line(provider, id),
+        None => PROVIDERS.iter().find_map(|provider| table::line(provider, id)),
     };
-    named(id).or_else(|| named(without_date(id)?))
+    named(id).or_else(|| named(without_date(id)?)).and_then(Row::read)
 }
 
 /// `name-20260101` and `name-2026-01-01` without their end.
@@ -95,24 +64,43 @@ fn without_date(id: &str) -> Option<&str> {
 #[must_use]
 pub fn near_matches(provider: &str, id: &str) -> Vec<&'static str> {
     let id = id.to_lowercase();
-    let mut found: Vec<(f64, &'static str)> = ROWS
-        .iter()
-        .filter(|row| row.provider == provider)
-        .map(|row| (strsim::normalized_damerau_levenshtein(&id, row.id), row.id))
+    let mut found: Vec<(f64, &'static str)> = table::ids(provider)
+        .map(|known| (strsim::normalized_damerau_levenshtein(&id, &known.to_lowercase()), known))
         .filter(|(likeness, _)| *likeness > 0.6)
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     found.into_iter().map(|(_, id)| id).take(3).collect()
 }
 
-/// The ids of `provider` in the table, in its order.
+/// The ids of `provider` in the table, in alphabetical order.
 ///
 /// ```
 /// assert!(zk_providers::known_models("anthropic").any(|id| id == "claude-opus-5"));
 /// ```
 pub fn known_models(provider: &str) -> impl Iterator<Item = &'static str> {
-    let provider = provider.to_owned();
-    ROWS.iter().filter(move |row| row.provider == provider).map(|row| row.id)
+    table::ids(provider)
+}
+
+/// The providers of the table, those that serve their own models first.
+///
+/// ```
+/// assert!(zk_providers::known_providers().contains(&"anthropic"));
+/// ```
+#[must_use]
+pub fn known_providers() -> &'static [&'static str] {
+    PROVIDERS
+}
+
+/// What the table says about the model `id` of `provider`, before any server is asked.
+///
+/// ```
+/// let model = zk_providers::known_model("mistral", "mistral-large-4").unwrap();
+/// assert_eq!(model.window, Some(1_048_576));
+/// assert!(zk_providers::known_model("mistral", "gpt-5").is_none());
+/// ```
+#[must_use]
+pub fn known_model(provider: &str, id: &str) -> Option<Model> {
+    find(Some(provider), id).map(|row| row.model(provider, id))
 }
 
 /// Advice on a model the provider does not know.

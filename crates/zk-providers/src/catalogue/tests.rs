@@ -1,15 +1,51 @@
-use zk_core::model::{ThinkingSupport, Usage};
+use zk_core::model::{ThinkingLevel, ThinkingSupport, Usage};
 
-use super::{ROWS, did_you_mean, find, near_matches};
+use super::table::{TABLE, line};
+use super::{PROVIDERS, Row, did_you_mean, find, known_models, near_matches};
+
+fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    TABLE.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut cells = line.split('\t');
+        (cells.next().unwrap(), cells.next().unwrap(), line)
+    })
+}
 
 #[test]
-fn every_line_of_the_table_is_a_model() {
-    let lines = include_str!("models.tsv").lines().filter(|line| !line.starts_with('#')).count();
-    assert_eq!(ROWS.len(), lines);
-    for row in ROWS.iter() {
-        assert!(row.window.is_some_and(|window| window >= 8192), "{}", row.id);
-        assert!(row.prices.input <= row.prices.output, "{}", row.id);
+fn every_line_of_the_table_is_a_model_and_is_found() {
+    assert!(rows().count() > 700);
+    for (provider, id, text) in rows() {
+        assert_eq!(line(provider, id), Some(text));
+        let model = Row::read(text).unwrap().model(provider, id);
+        assert!(model.window.is_some_and(|window| window >= 4095), "{text}");
+        assert!(model.max_output.is_some(), "{text}");
+        let rates = model.prices.unwrap().rates;
+        assert!(rates.input <= rates.output, "{text}");
     }
+}
+
+#[test]
+fn what_is_not_in_the_table_is_not_found() {
+    for (provider, id) in [("", ""), ("anthropic", ""), ("zzz", "a"), ("#", "x"), ("openai", "gpt-5.0")] {
+        assert_eq!(line(provider, id), None, "{provider}/{id}");
+        assert!(find(Some(provider), id).is_none());
+    }
+    for (provider, id, _) in rows() {
+        assert_eq!(line(provider, &format!("{id}\u{1}")), None);
+        assert_eq!(line(provider, id.get(..id.len() - 1).unwrap()).map(|line| line.contains(id)), {
+            let shorter = id.get(..id.len() - 1).unwrap();
+            rows().find(|row| (row.0, row.1) == (provider, shorter)).map(|row| row.2.contains(id))
+        });
+    }
+}
+
+#[test]
+fn the_providers_of_the_table_are_those_that_are_searched() {
+    let mut named: Vec<&str> = rows().map(|(provider, ..)| provider).collect();
+    named.dedup();
+    let mut searched = PROVIDERS.to_vec();
+    searched.sort_unstable();
+    assert_eq!(named, searched);
+    assert_eq!(PROVIDERS.iter().map(|name| known_models(name).count()).sum::<usize>(), rows().count());
 }
 
 #[test]
@@ -26,15 +62,28 @@ fn a_model_is_found_with_and_without_its_date() {
 }
 
 #[test]
-fn prices_are_for_a_million_tokens() {
-    let model = find(Some("anthropic"), "claude-opus-5").unwrap().model("anthropic", "claude-opus-5");
-    let usage = Usage { input: 1_000_000, output: 100_000, cache_read: 1_000_000, ..Usage::default() };
-    assert!((model.cost(&usage).unwrap() - 8.0).abs() < 1e-9);
+fn at_nobodys_a_model_is_what_its_maker_says() {
+    let made = find(Some("openai"), "gpt-5.6-luna").unwrap().model("p", "m");
+    let codex = find(Some("openai_codex"), "gpt-5.6-luna").unwrap();
+    assert_eq!(find(None, "gpt-5.6-luna").unwrap().model("p", "m"), made);
+    assert_eq!(codex.efforts().word(ThinkingLevel::Minimal), Some("low"));
+}
+
+#[test]
+fn prices_are_for_a_million_tokens_and_change_above_a_tier() {
+    let cost =
+        |id: &str, usage: &Usage| find(Some("openai"), id).unwrap().model("openai", id).cost(usage).unwrap();
+    let usage = Usage { input: 172_000, output: 10_000, cache_read: 100_000, ..Usage::default() };
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    assert!(near(cost("gpt-5.6-sol", &usage), 0.688 + 0.2 + 0.04));
+    let longer = Usage { input: 172_001, ..usage };
+    assert!(near(cost("gpt-5.6-sol", &longer), 172_001.0 * 8.0 / 1e6 + 0.3 + 0.08));
 }
 
 #[test]
 fn a_typing_error_finds_its_neighbours() {
     assert_eq!(near_matches("openai", "gpt5.1").first(), Some(&"gpt-5.1"));
+    assert_eq!(near_matches("minimax", "minimax-m3").first(), Some(&"MiniMax-M3"));
     assert!(near_matches("openai", "my-own-model").is_empty());
     assert_eq!(did_you_mean("openai", "gtp-4o").unwrap().matches('`').count() % 2, 0);
 }

@@ -75,7 +75,8 @@ impl Compat {
     }
 
     fn body(&self, request: &Request) -> Result<Bytes, Fault> {
-        let efforts = self.row(&request.model.id).map_or(&[][..], |row| row.efforts());
+        let id = &*request.model.id;
+        let efforts = &self.link.efforts(id, || self.row(id));
         let extra = self.link.extra_body();
         let traits = self.patterns.traits(&self.profile, &request.model.id);
         self.link.body(request, &request::Body { request, profile: &self.profile, traits, efforts, extra })
@@ -97,7 +98,7 @@ impl Compat {
         request
     }
 
-    fn row(&self, id: &str) -> Option<&'static catalogue::Row> {
+    fn row(&self, id: &str) -> Option<catalogue::Row> {
         let catalogue = self.profile.catalogue.as_deref();
         // Gateways put the vendor before the name.
         let bare = id.rsplit('/').next().unwrap_or(id);
@@ -129,7 +130,7 @@ impl Compat {
                 ThinkingSupport::Effort
             }
         };
-        model
+        self.link.models().correct(model)
     }
 }
 
@@ -181,7 +182,7 @@ impl Provider for Compat {
                 |path: &&str| entry.pointer(path).and_then(Value::as_u64).filter(|number| *number > 0);
             model.window = WINDOWS.iter().find_map(number).or(model.window);
             model.max_output = OUTPUTS.iter().find_map(number).or(model.max_output);
-            Some(model)
+            Some(self.link.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

@@ -6,7 +6,6 @@ use zk_core::service::ToolChoice;
 
 use super::profile::{ReasoningFormat, ToolChoices};
 use super::request::Body;
-use crate::effort::effort;
 
 impl Body<'_> {
     pub(super) fn tool_choice(&self) -> Option<Value> {
@@ -34,7 +33,7 @@ impl Body<'_> {
 
     /// Whether the model can be told not to think; so it is believed of one that nothing is known of.
     fn can_stop(&self) -> bool {
-        !self.traits.always && (self.efforts.is_empty() || self.efforts.contains(&"none"))
+        !self.traits.always && (self.efforts.is_unknown() || self.efforts.can_be_off())
     }
 
     /// The level asked for, unless a call is forced of a model that then cannot think.
@@ -52,8 +51,8 @@ impl Body<'_> {
         let level = self.level();
         let effort = match level {
             // The least there is, where it is not known what that is called.
-            ThinkingLevel::Off if self.traits.always && self.efforts.is_empty() => Some("low"),
-            level => effort(level, self.efforts),
+            ThinkingLevel::Off if self.traits.always && self.efforts.is_unknown() => Some("low"),
+            level => self.efforts.word(level),
         };
         let can_stop = self.can_stop();
         let is_on = level != ThinkingLevel::Off || !can_stop;
@@ -92,7 +91,7 @@ impl Body<'_> {
                     | ReasoningFormat::Nested => None,
                 };
                 // Steps go along where it is known that there are any.
-                let has_steps = format == ReasoningFormat::ThinkingType || !self.efforts.is_empty();
+                let has_steps = format == ReasoningFormat::ThinkingType || self.efforts.has_steps();
                 if let Some(effort) = effort.filter(|_| is_on && has_steps) {
                     put("reasoning_effort", effort.into());
                 }

@@ -9,6 +9,7 @@ use zk_core::service::Request;
 
 use super::models::Traits;
 use super::profile::{CompatProfile, FieldValue, SystemRole};
+use crate::effort::Efforts;
 use crate::prefix::Encode;
 
 /// One request on its way to bytes.
@@ -16,7 +17,7 @@ pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) profile: &'a CompatProfile,
     pub(super) traits: Traits<'a>,
-    pub(super) efforts: &'a [&'static str],
+    pub(super) efforts: &'a Efforts,
     pub(super) extra: &'a Map<String, Value>,
 }
 

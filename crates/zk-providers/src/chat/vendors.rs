@@ -142,7 +142,7 @@ pub const PROFILES: &[CompatProfile] = &[
     },
     CompatProfile {
         name: Cow::Borrowed("moonshot"),
-        catalogue: Some(Cow::Borrowed("moonshotai")),
+        catalogue: Some(Cow::Borrowed("moonshot")),
         reasoning: ReasoningFormat::ThinkingType,
         unforced_while_thinking: Some(ModelPattern::built_in("^kimi-k2")),
         always_thinking: Some(ModelPattern::built_in("^kimi-(k2\\.7|k3)")),

@@ -26,7 +26,6 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request};
 
-use crate::catalogue;
 use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
@@ -74,10 +73,10 @@ impl Gemini {
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
         let id = bare(&request.model.id);
-        let levels = catalogue::find(Some(CATALOGUE), id).map_or(&[][..], |row| row.efforts());
+        let efforts = self.link.efforts(id, || self.link.row(CATALOGUE, id));
         let body = request::Body {
             request,
-            thinking: thinking::ask(&request.model, request.thinking, levels, request.max_tokens),
+            thinking: thinking::ask(&request.model, request.thinking, &efforts, request.max_tokens),
             wants_signatures: thinking::is_third_generation(id),
             extra: self.link.extra_body(),
             count_only,
@@ -87,14 +86,13 @@ impl Gemini {
 
     fn known(&self, id: &str) -> Model {
         let id = bare(id);
-        let mut model = catalogue::find(Some(CATALOGUE), id)
-            .map_or_else(|| Model::unknown(self.link.name(), id), |row| row.model(self.link.name(), id));
+        let mut model = self.link.described(self.link.row(CATALOGUE, id), id);
         model.capabilities = Capabilities {
             image_in_tool_result: thinking::is_third_generation(id),
             thinking: thinking::support(id).unwrap_or(model.capabilities.thinking),
             ..model.capabilities
         };
-        model
+        self.link.models().correct(model)
     }
 }
 
@@ -169,7 +167,7 @@ impl Provider for Gemini {
             let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
             model.window = number("inputTokenLimit").or(model.window);
             model.max_output = number("outputTokenLimit").or(model.max_output);
-            Some(model)
+            Some(self.link.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

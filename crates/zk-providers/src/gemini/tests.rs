@@ -6,6 +6,7 @@ use zk_core::model::{
 
 use super::partial::PartialArg;
 use super::{finish, names, parts, quota, run, schema, thinking};
+use crate::effort::Efforts;
 
 #[test]
 fn every_reason_ends_the_turn_in_its_own_way() {
@@ -59,9 +60,16 @@ fn const_becomes_an_enum_wherever_a_schema_stands_and_nowhere_else() {
     assert_eq!(schema::parameters(&schema), expected);
 }
 
+fn named(id: &str) -> Model {
+    let mut model = Model::unknown("gemini", id);
+    model.capabilities.thinking = thinking::support(id).unwrap_or_default();
+    model
+}
+
 fn asked(id: &str, level: ThinkingLevel, levels: &[&'static str]) -> Value {
     let wanted = ThinkingRequest { level, budget: None };
-    serde_json::to_value(thinking::ask(&Model::unknown("gemini", id), wanted, levels, 60_000)).unwrap()
+    let efforts = Efforts::of(levels.iter().map(|level| (*level, None)));
+    serde_json::to_value(thinking::ask(&named(id), wanted, &efforts, 60_000)).unwrap()
 }
 
 #[test]
@@ -119,9 +127,10 @@ fn each_family_is_asked_in_its_own_way() {
 #[test]
 fn a_budget_leaves_room_for_the_answer() {
     let wanted = ThinkingRequest { level: ThinkingLevel::High, budget: Some(50_000) };
-    let flash = Model::unknown("gemini", "gemini-2.5-flash");
+    let flash = named("gemini-2.5-flash");
     for (max_tokens, expected) in [(4096, 3072), (100, 1)] {
-        let config = serde_json::to_value(thinking::ask(&flash, wanted, &[], max_tokens)).unwrap();
+        let config =
+            serde_json::to_value(thinking::ask(&flash, wanted, &Efforts::default(), max_tokens)).unwrap();
         assert_eq!(config["thinkingBudget"], expected);
     }
 }

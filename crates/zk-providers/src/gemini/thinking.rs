@@ -3,7 +3,7 @@
 use serde::Serialize;
 use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
-use crate::effort::effort;
+use crate::effort::Efforts;
 
 /// The `thinkingConfig` of a request: a budget or a level, never both.
 #[derive(Debug, Default, PartialEq, Serialize)]
@@ -14,7 +14,7 @@ pub(super) struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_level: Option<&'static str>,
+    thinking_level: Option<String>,
 }
 
 /// One family: the models whose ids begin with `start`.
@@ -39,9 +39,9 @@ struct Range {
     can_be_off: bool,
 }
 
-const FLASH: How = How::Budget(Range { least: 1, most: 24_576, can_be_off: true });
-const LITE: How = How::Budget(Range { least: 512, most: 24_576, can_be_off: true });
-const PRO: How = How::Budget(Range { least: 128, most: 32_768, can_be_off: false });
+const FLASH: Range = Range { least: 1, most: 24_576, can_be_off: true };
+const LITE: Range = Range { least: 512, most: 24_576, can_be_off: true };
+const PRO: Range = Range { least: 128, most: 32_768, can_be_off: false };
 
 /// The first row that fits counts. Whatever begins with `gemini-` and stands in no row is newer than this
 /// table, and thinks by levels.
@@ -49,16 +49,13 @@ const FAMILIES: &[Family] = &[
     Family { start: "gemini-1", how: How::Not },
     Family { start: "gemini-2.0", how: How::Not },
     Family { start: "gemini-2.5-flash-image", how: How::Not },
-    Family { start: "gemini-2.5-flash-lite", how: LITE },
-    Family { start: "gemini-2.5-flash", how: FLASH },
-    Family { start: "gemini-2.5", how: PRO },
-    Family { start: "gemini-robotics-er-1", how: FLASH },
+    Family { start: "gemini-2.5-flash-lite", how: How::Budget(LITE) },
+    Family { start: "gemini-2.5-flash", how: How::Budget(FLASH) },
+    Family { start: "gemini-2.5", how: How::Budget(PRO) },
+    Family { start: "gemini-robotics-er-1", how: How::Budget(FLASH) },
     Family { start: "gemini-", how: How::Level },
     Family { start: "gemma-4", how: How::Level },
 ];
-
-/// The levels every model has that thinks by levels.
-const LEVELS: &[&str] = &["low", "medium", "high"];
 
 /// The least of an output that is left for the answer.
 const ANSWER: i64 = 1024;
@@ -81,33 +78,41 @@ pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     })
 }
 
-/// What to send; `levels` are the words the model is known to take.
+/// What to send; `efforts` are the levels the model is known to have.
 pub(super) fn ask(
     model: &Model,
     wanted: ThinkingRequest,
-    levels: &[&'static str],
+    efforts: &Efforts,
     max_tokens: u32,
 ) -> Option<Config> {
-    let how = how(&model.id).unwrap_or(match model.capabilities.thinking {
-        ThinkingSupport::None => How::Not,
-        ThinkingSupport::Budget => PRO,
-        ThinkingSupport::Effort | ThinkingSupport::Adaptive => How::Level,
-    });
     let is_on = wanted.level != ThinkingLevel::Off;
-    match how {
-        How::Not => None,
-        How::Budget(range) => Some(Config {
-            include_thoughts: is_on,
-            thinking_budget: Some(budget(range, wanted, max_tokens)),
-            ..Config::default()
-        }),
-        How::Level => {
-            let levels = if levels.is_empty() { LEVELS } else { levels };
-            // These models always think; the lowest level is the nearest to not at all.
-            let thinking_level = effort(wanted.level, levels);
-            Some(Config { include_thoughts: is_on, thinking_level, ..Config::default() })
+    match (model.capabilities.thinking, how(&model.id)) {
+        (ThinkingSupport::None, _) => None,
+        (ThinkingSupport::Budget, by_name) => {
+            let range = match by_name {
+                Some(How::Budget(range)) => range,
+                Some(How::Not | How::Level) | None => PRO,
+            };
+            Some(Config {
+                include_thoughts: is_on,
+                thinking_budget: Some(budget(range, wanted, max_tokens)),
+                ..Config::default()
+            })
+        }
+        // These models always think; the lowest level is the nearest to not at all.
+        (ThinkingSupport::Effort | ThinkingSupport::Adaptive, _) => {
+            let word = match efforts.is_unknown() {
+                true => everybody().word(wanted.level).map(str::to_owned),
+                false => efforts.word(wanted.level).map(str::to_owned),
+            };
+            Some(Config { include_thoughts: is_on, thinking_level: word, ..Config::default() })
         }
     }
+}
+
+/// The levels every model has that thinks by levels.
+fn everybody() -> Efforts {
+    Efforts::of(["low", "medium", "high"].map(|level| (level, None)))
 }
 
 /// The budget in tokens; -1 leaves it to the model.

@@ -98,7 +98,7 @@ impl Ollama {
     fn body(&self, request: &Request, forced: Option<&ToolSpec>) -> Result<Bytes, Fault> {
         let body = request::Body {
             request,
-            num_ctx: self.options.num_ctx,
+            num_ctx: self.room(&request.model.id),
             keep_alive: self.options.keep_alive.as_deref(),
             forced,
             extra: self.link.extra_body(),
@@ -113,7 +113,7 @@ impl Ollama {
 
     fn described(&self, id: &str) -> Model {
         let facts = self.known.get(id);
-        let room = u64::from(self.options.num_ctx);
+        let room = u64::from(self.room(id));
         let mut model = Model::unknown(self.link.name(), id);
         model.window = match facts.as_ref().and_then(|facts| facts.window) {
             Some(window) if self.is_cloud(id) => Some(window),
@@ -127,7 +127,13 @@ impl Ollama {
             Some(_) | None => by_name,
         };
         model.capabilities.vision = facts.is_none_or(|facts| facts.sees);
-        model
+        self.link.models().correct(model)
+    }
+
+    /// The window the server is asked for: whoever says how large a model's window is means this.
+    fn room(&self, id: &str) -> u32 {
+        let said = self.link.models().get(id).and_then(|said| said.window);
+        said.and_then(|window| window.try_into().ok()).unwrap_or(self.options.num_ctx)
     }
 }
 

@@ -19,7 +19,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
-use crate::catalogue;
+use crate::catalogue::Row;
 use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
@@ -84,7 +84,8 @@ impl Responses {
     }
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
-        let efforts = row(&request.model.id).map_or(&[][..], |row| row.efforts());
+        let id = &*request.model.id;
+        let efforts = &self.link.efforts(id, || self.row(id));
         let body = request::Body {
             request,
             options: &self.options,
@@ -119,7 +120,7 @@ impl Responses {
 
     fn known(&self, id: &str) -> Model {
         let name = self.link.name();
-        let mut model = match row(id) {
+        let mut model = match self.row(id) {
             Some(row) => row.model(name, id),
             None => {
                 let mut model = Model::unknown(name, id);
@@ -134,13 +135,14 @@ impl Responses {
             model.prices = None;
         }
         model.capabilities = Capabilities { image_in_tool_result: !is_compatible, ..model.capabilities };
-        model
+        self.link.models().correct(model)
     }
-}
 
-/// What is known of a model, whether or not a gateway puts the vendor before its name.
-fn row(id: &str) -> Option<&'static catalogue::Row> {
-    catalogue::find(Some("openai"), id.rsplit('/').next().unwrap_or(id))
+    /// What is known of a model, whether or not a gateway puts the vendor before its name.
+    fn row(&self, id: &str) -> Option<Row> {
+        let bare = id.rsplit('/').next().unwrap_or(id);
+        self.link.row("openai", id).or_else(|| self.link.row("openai", bare))
+    }
 }
 
 #[async_trait]
@@ -203,7 +205,7 @@ impl Provider for Responses {
             let mut model = self.known(entry.get("id")?.as_str()?);
             let window = entry.pointer("/meta/n_ctx").or_else(|| entry.get("context_length"));
             model.window = window.and_then(Value::as_u64).filter(|size| *size > 0).or(model.window);
-            Some(model)
+            Some(self.link.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

@@ -7,7 +7,7 @@ use zk_core::model::{Message, ThinkingLevel, ThinkingSupport, ToolSpec};
 use zk_core::service::{Request, ToolChoice};
 
 use super::{ResponsesBackend, ResponsesOptions, input};
-use crate::effort::effort;
+use crate::effort::Efforts;
 use crate::prefix::Encode;
 
 /// The least output limit the API takes.
@@ -20,7 +20,7 @@ pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) options: &'a ResponsesOptions,
     pub(super) extra: &'a Map<String, Value>,
-    pub(super) efforts: &'a [&'static str],
+    pub(super) efforts: &'a Efforts,
     /// Only the fields that decide about the input, for counting.
     pub(super) count_only: bool,
 }
@@ -37,7 +37,7 @@ impl Body<'_> {
     fn reasoning(&self) -> Option<Value> {
         let level = self.request.thinking.level;
         let mut fields = Map::new();
-        if let Some(effort) = effort(level, self.efforts) {
+        if let Some(effort) = self.efforts.word(level) {
             fields.insert("effort".into(), effort.into());
         }
         if let Some(summary) = &self.options.reasoning_summary

@@ -20,6 +20,7 @@ mod fixtures;
 mod gemini_requests;
 mod lists;
 mod ollama_requests;
+mod overrides;
 mod promises;
 mod quirks;
 mod real;

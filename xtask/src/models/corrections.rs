@@ -1,0 +1,88 @@
+/// The providers of the catalogue, under zk's names for them. Others are left out.
+pub(super) const PROVIDERS: &[(&str, &str)] = &[
+    ("anthropic", "anthropic"),
+    ("baseten", "baseten"),
+    ("cerebras", "cerebras"),
+    ("deepseek", "deepseek"),
+    ("fireworks", "fireworks"),
+    ("google", "gemini"),
+    ("groq", "groq"),
+    ("huggingface", "huggingface"),
+    ("kimi-coding", "moonshot"),
+    ("minimax", "minimax"),
+    ("mistral", "mistral"),
+    ("moonshotai", "moonshot"),
+    ("nvidia", "nvidia"),
+    ("openai", "openai"),
+    ("openai-codex", "openai_codex"),
+    ("openrouter", "openrouter"),
+    ("together", "together"),
+    ("xai", "xai"),
+    ("zai", "zai"),
+];
+
+/// Models that cannot be talked with, by what they are served by or called.
+pub(super) const LEFT_OUT: &[LeftOut] = &[
+    LeftOut { api: "openai-decisions", id: "*", why: "it answers with a choice, not with messages" },
+    LeftOut { api: "typesafe-system-one", id: "*", why: "it answers with a choice, not with messages" },
+    LeftOut { api: "google-generative-ai", id: "deep-research-*", why: "it is an agent of another API" },
+];
+
+/// What the catalogue says otherwise than zk needs it.
+pub(super) const CORRECTIONS: &[Correction] = &[
+    Correction {
+        provider: "anthropic",
+        id: "claude-opus-4-6",
+        change: Change::Efforts("off,low,medium,high,xhigh=max,max"),
+        why: "its only step above high is max, and extra effort means that step",
+    },
+    Correction {
+        provider: "anthropic",
+        id: "claude-sonnet-4-6",
+        change: Change::Efforts("off,low,medium,high,xhigh=max,max"),
+        why: "its only step above high is max, and extra effort means that step",
+    },
+    Correction {
+        provider: "gemini",
+        id: "gemma-4-*",
+        change: Change::Efforts("minimal,high"),
+        why: "levels are sent in small letters; the catalogue has these two in capitals",
+    },
+    Correction {
+        provider: "huggingface",
+        id: "thinkingmachines/Inkling-Small",
+        change: Change::MaxOutput(524_288),
+        why: "no answer is longer than the window",
+    },
+    Correction {
+        provider: "mistral",
+        id: "ministral-3b-2512",
+        change: Change::MaxOutput(131_072),
+        why: "no answer is longer than the window",
+    },
+];
+
+/// Rows of one API that are left out. A `*` at the end of `id` stands for any rest.
+pub(super) struct LeftOut {
+    pub(super) api: &'static str,
+    pub(super) id: &'static str,
+    pub(super) why: &'static str,
+}
+
+/// One change by hand. A `*` at the end of `id` stands for any rest.
+pub(super) struct Correction {
+    pub(super) provider: &'static str,
+    pub(super) id: &'static str,
+    pub(super) change: Change,
+    pub(super) why: &'static str,
+}
+
+pub(super) enum Change {
+    MaxOutput(u64),
+    Efforts(&'static str),
+}
+
+/// Whether `pattern` means `id`.
+pub(super) fn means(pattern: &str, id: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == id, |start| id.starts_with(start))
+}

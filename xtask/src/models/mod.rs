@@ -1,0 +1,73 @@
+//! The table of models: made from a catalogue of many vendors, corrected by hand, checked in.
+
+mod corrections;
+mod source;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::Workspace;
+
+/// The table that is checked in.
+const TABLE: &str = "crates/zk-providers/src/catalogue/models.tsv";
+
+/// The catalogue it is made from, next to the checkout. It is not part of it.
+const SOURCE: &str = "../shared/spec/models.tsv";
+
+fn source(workspace: &Workspace, from: Option<&Path>) -> PathBuf {
+    from.map_or_else(|| workspace.root().join(SOURCE), Path::to_path_buf)
+}
+
+/// Writes the table.
+pub(crate) fn write(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
+    let from = source(workspace, from);
+    let text = fs::read_to_string(&from)
+        .with_context(|| format!("cannot read {}: name the catalogue with --from", from.display()))?;
+    let made = table::write(&source::read(&text)?);
+    let wrong = table::faults(&made);
+    if !wrong.is_empty() {
+        bail!("the catalogue needs corrections before it can be a table:\n{}", wrong.join("\n"));
+    }
+    let path = workspace.root().join(TABLE);
+    fs::write(&path, &made)?;
+    println!("wrote {} models to {}", made.lines().count() - 1, path.display());
+    Ok(())
+}
+
+/// Fails when the table is not sound, or not what the catalogue says, where there is one.
+pub(crate) fn check(workspace: &Workspace, from: Option<&Path>) -> Result<()> {
+    let wrong = faults(workspace, from)?;
+    if !wrong.is_empty() {
+        bail!("{TABLE}:\n{}", wrong.join("\n"));
+    }
+    println!("models: the table is sound");
+    Ok(())
+}
+
+/// What is wrong with the table of `workspace`, if it has one.
+pub(crate) fn faults(workspace: &Workspace, from: Option<&Path>) -> Result<Vec<String>> {
+    let path = workspace.root().join(TABLE);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(path)?;
+    let mut wrong = table::faults(&text);
+    let source = source(workspace, from);
+    if source.is_file() {
+        let made = table::write(&source::read(&fs::read_to_string(&source)?)?);
+        let differs = made.lines().zip(text.lines()).position(|(made, is)| made != is);
+        if let Some(at) = differs.or_else(|| (made != text).then_some(made.lines().count())) {
+            wrong.push(format!("line {} is stale: run `cargo xtask models` and commit it", at + 1));
+        }
+    } else if from.is_some() {
+        bail!("there is no {}", source.display());
+    } else {
+        println!("models: {SOURCE} is not there; only the shape of the table is checked");
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,120 @@
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use super::corrections::{CORRECTIONS, Change, LEFT_OUT, PROVIDERS, means};
+use super::table::{LEVELS, Row};
+
+/// The rows of the catalogue that zk has a use for, corrected.
+///
+/// # Errors
+/// When a line cannot be read, or when a correction or an exception means no row any more.
+pub(super) fn read(text: &str) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let (mut used, mut left_out) = (vec![false; CORRECTIONS.len()], vec![false; LEFT_OUT.len()]);
+    for (at, line) in text.lines().enumerate().skip(1) {
+        let place = || format!("line {} of the catalogue", at + 1);
+        let Some((api, mut row)) = row(line).with_context(place)? else { continue };
+        let exception = LEFT_OUT.iter().position(|out| out.api == api && means(out.id, &row.id));
+        if let Some(seen) = exception.and_then(|at| left_out.get_mut(at)) {
+            *seen = true;
+            continue;
+        }
+        for (correction, used) in CORRECTIONS.iter().zip(&mut used) {
+            if correction.provider == row.provider && means(correction.id, &row.id) {
+                *used = true;
+                match correction.change {
+                    Change::MaxOutput(most) => row.max_output = most.to_string(),
+                    Change::Efforts(words) => row.efforts = words.to_owned(),
+                }
+            }
+        }
+        rows.push(row);
+    }
+    if let Some((correction, _)) = CORRECTIONS.iter().zip(&used).find(|(_, used)| !**used) {
+        let (provider, id, why) = (correction.provider, correction.id, correction.why);
+        bail!("the correction of {provider}/{id} ({why}) means no model any more: take it out");
+    }
+    if let Some((out, _)) = LEFT_OUT.iter().zip(&left_out).find(|(_, seen)| !**seen) {
+        bail!("leaving out {} of {} ({}) means no model any more: take it out", out.id, out.api, out.why);
+    }
+    Ok(rows)
+}
+
+/// One line and the API it is about; nothing for a provider zk does not know.
+fn row(line: &str) -> Result<Option<(&str, Row)>> {
+    let cells: Vec<&str> = line.split('\t').collect();
+    let [provider, id, api, window, max_output, rates @ .., tiers, input, reasoning, efforts] = &cells[..]
+    else {
+        bail!("it has {} cells", cells.len());
+    };
+    let &[input_rate, output_rate, read_rate, write_rate] = rates else {
+        bail!("it has {} prices", rates.len());
+    };
+    let Some((_, name)) = PROVIDERS.iter().find(|(theirs, _)| theirs == provider) else { return Ok(None) };
+    let known: Map<String, Value> = match efforts.is_empty() {
+        true => Map::new(),
+        false => serde_json::from_str(efforts).context("its map of efforts")?,
+    };
+    let reasons = *reasoning == "R";
+    let row = Row {
+        provider: (*name).to_owned(),
+        id: (*id).to_owned(),
+        window: (*window).to_owned(),
+        max_output: if max_output.is_empty() { "-" } else { max_output }.to_owned(),
+        rates: [input_rate, output_rate, read_rate, write_rate].map(str::to_owned),
+        tiers: self::tiers(tiers)?,
+        vision: input.split('+').any(|kind| kind == "image"),
+        thinking: thinking(name, reasons, !known.is_empty()),
+        efforts: if reasons { self::efforts(&known)? } else { "-".to_owned() },
+    };
+    Ok(Some((api, row)))
+}
+
+/// How the model reasons. In the dialects that once had token budgets, those models have no map that have no
+/// effort.
+fn thinking(provider: &str, reasons: bool, has_efforts: bool) -> &'static str {
+    match (provider, reasons, has_efforts) {
+        (_, false, _) => "none",
+        ("anthropic" | "gemini" | "minimax", true, false) => "budget",
+        ("anthropic" | "minimax", true, true) => "adaptive",
+        _ => "effort",
+    }
+}
+
+/// `above:input:output:cache_read:cache_write` for each tier.
+fn tiers(text: &str) -> Result<String> {
+    if text.is_empty() {
+        return Ok("-".to_owned());
+    }
+    let tiers: Vec<Map<String, Value>> = serde_json::from_str(text).context("its price tiers")?;
+    let tier = |tier: &Map<String, Value>| -> Result<String> {
+        let names = ["inputTokensAbove", "input", "output", "cacheRead", "cacheWrite"];
+        let number = |name| tier.get(name).filter(|value| value.is_number()).map(ToString::to_string);
+        let cells: Option<Vec<String>> = names.into_iter().map(number).collect();
+        Ok(cells.with_context(|| format!("a price tier lacks one of {names:?}"))?.join(":"))
+    };
+    Ok(tiers.iter().map(tier).collect::<Result<Vec<_>>>()?.join(","))
+}
+
+/// The levels the model has, each with its word where that is another one. A map that leaves out a usual level
+/// means that it is there; the least and the two highest have to be named.
+fn efforts(map: &Map<String, Value>) -> Result<String> {
+    if map.is_empty() {
+        return Ok("-".to_owned());
+    }
+    if let Some(level) = map.keys().find(|level| !LEVELS.iter().any(|(name, _)| name == level)) {
+        bail!("its map of efforts has a level `{level}`");
+    }
+    let mut cells = Vec::new();
+    for (level, usual) in LEVELS {
+        let is_usual = ["off", "low", "medium", "high"].contains(level);
+        match map.get(*level) {
+            None if is_usual => cells.push((*level).to_owned()),
+            None | Some(Value::Null) => {}
+            Some(Value::String(word)) if word == usual => cells.push((*level).to_owned()),
+            Some(Value::String(word)) => cells.push(format!("{level}={word}")),
+            Some(other) => bail!("its effort `{level}` is {other}"),
+        }
+    }
+    Ok(if cells.is_empty() { "-".to_owned() } else { cells.join(",") })
+}

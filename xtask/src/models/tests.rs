@@ -1,0 +1,87 @@
+use super::source::read;
+use super::table::{faults, write};
+
+const HEAD: &str =
+    "provider\tid\tapi\tcontext\tmax\tin\tout\tread\twrite\ttiers\tinput\treasoning\tefforts\n";
+
+/// The catalogue, as far as the corrections want it to be there, and `lines`.
+fn catalogue(lines: &[&str]) -> String {
+    let wanted = [
+        ("anthropic", "claude-opus-4-6", "a"),
+        ("anthropic", "claude-sonnet-4-6", "a"),
+        ("google", "gemma-4-31b-it", "a"),
+        ("google", "deep-research-max", "google-generative-ai"),
+        ("huggingface", "thinkingmachines/Inkling-Small", "a"),
+        ("mistral", "ministral-3b-2512", "a"),
+        ("openai", "decides", "openai-decisions"),
+        ("openrouter", "decides", "typesafe-system-one"),
+    ];
+    let mut text = HEAD.to_owned();
+    for (provider, id, api) in wanted {
+        text.push_str(&format!("{provider}\t{id}\t{api}\t1000000\t8192\t1\t2\t0.1\t0\t\ttext\tR\t\n"));
+    }
+    lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    text
+}
+
+fn line_of(table: &str, id: &str) -> String {
+    let mut found = table.lines().filter(|line| line.split('\t').nth(1) == Some(id));
+    let line = found.next().unwrap_or_else(|| panic!("no {id} in\n{table}")).to_owned();
+    assert_eq!(found.next(), None);
+    line
+}
+
+#[test]
+fn a_model_of_the_catalogue_becomes_a_line_under_zks_name_of_its_provider() {
+    let table = write(&read(&catalogue(&[
+        "moonshotai\tk\tx\t262144\t131072\t0.95\t4\t0.16\t0\t[{\"inputTokensAbove\": 200000, \"input\": 2.5, \
+         \"output\": 15, \"cacheRead\": 0.25, \"cacheWrite\": 0}]\ttext+image\tR\t{\"off\": null, \"minimal\": \
+         \"low\", \"medium\": null, \"max\": \"max\"}",
+        "nobody\tn\tx\t262144\t131072\t0\t0\t0\t0\t\ttext\t\t",
+    ]))
+    .unwrap());
+    assert_eq!(faults(&table), Vec::<String>::new());
+    assert_eq!(
+        line_of(&table, "k"),
+        "moonshot\tk\t262144\t131072\t0.95\t4\t0.16\t0\t200000:2.5:15:0.25:0\tyes\teffort\
+         \tminimal=low,low,high,max"
+    );
+    assert!(!table.contains("nobody") && !table.contains("decides") && !table.contains("deep-research"));
+}
+
+#[test]
+fn corrections_outlive_what_the_catalogue_says() {
+    let table = write(&read(&catalogue(&[])).unwrap());
+    assert!(line_of(&table, "claude-opus-4-6").ends_with("\toff,low,medium,high,xhigh=max,max"));
+    assert!(line_of(&table, "ministral-3b-2512").contains("\t1000000\t131072\t"));
+}
+
+#[test]
+fn a_correction_of_no_model_has_to_go() {
+    let text = catalogue(&[]).replace("claude-opus-4-6", "claude-opus-4-66");
+    let error = read(&text).err().unwrap().to_string();
+    assert!(error.contains("anthropic/claude-opus-4-6") && error.contains("take it out"), "{error}");
+}
+
+#[test]
+fn a_table_that_cannot_be_searched_or_believed_is_told_line_by_line() {
+    let table = write(&read(&catalogue(&[])).unwrap());
+    let swapped: Vec<&str> = table.lines().collect();
+    let swapped = format!("{}\n{}\n{}\n", swapped[0], swapped[2], swapped[1]);
+    assert!(faults(&swapped)[0].starts_with("line 3: "), "{:?}", faults(&swapped));
+    let twice = format!("{table}{}\n", table.lines().last().unwrap());
+    assert_eq!(faults(&twice).len(), 1);
+    for (from, to) in [
+        ("\t1000000\t", "\t100\t"),
+        ("\t1000000\t8192\t", "\t1000000\t2000000\t"),
+        ("\t0.1\t", "\t-0.1\t"),
+        ("\t0.1\t", "\tNaN\t"),
+        ("\t-\tno\t", "\t9:1:1:1:1,9:1:1:1:1\tno\t"),
+        ("\teffort\t-", "\teffort\thigh,low"),
+        ("\tno\t", "\tmaybe\t"),
+        ("mistral\t", "nobody\t"),
+    ] {
+        assert!(table.contains(from), "{from}");
+        assert!(!faults(&table.replace(from, to)).is_empty(), "{to}");
+    }
+}
