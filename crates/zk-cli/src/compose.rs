@@ -104,6 +104,7 @@ async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection>
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
             .collect(),
+        models: ground.settings.models(name),
         default_model: text("model").or(usual.default_model),
         http,
         ..Connection::at("")

@@ -2,6 +2,7 @@
 
 mod file;
 mod layers;
+mod models;
 mod schema;
 
 use std::path::Path;

@@ -1,3 +1,5 @@
+use zk_providers::Efforts;
+
 use super::layers::{Layer, dotted};
 
 /// What can be set. `*` stands for any one name.
@@ -13,6 +15,15 @@ const KEYS: &[Key] = &[
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
+    Key::new("models.*.window", Kind::Count),
+    Key::new("models.*.max_output", Kind::Count),
+    Key::new("models.*.input", Kind::Price),
+    Key::new("models.*.output", Kind::Price),
+    Key::new("models.*.cache_read", Kind::Price),
+    Key::new("models.*.cache_write", Kind::Price),
+    Key::new("models.*.vision", Kind::Flag),
+    Key::new("models.*.thinking", Kind::OneOf(&["none", "budget", "effort", "adaptive"])),
+    Key::new("models.*.efforts", Kind::Efforts),
     Key::new("providers.*.like", Kind::Text).not_by_projects(),
     Key::new("providers.*.base_url", Kind::Text).not_by_projects(),
     Key::new("providers.*.model", Kind::Text).not_by_projects(),
@@ -46,6 +57,10 @@ enum Kind {
     /// A whole number from 1.
     Count,
     Flag,
+    /// US dollars, at least 0.
+    Price,
+    /// A list of levels, each with its word where that is another one: `"high=default"`.
+    Efforts,
 }
 
 impl Key {
@@ -103,18 +118,36 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdi
         // What stands there is checked by whoever uses it.
         return Verdict::Fine;
     }
-    let Some(key) = key else { return unknown(&name, table, endpoint) };
+    let Some(key) = key else { return unknown(&name, path, endpoint) };
+    if let ("models", Some(model)) = (table, path.get(1))
+        && model.split_once('/').is_none_or(|(provider, id)| provider.is_empty() || id.is_empty())
+    {
+        return Verdict::Odd(format!(
+            "`{name}` is about no model: name it with its provider, such as [models.\"anthropic/{model}\"]"
+        ));
+    }
     match (key.kind, value) {
         (Kind::Text, toml::Value::String(_)) | (Kind::Flag, toml::Value::Boolean(_)) => Verdict::Fine,
         (Kind::Count, toml::Value::Integer(count)) if (1..=i64::from(u32::MAX)).contains(count) => {
             Verdict::Fine
         }
+        (Kind::Price, toml::Value::Integer(0..)) => Verdict::Fine,
+        (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Verdict::Fine,
+        (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Verdict::Fine,
         (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => {
             Verdict::Fine
         }
         (Kind::Text, _) => Verdict::Wrong(format!("`{name}` must be a text in quotes")),
         (Kind::Flag, _) => Verdict::Wrong(format!("`{name}` must be true or false")),
         (Kind::Count, _) => Verdict::Wrong(format!("`{name}` must be a whole number from 1")),
+        (Kind::Price, _) => {
+            Verdict::Wrong(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
+        }
+        (Kind::Efforts, _) => Verdict::Wrong(format!(
+            "`{name}` must be a list of the levels the model has, of {}, each with the word the server wants \
+             where that is another one, such as [\"off\", \"high=default\"]",
+            crate::near::either(&Efforts::LEVELS)
+        )),
         (Kind::OneOf(choices), toml::Value::String(word)) => {
             Verdict::Wrong(format!("`{name}` cannot be `{word}`; use {}", crate::near::either(choices)))
         }
@@ -134,11 +167,30 @@ fn is_free(path: &[String]) -> bool {
     }
 }
 
-fn unknown(name: &str, table: &str, endpoint: bool) -> Verdict {
+/// One level of effort, with or without a word of its own.
+fn is_effort(level: &toml::Value) -> bool {
+    level.as_str().is_some_and(|level| {
+        let (level, word) = level.split_once('=').unwrap_or((level, level));
+        Efforts::LEVELS.contains(&level) && !word.is_empty()
+    })
+}
+
+fn unknown(name: &str, path: &[String], endpoint: bool) -> Verdict {
+    let table = path.first().map_or("", String::as_str);
+    // What stands for any name is not what is misspelt.
+    let pattern = match path {
+        [table, _, rest @ ..] if !rest.is_empty() => {
+            dotted(&[&[table.clone(), "*".to_owned()], rest].concat())
+        }
+        _ => name.to_owned(),
+    };
+    let pattern = pattern.replace("\"*\"", "*");
     let hint = if endpoint {
         format!("; put it under its provider, such as providers.anthropic.{name}")
     } else {
-        crate::near::did_you_mean(name, KEYS.iter().map(|key| key.path))
+        let paths =
+            KEYS.iter().map(|key| key.path).filter(|path| path.contains('*') == pattern.contains('*'));
+        crate::near::did_you_mean(&pattern, paths)
     };
     let text = format!("unknown setting `{name}`{hint}");
     if GUARDED.contains(&table) { Verdict::Wrong(text) } else { Verdict::Odd(text) }

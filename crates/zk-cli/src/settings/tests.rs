@@ -144,3 +144,49 @@ fn a_value_and_a_table_of_one_name_replace_each_other() {
     layers.set(path("a"), 3.into(), origin(Layer::CommandLine));
     assert_eq!(layers.iter().count(), 1);
 }
+
+#[test]
+fn a_model_is_described_by_settings_that_every_layer_can_correct() {
+    let home = Home::new();
+    home.write(
+        "home/settings.toml",
+        "[models.\"anthropic/claude-x.9\"]\nwindow = 500000\ninput = 3\noutput = 4.5\nvision = false\n\
+         thinking = \"effort\"\nefforts = [\"off\", \"high=on\"]\n[models.\"openai/a/b\"]\nmax_output = 9\n",
+    )
+    .write("project/.zk/settings.toml", "[models.\"anthropic/claude-x.9\"]\nwindow = 250000\n");
+    let (settings, warnings) = home.read(Given::default()).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    let models = settings.models("anthropic");
+    assert_eq!(models.ids().collect::<Vec<_>>(), ["claude-x.9"]);
+    let said = models.get("claude-x.9").unwrap();
+    assert_eq!((said.window, said.max_output, said.vision), (Some(250_000), None, Some(false)));
+    assert_eq!((said.input, said.output, said.cache_read), (Some(3.0), Some(4.5), None));
+    assert_eq!(said.thinking, Some(zk_core::model::ThinkingSupport::Effort));
+    assert_eq!(said.efforts.as_ref().unwrap().word(ThinkingLevel::Low), Some("on"));
+    assert_eq!(settings.models("openai").get("a/b").unwrap().max_output, Some(9));
+    assert_eq!(settings.models("gemini").ids().count(), 0);
+}
+
+#[test]
+fn a_misspelt_setting_of_a_model_is_told_and_a_wrong_one_stops_the_start() {
+    let home = Home::new();
+    home.write("home/settings.toml", "[models.\"anthropic/c\"]\nwindows = 5\n[models.c]\nwindow = 5\n");
+    let (_, warnings) = home.read(Given::default()).unwrap();
+    assert!(warnings[0].contains("did you mean `models.*.window`"), "{warnings:?}");
+    assert!(warnings[1].contains("name it with its provider"), "{warnings:?}");
+    let wrong = [
+        "window = 0",
+        "input = -1",
+        "input = nan",
+        "vision = 1",
+        "thinking = \"much\"",
+        "efforts = \"high\"",
+        "efforts = [\"huge\"]",
+    ];
+    for line in wrong {
+        let home = Home::new();
+        home.write("home/settings.toml", &format!("[models.\"anthropic/c\"]\n{line}\n"));
+        let error = home.read(Given::default()).unwrap_err();
+        assert!(error.message.contains("anthropic/c"), "{line}: {error}");
+    }
+}
