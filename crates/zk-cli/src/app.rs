@@ -105,7 +105,7 @@ fn start(task: Task) -> Outcome<Exit> {
         Job::ConfigShow { origin } => commands::config_show(&ground, origin),
         Job::Doctor => doctor::run(&ground),
         Job::Demo { keep } => demo::run(&ground, keep),
-        Job::Models { filter } => commands::models(&ground, filter.as_deref()),
+        Job::Models { filter } => commands::models(&ground, &filter),
         Job::Hooks => commands::hooks(&ground),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) enum Job {
         keep: bool,
     },
     Models {
-        filter: Option<String>,
+        filter: Vec<String>,
     },
     Hooks,
 }

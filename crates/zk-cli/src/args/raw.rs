@@ -141,8 +141,8 @@ pub(crate) enum RawCommand {
     },
     /// List the models of the provider
     Models {
-        /// Only ids that contain this
-        filter: Option<String>,
+        /// Only models whose provider and id contain each of these words
+        filter: Vec<String>,
     },
     /// List every handler, observer, tool and service, and who registered it
     Hooks,

@@ -29,13 +29,3 @@ fn what_is_missing_is_told_with_what_to_do_and_ends_with_1() {
     assert_eq!(ended.code, 1);
     assert!(ended.stdout.contains("fail  endpoint: "), "{}", ended.stdout);
 }
-
-#[test]
-fn models_lists_what_the_endpoint_has() {
-    let server = FakeServer::builder(Script::new()).models(["claude-a", "claude-b"]).start().unwrap();
-    let person = Person::asking(&server);
-    let ended = person.run(&["models", "b"]);
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("claude-b") && !ended.stdout.contains("claude-a"), "{}", ended.stdout);
-    assert_eq!(person.run(&["models", "zzz"]).code, 1);
-}

@@ -12,8 +12,10 @@ mod doctor;
 mod failures;
 #[cfg(test)]
 mod flags;
+mod models;
 #[cfg(test)]
 mod providers;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settings;

@@ -1,0 +1,142 @@
+use std::collections::BTreeSet;
+
+use zk_core::model::{Model, ThinkingSupport};
+
+/// A model in the list.
+#[derive(Debug, PartialEq)]
+pub(super) struct Listed {
+    model: Model,
+    /// Whether the server named it.
+    live: bool,
+}
+
+impl Listed {
+    /// A model nobody was asked about.
+    pub(super) fn known(model: Model) -> Self {
+        Self { model, live: false }
+    }
+
+    /// Whether the provider and the id contain every word. The words are in small letters.
+    pub(super) fn contains(&self, provider: &str, words: &[String]) -> bool {
+        let name = format!("{provider}/{}", self.model.id).to_lowercase();
+        words.iter().all(|word| name.contains(word.as_str()))
+    }
+
+    fn cells(&self) -> [String; 8] {
+        let model = &self.model;
+        let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+        let rates = model.prices.as_ref().map(|prices| prices.rates);
+        let price = |price: Option<f64>| price.map_or_else(|| "?".to_owned(), |price| price.to_string());
+        let thinking = match model.capabilities.thinking {
+            ThinkingSupport::None => "-",
+            ThinkingSupport::Budget => "budget",
+            ThinkingSupport::Effort => "effort",
+            ThinkingSupport::Adaptive => "adaptive",
+        };
+        [
+            model.id.clone(),
+            count(model.window),
+            count(model.max_output),
+            price(rates.map(|rates| rates.input)),
+            price(rates.map(|rates| rates.output)),
+            thinking.to_owned(),
+            if model.capabilities.vision { "yes" } else { "-" }.to_owned(),
+            if self.live { "server" } else { "catalogue" }.to_owned(),
+        ]
+    }
+}
+
+/// What a server lists, in its order, and then what else is known.
+pub(super) fn merge(live: Vec<Model>, known: Vec<Listed>) -> Vec<Listed> {
+    let named: BTreeSet<String> = live.iter().map(|model| model.id.clone()).collect();
+    let known = known.into_iter().filter(|known| !named.contains(&known.model.id));
+    live.into_iter().map(|model| Listed { model, live: true }).chain(known).collect()
+}
+
+const HEAD: [&str; 8] = ["model", "window", "output", "$/M in", "$/M out", "thinking", "vision", "from"];
+
+/// A table of the models of each provider, under its name if there are several.
+pub(super) fn lines(listed: &[(String, Vec<Listed>)]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (provider, models) in listed {
+        if listed.len() > 1 {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.push(format!("{provider}:"));
+        }
+        let head = HEAD.map(str::to_owned);
+        let rows: Vec<[String; 8]> = std::iter::once(head).chain(models.iter().map(Listed::cells)).collect();
+        let widths: Vec<usize> = (0..HEAD.len())
+            .map(|column| {
+                rows.iter()
+                    .filter_map(|row| row.get(column))
+                    .map(|cell| cell.chars().count())
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        lines.extend(rows.iter().map(|row| line(row, &widths)));
+    }
+    lines
+}
+
+/// Names to the left, numbers to the right.
+fn line(row: &[String; 8], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let is_number = (1..=4).contains(&at);
+        if at > 0 {
+            line.push_str("  ");
+        }
+        line.push_str(&if is_number { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") });
+    }
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::{Prices, Rates};
+
+    use super::*;
+
+    fn model(id: &str) -> Model {
+        let rates = Rates { input: 0.1, output: 12.5, ..Rates::default() };
+        Model { window: Some(128_000), prices: Some(Prices::from(rates)), ..Model::unknown("p", id) }
+    }
+
+    #[test]
+    fn what_the_server_lists_comes_first_and_each_model_once() {
+        let known = ["a", "b", "c"].map(|id| Listed::known(model(id)));
+        let merged = merge(vec![model("c"), model("x")], known.into());
+        let seen: Vec<(&str, bool)> = merged.iter().map(|one| (one.model.id.as_str(), one.live)).collect();
+        assert_eq!(seen, [("c", true), ("x", true), ("a", false), ("b", false)]);
+    }
+
+    #[test]
+    fn every_word_has_to_be_in_the_provider_and_the_id_whatever_the_case() {
+        let listed = Listed::known(model("Vendor/Big-Model-4"));
+        let contains = |words: &[&str]| {
+            listed.contains("host", &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(contains(&[]) && contains(&["big", "host/v"]) && contains(&["model-4"]));
+        assert!(!contains(&["big", "small"]));
+    }
+
+    #[test]
+    fn columns_stand_under_their_names_and_several_providers_under_theirs() {
+        let one = vec![("p".to_owned(), vec![Listed::known(model("long-name")), Listed::known(model("b"))])];
+        assert_eq!(
+            lines(&one),
+            [
+                "model      window  output  $/M in  $/M out  thinking  vision  from",
+                "long-name  128000       ?     0.1     12.5  -         yes     catalogue",
+                "b          128000       ?     0.1     12.5  -         yes     catalogue",
+            ]
+        );
+        let two = [one[0].0.as_str(), "q"].map(|name| (name.to_owned(), vec![Listed::known(model("b"))]));
+        let lines = lines(&two);
+        assert_eq!((lines[0].as_str(), lines[3].as_str(), lines[4].as_str()), ("p:", "", "q:"));
+    }
+}

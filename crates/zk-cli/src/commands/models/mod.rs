@@ -1,0 +1,93 @@
+mod list;
+
+use list::Listed;
+use zk_core::kernel::Bus;
+use zk_core::model::Model;
+use zk_providers::{known_model, known_models, known_providers};
+
+use super::print;
+use crate::app::{Ground, runtime};
+use crate::compose;
+use crate::endpoint::{Endpoint, Named};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::term;
+
+/// Prints the models of the provider that would be asked, or of every provider when there is none.
+pub(crate) fn models(ground: &Ground, filter: &[String]) -> Outcome<Exit> {
+    let filter: Vec<String> =
+        filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
+    let mut listed = all(ground)?;
+    for (provider, models) in &mut listed {
+        models.retain(|model| model.contains(provider, &filter));
+    }
+    listed.retain(|(_, models)| !models.is_empty());
+    if listed.is_empty() {
+        return Err(Failure::failed(match filter.is_empty() {
+            true => "no model is known".to_owned(),
+            false => format!("no model contains `{}`", filter.join("` and `")),
+        }));
+    }
+    print(ground, &list::lines(&listed))
+}
+
+/// The models by provider.
+fn all(ground: &Ground) -> Outcome<Vec<(String, Vec<Listed>)>> {
+    let runtime = runtime()?;
+    let named =
+        ground.settings.text("provider").map(|name| Named::find(&ground.settings, name)).transpose()?;
+    let endpoint = match (runtime.block_on(ground.endpoint()), named) {
+        (Ok(endpoint), _) => endpoint,
+        (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
+            let known = known(ground, &named.name);
+            if known.is_empty() {
+                return Err(failure);
+            }
+            term::tell(&format!("zk: {failure}\nzk: these are the models of its catalogue alone"));
+            return Ok(vec![(named.name, known)]);
+        }
+        (Err(failure), None) if failure.exit == Exit::Auth => {
+            term::tell("zk: no provider is configured: these are the models of the catalogue");
+            let listed = known_providers().iter().map(|name| ((*name).to_owned(), known(ground, name)));
+            return Ok(listed.collect());
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    let models = runtime.block_on(of(ground, &endpoint))?;
+    Ok(vec![(endpoint.provider.name, models)])
+}
+
+/// The models of an endpoint: those it lists, and at the vendor's own address those of the catalogue, too.
+async fn of(ground: &Ground, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
+    let provider = compose::provider(ground, endpoint).await?;
+    let name = &endpoint.provider.name;
+    let live = provider.list_models(&Bus::new().cx()).await;
+    let known = known(ground, name);
+    let why = match live {
+        Ok(Some(live)) => {
+            let is_usual = endpoint.provider.vendor.base_url == Some(&endpoint.base_url);
+            return Ok(list::merge(live, if is_usual { known } else { Vec::new() }));
+        }
+        Ok(None) => format!("{name} has no list of models"),
+        Err(error) if known.is_empty() => {
+            return Err(Failure::new(Exit::of(&error.clone().into()), error.to_string()));
+        }
+        Err(error) => format!("{name} does not tell its models: {error}"),
+    };
+    if known.is_empty() {
+        return Err(Failure::failed(why));
+    }
+    term::tell(&format!("zk: {why}\nzk: these are the models of its catalogue alone"));
+    Ok(known)
+}
+
+/// The models of the catalogue and of the settings, without asking anybody.
+fn known(ground: &Ground, provider: &str) -> Vec<Listed> {
+    let said = ground.settings.models(provider);
+    let mut ids: Vec<&str> = known_models(provider).collect();
+    ids.extend(said.ids());
+    ids.sort_unstable();
+    ids.dedup();
+    let unknown = |id: &str| Model::unknown(provider, id);
+    let model = |id: &str| said.correct(known_model(provider, id).unwrap_or_else(|| unknown(id)));
+    ids.into_iter().map(|id| Listed::known(model(id))).collect()
+}

@@ -1,0 +1,63 @@
+use zk_testkit::{FakeServer, Script};
+
+use crate::zk::Person;
+
+#[test]
+fn a_server_is_asked_which_models_it_has() {
+    let server = FakeServer::builder(Script::new()).models(["claude-a", "claude-b"]).start().unwrap();
+    let person = Person::asking(&server);
+    let ended = person.run(&["models", "B"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("\nclaude-b ") && ended.stdout.contains(" server\n"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("claude-a"), "{}", ended.stdout);
+    // What the vendor has at its own address is not what this server has.
+    assert!(!ended.stdout.contains("claude-fable"), "{}", ended.stdout);
+    let ended = person.run(&["models", "claude", "zzz"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("no model contains `claude` and `zzz`"), "{}", ended.stderr);
+}
+
+#[test]
+fn without_a_key_the_catalogue_answers_and_says_so() {
+    let ended = Person::new().run(&["models", "--provider", "anthropic", "opus-5"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("zk auth login anthropic"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("catalogue alone"), "{}", ended.stderr);
+    let line = ended.stdout.lines().find(|line| line.starts_with("claude-opus-5 ")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells[1..], ["1000000", "128000", "5", "25", "adaptive", "yes", "catalogue"]);
+    assert!(!ended.stdout.contains("haiku"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_server_that_does_not_answer_leaves_the_catalogue() {
+    let person =
+        Person::new().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", "http://127.0.0.1:1");
+    let ended = person.run(&["models", "haiku"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("does not tell its models"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("claude-haiku-5-5"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_misspelt_provider_gets_a_suggestion() {
+    let ended = Person::new().run(&["models", "--provider", "antropic"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("did you mean `anthropic`"), "{}", ended.stderr);
+}
+
+#[test]
+fn settings_describe_models_better_and_add_new_ones() {
+    let server = FakeServer::builder(Script::new()).models(["claude-opus-5"]).start().unwrap();
+    let person = Person::asking(&server);
+    let settings = "[models.\"anthropic/claude-opus-5\"]\nwindow = 123456\ninput = 0.5\n\
+                    [models.\"gemini/my-tune\"]\nwindow = 4096\nmax_output = 512\n";
+    person.settings(settings);
+    let ended = person.run(&["models"]);
+    let line = ended.stdout.lines().find(|line| line.starts_with("claude-opus-5 ")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!((cells[1], cells[3], cells[4], cells[7]), ("123456", "0.5", "25", "server"));
+    let ended = person.run(&["models", "--provider", "gemini", "tune"]);
+    let line = ended.stdout.lines().find(|line| line.starts_with("my-tune ")).unwrap();
+    assert_eq!(line.split_whitespace().nth(2), Some("512"));
+}
