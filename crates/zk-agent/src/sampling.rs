@@ -2,7 +2,7 @@ use std::pin::pin;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use zk_core::events::{StreamEnd, StreamStart, StreamText, StreamThinking, StreamToolArgs};
+use zk_core::events::{StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs};
 use zk_core::kernel::Cx;
 use zk_core::model::{
     AgentError, Block, CallId, ErrorKind, Message, ModelRef, Phase, ProviderError, StopReason, Thinking,
@@ -90,8 +90,21 @@ pub(crate) async fn sample(
                 if let Block::ToolCall(call) = &mut content {
                     call.name = aliases.canonical(std::mem::take(&mut call.name));
                 }
+                let opaque = match &content {
+                    Block::Provider(opaque) => Some(opaque.text.clone()),
+                    Block::Text(_)
+                    | Block::Image(_)
+                    | Block::Document(_)
+                    | Block::ToolCall(_)
+                    | Block::ToolResult(_)
+                    | Block::Thinking(_)
+                    | Block::Compaction(_) => None,
+                };
                 draft.finish(block, content);
-                Ok(())
+                match opaque {
+                    Some(text) => cx.emit_with(|| StreamProvider { turn_id: turn_id.clone(), text }).await,
+                    None => Ok(()),
+                }
             }
             // A response that breaks off counts no usage; a whole one says it again at its end.
             StreamEvent::Usage(_) | StreamEvent::Retry(_) => Ok(()),

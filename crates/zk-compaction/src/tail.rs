@@ -107,7 +107,8 @@ fn results(message: &Message) -> impl Iterator<Item = &ToolResult> {
         | Block::Document(_)
         | Block::ToolCall(_)
         | Block::Thinking(_)
-        | Block::Compaction(_) => None,
+        | Block::Compaction(_)
+        | Block::Provider(_) => None,
     })
 }
 

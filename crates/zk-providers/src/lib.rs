@@ -37,6 +37,7 @@ mod frames;
 mod gemini;
 mod http;
 mod ollama;
+mod opaque;
 mod prefix;
 mod replay;
 mod responses;

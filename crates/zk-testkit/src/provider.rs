@@ -170,6 +170,7 @@ impl Provider for ScriptedProvider {
                 vision: model.capabilities.vision,
                 image_in_tool_result: model.capabilities.image_in_tool_result,
                 thinking: ThinkingReplay::Echo,
+                resumes: false,
             },
         }
     }

@@ -127,6 +127,7 @@ fn line(message: &Message) -> String {
             Block::Image(_) => "[image]".into(),
             Block::Document(_) => "[document]".into(),
             Block::Compaction(_) => "[compaction]".into(),
+            Block::Provider(block) => format!("<{}>", block.text),
         })
         .collect();
     let by = message.injected_by.as_ref().map(|by| format!(" [{by}]")).unwrap_or_default();

@@ -107,6 +107,7 @@ fn message_lines(message: &Message) -> Vec<String> {
             Block::Compaction(compaction) => lines.push(format!("(summary) {}", compaction.summary)),
             Block::Image(image) => lines.push(format!("({})", image.media_type)),
             Block::Document(document) => lines.push(format!("({})", document.media_type)),
+            Block::Provider(block) => lines.push(shorten(&format!("◦ {}", block.text))),
             Block::Thinking(_) => {}
         }
     }

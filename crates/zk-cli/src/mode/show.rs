@@ -2,7 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_core::events::{
-    ProviderRetry, StreamStart, StreamText, StreamThinking, ToolAfter, ToolBefore, ToolBlocked,
+    ProviderRetry, StreamProvider, StreamStart, StreamText, StreamThinking, ToolAfter, ToolBefore,
+    ToolBlocked,
 };
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
 use zk_core::model::Stats;
@@ -29,6 +30,12 @@ impl Shown {
         scope.on_sync(move |_: &StreamThinking, _: &Cx| {
             if !thinking.swap(true, Ordering::Relaxed) {
                 shown.line(Style::Dim, "thinking …");
+            }
+        });
+        let shown = self.clone();
+        scope.on_sync(move |event: &StreamProvider, _: &Cx| {
+            if !event.text.is_empty() {
+                shown.line(Style::Dim, &notes::shorten(&format!("◦ {}", event.text)));
             }
         });
         let shown = self.clone();

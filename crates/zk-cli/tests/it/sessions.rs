@@ -41,9 +41,11 @@ fn continue_says_that_the_newest_session_is_damaged() {
 
 fn walk(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir)
-        .unwrap()
+        .into_iter()
+        .flatten()
+        .flatten()
         .flat_map(|entry| {
-            let path = entry.unwrap().path();
+            let path = entry.path();
             if path.is_dir() { walk(&path) } else { vec![path] }
         })
         .collect()

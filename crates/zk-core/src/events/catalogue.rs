@@ -109,7 +109,7 @@ catalogue! {
     Turn: ContextTransform, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderRetry;
-    Stream: StreamStart, StreamText, StreamThinking, StreamToolArgs, StreamEnd;
+    Stream: StreamStart, StreamText, StreamThinking, StreamToolArgs, StreamProvider, StreamEnd;
     Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,
         ToolProgress, ToolErrored, ToolTransform, ToolAfter, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;

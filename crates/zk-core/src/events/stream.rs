@@ -50,6 +50,16 @@ pub struct StreamToolArgs {
 }
 notify!(StreamToolArgs, "stream:tool-args");
 
+/// A block arrived that only its provider understands: a tool it ran itself, say.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StreamProvider {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// What it is, in a few words for people.
+    pub text: String,
+}
+notify!(StreamProvider, "stream:provider");
+
 /// The text of the answer is complete. Not announced for an answer without text.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamEnd {

@@ -22,6 +22,8 @@ pub enum Block {
     Thinking(Thinking),
     /// Stands for what a compaction took out of the context.
     Compaction(Compaction),
+    /// What only its provider understands (assistant messages only).
+    Provider(ProviderBlock),
 }
 
 /// Text.
@@ -118,7 +120,8 @@ impl ToolContent {
                         Block::ToolCall(_)
                         | Block::ToolResult(_)
                         | Block::Thinking(_)
-                        | Block::Compaction(_) => "",
+                        | Block::Compaction(_)
+                        | Block::Provider(_) => "",
                     })
                     .collect();
                 parts.join("\n")
@@ -167,6 +170,21 @@ pub struct Compaction {
     pub tokens_before: u64,
 }
 
+/// A block of a kind that only one provider has: a call of a tool it runs itself and the result, a mark of
+/// where it switched models, its own compaction of the context.
+///
+/// It goes back unchanged to the model it came from, which misses what it did without it. Any other model is
+/// not shown it, and loses nothing that is not in the history elsewhere: what the model made of a result it
+/// said in text, and what a provider's own compaction stands for is still in the history, which zk keeps and
+/// sends whole. Nothing in it is ever executed here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProviderBlock {
+    /// What it is, in a few words for people.
+    pub text: String,
+    /// The block, in the provider's own shape.
+    pub wire: WireData,
+}
+
 /// Provider data that has to be sent back unchanged with a block, to that provider and model only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WireData {
@@ -180,6 +198,11 @@ impl Block {
     /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text { text: text.into(), wire: None })
+    }
+
+    /// A block in its provider's own shape, as `origin` gave it; `text` says in a few words what it is.
+    pub fn provider(text: impl Into<String>, origin: &ModelRef, data: Value) -> Self {
+        Self::Provider(ProviderBlock { text: text.into(), wire: WireData { origin: origin.clone(), data } })
     }
 
     /// A result block.
@@ -197,7 +220,8 @@ impl Block {
             | Self::ToolCall(_)
             | Self::ToolResult(_)
             | Self::Thinking(_)
-            | Self::Compaction(_) => None,
+            | Self::Compaction(_)
+            | Self::Provider(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ pub enum StopReason {
     PauseTurn,
     /// The context window is full.
     ContextExceeded,
-    /// The provider compacted the context and stopped.
+    /// The provider compacted the context and paused; the same history is sent again to go on.
     Compaction,
     /// The run was stopped; the message holds what had arrived.
     Aborted,
@@ -32,6 +32,12 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// Whether the provider goes on with its own message when the same history is sent again.
+    #[must_use]
+    pub fn is_pause(&self) -> bool {
+        matches!(self, Self::PauseTurn | Self::Compaction)
+    }
+
     /// The reason's name as JSON shows it.
     #[must_use]
     pub fn as_str(&self) -> &str {

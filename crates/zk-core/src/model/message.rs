@@ -68,7 +68,8 @@ impl Message {
             | Block::Document(_)
             | Block::ToolResult(_)
             | Block::Thinking(_)
-            | Block::Compaction(_) => None,
+            | Block::Compaction(_)
+            | Block::Provider(_) => None,
         })
     }
 

@@ -17,7 +17,8 @@ mod usage;
 pub mod wire;
 
 pub use content::{
-    Block, Compaction, Document, Image, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+    Block, Compaction, Document, Image, ProviderBlock, Text, Thinking, ToolCall, ToolContent, ToolResult,
+    WireData,
 };
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;

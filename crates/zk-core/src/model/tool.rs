@@ -147,7 +147,11 @@ pub fn output_bytes(content: &ToolContent) -> usize {
                 Block::Text(text) => text.text.len(),
                 Block::Image(image) => image.data.len(),
                 Block::Document(document) => document.data.len(),
-                Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Compaction(_) => 0,
+                Block::ToolCall(_)
+                | Block::ToolResult(_)
+                | Block::Thinking(_)
+                | Block::Compaction(_)
+                | Block::Provider(_) => 0,
             })
             .sum(),
     }

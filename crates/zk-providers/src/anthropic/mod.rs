@@ -1,5 +1,7 @@
 //! The Messages API of Anthropic, which other servers speak too.
 
+mod blocks;
+mod hosted;
 mod request;
 mod stream;
 mod thinking;
@@ -143,6 +145,7 @@ impl Provider for Anthropic {
             vision: model.capabilities.vision,
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: ThinkingReplay::Signed,
+            resumes: true,
         }
     }
 

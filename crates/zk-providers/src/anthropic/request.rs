@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use zk_core::model::{Block, Document, Image, Message, Role, ToolContent, ToolResult, ToolSpec};
 use zk_core::service::{Request, ToolChoice};
 
+use super::hosted;
 use super::thinking::Ask;
 use crate::prefix::Encode;
 
@@ -47,11 +49,34 @@ struct WireMessage<'a> {
 }
 
 #[derive(Serialize)]
-struct WireBlock<'a> {
-    #[serde(flatten)]
-    kind: Kind<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
+#[serde(untagged)]
+enum WireBlock<'a> {
+    Own {
+        #[serde(flatten)]
+        kind: Kind<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    /// A block of the API's own, as it came.
+    Opaque(&'a Value),
+}
+
+impl<'a> WireBlock<'a> {
+    fn new(kind: Kind<'a>) -> Self {
+        Self::Own { kind, cache_control: None }
+    }
+
+    /// Marks it for the cache. Gives whether that can be done.
+    fn mark(&mut self, mark: Option<CacheControl>) -> bool {
+        match self {
+            Self::Opaque(_)
+            | Self::Own { kind: Kind::Thinking { .. } | Kind::RedactedThinking { .. }, .. } => false,
+            Self::Own { cache_control, .. } => {
+                *cache_control = mark;
+                true
+            }
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -59,6 +84,8 @@ struct WireBlock<'a> {
 enum Kind<'a> {
     Text {
         text: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<&'a Value>,
     },
     Image {
         source: Source<'a>,
@@ -120,8 +147,9 @@ impl Encode for Body<'_> {
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
         if !self.request.system.trim().is_empty() {
             out.extend_from_slice(b",\"system\":");
-            let text = Kind::Text { text: &self.request.system };
-            serde_json::to_writer(&mut *out, &[WireBlock { kind: text, cache_control: self.mark }])?;
+            let mut text = WireBlock::new(plain(&self.request.system));
+            text.mark(self.mark);
+            serde_json::to_writer(&mut *out, &[text])?;
         }
         if !self.request.tools.is_empty() {
             out.extend_from_slice(b",\"tools\":");
@@ -157,14 +185,11 @@ impl Encode for Body<'_> {
             Role::User => "user",
             Role::Assistant => "assistant",
         };
-        let mut content: Vec<WireBlock<'_>> = message.content.iter().filter_map(block).collect();
+        let sendable = |block: &&Block| !hosted::is_unanswered(block, message);
+        let mut content: Vec<WireBlock<'_>> =
+            message.content.iter().filter(sendable).filter_map(block).collect();
         if marked {
-            let can_be_marked = |block: &&mut WireBlock<'_>| {
-                !matches!(block.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. })
-            };
-            if let Some(last) = content.iter_mut().rev().find(can_be_marked) {
-                last.cache_control = self.mark;
-            }
+            content.iter_mut().rev().any(|block| block.mark(self.mark));
         }
         serde_json::to_writer(&mut *out, &WireMessage { role, content })
     }
@@ -180,6 +205,9 @@ impl Encode for Body<'_> {
             }
         } else if let Some(choice) = tool_choice(&self.request.tool_choice) {
             fields.insert("tool_choice".into(), choice);
+        }
+        if let Some(container) = hosted::container(self.request.history.messages(), SystemTime::now()) {
+            fields.insert("container".into(), container.into());
         }
         if let Some(thinking) = &self.ask.thinking {
             fields.insert("thinking".into(), serde_json::to_value(thinking)?);
@@ -211,7 +239,10 @@ impl Encode for Body<'_> {
 
 fn block(block: &Block) -> Option<WireBlock<'_>> {
     let kind = match block {
-        Block::Text(text) => Kind::Text { text: &text.text },
+        Block::Text(text) => Kind::Text {
+            text: &text.text,
+            citations: text.wire.as_ref().and_then(|wire| wire.data.get("citations")),
+        },
         Block::Image(image) => Kind::Image { source: image_source(image) },
         Block::Document(document) => {
             Kind::Document { source: document_source(document), title: document.name.as_deref() }
@@ -228,9 +259,14 @@ fn block(block: &Block) -> Option<WireBlock<'_>> {
             (None, Some(signature)) => Kind::Thinking { thinking: &thinking.text, signature },
             (None, None) => return None,
         },
-        Block::Compaction(compaction) => Kind::Text { text: &compaction.summary },
+        Block::Compaction(compaction) => plain(&compaction.summary),
+        Block::Provider(block) => return hosted::sent(block).map(WireBlock::Opaque),
     };
-    Some(WireBlock { kind, cache_control: None })
+    Some(WireBlock::new(kind))
+}
+
+fn plain(text: &str) -> Kind<'_> {
+    Kind::Text { text, citations: None }
 }
 
 fn tool_result(result: &ToolResult) -> Kind<'_> {

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
-use zk_core::model::{Block, ModelRef, StopReason, Text, Thinking, ToolCall, Usage, WireData};
+use serde_json::{Value, json};
+use zk_core::model::{Block, ModelRef, StopReason, ToolCall, Usage};
 use zk_core::service::StreamEvent;
 
+use super::blocks::{Kind, Open};
 use crate::args;
 use crate::exchange::Decode;
 use crate::fault::{ErrorBody, Fault, of_stream};
@@ -27,35 +28,14 @@ pub(crate) struct Decoder {
     begun: u32,
     /// A call without arguments, until it is known that it was not cut.
     bare: Option<(u32, ToolCall)>,
+    /// Whether there was more than thinking.
+    speaks: bool,
+    /// Where code of this conversation runs at the provider's.
+    container: Option<Value>,
     usage: Usage,
     stop: Option<StopReason>,
     started: bool,
     done: bool,
-}
-
-struct Open {
-    /// The provider's number of the block.
-    index: u64,
-    block: u32,
-    kind: Kind,
-}
-
-enum Kind {
-    Text(String),
-    Thinking {
-        text: String,
-        signature: String,
-    },
-    Redacted(String),
-    ToolCall {
-        id: String,
-        name: String,
-        args: String,
-        input: Option<Value>,
-        caller: Option<Value>,
-    },
-    /// A kind of block this version does not know, or does not need.
-    Skipped,
 }
 
 /// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
@@ -75,20 +55,22 @@ struct Event<'a> {
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+pub(super) struct Delta<'a> {
     #[serde(borrow)]
-    text: Option<Str<'a>>,
+    pub(super) text: Option<Str<'a>>,
     #[serde(borrow)]
-    thinking: Option<Str<'a>>,
+    pub(super) thinking: Option<Str<'a>>,
     #[serde(borrow)]
-    signature: Option<Str<'a>>,
+    pub(super) signature: Option<Str<'a>>,
     #[serde(borrow)]
-    partial_json: Option<Str<'a>>,
+    pub(super) partial_json: Option<Str<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Str<'a>>,
     #[serde(borrow)]
     stop_sequence: Option<Str<'a>>,
     stop_details: Option<Value>,
+    pub(super) citation: Option<Value>,
+    container: Option<Value>,
 }
 
 impl Decoder {
@@ -98,6 +80,8 @@ impl Decoder {
             open: Vec::new(),
             begun: 0,
             bare: None,
+            speaks: false,
+            container: None,
             usage: Usage::default(),
             stop: None,
             started: false,
@@ -124,10 +108,15 @@ impl Decoder {
                 self.block_stop(WHOLE, out);
             }
         }
+        self.contain(message.get_mut("container").map(Value::take));
         if let Some(reason) = message.get("stop_reason").and_then(Value::as_str) {
             self.stop = Some(stop_reason(reason, None, None));
         }
         Ok(())
+    }
+
+    fn contain(&mut self, container: Option<Value>) {
+        self.container = container.filter(Value::is_object).or(self.container.take());
     }
 
     /// Takes the counts that are there; the others keep what they were.
@@ -147,77 +136,35 @@ impl Decoder {
         }
     }
 
-    fn block_start(&mut self, index: u64, mut start: Value, out: &mut Out) {
+    fn block_start(&mut self, index: u64, start: Value, out: &mut Out) {
         // Whatever comes after a call, the call itself was not cut.
         self.settle(false, out);
         // A block that is begun again was cut off by the provider: what had arrived of it is void.
         self.open.retain(|open| open.index != index);
-        let mut text = |name: &str| match start.get_mut(name).map(Value::take) {
-            Some(Value::String(text)) => text,
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))
-            | None => String::new(),
-        };
-        let block = self.begun;
-        let kind = match text("type").as_str() {
-            "text" => Kind::Text(text("text")),
-            "thinking" => Kind::Thinking { text: text("thinking"), signature: text("signature") },
-            "redacted_thinking" => Kind::Redacted(text("data")),
-            "tool_use" => {
-                let (id, name) = (text("id"), text("name"));
-                out.push_back(StreamEvent::ToolCall { block, id: id.as_str().into(), name: name.clone() });
-                let input = start.get_mut("input").map(Value::take);
-                let input = input.filter(|input| input.as_object().is_some_and(|input| !input.is_empty()));
-                let caller = start.get_mut("caller").map(Value::take).filter(|caller| !caller.is_null());
-                Kind::ToolCall { id, name, args: String::new(), input, caller }
-            }
-            _ => Kind::Skipped,
-        };
-        match &kind {
-            Kind::Text(text) if !text.is_empty() => {
-                out.push_back(StreamEvent::Text { block, delta: text.clone() });
-            }
-            Kind::Thinking { text, .. } if !text.is_empty() => {
-                out.push_back(StreamEvent::Thinking { block, delta: text.clone() });
-            }
-            Kind::Text(_)
-            | Kind::Thinking { .. }
-            | Kind::Redacted(_)
-            | Kind::ToolCall { .. }
-            | Kind::Skipped => {}
-        }
-        if !matches!(kind, Kind::Skipped) {
+        let open = Open::begin(index, self.begun, start);
+        open.announce(out);
+        if !matches!(open.kind, Kind::Skipped) {
             self.begun += 1;
         }
-        self.open.push(Open { index, block, kind });
+        self.open.push(open);
     }
 
-    fn block_delta(&mut self, index: u64, delta: Delta<'_>, out: &mut Out) {
-        let Some(open) = self.open.iter_mut().rev().find(|open| open.index == index) else { return };
-        let block = open.block;
-        match &mut open.kind {
-            Kind::Text(whole) => {
-                if let Some(text) = delta.text.filter(|text| !text.is_empty()) {
-                    whole.push_str(&text);
-                    out.push_back(StreamEvent::Text { block, delta: text.into_string() });
-                }
+    fn find(&mut self, index: u64) -> Option<&mut Open> {
+        self.open.iter_mut().rev().find(|open| open.index == index)
+    }
+
+    /// Takes a piece of a block; `data` is the whole event.
+    fn block_delta(&mut self, index: u64, delta: Delta<'_>, data: &[u8], out: &mut Out) -> Result<(), Fault> {
+        let Some(open) = self.find(index) else { return Ok(()) };
+        if matches!(open.kind, Kind::Opaque { .. }) {
+            let mut event: Value = serde_json::from_slice(data).map_err(|error| unreadable(data, &error))?;
+            if let Some(delta) = event.get_mut("delta") {
+                open.take_opaque(delta);
             }
-            Kind::Thinking { text: whole, signature } => {
-                if let Some(text) = delta.thinking.filter(|text| !text.is_empty()) {
-                    whole.push_str(&text);
-                    out.push_back(StreamEvent::Thinking { block, delta: text.into_string() });
-                }
-                if let Some(more) = delta.signature {
-                    signature.push_str(&more);
-                }
-            }
-            Kind::ToolCall { args, .. } => {
-                if let Some(json) = delta.partial_json.filter(|json| !json.is_empty()) {
-                    args.push_str(&json);
-                    out.push_back(StreamEvent::ToolArgs { block, delta: json.into_string() });
-                }
-            }
-            Kind::Redacted(_) | Kind::Skipped => {}
+            return Ok(());
         }
+        open.take(delta, out);
+        Ok(())
     }
 
     fn block_stop(&mut self, index: u64, out: &mut Out) {
@@ -230,39 +177,15 @@ impl Decoder {
     /// Hands out a block; `cut` says that its end never came.
     fn close(&mut self, open: Open, cut: bool, out: &mut Out) {
         let block = open.block;
-        let content = match open.kind {
-            Kind::Skipped => return,
-            Kind::Text(text) if text.is_empty() => return,
-            Kind::Text(text) => Block::Text(Text { text, wire: None }),
-            Kind::Thinking { text, signature } => Block::Thinking(Thinking {
-                text,
-                signature: Some(signature).filter(|signature| !signature.is_empty()),
-                origin: Some(self.origin.clone()),
-                ..Thinking::default()
-            }),
-            Kind::Redacted(data) => Block::Thinking(Thinking {
-                redacted: Some(data),
-                origin: Some(self.origin.clone()),
-                ..Thinking::default()
-            }),
-            Kind::ToolCall { id, name, args, input, caller } => {
-                let complete = input.filter(|_| args.is_empty());
-                let bare = args.trim().is_empty() && complete.is_none();
-                let mut call = args::tool_call(id, name, &args, cut);
-                if let Some(input) = complete {
-                    call.args = input;
-                }
-                call.wire = caller.map(|caller| WireData {
-                    origin: self.origin.clone(),
-                    data: serde_json::json!({ "caller": caller }),
-                });
-                if bare && !cut {
-                    self.bare = Some((block, call));
-                    return;
-                }
-                Block::ToolCall(call)
-            }
-        };
+        match open.close(cut, &self.origin) {
+            Some(Block::ToolCall(call)) if !cut && args::is_bare(&call) => self.bare = Some((block, call)),
+            Some(content) => self.hand_out(block, content, out),
+            None => {}
+        }
+    }
+
+    fn hand_out(&mut self, block: u32, content: Block, out: &mut Out) {
+        self.speaks |= !matches!(content, Block::Thinking(_));
         out.push_back(StreamEvent::Block { block, content });
     }
 
@@ -272,7 +195,7 @@ impl Decoder {
             if cut {
                 call.malformed = Some(String::new());
             }
-            out.push_back(StreamEvent::Block { block, content: Block::ToolCall(call) });
+            self.hand_out(block, Block::ToolCall(call), out);
         }
     }
 
@@ -285,9 +208,9 @@ impl Decoder {
         if let Some(usage) = usage {
             self.count(&parse(Some(usage))?, out);
         }
-        if let Some(delta) = delta
-            && let Some(reason) = delta.stop_reason
-        {
+        let Some(delta) = delta else { return Ok(()) };
+        self.contain(delta.container);
+        if let Some(reason) = delta.stop_reason {
             let sequence = delta.stop_sequence.map(Str::into_string);
             self.stop = Some(stop_reason(&reason, sequence, delta.stop_details.as_ref()));
         }
@@ -299,6 +222,10 @@ impl Decoder {
         self.settle(stop == StopReason::MaxTokens, out);
         for open in std::mem::take(&mut self.open) {
             self.close(open, true, out);
+        }
+        if let Some(container) = self.container.take().filter(|_| self.speaks) {
+            let content = Block::provider("", &self.origin, json!({ "container": container }));
+            out.push_back(StreamEvent::Block { block: self.begun, content });
         }
         self.done = true;
         out.push_back(StreamEvent::Done { stop, usage: self.usage });
@@ -317,7 +244,7 @@ impl Decode for Decoder {
         match kind {
             "content_block_delta" => {
                 if let Some(delta) = parsed.delta {
-                    self.block_delta(index, delta, out);
+                    self.block_delta(index, delta, event.data, out)?;
                 }
             }
             "content_block_start" => self.block_start(index, parse(parsed.content_block)?, out),
@@ -373,8 +300,11 @@ fn stop_reason(reason: &str, sequence: Option<String>, details: Option<&Value>) 
         "stop_sequence" => StopReason::StopSequence(sequence),
         "pause_turn" => StopReason::PauseTurn,
         "refusal" | "sensitive" => {
-            let text = |name| details.and_then(|details| details.get(name)?.as_str()).map(str::to_owned);
-            StopReason::Refusal(text("explanation").or_else(|| text("category")))
+            let text = |name| details.and_then(|details| details.get(name)?.as_str());
+            StopReason::Refusal(match (text("explanation"), text("category")) {
+                (Some(why), Some(category)) => Some(format!("{why} (category: {category})")),
+                (why, category) => why.or(category).map(str::to_owned),
+            })
         }
         "model_context_window_exceeded" => StopReason::ContextExceeded,
         "compaction" => StopReason::Compaction,

@@ -23,6 +23,11 @@ pub(crate) fn tool_call(id: String, name: String, raw: &str, cut: bool) -> ToolC
     call
 }
 
+/// Whether a call has no arguments, so that it looks like one that was cut before them.
+pub(crate) fn is_bare(call: &ToolCall) -> bool {
+    call.malformed.is_none() && call.args.as_object().is_none_or(Map::is_empty)
+}
+
 /// The JSON object `raw` stands for, if it is complete.
 pub(crate) fn parse(raw: &str) -> Option<Map<String, Value>> {
     let parsed = serde_json::from_str(raw).or_else(|error| match repair(raw) {

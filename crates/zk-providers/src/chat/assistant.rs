@@ -76,6 +76,7 @@ fn thinking(block: &Block) -> Option<&Thinking> {
         | Block::Document(_)
         | Block::ToolCall(_)
         | Block::ToolResult(_)
-        | Block::Compaction(_) => None,
+        | Block::Compaction(_)
+        | Block::Provider(_) => None,
     }
 }

@@ -118,7 +118,7 @@ impl Body<'_> {
             Block::Image(image) => Some(image_part(image)),
             Block::Document(document) if self.profile.documents => Some(document_part(document)),
             Block::Document(_) => text(DOCUMENT_OMITTED),
-            Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) => None,
+            Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Provider(_) => None,
         }
     }
 

@@ -54,6 +54,24 @@ pub(super) struct Part<'a> {
     pub(super) function_call: Option<FunctionCall<'a>>,
     #[serde(borrow)]
     pub(super) inline_data: Option<InlineData<'a>>,
+    pub(super) executable_code: Option<Value>,
+    pub(super) code_execution_result: Option<Value>,
+    pub(super) tool_call: Option<Value>,
+    pub(super) tool_response: Option<Value>,
+}
+
+impl Part<'_> {
+    /// What the provider ran itself: the field, its name in words, and what it says.
+    pub(super) fn take_hosted(&mut self) -> Option<(&'static str, &'static str, Value)> {
+        let fields = [
+            ("executableCode", "executable_code", self.executable_code.take()),
+            ("codeExecutionResult", "code_execution_result", self.code_execution_result.take()),
+            ("toolCall", "tool_call", self.tool_call.take()),
+            ("toolResponse", "tool_response", self.tool_response.take()),
+        ];
+        let found = fields.into_iter().find_map(|(field, words, said)| Some((field, words, said?)));
+        found.filter(|(_, _, said)| !said.is_null())
+    }
 }
 
 #[derive(Deserialize)]

@@ -120,6 +120,7 @@ impl Provider for Gemini {
             vision: model.capabilities.vision,
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: ThinkingReplay::Signed,
+            resumes: false,
         }
     }
 

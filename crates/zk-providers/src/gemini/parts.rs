@@ -11,7 +11,7 @@ use super::{names, run};
 /// What the provider's documentation gives as the signature of calls that Gemini did not make.
 const NOT_MINE: &str = "skip_thought_signature_validator";
 
-/// One part; exactly one of the fields that are not about thinking is there.
+/// One part; exactly one of the fields that are not about thinking is there, or the whole part as it came.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -27,6 +27,8 @@ pub(super) struct Part<'a> {
     inline_data: Option<InlineData<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<&'a str>,
+    #[serde(flatten)]
+    opaque: Option<&'a serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -80,6 +82,9 @@ pub(super) fn of_model(message: &Message, wants_signatures: bool) -> Vec<Part<'_
             Block::Compaction(compaction) => parts.extend(texts(&compaction.summary, None, false)),
             Block::Image(image) => parts.push(data(&image.media_type, &image.data)),
             Block::Document(document) => parts.push(data(&document.media_type, &document.data)),
+            Block::Provider(block) => {
+                parts.push(Part { opaque: Some(&block.wire.data), ..Part::default() });
+            }
             Block::ToolResult(_) => {}
         }
     }
@@ -100,7 +105,7 @@ pub(super) fn of_user<'a>(
             Block::Compaction(compaction) => rest.extend(texts(&compaction.summary, None, false)),
             Block::Image(image) => rest.push(data(&image.media_type, &image.data)),
             Block::Document(document) => rest.push(data(&document.media_type, &document.data)),
-            Block::ToolCall(_) | Block::Thinking(_) => {}
+            Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {}
         }
     }
     (answers, rest)
@@ -176,7 +181,8 @@ fn media(block: &Block) -> Option<Part<'_>> {
         | Block::ToolCall(_)
         | Block::ToolResult(_)
         | Block::Thinking(_)
-        | Block::Compaction(_) => None,
+        | Block::Compaction(_)
+        | Block::Provider(_) => None,
     }
 }
 

@@ -25,7 +25,7 @@ fn weight(block: &Block) -> usize {
             ToolContent::Text(text) => text.len(),
             ToolContent::Blocks(blocks) => blocks.iter().filter_map(Block::as_text).map(str::len).sum(),
         },
-        Block::ToolCall(_) | Block::Image(_) | Block::Document(_) => 0,
+        Block::ToolCall(_) | Block::Image(_) | Block::Document(_) | Block::Provider(_) => 0,
     }
 }
 

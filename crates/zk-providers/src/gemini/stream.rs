@@ -16,6 +16,7 @@ use super::{finish, names};
 use crate::anthropic::unreadable;
 use crate::exchange::Decode;
 use crate::fault::{ErrorBody, Fault, of_stream};
+use crate::opaque::label;
 use crate::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
@@ -98,23 +99,31 @@ impl Decoder {
         }
     }
 
-    fn part(&mut self, part: Part<'_>, out: &mut Out) {
+    fn part(&mut self, mut part: Part<'_>, out: &mut Out) {
         let is_thought = part.thought.unwrap_or_default();
-        let signature = part.thought_signature.filter(|signature| !signature.is_empty());
+        let signature = part.thought_signature.take().filter(|signature| !signature.is_empty());
         let signature = signature.map(|signature| signature.into_string());
-        if let Some(call) = part.function_call {
+        if let Some(call) = part.function_call.take() {
             self.end_run(out);
             self.function_call(call, signature, out);
-        } else if let Some(text) = part.text {
+        } else if let Some(text) = part.text.take() {
             self.text(&text, is_thought, signature, out);
-        } else if let Some(data) = part.inline_data {
+        } else if let Some(data) = part.inline_data.take() {
             self.end_run(out);
             if !is_thought {
                 self.image(data, out);
             }
         } else {
-            // Code that ran on the provider's side, and whatever is added later.
+            // Whatever is added later has no block.
             self.end_run(out);
+            if let Some((field, words, said)) = part.take_hosted() {
+                let text = label(words, &said);
+                let mut data = Map::from_iter([(field.to_owned(), said)]);
+                data.extend(signature.map(|signature| ("thoughtSignature".to_owned(), signature.into())));
+                let content = Block::provider(text, &self.origin, data.into());
+                let block = self.begin();
+                out.push_back(StreamEvent::Block { block, content });
+            }
         }
     }
 

@@ -188,6 +188,7 @@ impl Provider for Ollama {
             vision: model.capabilities.vision,
             image_in_tool_result: false,
             thinking: ThinkingReplay::Echo,
+            resumes: false,
         }
     }
 

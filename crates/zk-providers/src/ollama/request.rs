@@ -117,7 +117,7 @@ fn assistant(message: &Message) -> Value {
                 "id": call.id.as_str(),
                 "function": {"name": call.name, "arguments": call.args},
             })),
-            Block::Image(_) | Block::Document(_) | Block::ToolResult(_) => {}
+            Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Provider(_) => {}
         }
     }
     let mut fields = Map::new();
@@ -149,7 +149,7 @@ fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
             Block::Compaction(block) => texts.push(&block.summary),
             Block::Image(image) => images.push(&image.data),
             Block::Document(_) => texts.push(DOCUMENT_OMITTED),
-            Block::ToolCall(_) | Block::Thinking(_) => {}
+            Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {}
         }
     }
     if !texts.is_empty() || !images.is_empty() {

@@ -9,6 +9,7 @@ use zk_core::service::StreamEvent;
 use super::echo::Echo;
 use super::item::{Kind, Open, Source, parts, text};
 use crate::args;
+use crate::opaque::label;
 
 type Out = VecDeque<StreamEvent>;
 
@@ -26,11 +27,9 @@ const UNANSWERED: &[&str] = &[
 /// The items that have ended.
 pub(super) struct Blocks {
     origin: ModelRef,
-    /// Blocks that are complete but for what may still come: the items after the last one, and seals that
-    /// Azure gives with the end of the response only.
+    /// Blocks that are complete but for what may still come: that the last one was cut, and seals that Azure
+    /// gives with the end of the response only.
     waiting: Vec<Waiting>,
-    /// Items without a block, before the first that has one.
-    before: Vec<Value>,
     /// The last reasoning, and whether nothing came after it.
     reasoning: Option<(String, bool)>,
     /// An item was dropped, so what comes after it cannot claim its place in the response.
@@ -53,7 +52,6 @@ impl Blocks {
         Self {
             origin,
             waiting: Vec::new(),
-            before: Vec::new(),
             reasoning: None,
             broken: false,
             calls: false,
@@ -69,7 +67,16 @@ impl Blocks {
         let id = Some(text(item, "id")).filter(|id| !id.is_empty()).map_or(open.id, str::to_owned);
         let mut echo = Echo { id, ..Echo::default() };
         let content = match open.kind {
-            Kind::Other => return self.keep(item),
+            Kind::Other if !item.is_object() || UNANSWERED.contains(&text(item, "type")) => {
+                self.broken = true;
+                return;
+            }
+            Kind::Other => {
+                self.follow(&mut echo);
+                echo.item = Some(item.clone());
+                let detail = item.get("action").unwrap_or(item);
+                Block::provider(label(text(item, "type"), detail), &self.origin, Value::Null)
+            }
             Kind::Message { text: said, refusal } => {
                 self.refusal.push_str(&refusal);
                 echo.phase = item.get("phase").and_then(Value::as_str).map(str::to_owned);
@@ -102,10 +109,7 @@ impl Blocks {
             }
         };
         if self.broken {
-            echo = Echo { phase: echo.phase, more: echo.more, ..Echo::default() };
-        }
-        if goes_back(&content) {
-            echo.before.append(&mut self.before);
+            echo = Echo { phase: echo.phase, more: echo.more, item: echo.item, ..Echo::default() };
         }
         self.waiting.push(Waiting { index: open.index, block: open.block, content, echo });
     }
@@ -115,21 +119,6 @@ impl Blocks {
         if let Some((id, is_last)) = &mut self.reasoning {
             *is_last = false;
             echo.needs = Some(id.clone());
-        }
-    }
-
-    /// Keeps an item that has no block, to be sent back as it is.
-    fn keep(&mut self, item: &Value) {
-        if !item.is_object() || UNANSWERED.contains(&text(item, "type")) {
-            self.broken = true;
-            return;
-        }
-        if let Some((_, is_last)) = &mut self.reasoning {
-            *is_last = false;
-        }
-        match self.waiting.last_mut().filter(|last| goes_back(&last.content)) {
-            Some(last) => last.echo.after.push(item.clone()),
-            None => self.before.push(item.clone()),
         }
     }
 
@@ -150,6 +139,7 @@ impl Blocks {
             }
             let wire = waiting.echo.keep(&self.origin);
             match &mut waiting.content {
+                Block::Provider(block) => block.wire.data = wire.map_or(Value::Null, |wire| wire.data),
                 Block::Text(text) => text.wire = wire,
                 Block::Thinking(thinking) => thinking.wire = wire,
                 Block::ToolCall(call) => call.wire = wire,
@@ -170,7 +160,8 @@ impl Blocks {
             | Block::Document(_)
             | Block::ToolResult(_)
             | Block::Thinking(_)
-            | Block::Compaction(_) => false,
+            | Block::Compaction(_)
+            | Block::Provider(_) => false,
         })
     }
 
@@ -182,19 +173,6 @@ impl Blocks {
         {
             call.malformed = Some(String::new());
         }
-    }
-}
-
-/// Whether a block is sure to be sent back: reasoning without a seal is not.
-fn goes_back(block: &Block) -> bool {
-    match block {
-        Block::Thinking(thinking) => thinking.signature.is_some(),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_)
-        | Block::Compaction(_) => true,
     }
 }
 

@@ -26,12 +26,9 @@ pub(super) struct Echo {
     /// The reasoning is the model's own text and no summary of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) raw: bool,
-    /// Items of other kinds that came before this one, as they were: compactions, hosted tools.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) before: Vec<Value>,
-    /// Items of other kinds that came after this one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) after: Vec<Value>,
+    /// An item of a kind only this API has, as it was: a compaction, a hosted tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) item: Option<Value>,
 }
 
 impl Echo {

@@ -43,7 +43,8 @@ fn user(message: &Message) -> Vec<Value> {
             | Block::Document(_)
             | Block::ToolCall(_)
             | Block::Thinking(_)
-            | Block::Compaction(_) => parts.extend(part(block)),
+            | Block::Compaction(_)
+            | Block::Provider(_) => parts.extend(part(block)),
         }
     }
     if !parts.is_empty() {
@@ -72,7 +73,7 @@ fn part(block: &Block) -> Option<Value> {
         Block::Compaction(compaction) => Some(input_text(&compaction.summary)),
         Block::Image(image) => Some(input_image(image)),
         Block::Document(document) => Some(input_file(document)),
-        Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) => None,
+        Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Provider(_) => None,
     }
 }
 
@@ -118,15 +119,14 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
                 // Of several in a row each leads to the next.
                 wanted = draft.echo.needs.clone().filter(|_| draft.led_somewhere);
             }
-            Block::Text(_) | Block::ToolCall(_) => wanted.clone_from(&draft.echo.needs),
+            Block::Text(_) | Block::ToolCall(_) | Block::Provider(_) => wanted.clone_from(&draft.echo.needs),
             Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => {}
         }
     }
     let mut items = Vec::new();
     let mut sent: Option<String> = None;
     for draft in drafts {
-        let mut echo = draft.echo;
-        items.append(&mut echo.before);
+        let echo = draft.echo;
         match draft.block {
             Block::Thinking(thinking) => match reasoning {
                 Reasoning::Sealed if draft.led_somewhere => {
@@ -143,9 +143,13 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
             Block::Compaction(compaction) => {
                 items.push(said(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
             }
+            Block::Provider(_) => {
+                let keeps_id =
+                    reasoning == Reasoning::Plain || id(&echo, sent.as_deref(), reasoning).is_some();
+                items.extend(other(echo, keeps_id));
+            }
             Block::Image(_) | Block::Document(_) | Block::ToolResult(_) => {}
         }
-        items.append(&mut echo.after);
     }
     items
 }
@@ -155,6 +159,7 @@ fn wire(block: &Block) -> Option<&WireData> {
         Block::Text(text) => text.wire.as_ref(),
         Block::ToolCall(call) => call.wire.as_ref(),
         Block::Thinking(thinking) => thinking.wire.as_ref(),
+        Block::Provider(block) => Some(&block.wire),
         Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => None,
     }
 }
@@ -182,6 +187,15 @@ fn sealed(thinking: &Thinking, echo: &Echo) -> Option<Value> {
     item.insert("summary".into(), summary.into());
     item.insert("encrypted_content".into(), seal.into());
     Some(Value::Object(item))
+}
+
+/// An item as it was.
+fn other(echo: Echo, keeps_id: bool) -> Option<Value> {
+    let mut item = echo.item?;
+    if !keeps_id && let Some(fields) = item.as_object_mut() {
+        fields.remove("id");
+    }
+    Some(item)
 }
 
 fn plain(text: &str) -> Value {

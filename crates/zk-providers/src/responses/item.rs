@@ -35,7 +35,7 @@ pub(super) enum Kind {
         args: String,
         announced: bool,
     },
-    /// A kind that has no block: kept as it is, or dropped.
+    /// A kind only this API has: kept as it is, or dropped.
     Other,
 }
 

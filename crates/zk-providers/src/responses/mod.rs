@@ -170,6 +170,7 @@ impl Provider for Responses {
                 ResponsesBackend::Compatible if self.options.echo_reasoning => ThinkingReplay::Echo,
                 ResponsesBackend::Compatible => ThinkingReplay::Never,
             },
+            resumes: self.options.backend != ResponsesBackend::Compatible,
         }
     }
 

@@ -98,10 +98,8 @@ impl Decoder {
         self.streamed = true;
         let kind = Kind::of(item);
         let block = self.begun;
-        if !matches!(kind, Kind::Other) {
-            self.blocks.settle(None, out);
-            self.begun += 1;
-        }
+        self.blocks.settle(None, out);
+        self.begun += 1;
         let mut open = Open { index, id: text(item, "id").to_owned(), block, kind };
         open.announce(out);
         self.open.push(open);

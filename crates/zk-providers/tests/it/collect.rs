@@ -66,6 +66,7 @@ pub(crate) async fn collect(mut stream: EventStream) -> Result<Answer, (Provider
                         let parsed = call.malformed.is_none().then(|| call.args.clone());
                         answer.calls.push((id.clone(), name.clone(), parsed));
                     }
+                    Block::Provider(block) => assert!(block.wire.data.is_object(), "it is there whole"),
                     Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => {
                         panic!("a response has no {content:?}")
                     }

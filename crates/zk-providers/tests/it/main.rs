@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, and says what it counted"
 )]
 
+mod anthropic_hosted;
 mod auth;
 mod breakage;
 mod chat_histories;

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use zk_core::model::{Block, ErrorKind, ModelRef, ProviderError, StopReason, Thinking, Usage};
+use zk_core::model::{
+    Block, ErrorKind, ModelRef, ProviderError, StopReason, Text, Thinking, Usage, WireData,
+};
 use zk_core::service::StreamEvent;
 use zk_providers::Replay;
 
@@ -292,7 +294,10 @@ fn unknown_events_blocks_and_reasons_are_no_errors() {
         json!({"type": "message_delta", "delta": {"stop_reason": "bored"}, "usage": {"output_tokens": null}}),
         json!({"type": "message_stop"}),
     ]);
-    assert_eq!(blocks(&outcome), [&Block::text("seen")]);
+    let hologram = json!({"type": "hologram", "rays": [1], "ray": 2});
+    let cited = WireData { origin: model(), data: json!({"citations": [{}]}) };
+    let seen = Block::Text(Text { text: "seen".into(), wire: Some(cited) });
+    assert_eq!(blocks(&outcome), [&Block::provider("hologram", &model(), hologram), &seen]);
     assert_eq!(done(&outcome).0, StopReason::Other("bored".into()));
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use zk_core::model::{
-    Block, CallId, Message, Role, ThinkingReplay, ToolCall, ToolContent, ToolResult, WireData, WireReady,
-    WireRules,
+    Block, CallId, Message, Role, StopReason, ThinkingReplay, ToolCall, ToolContent, ToolResult, WireData,
+    WireReady, WireRules,
 };
 
 use super::{Checked, Rule, broken, has_nul, is_blank};
@@ -31,7 +31,8 @@ pub fn check_wire(ready: &WireReady, rules: &WireRules) -> Result<(), super::Vio
             if first.role != Role::User {
                 return broken(Rule::FirstNotUser, "messages[0] is not the user's");
             }
-            if last.role != Role::User {
+            let is_paused = matches!(last.stop, Some(StopReason::PauseTurn | StopReason::Compaction));
+            if last.role != Role::User && !(rules.resumes && is_paused) {
                 return broken(Rule::LastNotUser, "the last message is not the user's");
             }
         }
@@ -97,6 +98,10 @@ fn asks<'a>(
             Block::ToolResult(_) => {
                 return broken(Rule::Role, format!("{place}: a result in an assistant message"));
             }
+            Block::Provider(block) => {
+                speaks = true;
+                own(Some(&block.wire), &place, rules)?;
+            }
             Block::Compaction(_) => {
                 return broken(Rule::Foreign, format!("{place}: no provider knows compaction markers"));
             }
@@ -139,7 +144,7 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
                 return broken(Rule::Media, format!("{place}: the model cannot see it"));
             }
             Block::Image(_) | Block::Document(_) => {}
-            Block::ToolCall(_) | Block::Thinking(_) => {
+            Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {
                 return broken(Rule::Role, format!("{place}: only the model says this"));
             }
             Block::Compaction(_) => {
@@ -210,7 +215,11 @@ fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
                 return broken(Rule::Media, format!("{place}: media in a result"));
             }
             Block::Image(_) | Block::Document(_) => {}
-            Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Compaction(_) => {
+            Block::ToolCall(_)
+            | Block::ToolResult(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_)
+            | Block::Provider(_) => {
                 return broken(Rule::Shape, format!("{place}: a result carries only text and media"));
             }
         }

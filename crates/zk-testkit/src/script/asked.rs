@@ -66,7 +66,8 @@ impl Asked {
             | Block::Document(_)
             | Block::ToolCall(_)
             | Block::Thinking(_)
-            | Block::Compaction(_) => None,
+            | Block::Compaction(_)
+            | Block::Provider(_) => None,
         });
         results
             .map(|result| Answered {

@@ -52,6 +52,7 @@ fn dialects() -> Vec<(&'static str, WireRules)> {
         ("chat", tolerant.clone()),
         ("mistral", WireRules { ids: IdRule::NINE, ..tolerant.clone() }),
         ("echo", WireRules { thinking: ThinkingReplay::Echo, ..tolerant.clone() }),
+        ("resuming", WireRules { resumes: true, ..tolerant.clone() }),
         ("no vision", WireRules { vision: false, image_in_tool_result: true, ..tolerant }),
     ]
 }
@@ -115,6 +116,7 @@ fn content() -> impl Strategy<Value = ToolContent> {
         3 => media(),
         1 => call("call_1"),
         1 => Just(Block::Compaction(Compaction { summary: "short".into(), tokens_before: 9 })),
+        1 => provider(),
     ];
     prop_oneof![
         3 => text().prop_map(ToolContent::from),
@@ -140,6 +142,10 @@ fn thinking() -> impl Strategy<Value = Block> {
         })
 }
 
+fn provider() -> impl Strategy<Value = Block> {
+    (text(), origin()).prop_map(|(text, origin)| Block::provider(text, &origin, json!({"type": "search"})))
+}
+
 fn any_block() -> impl Strategy<Value = Block> {
     prop_oneof![
         4 => text_block(),
@@ -147,6 +153,7 @@ fn any_block() -> impl Strategy<Value = Block> {
         3 => id().prop_flat_map(result),
         2 => thinking(),
         1 => media(),
+        2 => provider(),
         1 => text().prop_map(|summary| {
             Block::Compaction(Compaction { summary: summary.to_owned(), tokens_before: 9 })
         }),
@@ -162,6 +169,9 @@ fn stop() -> impl Strategy<Value = Option<StopReason>> {
         Some(StopReason::MaxTokens),
         Some(StopReason::Aborted),
         Some(StopReason::Error),
+        Some(StopReason::PauseTurn),
+        Some(StopReason::Compaction),
+        Some(StopReason::Refusal(None)),
         Some(StopReason::Other("odd".into())),
     ])
 }
@@ -233,7 +243,11 @@ fn is_provisional(ready: &WireReady) -> bool {
         Block::ToolResult(result) => result.content == ToolContent::from(INTERRUPTED),
         _ => false,
     };
-    ready.messages().last().is_some_and(|last| last.content.iter().any(stands_in))
+    // A paused response is either gone on with or given up.
+    ready
+        .messages()
+        .last()
+        .is_some_and(|last| last.role == Role::Assistant || last.content.iter().any(stands_in))
 }
 
 /// Whether `long` begins with what `short` says; its last message may have been added to.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{IMAGE_FOLLOWS, IMAGE_OMITTED, MALFORMED_KEY, NO_OUTPUT, ThinkingReplay, WireRules};
 use crate::model::{
-    Block, Compaction, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+    Block, Compaction, ProviderBlock, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
 };
 
 pub(super) enum Fate {
@@ -17,7 +17,8 @@ pub(super) fn assistant(block: &Block, stop: Option<&StopReason>, rules: &WireRu
     match block {
         Block::Text(text) => self::text(text, rules),
         Block::Thinking(thinking) => self::thinking(thinking, stop, rules),
-        Block::ToolCall(call) => self::call(call, rules),
+        Block::ToolCall(call) => self::call(call, stop, rules),
+        Block::Provider(block) => provider(block, stop, rules),
         Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
         Block::Image(_) | Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
         Block::ToolResult(_) => Fate::Drop,
@@ -31,7 +32,7 @@ pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
         Block::Image(_) | Block::Document(_) if !rules.vision => Fate::Become(Block::text(IMAGE_OMITTED)),
         Block::Image(_) | Block::Document(_) => Fate::Keep,
         Block::ToolResult(result) => self::result(result),
-        Block::ToolCall(_) | Block::Thinking(_) => Fate::Drop,
+        Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => Fate::Drop,
     }
 }
 
@@ -52,7 +53,7 @@ fn text(text: &Text, rules: &WireRules) -> Fate {
 fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     let same_model = thinking.origin.as_ref() == Some(&rules.target);
     // A block that an interruption may have cut has no signature; an unsigned echo of it would be altered.
-    let whole = !matches!(stop, Some(StopReason::Aborted));
+    let whole = !is_interrupted(stop);
     let replayed = match rules.thinking {
         ThinkingReplay::Never => false,
         ThinkingReplay::Signed => thinking.signature.is_some() || thinking.redacted.is_some(),
@@ -61,8 +62,20 @@ fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -
     if same_model && replayed { Fate::Keep } else { Fate::Drop }
 }
 
-fn call(call: &ToolCall, rules: &WireRules) -> Fate {
-    let foreign = is_foreign(call.wire.as_ref(), rules);
+/// A call its provider makes itself is legal only with its result, and what ended the response may stand
+/// between them.
+fn provider(block: &ProviderBlock, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+    let whole = !matches!(stop, Some(StopReason::Aborted | StopReason::Refusal(_)));
+    if whole && !is_foreign(Some(&block.wire), rules) { Fate::Keep } else { Fate::Drop }
+}
+
+fn is_interrupted(stop: Option<&StopReason>) -> bool {
+    matches!(stop, Some(StopReason::Aborted))
+}
+
+fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
+    // What it says of who made it points to a block that is not sent.
+    let foreign = is_foreign(call.wire.as_ref(), rules) || (is_interrupted(stop) && call.wire.is_some());
     let args = match (&call.malformed, &call.args) {
         (Some(raw), _) => Some(json!({ MALFORMED_KEY: raw.replace('\0', "\u{fffd}") })),
         (None, Value::Object(args)) => args_without_nul(args),
@@ -91,9 +104,11 @@ fn result(result: &ToolResult) -> Fate {
                     !text.text.trim().is_empty() && !text.text.contains('\0') && text.wire.is_none()
                 }
                 Block::Image(_) | Block::Document(_) => true,
-                Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Compaction(_) => {
-                    false
-                }
+                Block::ToolCall(_)
+                | Block::ToolResult(_)
+                | Block::Thinking(_)
+                | Block::Compaction(_)
+                | Block::Provider(_) => false,
             };
             (blocks.is_empty() || !blocks.iter().all(legal)).then(|| {
                 let kept: Vec<Block> = blocks
@@ -107,7 +122,8 @@ fn result(result: &ToolResult) -> Fate {
                         Block::ToolCall(_)
                         | Block::ToolResult(_)
                         | Block::Thinking(_)
-                        | Block::Compaction(_) => None,
+                        | Block::Compaction(_)
+                        | Block::Provider(_) => None,
                     })
                     .collect();
                 if kept.is_empty() { NO_OUTPUT.into() } else { ToolContent::Blocks(kept) }

@@ -49,6 +49,9 @@ pub struct WireRules {
     pub image_in_tool_result: bool,
     /// Which thinking goes back.
     pub thinking: ThinkingReplay,
+    /// Whether the provider goes on with its own message when a history ends with one it paused
+    /// ([`StopReason::is_pause`](super::StopReason::is_pause)); otherwise the user asks it to.
+    pub resumes: bool,
 }
 
 /// Which thinking blocks go back to the provider.
@@ -72,6 +75,7 @@ impl WireRules {
             vision: true,
             image_in_tool_result: false,
             thinking: ThinkingReplay::Never,
+            resumes: false,
         }
     }
 }
@@ -126,7 +130,8 @@ impl WireReady {
         pair::normalise(history, rules)
     }
 
-    /// The messages: at least one, alternating, beginning and ending with the user.
+    /// The messages: at least one, alternating, beginning with the user, and ending with the user unless the
+    /// last one is the provider's to go on with.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages

@@ -12,6 +12,7 @@ struct Draft {
     stored: Option<Arc<Message>>,
     role: Role,
     content: Vec<Block>,
+    stop: Option<StopReason>,
 }
 
 /// A call that the next user message has to answer.
@@ -34,7 +35,7 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
                 open.extend(number(&mut draft, &mut ids, rules, &mut repairs));
                 push(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
-                    let empty = Draft { stored: None, role: Role::User, content: Vec::new() };
+                    let empty = Draft { stored: None, role: Role::User, content: Vec::new(), stop: None };
                     push(&mut out, answer(empty, std::mem::take(&mut open), rules, &mut repairs));
                 }
             }
@@ -50,8 +51,9 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
         repairs.push(Repair::Boundary);
         out.insert(0, spoken(OPENING));
     }
+    let is_paused = |last: &Draft| rules.resumes && last.stop.as_ref().is_some_and(StopReason::is_pause);
     // A history that says nothing has no last message at all.
-    if out.last().is_none_or(|last| last.role == Role::Assistant) {
+    if out.last().is_none_or(|last| last.role == Role::Assistant && !is_paused(last)) {
         repairs.push(Repair::Boundary);
         out.push(spoken(CONTINUE));
     }
@@ -60,7 +62,7 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
 }
 
 fn spoken(text: &str) -> Draft {
-    Draft { stored: None, role: Role::User, content: vec![Block::text(text)] }
+    Draft { stored: None, role: Role::User, content: vec![Block::text(text)], stop: None }
 }
 
 impl Draft {
@@ -76,10 +78,17 @@ impl Draft {
         self.stored.as_ref().map_or(&self.content, |stored| &stored.content)
     }
 
+    fn says_something(&self) -> bool {
+        self.blocks().iter().any(|block| !matches!(block, Block::Thinking(_)))
+    }
+
     fn into_message(self) -> Arc<Message> {
         self.stored.unwrap_or_else(|| {
             let mut message = Message::user(self.content);
             message.role = self.role;
+            // What of an interrupted response may be sent is settled; it holds of none that was joined to it.
+            message.stop =
+                self.stop.filter(|stop| !matches!(stop, StopReason::Aborted | StopReason::Refusal(_)));
             Arc::new(message)
         })
     }
@@ -91,6 +100,7 @@ fn push(out: &mut Vec<Draft>, mut draft: Draft) {
         Some(last) if last.role == draft.role => {
             let more = std::mem::take(draft.edit());
             last.edit().extend(more);
+            last.stop = draft.stop;
         }
         _ => out.push(draft),
     }
@@ -113,7 +123,8 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
             })
             .collect();
         let draft = if fates.iter().all(|fate| matches!(fate, Fate::Keep)) {
-            Draft { stored: Some(message.clone()), role: message.role, content: Vec::new() }
+            let stop = message.stop.clone();
+            Draft { stored: Some(message.clone()), role: message.role, content: Vec::new(), stop }
         } else {
             let content = message
                 .content
@@ -125,14 +136,33 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
                     Fate::Drop => None,
                 })
                 .collect();
-            Draft { stored: None, role: message.role, content }
+            Draft { stored: None, role: message.role, content, stop: message.stop.clone() }
         };
-        let says_something = draft.blocks().iter().any(|block| !matches!(block, Block::Thinking(_)));
-        if says_something {
+        if draft.says_something() {
             push(&mut drafts, draft);
         }
     }
-    drafts
+    without_abandoned(drafts, rules)
+}
+
+/// Takes out what a provider began itself in a response that it paused and nobody let go on.
+fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
+    let mut kept = Vec::with_capacity(drafts.len());
+    let mut drafts = drafts.into_iter().peekable();
+    while let Some(mut draft) = drafts.next() {
+        let goes_on = drafts.peek().is_none() && rules.resumes;
+        let has = |is_it: fn(&Block) -> bool| draft.blocks().iter().any(is_it);
+        let abandoned = draft.stop == Some(StopReason::PauseTurn)
+            && !goes_on
+            && !has(|block| matches!(block, Block::ToolCall(_)));
+        if abandoned && has(|block| matches!(block, Block::Provider(_))) {
+            draft.edit().retain(|block| !matches!(block, Block::Provider(_)));
+        }
+        if draft.says_something() {
+            push(&mut kept, draft);
+        }
+    }
+    kept
 }
 
 /// Gives every call of an assistant message its id for this request.
@@ -147,7 +177,8 @@ fn number(draft: &mut Draft, ids: &mut Ids, rules: &WireRules, repairs: &mut Vec
             | Block::Document(_)
             | Block::ToolResult(_)
             | Block::Thinking(_)
-            | Block::Compaction(_) => None,
+            | Block::Compaction(_)
+            | Block::Provider(_) => None,
         })
         .map(|stored| Open { stored: stored.clone(), sent: ids.assign(stored, rules.ids), answer: None })
         .collect();
@@ -222,7 +253,8 @@ fn is_in_order(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
         | Block::Document(_)
         | Block::ToolCall(_)
         | Block::Thinking(_)
-        | Block::Compaction(_) => false,
+        | Block::Compaction(_)
+        | Block::Provider(_) => false,
     });
     leading
         && blocks.len() >= open.len()

@@ -1,3 +1,5 @@
+mod hosted;
+
 use serde_json::{Value, json};
 
 use super::*;

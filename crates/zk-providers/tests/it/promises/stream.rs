@@ -142,6 +142,9 @@ impl Came {
                 assert!(thinking.origin.is_some(), "thinking names its model");
             }
             (Self::Nothing, Block::Image(_)) => {}
+            (Self::Nothing, Block::Provider(block)) => {
+                assert!(block.wire.data.is_object(), "it is there whole");
+            }
             (Self::Call { id, name, args: came }, Block::ToolCall(call)) => {
                 assert_eq!((id, name), (&call.id, &call.name));
                 assert!(call.args.is_object(), "arguments are an object");

@@ -5,6 +5,7 @@ mod differences;
 mod errors;
 mod gemini_echo;
 mod gemini_histories;
+mod messages_echo;
 mod messages_histories;
 pub(crate) mod naive;
 mod ollama_histories;

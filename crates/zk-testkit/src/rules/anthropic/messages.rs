@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::super::{Checked, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+use super::hosted;
 use super::params::thinks_with_budget;
 
 /// What the history contains.
@@ -22,6 +23,12 @@ struct Speech<'a> {
     assistant: bool,
     first: usize,
     parts: Vec<Part<'a>>,
+}
+
+impl<'a> Speech<'a> {
+    fn blocks(&self) -> Vec<&'a Value> {
+        self.parts.iter().map(|part| part.block).collect()
+    }
 }
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
@@ -58,11 +65,16 @@ pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked<Seen> {
         }
         Some(_) => {}
     }
-    if !strictness.prefill && speeches.last().is_some_and(|last| last.assistant) {
+    let begins_anew =
+        speeches.last().is_some_and(|last| last.assistant && !hosted::is_paused(&last.blocks()));
+    if !strictness.prefill && begins_anew {
         return broken(
             Rule::LastNotUser,
             "This model does not support assistant message prefill. The conversation must end with a user message.",
         );
+    }
+    for (at, speech) in speeches.iter().enumerate() {
+        hosted::check(&speech.blocks(), at + 1 == speeches.len(), speech.first)?;
     }
     let seen = pairs(strictness, &speeches)?;
     if strictness.thinking_first && thinks_with_budget(body) {
@@ -119,6 +131,7 @@ fn parts(message: &Value, at: usize, assistant: bool) -> Checked<Vec<Part<'_>>> 
                     return broken(Rule::Thinking, format!("{place}.redacted_thinking.data: Field required"));
                 }
             }
+            (Some(kind), true) if hosted::is_kind(kind) => {}
             (Some(kind), _) => {
                 let role = if assistant { "assistant" } else { "user" };
                 return broken(

@@ -1,6 +1,7 @@
 //! The Anthropic Messages API.
 
 mod cache;
+mod hosted;
 mod messages;
 mod params;
 

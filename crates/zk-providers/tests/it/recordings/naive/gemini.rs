@@ -11,6 +11,9 @@ pub(crate) fn chunks(body: &str) -> Vec<Value> {
     events(body).into_iter().map(|(_, data)| parse(data)).collect()
 }
 
+/// What the provider ran itself.
+const HOSTED: [&str; 4] = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse"];
+
 /// The parts of a response that mean something to a client, with pieces of arguments put together.
 pub(crate) fn parts(body: &str) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
@@ -28,7 +31,7 @@ pub(crate) fn parts(body: &str) -> Vec<Value> {
                 }
                 grow(&mut made, call);
                 all.push(made);
-            } else if part["text"].is_string() {
+            } else if part["text"].is_string() || HOSTED.iter().any(|name| part[name].is_object()) {
                 all.push(part.clone());
             } else {
                 // Something else between two texts keeps them apart.

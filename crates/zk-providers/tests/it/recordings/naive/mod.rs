@@ -167,7 +167,12 @@ pub(crate) fn anthropic(body: &str) -> Answer {
         "max_tokens" => StopReason::MaxTokens,
         "stop_sequence" => StopReason::StopSequence(stop.1.as_str().map(str::to_owned)),
         "pause_turn" => StopReason::PauseTurn,
-        "refusal" => StopReason::Refusal(stop.2["explanation"].as_str().map(str::to_owned)),
+        "refusal" => {
+            StopReason::Refusal(stop.2["explanation"].as_str().map(|why| match &stop.2["category"] {
+                Value::String(category) => format!("{why} (category: {category})"),
+                _ => why.to_owned(),
+            }))
+        }
         "compaction" => StopReason::Compaction,
         other => StopReason::Other(other.to_owned()),
     });

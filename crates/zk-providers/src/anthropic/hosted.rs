@@ -1,0 +1,102 @@
+//! What the provider runs itself, as it goes back.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use zk_core::model::{Block, Message, ProviderBlock, Role, StopReason, ToolCall};
+
+/// The block as it is sent. A container is no block: it is named beside the messages.
+pub(super) fn sent(block: &ProviderBlock) -> Option<&Value> {
+    Some(&block.wire.data).filter(|data| data.get("type").is_some())
+}
+
+/// Whether a call of a tool that the provider runs has no result in a response that ended without one. Such a
+/// call is refused; the others will still be answered, in the response that goes on from this one.
+pub(super) fn is_unanswered(block: &Block, message: &Message) -> bool {
+    let goes_on = match &message.stop {
+        Some(StopReason::ToolUse | StopReason::PauseTurn | StopReason::Compaction) => true,
+        // A message of a program's own making.
+        None => true,
+        Some(_) => false,
+    };
+    if goes_on {
+        return false;
+    }
+    let field = |block: &Block, name: &str| match block {
+        Block::Provider(block) => block.wire.data.get(name).and_then(Value::as_str).map(str::to_owned),
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_) => None,
+    };
+    field(block, "id").is_some_and(|id| {
+        !message.content.iter().any(|other| field(other, "tool_use_id").as_deref() == Some(&*id))
+    })
+}
+
+/// The container in which the last response ran code, as long as it is there. Code that waits for the result
+/// of a call needs it in any case.
+pub(super) fn container(history: &[Arc<Message>], now: SystemTime) -> Option<&str> {
+    let last = history.iter().rev().find(|message| message.role == Role::Assistant)?;
+    let container = last.content.iter().rev().find_map(|block| match block {
+        Block::Provider(block) => block.wire.data.get("container"),
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_) => None,
+    })?;
+    let is_there = || {
+        let ends = container.get("expires_at").and_then(Value::as_str).and_then(moment);
+        ends.is_some_and(|ends| ends > now)
+    };
+    let is_of_code = |call: &ToolCall| {
+        let kind = call.wire.as_ref().and_then(|wire| wire.data.pointer("/caller/type")?.as_str());
+        kind.is_some_and(|kind| kind != "direct")
+    };
+    let is_waited_for = || last.calls().any(is_of_code);
+    let id = container.get("id")?.as_str()?;
+    (is_waited_for() || is_there()).then_some(id)
+}
+
+/// A moment such as `2025-10-14T10:02:00.044495Z`, down to the second.
+fn moment(text: &str) -> Option<SystemTime> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    if !text.ends_with('Z') || year < 1970 || !(1..=12).contains(&month) {
+        return None;
+    }
+    // Days of the civil calendar, the year beginning with March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
+    let days = days.checked_sub(719_469)?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::moment;
+
+    #[test]
+    fn a_moment_is_read_to_the_second() {
+        for (text, seconds) in [
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("2000-02-29T12:00:01Z", Some(951_825_601)),
+            ("2025-10-14T10:02:00.044495Z", Some(1_760_436_120)),
+            ("2025-10-14T10:02:00+02:00", None),
+            ("soon", None),
+        ] {
+            let expected = seconds.map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+            assert_eq!(moment(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What people are told of a block that only its provider understands.
+
+use serde_json::Value;
+
+/// The most characters of it.
+const LONGEST: usize = 120;
+/// The fields that say most about a call, the best first.
+const TELLING: &[&str] = &["query", "queries", "url", "command", "code", "path", "pattern", "name"];
+
+/// A kind such as `web_search_call`, and what can be said about it, in one line.
+pub(crate) fn label(kind: &str, detail: &Value) -> String {
+    let mut words = kind.replace('_', " ");
+    let said = said(detail);
+    if !said.is_empty() {
+        words = format!("{words}: {said}");
+    }
+    if words.chars().count() > LONGEST {
+        words = words.chars().take(LONGEST - 1).collect();
+        words.push('…');
+    }
+    words
+}
+
+fn said(detail: &Value) -> String {
+    let text = match detail {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let telling = TELLING.iter().find_map(|name| fields.get(*name)).filter(|value| !value.is_null());
+            match telling {
+                Some(value) => said(value),
+                None if fields.is_empty() => String::new(),
+                None => detail.to_string(),
+            }
+        }
+        Value::Array(values) => values.iter().map(said).collect::<Vec<_>>().join(", "),
+        Value::Bool(_) | Value::Number(_) => detail.to_string(),
+    };
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::label;
+
+    #[test]
+    fn a_block_is_told_in_one_line() {
+        for (kind, detail, told) in [
+            ("web_search", json!({"query": "rust\n async"}), "web search: rust async"),
+            ("web_search_call", json!({"type": "search", "queries": ["a", "b"]}), "web search call: a, b"),
+            ("compaction", json!(null), "compaction"),
+            ("mcp_call", json!({}), "mcp call"),
+            ("odd", json!({"depth": 2}), "odd: {\"depth\":2}"),
+        ] {
+            assert_eq!(label(kind, &detail), told);
+        }
+        let long = label("code_execution", &json!({"code": "ä".repeat(500)}));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (120, true));
+    }
+}
