@@ -13,6 +13,7 @@ use crate::settings::{Places, Settings};
 use crate::{commands, demo, doctor, mode, output, term};
 
 /// What every job starts from: where it works and what is set.
+#[derive(Clone)]
 pub(crate) struct Ground {
     pub(crate) env: Env,
     pub(crate) dirs: Dirs,
@@ -48,6 +49,15 @@ impl Ground {
             Some(endpoint) => Ok(endpoint),
             None => endpoint::local(endpoint::look).await,
         }
+    }
+
+    /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
+    /// was about the one it began with.
+    pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<Endpoint> {
+        let stored = credentials::stored(self).await;
+        let provider = Named::find(&self.settings, name)?;
+        let why = format!("/provider {name}");
+        endpoint::complete(&self.settings, endpoint::Flags::default(), &stored, provider, why)
     }
 
     /// The credential used for a provider, and where it comes from.

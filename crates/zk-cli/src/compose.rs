@@ -125,7 +125,15 @@ pub(crate) async fn model(ground: &Ground, provider: &dyn Provider, session: &Se
         return Ok(provider.model(id));
     }
     let before = session.loaded.model.as_ref().filter(|model| model.provider == provider.name());
-    if let Some(id) = before.map(|model| model.model.clone()).or_else(|| provider.default_model()) {
+    if let Some(model) = before {
+        return Ok(provider.model(&model.model));
+    }
+    usual_model(provider).await
+}
+
+/// The provider's default, or the first model a server has.
+pub(crate) async fn usual_model(provider: &dyn Provider) -> Outcome<Model> {
+    if let Some(id) = provider.default_model() {
         return Ok(provider.model(&id));
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {

@@ -242,7 +242,8 @@ pub(crate) async fn look(vendor: &'static Vendor, port: u16) -> Found {
     }
 }
 
-fn complete(
+/// What is known of a provider's endpoint.
+pub(crate) fn complete(
     settings: &Settings,
     flags: Flags<'_>,
     stored: &Stored,

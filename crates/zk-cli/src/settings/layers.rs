@@ -59,7 +59,7 @@ impl Entry {
 }
 
 /// The leaves of the merged tables. Keeping leaves makes the merge deep and gives each its own origin.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Layers(BTreeMap<Vec<String>, Entry>);
 
 impl Layers {

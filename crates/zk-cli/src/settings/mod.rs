@@ -20,7 +20,7 @@ use crate::exit::{Failure, Outcome};
 const MANAGED: &str = "/etc/zk/settings.toml";
 
 /// The merged settings, each with where it comes from. Their types are checked when they are read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     layers: Layers,
 }

@@ -76,3 +76,30 @@ fn every_vendor_is_offered_by_name() {
     assert_eq!(ended.code, 2);
     assert!(ended.stderr.contains("did you mean `openrouter`"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_session_goes_on_at_every_other_provider() {
+    let server = server(Script::answering(|asked| match asked.messages.len() % 4 {
+        1 => {
+            Turn::new().thinking("hm").call("list_files", json!({"path": "."})).call("list_files", json!({}))
+        }
+        _ => Turn::new().text(format!("message {}", asked.messages.len())),
+    }));
+    let person = Person::new();
+    let urls = [
+        ("anthropic", server.url()),
+        ("openai", server.openai_url()),
+        ("gemini", format!("{}/v1beta", server.url())),
+        ("openai_compat", server.openai_url()),
+        ("ollama", server.url()),
+    ];
+    let mut seen = 0;
+    for (name, url) in urls.iter().chain(urls.iter().rev()) {
+        let args = ["-p", "go on", "--provider", name, "--base-url", url, "--api-key", "k", "--model", "m"];
+        let ended = person.run(&[&args[..], if seen > 0 { &["--continue"] } else { &[] }].concat());
+        seen += 4;
+        let said = format!("message {}\n", seen - 1);
+        assert_eq!((ended.code, ended.stdout), (0, said), "{name}: {}", ended.stderr);
+    }
+    assert_eq!(server.violations(), []);
+}

@@ -101,6 +101,40 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
 }
 
 #[test]
+fn a_conversation_goes_on_with_another_provider() {
+    let answering = |who: &'static str| {
+        Script::answering(move |asked| Turn::new().text(format!("{who} {}", asked.messages.len())))
+    };
+    let (first, second) = (server(answering("first")), server(answering("second")));
+    let person = Person::asking(&first);
+    person.settings(&format!(
+        "[providers.backup]\nbase_url = \"{}\"\napi_key = \"k\"\nmodel = \"lab-1\"\n",
+        second.openai_url()
+    ));
+    let Some(mut terminal) = Terminal::open(&person, "--provider anthropic 'one'") else { return };
+    terminal.expect("first 1");
+    terminal.expect("› ");
+    terminal.keys("/provider bakcup\r");
+    terminal.expect("did you mean `backup`?");
+    terminal.expect("› ");
+    terminal.keys("/provider backup\r");
+    terminal.expect("backup/lab-1");
+    terminal.expect("› ");
+    terminal.keys("two\r");
+    terminal.expect("second 3");
+    terminal.expect("› ");
+    terminal.keys("/provider anthropic claude-opus-5\r");
+    terminal.expect("anthropic/claude-opus-5");
+    terminal.expect("› ");
+    terminal.keys("three\r");
+    terminal.expect("first 5");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!((first.violations(), second.violations()), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn a_call_that_changes_something_is_asked_about() {
     let script = Script::new()
         .turn(|t| t.call("shell", json!({"command": "touch first"})))

@@ -93,7 +93,7 @@ impl Chat {
         bus.scope("provider")
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
-        let commands = slash::all(&agent, provider, sessions::store(ground).ok(), &ground.cwd);
+        let commands = slash::all(&agent, ground);
         let scope = bus.scope("commands");
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;

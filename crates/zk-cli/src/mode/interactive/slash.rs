@@ -1,33 +1,25 @@
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::app::Ground;
+use crate::exit::{Failure, Outcome};
+use crate::{commands, compose, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{ThinkingLevel, ThinkingRequest};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
-use zk_session::SqliteStore;
-
-use crate::commands;
 
 /// The commands every conversation has.
-pub(crate) fn all(
-    agent: &Agent,
-    provider: Arc<dyn Provider>,
-    store: Option<SqliteStore>,
-    cwd: &Path,
-) -> Vec<Arc<dyn Command>> {
-    let tools = Arc::new(Hand { agent: agent.clone(), provider, store, cwd: cwd.to_path_buf() });
-    let make = |what| Arc::new(Slash { what, hand: tools.clone() }) as Arc<dyn Command>;
+pub(crate) fn all(agent: &Agent, ground: &Ground) -> Vec<Arc<dyn Command>> {
+    let hand = Arc::new(Hand { agent: agent.clone(), ground: ground.clone() });
+    let make = |what| Arc::new(Slash { what, hand: hand.clone() }) as Arc<dyn Command>;
     What::ALL.map(make).into()
 }
 
 /// What the commands work with.
 struct Hand {
     agent: Agent,
-    provider: Arc<dyn Provider>,
-    store: Option<SqliteStore>,
-    cwd: PathBuf,
+    ground: Ground,
 }
 
 struct Slash {
@@ -39,6 +31,7 @@ struct Slash {
 enum What {
     Help,
     Model,
+    Provider,
     Quit,
     Sessions,
     Thinking,
@@ -46,7 +39,8 @@ enum What {
 }
 
 impl What {
-    const ALL: [Self; 6] = [Self::Help, Self::Model, Self::Quit, Self::Sessions, Self::Thinking, Self::Tools];
+    const ALL: [Self; 7] =
+        [Self::Help, Self::Model, Self::Provider, Self::Quit, Self::Sessions, Self::Thinking, Self::Tools];
 }
 
 #[async_trait]
@@ -55,6 +49,7 @@ impl Command for Slash {
         match self.what {
             What::Help => "help",
             What::Model => "model",
+            What::Provider => "provider",
             What::Quit => "quit",
             What::Sessions => "sessions",
             What::Thinking => "thinking",
@@ -66,6 +61,7 @@ impl Command for Slash {
         match self.what {
             What::Help => "list the commands",
             What::Model => "show the model, or go on with another: /model ID",
+            What::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             What::Quit => "end the conversation",
             What::Sessions => "list the sessions of this directory",
             What::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
@@ -78,6 +74,7 @@ impl Command for Slash {
             What::Quit => return Ok(CommandOutcome::Quit),
             What::Help => help(cx),
             What::Model => self.hand.model(args).await?,
+            What::Provider => self.hand.provider(args).await?,
             What::Sessions => self.hand.sessions().await?,
             What::Thinking => self.hand.thinking(args).await?,
             What::Tools => tools(cx),
@@ -89,11 +86,45 @@ impl Command for Slash {
 impl Hand {
     async fn model(&self, id: &str) -> Result<String, BoxError> {
         if !id.is_empty() {
-            self.agent.set_model(self.provider.model(id)).await?;
+            let name = self.agent.model().provider;
+            let provider = self.registered(&name).ok_or_else(|| format!("{name} is not there any more"))?;
+            self.agent.set_model(provider.model(id)).await?;
         }
+        Ok(self.current())
+    }
+
+    async fn provider(&self, args: &str) -> Result<String, BoxError> {
+        let mut words = args.split_whitespace();
+        if let Some(name) = words.next() {
+            let provider = match self.registered(name) {
+                Some(provider) => provider,
+                None => self.open(name).await.map_err(|failure| failure.message)?,
+            };
+            let model = match words.next() {
+                Some(id) => provider.model(id),
+                None => compose::usual_model(&*provider).await.map_err(|failure| failure.message)?,
+            };
+            self.agent.set_model(model).await?;
+        }
+        Ok(self.current())
+    }
+
+    async fn open(&self, name: &str) -> Outcome<Arc<dyn Provider>> {
+        let endpoint = self.ground.endpoint_of(name).await?;
+        let provider = compose::provider(&self.ground, &endpoint).await?;
+        let scope = self.agent.bus().scope("provider");
+        scope.provide::<dyn Provider>(provider.name(), provider.clone()).map_err(Failure::failed)?;
+        Ok(provider)
+    }
+
+    fn registered(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        self.agent.bus().item::<dyn Provider>(name)
+    }
+
+    fn current(&self) -> String {
         let model = self.agent.model();
         let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
-        Ok(format!("{}{window}", model.reference()))
+        format!("{}{window}", model.reference())
     }
 
     async fn thinking(&self, level: &str) -> Result<String, BoxError> {
@@ -105,8 +136,8 @@ impl Hand {
     }
 
     async fn sessions(&self) -> Result<String, BoxError> {
-        let store = self.store.as_ref().ok_or("there is no place for sessions: set HOME or ZK_HOME")?;
-        let filter = SessionFilter { cwd: Some(self.cwd.clone()), limit: Some(20) };
+        let store = sessions::store(&self.ground).map_err(|failure| failure.message)?;
+        let filter = SessionFilter { cwd: Some(self.ground.cwd.clone()), limit: Some(20) };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }
