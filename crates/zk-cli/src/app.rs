@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use zk_providers::Limits;
 
 use crate::args::raw::{OutputFormat, Raw};
 use crate::args::{Job, Task};
@@ -23,6 +24,8 @@ pub(crate) struct Ground {
     /// The root of the project it belongs to.
     pub(crate) project: PathBuf,
     pub(crate) verbose: bool,
+    /// What the providers of this process share.
+    pub(crate) limits: Limits,
     base_url: Option<String>,
     api_key: Option<String>,
 }
@@ -37,6 +40,7 @@ impl Ground {
             cwd: dir.to_path_buf(),
             project: dir.to_path_buf(),
             verbose: false,
+            limits: self.limits.clone(),
             base_url: None,
             api_key: None,
         }
@@ -107,7 +111,8 @@ fn start(task: Task) -> Outcome<Exit> {
     for warning in warnings {
         term::tell(&format!("zk: warning: {warning}"));
     }
-    let ground = Ground { env, dirs, settings, cwd, project, verbose, base_url, api_key };
+    let ground =
+        Ground { env, dirs, settings, cwd, project, verbose, limits: Limits::default(), base_url, api_key };
     match job {
         Job::Prompt(prompt) => mode::run(&ground, prompt),
         Job::Sessions(action) => commands::sessions(&ground, action),

@@ -73,7 +73,7 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
         SetupError::Account { .. } => Failure::auth(error.to_string()),
         error => Failure::usage(error.to_string()),
     })?;
-    Ok(Arc::new(Retrying::new(inner, RetryPolicy::default())))
+    Ok(Arc::new(Retrying::sharing(&ground.limits, inner, RetryPolicy::default())))
 }
 
 /// The connection that the settings and the credentials describe.

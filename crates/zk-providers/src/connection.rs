@@ -151,6 +151,10 @@ impl Link {
         self.default_model.clone()
     }
 
+    pub(crate) fn quota_key(&self) -> String {
+        self.endpoint.quota_key()
+    }
+
     pub(crate) fn extra_body(&self) -> &Map<String, Value> {
         &self.extra_body
     }

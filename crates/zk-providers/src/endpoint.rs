@@ -1,11 +1,14 @@
 //! Where requests go and what they show: never part of a model's identity, an event or an error.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use ring::digest::{Context, SHA256};
 use secrecy::ExposeSecret;
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase};
@@ -125,6 +128,32 @@ impl Endpoint {
         let _ = base.set_password(None);
         base.set_query(None);
         base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// A digest of the server and of what is shown there. The path does not count: one key has one quota,
+    /// whatever dialect is spoken with it.
+    pub(crate) fn quota_key(&self) -> String {
+        let mut context = Context::new(&SHA256);
+        let mut add = |part: &[u8]| {
+            context.update(&part.len().to_be_bytes());
+            context.update(part);
+        };
+        add(self.base.origin().ascii_serialization().as_bytes());
+        match (&self.auth, self.auth.secret()) {
+            (_, Some(secret)) => add(secret.expose_secret().trim().as_bytes()),
+            // Its tokens change; who gives them does not.
+            (Auth::Source(source), None) => add(format!("{:p}", Arc::as_ptr(source)).as_bytes()),
+            // A key may stand among the other headers, and without any the address is all there is.
+            (_, None) => {
+                add(self.base.username().as_bytes());
+                add(self.base.password().unwrap_or_default().as_bytes());
+                for (name, value) in &self.headers {
+                    add(name.as_str().as_bytes());
+                    add(value.as_bytes());
+                }
+            }
+        }
+        URL_SAFE_NO_PAD.encode(context.finish())
     }
 
     /// A request to `path` below the base URL.

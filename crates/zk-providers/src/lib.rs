@@ -63,6 +63,6 @@ pub use http::Http;
 pub use ollama::{Ollama, OllamaOptions};
 pub use replay::Replay;
 pub use responses::{Responses, ResponsesBackend, ResponsesOptions};
-pub use retry::{RetryPolicy, Retrying};
+pub use retry::{Limits, RetryPolicy, Retrying};
 pub use secret::{Auth, Secret};
 pub use vendor::{Access, Speaks, VENDORS, Vendor};

@@ -30,6 +30,13 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Whose quota its requests count against, as an opaque text: the same for all providers of one endpoint and
+    /// key, however they were made. Nothing of the key can be told from it. Without one, a provider is taken
+    /// for the only one of its kind.
+    fn quota_key(&self) -> Option<String> {
+        None
+    }
+
     /// What histories and ids this provider accepts for `model`.
     fn rules(&self, model: &Model) -> WireRules;
 

@@ -148,6 +148,10 @@ impl Provider for Compat {
         self.link.default_model()
     }
 
+    fn quota_key(&self) -> Option<String> {
+        Some(self.link.quota_key())
+    }
+
     fn rules(&self, model: &Model) -> WireRules {
         WireRules {
             ids: self.profile.ids,

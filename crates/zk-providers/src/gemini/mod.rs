@@ -113,6 +113,10 @@ impl Provider for Gemini {
         self.link.default_model()
     }
 
+    fn quota_key(&self) -> Option<String> {
+        Some(self.link.quota_key())
+    }
+
     fn rules(&self, model: &Model) -> WireRules {
         WireRules {
             target: model.reference(),

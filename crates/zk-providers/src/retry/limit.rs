@@ -1,9 +1,44 @@
 //! One limit for all requests that go the same way.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+use zk_core::service::Provider;
+
+/// The limits of a process, one for each endpoint and key: whoever gets a clone of it shares them.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use zk_providers::{Anthropic, AnthropicOptions, Limits, RetryPolicy, Retrying};
+///
+/// let limits = Limits::default();
+/// let claude = || Anthropic::new(Anthropic::connection().key("sk-ant-…"), AnthropicOptions::default());
+/// // Two values, one key: what the server refuses the one, the other does not ask for.
+/// let first = Retrying::sharing(&limits, Arc::new(claude()?), RetryPolicy::default());
+/// let second = Retrying::sharing(&limits, Arc::new(claude()?), RetryPolicy::default());
+/// # let _ = (first, second);
+/// # Ok::<(), zk_providers::SetupError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Limits(Arc<Mutex<HashMap<String, Arc<Limit>>>>);
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits").finish_non_exhaustive()
+    }
+}
+
+impl Limits {
+    /// The limit of `provider`, which is its own if it does not say whose quota it uses.
+    pub(super) fn of(&self, provider: &dyn Provider) -> Arc<Limit> {
+        let Some(key) = provider.quota_key() else { return Arc::default() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
+    }
+}
 
 /// Closed by a rate-limit error until its wait is over; then one request tries while the others still wait.
 #[derive(Default)]

@@ -18,12 +18,13 @@ use zk_core::service::{EventStream, Provider, Request, RetryNotice, StreamEvent}
 
 use limit::{Limit, Probe};
 
+pub use limit::Limits;
 pub use policy::RetryPolicy;
 
 /// A provider whose failed requests are sent again, as long as nothing of an answer has been handed out.
 ///
 /// Everybody who shares one `Retrying` shares its limit: after a rate-limit error all requests wait, and one
-/// of them tries first.
+/// of them tries first. [`Limits`] share it between several.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -55,10 +56,17 @@ impl fmt::Debug for Retrying {
 }
 
 impl Retrying {
-    /// `inner` under `policy`.
+    /// `inner` under `policy`, with a limit of its own.
     #[must_use]
     pub fn new(inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
         Self { inner, policy, limit: Arc::default() }
+    }
+
+    /// `inner` under `policy`, with the limit that all providers of its endpoint and key have in `limits`.
+    #[must_use]
+    pub fn sharing(limits: &Limits, inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
+        let limit = limits.of(&*inner);
+        Self { inner, policy, limit }
     }
 }
 
@@ -74,6 +82,10 @@ impl Provider for Retrying {
 
     fn default_model(&self) -> Option<String> {
         self.inner.default_model()
+    }
+
+    fn quota_key(&self) -> Option<String> {
+        self.inner.quota_key()
     }
 
     fn rules(&self, model: &Model) -> WireRules {

@@ -13,7 +13,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 
-use super::{RetryPolicy, Retrying};
+use super::{Limits, RetryPolicy, Retrying};
 
 type Script = Vec<Result<StreamEvent, ProviderError>>;
 
@@ -22,6 +22,7 @@ type Script = Vec<Result<StreamEvent, ProviderError>>;
 struct Scripted {
     scripts: Mutex<VecDeque<Script>>,
     asked: Mutex<Vec<Instant>>,
+    key: Option<String>,
 }
 
 #[async_trait]
@@ -32,6 +33,10 @@ impl Provider for Scripted {
 
     fn model(&self, id: &str) -> Model {
         Model::unknown("scripted", id)
+    }
+
+    fn quota_key(&self) -> Option<String> {
+        self.key.clone()
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -229,14 +234,25 @@ async fn a_retry_is_announced_on_the_bus() {
     assert_eq!((seen[0].retry.max_attempts, seen[0].model.model.as_str()), (4, "m"));
 }
 
+fn limited() -> Script {
+    vec![Err(ProviderError { retry_after: Some(Duration::from_secs(10)), ..error(ErrorKind::Rate) })]
+}
+
+/// A provider of `key` that is refused so often, with the limits of the process.
+fn sharing(limits: &Limits, key: Option<&str>, refused: usize) -> (Arc<Scripted>, Retrying) {
+    let scripts = Mutex::new((0..refused).map(|_| limited()).collect());
+    let inner = Arc::new(Scripted { scripts, key: key.map(str::to_owned), ..Scripted::default() });
+    (inner.clone(), Retrying::sharing(limits, inner, RetryPolicy::default()))
+}
+
 #[tokio::test(start_paused = true)]
-async fn twenty_agents_under_a_rate_limit_try_one_at_a_time() {
-    let limited =
-        || vec![Err(ProviderError { retry_after: Some(Duration::from_secs(10)), ..error(ErrorKind::Rate) })];
+async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
     // All twenty fail at first, then the one that tries fails once more.
-    let (inner, provider) = setup((0..21).map(|_| limited()));
-    let agents = (0..20).map(|_| {
-        let provider = provider.clone();
+    let limits = Limits::default();
+    let (inner, first) = sharing(&limits, Some("a"), 21);
+    let second = Retrying::sharing(&limits, inner.clone(), RetryPolicy::default());
+    let agents = (0..20).map(|at| {
+        let provider = if at % 2 == 0 { first.clone() } else { second.clone() };
         tokio::spawn(async move { run(&provider).await })
     });
     for agent in agents.collect::<Vec<_>>() {
@@ -250,6 +266,20 @@ async fn twenty_agents_under_a_rate_limit_try_one_at_a_time() {
         asked.iter().filter(|at| window.contains(&(**at - start))).count()
     };
     assert_eq!((in_window(0, 1), in_window(1, 19), in_window(19, 60)), (20, 1, 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
+    for other in [Some("b"), None] {
+        let limits = Limits::default();
+        let (_, refused) = sharing(&limits, Some("a"), 1);
+        let (_, free) = sharing(&limits, other, 0);
+        let mut waiting = ask(&refused, &Bus::new().cx());
+        assert!(matches!(waiting.next().await, Some(Ok(StreamEvent::Retry(_)))));
+        let before = Instant::now();
+        assert_eq!(run(&free).await.1, None);
+        assert!(before.elapsed() < Duration::from_secs(1), "{other:?}");
+    }
 }
 
 #[test]

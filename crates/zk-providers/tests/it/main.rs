@@ -24,6 +24,7 @@ mod ollama_requests;
 mod overrides;
 mod promises;
 mod quirks;
+mod quotas;
 mod real;
 mod recordings;
 mod requests;
