@@ -49,6 +49,14 @@ fn the_providers_of_the_table_are_those_that_are_searched() {
 }
 
 #[test]
+fn every_profile_looks_models_up_at_a_provider_of_the_table() {
+    for profile in crate::chat::PROFILES {
+        let catalogue = profile.catalogue.as_deref();
+        assert!(catalogue.is_none_or(|name| PROVIDERS.contains(&name)), "{}", profile.name);
+    }
+}
+
+#[test]
 fn a_model_is_found_with_and_without_its_date() {
     for id in ["claude-opus-4-6", "claude-opus-4-6-20260205"] {
         let model = find(Some("anthropic"), id).unwrap().model("anthropic", id);
