@@ -2,7 +2,9 @@ use std::pin::pin;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use zk_core::events::{StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs};
+use zk_core::events::{
+    ProviderReport, StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
+};
 use zk_core::kernel::Cx;
 use zk_core::model::{
     AgentError, Block, CallId, ErrorKind, Message, ModelRef, Phase, ProviderError, StopReason, Thinking,
@@ -105,6 +107,10 @@ pub(crate) async fn sample(
                     Some(text) => cx.emit_with(|| StreamProvider { turn_id: turn_id.clone(), text }).await,
                     None => Ok(()),
                 }
+            }
+            StreamEvent::Report(report) => {
+                let model = model.clone();
+                cx.emit_with(|| ProviderReport { turn_id: turn_id.clone(), model, report }).await
             }
             // A response that breaks off counts no usage; a whole one says it again at its end.
             StreamEvent::Usage(_) | StreamEvent::Retry(_) => Ok(()),

@@ -18,6 +18,8 @@ use crate::thinking::{decayed, output_limit};
 use crate::tools::Batch;
 
 const DEFAULT_MAX_TOKENS: u32 = 16_384;
+/// How often in a row a provider may pause its answer.
+const MAX_PAUSES: usize = 32;
 
 impl Driver {
     /// One model response with its tool results. Gives whether the model was done.
@@ -246,8 +248,8 @@ impl Driver {
 
     /// The model is done. If structured output is due, it is asked once more, now forced to give it.
     async fn ask_for_output(&self, stop: StopReason) -> Result<bool, AgentError> {
-        if stop == StopReason::PauseTurn {
-            return Ok(false);
+        if stop.is_pause() {
+            return self.go_on().map(|()| false);
         }
         let due = self.output.as_ref().is_some_and(|output| output.value().is_none() && output.force());
         if due {
@@ -256,6 +258,20 @@ impl Driver {
             self.commit(self.turns(vec![message.shared()], TurnsCause::Harness)).await?;
         }
         Ok(!due)
+    }
+
+    /// Whether a response that the provider paused may be gone on with: not for ever.
+    fn go_on(&self) -> Result<(), AgentError> {
+        let state = self.agent.state();
+        let is_pause = |message: &&Arc<Message>| message.stop.as_ref().is_some_and(StopReason::is_pause);
+        if state.history.iter().rev().take_while(is_pause).count() <= MAX_PAUSES {
+            return Ok(());
+        }
+        let message = format!("the provider paused {} times in a row without an end", MAX_PAUSES + 1);
+        let (provider, model) = (&*self.model.provider, &*self.model.id);
+        let mut error = ProviderError::new(ErrorKind::Malformed, provider, model, Phase::Stream, message);
+        error.hint = Some("Say `continue` to let it go on, or ask for less at once".to_owned());
+        Err(error.into())
     }
 
     /// Why a run cannot go on from a response that ended like this, if it cannot.

@@ -7,7 +7,7 @@ use futures_util::stream;
 use serde_json::json;
 use zk_agent::Agent;
 use zk_core::kernel::Cx;
-use zk_core::model::{Block, Model, StopReason, ToolCall, Usage, WireRules};
+use zk_core::model::{Block, Model, ModelRef, StopReason, ToolCall, Usage, WireRules};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 
@@ -39,6 +39,12 @@ impl Provider for Literal {
 }
 
 async fn said(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
+    let (agent, recorder) = literal(responses);
+    agent.run("go").unwrap().wait().await.result.unwrap();
+    (agent, recorder)
+}
+
+fn literal(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
     let recorder = Recorder::new();
     let inner = ScriptedProvider::new(Script::new());
     let provider = Literal { responses: std::sync::Mutex::new(responses), inner };
@@ -48,7 +54,6 @@ async fn said(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
         .plugin(recorder.clone())
         .build()
         .unwrap();
-    agent.run("go").unwrap().wait().await.result.unwrap();
     (agent, recorder)
 }
 
@@ -100,6 +105,26 @@ async fn a_pause_goes_on_by_itself() {
     ])
     .await;
     assert_lines(&told(&agent.history()), "user: go\nmodel: searching\nmodel: found");
+}
+
+#[tokio::test]
+async fn a_compaction_of_the_providers_own_goes_on_by_itself() {
+    let compacted = Block::provider("compacted", &ModelRef::new("said", "m"), json!({"type": "compaction"}));
+    let (agent, recorder) = said(vec![
+        vec![StreamEvent::Block { block: 0, content: compacted }, done(StopReason::Compaction)],
+        vec![text(0, "found"), done(StopReason::EndTurn)],
+    ])
+    .await;
+    assert_lines(&told(&agent.history()), "user: go\nmodel: <compacted>\nmodel: found");
+    assert_eq!(recorder.named("stream:provider").len(), 1);
+}
+
+#[tokio::test]
+async fn pauses_come_to_an_end() {
+    let (agent, _) = literal(vec![vec![text(0, "searching"), done(StopReason::PauseTurn)]; 40]);
+    let error = agent.run("go").unwrap().wait().await.result.unwrap_err();
+    assert!(error.to_string().contains("33 times"), "{error}");
+    assert_eq!(agent.history().len(), 1 + 33);
 }
 
 // A reason nobody knows ends the turn; calls are run whatever the reason says.

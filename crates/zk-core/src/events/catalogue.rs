@@ -108,7 +108,7 @@ catalogue! {
     Input: Input, UserBash;
     Turn: ContextTransform, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
-    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderRetry;
+    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, ProviderRetry;
     Stream: StreamStart, StreamText, StreamThinking, StreamToolArgs, StreamProvider, StreamEnd;
     Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,
         ToolProgress, ToolErrored, ToolTransform, ToolAfter, ToolResultsAfter;

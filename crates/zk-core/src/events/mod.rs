@@ -26,7 +26,9 @@ mod turn;
 
 pub use catalogue::{EventDoc, Phase, catalogue};
 pub use input::{BashOutput, Input, InputReply, UserBash};
-pub use provider::{ProviderPayload, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch};
+pub use provider::{
+    ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
+};
 pub use resources::{Resources, ResourcesDiscover};
 pub use run::{
     AgentAbort, AgentBeforeStart, AgentDone, AgentStart, BeforeStart, Cause, ModelSelect, SystemBefore,

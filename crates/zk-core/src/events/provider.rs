@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
-use crate::model::{ModelRef, ThinkingRequest};
+use crate::model::{ModelRef, ThinkingRequest, TurnId};
 use crate::service::{RetryNotice, ToolChoice};
 
 /// The parameters of the request about to be made. Handlers patch them, for this turn only.
@@ -92,6 +92,20 @@ pub struct ProviderResponse {
     pub elapsed_ms: u64,
 }
 notify!(ProviderResponse, "provider:response");
+
+/// What the provider says it did beside answering.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProviderReport {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The model.
+    pub model: ModelRef,
+    /// The report, in the provider's own shape. Anthropic's has the fields `context_management` (edits of the
+    /// context), `input_transformations`, `iterations` (the responses one answer was made of) and
+    /// `server_tool_use` (counts), each only where it says something.
+    pub report: Value,
+}
+notify!(ProviderReport, "provider:report");
 
 /// A request failed and will be sent again.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

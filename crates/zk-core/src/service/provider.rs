@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures_util::Stream;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::kernel::Cx;
 use crate::model::{
@@ -172,6 +173,9 @@ pub enum StreamEvent {
     },
     /// The usage so far; later ones replace earlier ones.
     Usage(Usage),
+    /// What the provider says it did beside answering, in its own shape: edits of the context, the responses
+    /// that one answer was made of, counts of tools it ran. For people and programs to look at.
+    Report(Value),
     /// The request will be sent again.
     Retry(RetryNotice),
     /// The response is complete.

@@ -157,6 +157,7 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
             limits: vec![("retry-after".into(), "3".into())],
             elapsed_ms: 12,
         },
+        ProviderReport { turn_id: turn(), model: model(), report: json!({"server_tool_use": {"web_search_requests": 1}}) },
         ProviderRetry {
             model: model(),
             retry: RetryNotice {

@@ -1,7 +1,9 @@
 //! The Messages API of Anthropic, which other servers speak too.
 
 mod blocks;
+mod context;
 mod hosted;
+mod report;
 mod request;
 mod stream;
 mod thinking;
@@ -40,17 +42,29 @@ pub enum CacheTtl {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnthropicOptions {
-    /// The `anthropic-version` header: `2023-06-01`.
+    /// The `anthropic-version` header: `2023-06-01`. From `2026-10-21` on the API takes no sampling parameters,
+    /// so the connection's extra body may name none; zk itself sends none under any version.
     pub version: String,
-    /// More values for the `anthropic-beta` header.
+    /// More values for the `anthropic-beta` header. What `context_management` needs is added to them.
     pub betas: Vec<String>,
     /// How long a cached prefix is kept.
     pub cache_ttl: CacheTtl,
+    /// How the provider is to edit the context itself: an object with the list `edits`, sent as it is.
+    pub context_management: Option<Value>,
+    /// Tools that run at the provider's, as the API declares them, such as
+    /// `{"type": "web_search_20250305", "name": "web_search"}`. Their calls and results stay in the history.
+    pub hosted_tools: Vec<Value>,
 }
 
 impl Default for AnthropicOptions {
     fn default() -> Self {
-        Self { version: "2023-06-01".to_owned(), betas: Vec::new(), cache_ttl: CacheTtl::default() }
+        Self {
+            version: "2023-06-01".to_owned(),
+            betas: Vec::new(),
+            cache_ttl: CacheTtl::default(),
+            context_management: None,
+            hosted_tools: Vec::new(),
+        }
     }
 }
 
@@ -87,6 +101,7 @@ impl Anthropic {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: AnthropicOptions) -> Result<Self, SetupError> {
         let mut betas = options.betas.clone();
+        betas.extend(context::betas(&options, &connection.name)?);
         if is_subscription(&connection.auth) {
             betas.push("oauth-2025-04-20".to_owned());
         }
@@ -112,7 +127,7 @@ impl Anthropic {
         let ask = thinking::ask(request, &efforts, forced);
         let mark = request.cache.then(|| request::CacheControl::new(self.options.cache_ttl));
         let extra = self.link.extra_body();
-        let body = request::Body { request, mark, ask, extra, count_only };
+        let body = request::Body { request, mark, ask, extra, options: &self.options, count_only };
         if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
     }
 

@@ -38,6 +38,7 @@ pub(super) struct Body<'a> {
     pub(super) mark: Option<CacheControl>,
     pub(super) ask: Ask,
     pub(super) extra: &'a Map<String, Value>,
+    pub(super) options: &'a super::AnthropicOptions,
     /// Only the fields that decide about the input, for counting.
     pub(super) count_only: bool,
 }
@@ -133,12 +134,16 @@ struct Source<'a> {
 }
 
 #[derive(Serialize)]
-struct WireTool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
+#[serde(untagged)]
+enum WireTool<'a> {
+    Own {
+        name: &'a str,
+        description: &'a str,
+        input_schema: &'a Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Hosted(&'a Value),
 }
 
 impl Encode for Body<'_> {
@@ -155,20 +160,15 @@ impl Encode for Body<'_> {
             out.extend_from_slice(b",\"tools\":");
             let last = self.request.tools.len() - 1;
             let schemas: Vec<Value> = self.request.tools.iter().map(|tool| schema(tool)).collect();
-            let tools: Vec<WireTool<'_>> = self
-                .request
-                .tools
-                .iter()
-                .zip(&schemas)
-                .enumerate()
-                .map(|(at, (tool, input_schema))| WireTool {
-                    name: &tool.name,
-                    description: &tool.description,
-                    input_schema,
-                    cache_control: self.mark.filter(|_| at == last),
-                })
-                .collect();
-            serde_json::to_writer(&mut *out, &tools)?;
+            let own = self.request.tools.iter().zip(&schemas).enumerate();
+            let own = own.map(|(at, (tool, input_schema))| WireTool::Own {
+                name: &tool.name,
+                description: &tool.description,
+                input_schema,
+                cache_control: self.mark.filter(|_| at == last),
+            });
+            let hosted = self.options.hosted_tools.iter().map(WireTool::Hosted);
+            serde_json::to_writer(&mut *out, &hosted.chain(own).collect::<Vec<_>>())?;
         }
         out.extend_from_slice(b",\"messages\":[");
         Ok(())
@@ -199,9 +199,13 @@ impl Encode for Body<'_> {
         if self.request.tools.is_empty() {
             // The API wants the tools named that a history used, even if none is offered any more.
             let gone = gone_tools(self.request.history.messages());
-            if !gone.is_empty() {
-                fields.insert("tools".into(), gone.into());
+            let hosted = &self.options.hosted_tools;
+            if hosted.is_empty() && !gone.is_empty() {
                 fields.insert("tool_choice".into(), json!({"type": "none"}));
+            }
+            let tools: Vec<Value> = hosted.iter().cloned().chain(gone).collect();
+            if !tools.is_empty() {
+                fields.insert("tools".into(), tools.into());
             }
         } else if let Some(choice) = tool_choice(&self.request.tool_choice) {
             fields.insert("tool_choice".into(), choice);
@@ -219,6 +223,9 @@ impl Encode for Body<'_> {
             let most = self.request.model.max_output.unwrap_or(u64::MAX);
             fields.insert("max_tokens".into(), u64::from(self.request.max_tokens).min(most).max(1).into());
             fields.insert("stream".into(), true.into());
+            if let Some(asked) = &self.options.context_management {
+                fields.insert("context_management".into(), asked.clone());
+            }
             fields.extend(self.extra.clone());
         }
         out.push(b']');

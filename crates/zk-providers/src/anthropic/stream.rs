@@ -9,6 +9,7 @@ use zk_core::model::{Block, ModelRef, StopReason, ToolCall, Usage};
 use zk_core::service::StreamEvent;
 
 use super::blocks::{Kind, Open};
+use super::report::Report;
 use crate::args;
 use crate::exchange::Decode;
 use crate::fault::{ErrorBody, Fault, of_stream};
@@ -33,6 +34,7 @@ pub(crate) struct Decoder {
     /// Where code of this conversation runs at the provider's.
     container: Option<Value>,
     usage: Usage,
+    report: Report,
     stop: Option<StopReason>,
     started: bool,
     done: bool,
@@ -52,6 +54,8 @@ struct Event<'a> {
     message: Option<&'a RawValue>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    context_management: Option<Value>,
+    input_transformations: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +87,7 @@ impl Decoder {
             speaks: false,
             container: None,
             usage: Usage::default(),
+            report: Report::default(),
             stop: None,
             started: false,
             done: false,
@@ -123,6 +128,7 @@ impl Decoder {
     fn count(&mut self, usage: &Value, out: &mut Out) {
         let number = |name: &str| usage.get(name).and_then(Value::as_u64);
         let before = self.usage;
+        self.report.count(usage);
         set(&mut self.usage.input, number("input_tokens"));
         set(&mut self.usage.output, number("output_tokens"));
         set(&mut self.usage.cache_read, number("cache_read_input_tokens"));
@@ -227,6 +233,9 @@ impl Decoder {
             let content = Block::provider("", &self.origin, json!({ "container": container }));
             out.push_back(StreamEvent::Block { block: self.begun, content });
         }
+        if let Some(report) = std::mem::take(&mut self.report).told() {
+            out.push_back(StreamEvent::Report(report));
+        }
         self.done = true;
         out.push_back(StreamEvent::Done { stop, usage: self.usage });
     }
@@ -250,7 +259,11 @@ impl Decode for Decoder {
             "content_block_start" => self.block_start(index, parse(parsed.content_block)?, out),
             "content_block_stop" => self.block_stop(index, out),
             "message_start" => self.message_start(parsed.message, out)?,
-            "message_delta" => self.message_delta(parsed.delta, parsed.usage, out)?,
+            "message_delta" => {
+                self.report.note("context_management", parsed.context_management);
+                self.report.note("input_transformations", parsed.input_transformations);
+                self.message_delta(parsed.delta, parsed.usage, out)?;
+            }
             "message_stop" => self.message_stop(out),
             "error" => return Err(stream_error(event.data)),
             // Pings, and whatever is added later.

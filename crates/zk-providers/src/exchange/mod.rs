@@ -321,7 +321,10 @@ fn says_something(event: &StreamEvent) -> bool {
         | StreamEvent::ToolArgs { .. }
         | StreamEvent::Block { .. }
         | StreamEvent::Done { .. } => true,
-        StreamEvent::Start { .. } | StreamEvent::Usage(_) | StreamEvent::Retry(_) => false,
+        StreamEvent::Start { .. }
+        | StreamEvent::Usage(_)
+        | StreamEvent::Report(_)
+        | StreamEvent::Retry(_) => false,
     }
 }
 

@@ -234,7 +234,10 @@ impl Attempts {
 /// Whether an event is part of an answer. That a response began, and its token count, can be taken back.
 fn is_answer(event: &StreamEvent) -> bool {
     match event {
-        StreamEvent::Start { .. } | StreamEvent::Usage(_) | StreamEvent::Retry(_) => false,
+        StreamEvent::Start { .. }
+        | StreamEvent::Usage(_)
+        | StreamEvent::Report(_)
+        | StreamEvent::Retry(_) => false,
         StreamEvent::Text { .. }
         | StreamEvent::Thinking { .. }
         | StreamEvent::ToolCall { .. }

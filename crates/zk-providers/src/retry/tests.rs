@@ -102,6 +102,7 @@ fn retries(events: &[StreamEvent]) -> Vec<(u32, Duration)> {
         | StreamEvent::ToolArgs { .. }
         | StreamEvent::Block { .. }
         | StreamEvent::Usage(_)
+        | StreamEvent::Report(_)
         | StreamEvent::Done { .. } => None,
     };
     events.iter().filter_map(notice).collect()

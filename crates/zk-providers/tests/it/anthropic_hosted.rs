@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
-use zk_core::model::{Block, Message, ModelRef, StopReason};
+use zk_core::model::{Block, Message, ModelRef, StopReason, ToolSpec};
 use zk_core::service::{Provider, Request, StreamEvent};
 use zk_providers::{Anthropic, AnthropicOptions, Replay};
 
-use crate::collect::{collect, request};
+use crate::collect::{collect, question, request};
 use crate::server::{Reply, Server};
 
 const MODEL: &str = "claude-opus-5";
@@ -187,4 +187,90 @@ fn what_the_provider_did_is_told_in_a_few_words() {
         "some new block",
     ];
     assert_eq!(told, expected);
+}
+
+async fn asked(options: AnthropicOptions, request: impl Fn(&Anthropic) -> Request) -> (Value, String) {
+    let server = Server::start([Reply::sse(OK)]).await;
+    let connection = Anthropic::connection().base_url(&server.url).key("k-test");
+    let provider = Anthropic::new(connection, options).expect("valid options");
+    let request = request(&provider);
+    collect(provider.stream(request, &Bus::new().cx())).await.expect("an answer");
+    let received = server.received().remove(0);
+    let betas = received.header("anthropic-beta").unwrap_or_default().to_owned();
+    (received.json(), betas)
+}
+
+#[tokio::test]
+async fn edits_of_the_context_are_asked_for_with_the_betas_they_need() {
+    let clear = json!({"type": "clear_tool_uses_20250919"});
+    let compact = json!({"type": "compact_20260112"});
+    for (edits, betas) in [
+        (json!([clear]), "context-management-2025-06-27"),
+        (json!([compact]), "compact-2026-01-12"),
+        (json!([clear, compact]), "mine,context-management-2025-06-27,compact-2026-01-12"),
+    ] {
+        let named = if betas.starts_with("mine") { vec!["mine".to_owned()] } else { Vec::new() };
+        let options = AnthropicOptions {
+            context_management: Some(json!({ "edits": edits })),
+            betas: named,
+            ..AnthropicOptions::default()
+        };
+        let (body, sent) = asked(options, |provider| question(provider, MODEL)).await;
+        assert_eq!((&body["context_management"]["edits"], &*sent), (&edits, betas));
+    }
+    for wrong in [json!([]), json!({"edits": {}}), json!({"edits": [{}]})] {
+        let options =
+            AnthropicOptions { context_management: Some(wrong.clone()), ..AnthropicOptions::default() };
+        let error = Anthropic::new(Anthropic::connection().key("k"), options).expect_err("no such edits");
+        assert!(error.to_string().contains("`edits`"), "{wrong}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn hosted_tools_stand_before_the_others_and_no_tool_is_named_twice() {
+    let hosted = json!({"type": "web_search_20250305", "name": "web_search"});
+    let options = AnthropicOptions { hosted_tools: vec![hosted.clone()], ..AnthropicOptions::default() };
+    let own = ToolSpec::new("read_file", "Reads a file.", json!({"type": "object", "properties": {}}));
+    let (body, _) = asked(options.clone(), |provider| Request {
+        tools: [own.clone()].into(),
+        ..question(provider, MODEL)
+    })
+    .await;
+    assert_eq!((&body["tools"][0], &body["tools"][1]["name"]), (&hosted, &json!("read_file")));
+    assert!(body["tools"][1]["cache_control"].is_object(), "the mark stands at the end");
+    let (body, _) = asked(options, |provider| question(provider, MODEL)).await;
+    assert_eq!(body["tools"], json!([hosted]));
+}
+
+#[test]
+fn what_the_provider_did_beside_answering_is_reported() {
+    let iterations =
+        json!([{"type": "compaction", "input_tokens": 9}, {"type": "message", "input_tokens": 2}]);
+    let usage =
+        json!({"input_tokens": 2, "server_tool_use": {"web_search_requests": 3}, "iterations": iterations});
+    let edits = json!({"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 5}]});
+    let quiet = json!({"input_tokens": 2, "server_tool_use": {"web_search_requests": 0},
+        "iterations": [{"type": "message", "input_tokens": 2}]});
+    for (usage, edits, expected) in [
+        (
+            usage,
+            edits.clone(),
+            Some(json!({"iterations": iterations, "context_management": edits,
+            "server_tool_use": {"web_search_requests": 3}})),
+        ),
+        (quiet, json!({"applied_edits": []}), None),
+    ] {
+        let end = json!({"type": "message_delta", "delta": {}, "usage": usage, "context_management": edits});
+        let mut replay = Replay::anthropic(ModelRef::new("anthropic", MODEL));
+        replay.feed(format!("data: {end}\n\n{OK}").as_bytes());
+        replay.finish();
+        let mut reports = Vec::new();
+        while let Some(event) = replay.next().expect("an answer") {
+            if let StreamEvent::Report(report) = event {
+                reports.push(report);
+            }
+        }
+        assert_eq!(reports.pop(), expected);
+        assert!(reports.is_empty(), "at most one");
+    }
 }

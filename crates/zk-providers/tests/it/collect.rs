@@ -74,6 +74,7 @@ pub(crate) async fn collect(mut stream: EventStream) -> Result<Answer, (Provider
                 answer.blocks.push(content);
             }
             StreamEvent::Usage(usage) => answer.usage = usage,
+            StreamEvent::Report(report) => assert!(report.is_object(), "{report}"),
             StreamEvent::Retry(_) => {}
             StreamEvent::Done { stop, usage } => {
                 answer.stop = Some(stop);

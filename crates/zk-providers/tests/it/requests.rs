@@ -358,6 +358,7 @@ async fn betas_tokens_and_extras_are_sent() {
                     version: "2026-10-21".into(),
                     betas: vec!["one".into(), "two".into(), "one".into()],
                     cache_ttl: CacheTtl::OneHour,
+                    ..AnthropicOptions::default()
                 },
             )
             .expect("valid options"),

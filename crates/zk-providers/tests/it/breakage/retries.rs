@@ -33,7 +33,7 @@ async fn ask(provider: &dyn Provider) -> (Outcome, Vec<Seen>) {
     let request = Request { max_tokens: 16, ..question(provider, "recorded") };
     let events: EventStream = Box::pin(provider.stream(request, &Bus::new().cx()).inspect(move |event| {
         let seen = match event {
-            Ok(StreamEvent::Start { .. } | StreamEvent::Usage(_)) | Err(_) => return,
+            Ok(StreamEvent::Start { .. } | StreamEvent::Usage(_) | StreamEvent::Report(_)) | Err(_) => return,
             Ok(StreamEvent::Retry(_)) => Seen::Retry,
             Ok(_) => Seen::Answer,
         };

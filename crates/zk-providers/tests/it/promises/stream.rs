@@ -88,6 +88,7 @@ impl Reading {
                     blocks.insert(*block, Came::Whole).unwrap_or(Came::Nothing).adds_up_to(content);
                 }
                 StreamEvent::Usage(counts) => usage = *counts,
+                StreamEvent::Report(report) => assert!(report.is_object(), "a report has fields"),
                 StreamEvent::Retry(notice) => panic!("a decoder does not retry: {notice:?}"),
                 StreamEvent::Done { usage: counts, .. } => {
                     // Some dialects say what it cost only with the end.

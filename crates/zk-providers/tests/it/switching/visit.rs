@@ -183,6 +183,7 @@ async fn respond(provider: &dyn Provider, stop: &Stop<'_>, history: &[Arc<Messag
                 | StreamEvent::ToolCall { .. }
                 | StreamEvent::ToolArgs { .. }
                 | StreamEvent::Usage(_)
+                | StreamEvent::Report(_)
                 | StreamEvent::Retry(_),
             ) => {}
             Err(error) if error.kind == ErrorKind::Aborted => break StopReason::Aborted,
