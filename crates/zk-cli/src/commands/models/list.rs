@@ -55,11 +55,11 @@ pub(super) fn merge(live: Vec<Model>, known: Vec<Listed>) -> Vec<Listed> {
 
 const HEAD: [&str; 8] = ["model", "window", "output", "$/M in", "$/M out", "thinking", "vision", "from"];
 
-/// A table of the models of each provider, under its name if there are several.
-pub(super) fn lines(listed: &[(String, Vec<Listed>)]) -> Vec<String> {
+/// A table of the models of each provider, under its name if that is wanted.
+pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (provider, models) in listed {
-        if listed.len() > 1 {
+        if named {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
@@ -125,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn columns_stand_under_their_names_and_several_providers_under_theirs() {
+    fn columns_stand_under_their_names_and_models_under_their_providers() {
         let one = vec![("p".to_owned(), vec![Listed::known(model("long-name")), Listed::known(model("b"))])];
         assert_eq!(
-            lines(&one),
+            lines(&one, false),
             [
                 "model      window  output  $/M in  $/M out  thinking  vision  from",
                 "long-name  128000       ?     0.1     12.5  -         yes     catalogue",
@@ -136,7 +136,7 @@ mod tests {
             ]
         );
         let two = [one[0].0.as_str(), "q"].map(|name| (name.to_owned(), vec![Listed::known(model("b"))]));
-        let lines = lines(&two);
+        let lines = lines(&two, true);
         assert_eq!((lines[0].as_str(), lines[3].as_str(), lines[4].as_str()), ("p:", "", "q:"));
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn models(ground: &Ground, filter: &[String]) -> Outcome<Exit> {
     let filter: Vec<String> =
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
     let mut listed = all(ground)?;
+    let named = listed.len() > 1;
     for (provider, models) in &mut listed {
         models.retain(|model| model.contains(provider, &filter));
     }
@@ -27,7 +28,7 @@ pub(crate) fn models(ground: &Ground, filter: &[String]) -> Outcome<Exit> {
             false => format!("no model contains `{}`", filter.join("` and `")),
         }));
     }
-    print(ground, &list::lines(&listed))
+    print(ground, &list::lines(&listed, named))
 }
 
 /// The models by provider.
