@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, StopReason, Usage};
 
 use super::item::text;
-use crate::fault::{ErrorBody, Fault, of_stream};
+use crate::fault::{ErrorBody, Fault, of_stream, quote};
 
 /// What the end of a response says of how it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,7 @@ pub(super) fn failure(response: &Value) -> Fault {
                 "" => "failed",
                 status => status,
             };
+            let status = quote(status);
             let message = format!("the provider ended the response as `{status}` without saying why");
             Fault::new(ErrorKind::Overloaded, message)
         }
