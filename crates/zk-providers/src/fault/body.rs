@@ -4,6 +4,8 @@ use serde_json::Value;
 
 /// The longest quotation of a provider's text, in characters.
 const QUOTED: usize = 500;
+/// The longest message, in characters.
+const SHOWN: usize = 2_000;
 
 /// What an error body says.
 #[derive(Debug, Default, Clone)]
@@ -126,10 +128,19 @@ fn name(value: &Value) -> Option<String> {
 
 /// `text` fit to stand in a message: one line, without control characters, of bounded length.
 pub(crate) fn quote(text: &str) -> String {
+    one_line(text, QUOTED)
+}
+
+/// A message as it may be shown, wherever its parts come from.
+pub(super) fn fit(message: &str) -> String {
+    one_line(message, SHOWN)
+}
+
+fn one_line(text: &str, longest: usize) -> String {
     let mut out = String::new();
     let mut blank = false;
     for (count, char) in text.trim().chars().enumerate() {
-        if count == QUOTED {
+        if count == longest {
             out.push('…');
             break;
         }

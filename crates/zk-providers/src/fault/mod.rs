@@ -122,7 +122,7 @@ impl Call {
                 &*self.provider,
                 &*self.model,
                 fault.phase.unwrap_or(self.phase),
-                fault.message,
+                body::fit(&fault.message),
             )
         }
     }

@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use zk_core::model::ErrorKind;
 
-use super::{Call, ErrorBody, is_overflow, of_response, of_stream, quota, quote, retry_after};
+use super::{Call, ErrorBody, Fault, is_overflow, of_response, of_stream, quota, quote, retry_after};
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs
@@ -185,6 +185,14 @@ fn a_code_and_an_id_are_quoted_like_any_other_text() {
     let error = Call::new("p", "m").error(of_stream(ErrorBody::of(body)));
     assert_eq!(error.request_id.as_deref(), Some("r 1"));
     assert_eq!(error.code.map(|code| (code.starts_with("[2Jx"), code.chars().count())), Some((true, 500)));
+}
+
+#[test]
+fn a_message_is_one_line_of_bounded_length_whoever_wrote_it() {
+    let fault = Fault::malformed(format!("ended as `a\u{c}b\u{1b}[0m{}`", "x".repeat(9_000)));
+    let message = Call::new("p", "m").error(fault).message;
+    assert!(message.starts_with("ended as `a b[0mxx"), "{message}");
+    assert!(message.chars().count() <= 2_001);
 }
 
 #[test]
