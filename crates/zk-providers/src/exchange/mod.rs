@@ -159,6 +159,8 @@ impl<D: Decode> Exchange<D> {
                     take(&mut self.decoder, event, is_last, &mut self.ready)?;
                     if self.ready.iter().any(says_something) {
                         self.watch.event();
+                        // The next event may have come in the same piece, and fail.
+                        self.call.phase = self.watch.phase();
                     }
                     return Ok(());
                 }

@@ -78,6 +78,17 @@ async fn a_stream_that_ends_early_is_an_error_and_never_a_short_success() {
 }
 
 #[tokio::test]
+async fn an_error_behind_some_text_is_one_of_the_stream_although_both_came_at_once() {
+    let chat = [CHAT, "data: {\"error\":{\"code\":502,\"message\":\"gone\"}}\n\n"].concat();
+    let overloaded = "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"gone\"}}";
+    let messages = [MESSAGES, "event: error\ndata: ", overloaded, "\n\n"].concat();
+    for result in both(Reply::sse(chat), Reply::sse(messages)).await {
+        let error = error(result);
+        assert_eq!((error.kind, error.phase), (ErrorKind::Overloaded, Phase::Stream), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn an_empty_stream_is_an_error_with_advice() {
     for result in both(Reply::sse(""), Reply::sse(": only a comment\n\n")).await {
         let error = error(result);
