@@ -169,7 +169,7 @@ impl fmt::Display for ProviderError {
         write!(f, "{}/{}: {}", self.provider, self.model, self.kind.as_str())?;
         if let Some(status) = self.status {
             write!(f, " (HTTP {status}")?;
-            if let Some(code) = &self.code {
+            if let Some(code) = self.code.as_ref().filter(|code| **code != status.to_string()) {
                 write!(f, ", {code}")?;
             }
             f.write_str(")")?;
@@ -185,7 +185,8 @@ impl fmt::Display for ProviderError {
             write!(f, " [request {id}]")?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, ". {hint}")?;
+            let is_sentence = self.request_id.is_none() && self.message.ends_with(['.', '!', '?', '…']);
+            write!(f, "{} {hint}", if is_sentence { "" } else { "." })?;
         }
         Ok(())
     }
@@ -250,5 +251,35 @@ impl AgentError {
             Self::ContextExceeded(error) | Self::Provider(error) => Some(error),
             Self::Aborted | Self::Hook(_) | Self::TurnLimit { .. } | Self::Usage(_) | Self::Output(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(message: &str) -> ProviderError {
+        let error = ProviderError::new(ErrorKind::Quota, "openrouter", "m", Phase::Response, message);
+        ProviderError { status: Some(402), hint: Some("Check the credit".into()), ..error }
+    }
+
+    #[test]
+    fn the_advice_is_a_sentence_of_its_own() {
+        let start = "openrouter/m: quota exhausted (HTTP 402) while waiting for the response: ";
+        for (message, id, rest) in [
+            ("no credit", None, "no credit. Check the credit"),
+            ("No credit.", None, "No credit. Check the credit"),
+            ("No credit.", Some("r1"), "No credit. [request r1]. Check the credit"),
+        ] {
+            let error = ProviderError { request_id: id.map(str::to_owned), ..error(message) };
+            assert_eq!(error.to_string(), format!("{start}{rest}"));
+        }
+    }
+
+    #[test]
+    fn a_code_that_is_the_status_again_is_told_once() {
+        let coded = |code: &str| ProviderError { code: Some(code.into()), ..error("x") }.to_string();
+        assert!(coded("402").contains("(HTTP 402) "));
+        assert!(coded("billing_error").contains("(HTTP 402, billing_error) "));
     }
 }
