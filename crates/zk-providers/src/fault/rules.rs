@@ -73,7 +73,8 @@ const NAMES: &[(&str, ErrorKind)] = &[
     ("not_found_error", ErrorKind::Rejected),
 ];
 
-/// Phrases (lower case) that say what neither status nor name does.
+/// Phrases (lower case) that say what neither status nor name does. That the request is bad counts only against
+/// a status that blames the server.
 const PHRASES: &[(&str, ErrorKind)] = &[
     ("incorrect api key", ErrorKind::Auth),
     ("invalid api key", ErrorKind::Auth),
@@ -175,7 +176,9 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> ErrorKind {
     if let Some(kind) = body.json.as_ref().and_then(quota::class).filter(|_| is_about_quota) {
         return kind;
     }
-    if let Some((_, kind)) = PHRASES.iter().find(|(phrase, _)| text.contains(phrase)) {
+    let is_server_error = status.is_some_and(|status| status.is_server_error());
+    let counts = |kind: ErrorKind| kind != ErrorKind::Rejected || is_server_error;
+    if let Some((_, kind)) = PHRASES.iter().find(|(phrase, kind)| counts(*kind) && text.contains(phrase)) {
         return *kind;
     }
     // Ollama calls a wrong key an `api_error`: that the server is at fault is for the status to say.

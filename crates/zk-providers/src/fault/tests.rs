@@ -124,6 +124,14 @@ fn classes_follow_names_before_status_and_phrases_before_names() {
 }
 
 #[test]
+fn a_phrase_about_a_bad_request_counts_only_where_the_status_blames_the_server() {
+    let body = |code: &str| format!(r#"{{"error":{{"message":"failed to parse","code":"{code}"}}}}"#);
+    assert_eq!(kind(500, &body("server_error")), ErrorKind::Rejected);
+    assert_eq!(kind(429, &body("rate_limit_exceeded")), ErrorKind::Rate);
+    assert_eq!(kind(401, &body("invalid_api_key")), ErrorKind::Auth);
+}
+
+#[test]
 fn errors_inside_a_stream_are_classed_by_what_they_say() {
     for (body, expected) in [
         (
