@@ -118,6 +118,15 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdi
         // What stands there is checked by whoever uses it.
         return Verdict::Fine;
     }
+    if let [_, _, what] = path
+        && is_free(&[path, &[String::new()]].concat())
+    {
+        return match value {
+            // An empty one.
+            toml::Value::Table(_) => Verdict::Fine,
+            _ => Verdict::Wrong(format!("`{name}` must be a table, such as {what} = {{ name = \"value\" }}")),
+        };
+    }
     let Some(key) = key else { return unknown(&name, path, endpoint) };
     if let ("models", Some(model)) = (table, path.get(1))
         && model.split_once('/').is_none_or(|(provider, id)| provider.is_empty() || id.is_empty())

@@ -99,7 +99,9 @@ fn an_unknown_key_under_a_guarded_table_is_an_error() {
 
 #[test]
 fn values_of_the_wrong_type_are_errors_that_name_the_file() {
-    for line in ["model = 1", "max_turns = 0", "sessions = \"no\"", "thinking = \"much\"", "preset = \"x\""] {
+    let tables = ["extra_body", "options", "oauth"].map(|table| format!("providers.lab.{table} = \"x\""));
+    let lines = ["model = 1", "max_turns = 0", "sessions = \"no\"", "thinking = \"much\"", "preset = \"x\""];
+    for line in lines.into_iter().chain(tables.iter().map(String::as_str)) {
         let home = Home::new();
         home.write("home/settings.toml", line);
         let error = home.read(Given::default()).unwrap_err();
