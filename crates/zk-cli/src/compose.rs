@@ -70,7 +70,9 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
     let connection = connection(ground, endpoint).await?;
     let options = json(table(ground, &provider.name, "options"));
     let inner = provider.vendor.provider_with(connection, &options).map_err(|error| match error {
-        SetupError::Account { .. } => Failure::auth(error.to_string()),
+        SetupError::Account { .. } => {
+            Failure::auth(format!("{error} with `zk auth login {}`", provider.vendor.name))
+        }
         error => Failure::usage(error.to_string()),
     })?;
     Ok(Arc::new(Retrying::sharing(&ground.limits, inner, RetryPolicy::default())))

@@ -2,6 +2,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
+use zk_core::model::ErrorKind;
 use zk_providers::auth::Credential;
 use zk_providers::{Access, VENDORS, Vendor};
 
@@ -20,6 +21,24 @@ const LISTING: Duration = Duration::from_secs(1);
 
 /// The vendor that providers of the user's own are like unless they say something else.
 const LIKE: &str = "openai_compat";
+
+/// What people call a vendor, and what zk calls it.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("chatgpt", "openai_codex"),
+    ("claude", "anthropic"),
+    ("codex", "openai_codex"),
+    ("glm", "zai"),
+    ("google", "gemini"),
+    ("grok", "xai"),
+    ("hf", "huggingface"),
+    ("kimi", "moonshot"),
+    ("llama", "llama.cpp"),
+];
+
+fn other_name(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    OTHER_NAMES.iter().find(|(other, _)| *other == name).map(|(_, vendor)| *vendor)
+}
 
 /// A provider by its name: one zk knows, or one of the settings, which is like one zk knows.
 #[derive(Clone, Debug)]
@@ -40,8 +59,12 @@ impl Named {
         }
         let like = settings.of_provider(name, "like").and_then(Entry::text);
         if like.is_none() && settings.of_provider(name, "base_url").is_none() {
-            let names = names(settings);
-            let hint = near::did_you_mean(name, names.iter().map(String::as_str));
+            let mut names = names(settings);
+            names.retain(|known| known != name);
+            let hint = match other_name(name) {
+                Some(vendor) => format!("; did you mean `{vendor}`?"),
+                None => near::did_you_mean(name, names.iter().map(String::as_str)),
+            };
             return Err(Failure::usage(format!(
                 "unknown provider `{name}`{hint} (zk knows {}; one of your own needs a `base_url` under \
                  [providers.{name}])",
@@ -186,6 +209,8 @@ pub(crate) enum Found {
     Nothing,
     /// Something that does not list models the way this server does.
     Other,
+    /// Something that answers nobody without a key.
+    Locked,
     /// The server, without a model.
     Empty,
     /// The server, with models.
@@ -201,6 +226,11 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
         match found(vendor, port).await {
             Found::Nothing => {}
             Found::Other => seen += &format!("\nWhat listens on port {port} is not {name}."),
+            Found::Locked => {
+                seen += &format!(
+                    "\nWhat listens on port {port} wants a key: if it is {name}, use --provider {name} and --api-key."
+                );
+            }
             Found::Empty => seen += &format!("\n{name} runs on port {port} and has no model yet."),
             Found::Models => {
                 return Ok(Endpoint {
@@ -226,7 +256,7 @@ fn local_servers() -> String {
         Access::Local(port) => Some(format!("{} (port {port})", vendor.name)),
         Access::Key(_) | Access::SignIn => None,
     };
-    near::either(&VENDORS.iter().filter_map(server).collect::<Vec<_>>())
+    near::or(&VENDORS.iter().filter_map(server).collect::<Vec<_>>())
 }
 
 /// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
@@ -238,6 +268,7 @@ pub(crate) async fn look(vendor: &'static Vendor, port: u16) -> Found {
     match tokio::time::timeout(LISTING, provider.list_models(&Bus::new().cx())).await {
         Ok(Ok(Some(models))) if models.is_empty() => Found::Empty,
         Ok(Ok(Some(_))) => Found::Models,
+        Ok(Err(error)) if error.kind == ErrorKind::Auth => Found::Locked,
         Ok(Ok(None) | Err(_)) | Err(_) => Found::Other,
     }
 }

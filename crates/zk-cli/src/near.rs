@@ -17,13 +17,15 @@ pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = 
 
 /// `a, b or c`, each in backticks.
 pub(crate) fn either(words: &[impl AsRef<str>]) -> String {
+    or(&words.iter().map(|word| format!("`{}`", word.as_ref())).collect::<Vec<_>>())
+}
+
+/// `a, b or c`, as they are.
+pub(crate) fn or(words: &[String]) -> String {
     match words {
         [] => String::new(),
-        [only] => format!("`{}`", only.as_ref()),
-        [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(|word| format!("`{}`", word.as_ref())).collect();
-            format!("{} or `{}`", first.join(", "), last.as_ref())
-        }
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
 

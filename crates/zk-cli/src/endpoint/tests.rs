@@ -96,6 +96,7 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
         async move |vendor: &'static Vendor, _: u16| match vendor.name {
             "ollama" if wanted != "ollama" => Found::Empty,
             "llama.cpp" if wanted != "llama.cpp" => Found::Other,
+            "vllm" => Found::Locked,
             name if name == wanted => Found::Models,
             _ => Found::Nothing,
         }
@@ -111,6 +112,7 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
     let error = local(found("nobody")).await.unwrap_err();
     assert!(error.message.contains("ollama runs on port 11434 and has no model"), "{error}");
     assert!(error.message.contains("port 8080 is not llama.cpp"), "{error}");
+    assert!(error.message.contains("port 8000 wants a key"), "{error}");
 }
 
 #[tokio::test]
@@ -153,6 +155,22 @@ fn an_unknown_provider_gets_a_near_match() {
     let error = chosen(&[], named("antropic")).unwrap_err();
     assert_eq!(error.exit, Exit::Usage);
     assert!(error.message.contains("did you mean `anthropic`?"), "{error}");
+}
+
+#[test]
+fn what_people_call_a_vendor_leads_to_its_name() {
+    let error = chosen(&[], named("Grok")).unwrap_err();
+    assert!(error.message.contains("did you mean `xai`?"), "{error}");
+    for (_, vendor) in OTHER_NAMES {
+        assert!(Vendor::named(vendor).is_some(), "{vendor}");
+    }
+}
+
+#[test]
+fn a_provider_of_ones_own_without_an_address_is_not_suggested_itself() {
+    let lab = given(&[("provider", "lab"), ("providers.lab.model", "m")]);
+    let error = chosen(&[], lab).unwrap_err();
+    assert!(!error.message.contains("`lab`?") && error.message.contains("[providers.lab]"), "{error}");
 }
 
 #[test]
