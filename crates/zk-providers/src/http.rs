@@ -9,6 +9,11 @@ use reqwest::{Certificate, Client, ClientBuilder, Url, redirect};
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(15);
 
+/// How long a connection that nobody uses is kept.
+const IDLE: Duration = Duration::from_secs(90);
+/// Servers of one's own (llama.cpp, vLLM) close it after 5 s, and a new one costs nothing there.
+const LOCAL_IDLE: Duration = Duration::from_secs(4);
+
 /// HTTP clients, made when they are first needed and shared by all clones: give every provider a clone of one.
 ///
 /// ```
@@ -88,7 +93,7 @@ fn settings(local: bool) -> ClientBuilder {
         .redirect(redirect::Policy::none())
         .connect_timeout(CONNECT)
         .tcp_keepalive(Duration::from_secs(30))
-        .pool_idle_timeout(Duration::from_secs(90));
+        .pool_idle_timeout(if local { LOCAL_IDLE } else { IDLE });
     if local { settings.no_proxy() } else { settings }
 }
 
