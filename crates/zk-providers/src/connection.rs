@@ -42,7 +42,8 @@ pub struct Connection {
     /// `chatgpt_account_id` of the access token.
     pub account: Option<String>,
     /// More fields for the request body; they win over those zk sends, and objects are merged where the
-    /// dialect nests its settings.
+    /// dialect nests its settings. The model, the instructions, the tools and the messages cannot be among
+    /// them.
     pub extra_body: Map<String, Value>,
     /// More headers.
     pub extra_headers: Vec<(String, String)>,
@@ -126,6 +127,11 @@ impl fmt::Debug for Link {
     }
 }
 
+/// What stands in a body before the fields that can be replaced: a second one of the same name would leave to
+/// the server which it reads.
+const OWN: [&str; 8] =
+    ["model", "messages", "system", "instructions", "input", "contents", "systemInstruction", "tools"];
+
 impl Link {
     /// The link of a dialect that sends keys in `key_header`, or as bearer tokens; `strip` are endings that
     /// people paste along with the base URL.
@@ -137,6 +143,9 @@ impl Link {
         let Connection { name, base_url, auth, extra_headers, clocks, http, .. } = connection;
         let (extra_body, default_model) = (connection.extra_body, connection.default_model);
         let models = connection.models;
+        if let Some(field) = OWN.iter().find(|field| extra_body.contains_key(**field)) {
+            return Err(SetupError::Field { name: (*field).to_owned() });
+        }
         let endpoint = Endpoint::new(&base_url, strip, auth, key_header, &extra_headers, http)?;
         let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
         let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));

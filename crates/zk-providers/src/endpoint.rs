@@ -38,6 +38,12 @@ pub enum SetupError {
         /// The header's name.
         name: String,
     },
+    /// A field of the extra body is zk's own.
+    #[error("`{name}` cannot be in the extra body: zk writes that field itself")]
+    Field {
+        /// The field.
+        name: String,
+    },
     /// A setting of the dialect that cannot be.
     #[error("the options of {name} cannot be used: {reason}")]
     Options {

@@ -401,6 +401,11 @@ fn settings_that_cannot_work_are_refused_at_once() {
     }
     let error = make(Connection::at("http://127.0.0.1").key("secret\nline")).expect_err("no key");
     assert!(error == SetupError::Key && !error.to_string().contains("secret"));
+    for field in ["model", "messages", "tools"] {
+        let extra_body = json!({"top_k": 5, field: []}).as_object().cloned().expect("fields");
+        let error = make(Connection { extra_body, ..Connection::at("http://127.0.0.1") });
+        assert_eq!(error, Err(SetupError::Field { name: field.to_owned() }));
+    }
 }
 
 #[tokio::test]
