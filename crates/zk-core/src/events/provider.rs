@@ -107,7 +107,7 @@ pub struct ProviderReport {
 }
 notify!(ProviderReport, "provider:report");
 
-/// A request failed and will be sent again.
+/// A request waits: it failed and will be sent again, or another one met the rate limit they share.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProviderRetry {
     /// The model.

@@ -187,16 +187,16 @@ pub enum StreamEvent {
     },
 }
 
-/// That a request will be sent again, and when.
+/// That a request waits to be sent again, or is held back by a rate limit that another one met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryNotice {
-    /// The attempt that failed, from 1.
+    /// The last attempt, from 1; 0 before the first.
     pub attempt: u32,
     /// How many there will be at most.
     pub max_attempts: u32,
     /// The wait before the next one.
     pub delay: Duration,
-    /// Why it failed.
+    /// Why it waits.
     pub kind: ErrorKind,
     /// Why, in words.
     pub message: String,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -53,23 +54,38 @@ struct State {
     probing: bool,
 }
 
+/// A wait that is shorter needs no word.
+const WORTH_TELLING: Duration = Duration::from_secs(1);
+
+/// What the limit says to a request.
+pub(super) enum Entry {
+    /// Now; the probe is there if it tries first.
+    Go(Option<Probe>),
+    /// Not before this instant, which the caller does not know yet.
+    Held(Instant),
+}
+
 /// The request that tries first.
 pub(super) struct Probe {
     limit: Arc<Limit>,
 }
 
 impl Limit {
-    /// Waits until a request may be sent.
-    pub(super) async fn enter(self: &Arc<Self>) -> Option<Probe> {
+    /// Waits until a request may be sent, or has to wait longer than until `known`.
+    pub(super) async fn enter(self: &Arc<Self>, known: Option<Instant>) -> Entry {
         loop {
             // Registered before the look, so that no change is missed between the two.
             let changed = self.changed.notified();
             let closed_until = {
                 let mut state = self.state();
-                let until = state.closed_until?;
-                if until <= Instant::now() && !state.probing {
+                let Some(until) = state.closed_until else { return Entry::Go(None) };
+                let now = Instant::now();
+                if until <= now && !state.probing {
                     state.probing = true;
-                    return Some(Probe { limit: self.clone() });
+                    return Entry::Go(Some(Probe { limit: self.clone() }));
+                }
+                if until.saturating_duration_since(known.unwrap_or(now).max(now)) >= WORTH_TELLING {
+                    return Entry::Held(until);
                 }
                 (!state.probing).then_some(until)
             };

@@ -7,6 +7,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
@@ -16,7 +17,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Model, Phase, ProviderError, WireRules};
 use zk_core::service::{EventStream, Provider, Request, RetryNotice, StreamEvent};
 
-use limit::{Limit, Probe};
+use limit::{Entry, Limit, Probe};
 
 pub use limit::Limits;
 pub use policy::RetryPolicy;
@@ -99,6 +100,7 @@ impl Provider for Retrying {
             cx: cx.clone(),
             attempt: 0,
             step: Step::Begin,
+            told: None,
             delivered: false,
         };
         Box::pin(stream::unfold(Box::new(attempts), |mut attempts| async move {
@@ -124,6 +126,8 @@ struct Attempts {
     /// The one that runs, from 1.
     attempt: u32,
     step: Step,
+    /// Until when the caller knows that it waits.
+    told: Option<Instant>,
     /// Whether the caller has something of the answer: from then on nothing is sent again.
     delivered: bool,
 }
@@ -149,10 +153,14 @@ impl Attempts {
                     }
                 }
                 Step::Begin => {
-                    let probe = tokio::select! {
+                    let entry = tokio::select! {
                         biased;
                         () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
-                        probe = self.provider.limit.enter() => probe,
+                        entry = self.provider.limit.enter(self.told) => entry,
+                    };
+                    let probe = match entry {
+                        Entry::Go(probe) => probe,
+                        Entry::Held(until) => return Some(Ok(self.announce(self.held(until), until).await)),
                     };
                     self.attempt += 1;
                     let stream = self.provider.inner.stream(self.request.clone(), &self.cx);
@@ -167,7 +175,11 @@ impl Attempts {
                         return Some(Ok(event));
                     }
                     Some(Err(error)) => match self.judge(error) {
-                        Ok(notice) => return Some(Ok(self.announce(notice).await)),
+                        Ok((notice, until)) => {
+                            // Dropping the failed attempt first lets another request try while this one waits.
+                            self.step = Step::Wait { until };
+                            return Some(Ok(self.announce(notice, until).await));
+                        }
                         Err(error) => {
                             self.step = Step::Over;
                             return Some(Err(error));
@@ -183,7 +195,7 @@ impl Attempts {
     }
 
     /// Whether a failed attempt is followed by another, and when.
-    fn judge(&mut self, mut error: ProviderError) -> Result<RetryNotice, ProviderError> {
+    fn judge(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
         let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
         if self.delivered || never || !error.is_retryable() {
             return Err(error);
@@ -202,21 +214,26 @@ impl Attempts {
             return Err(error);
         }
         let delay = policy.delay(self.attempt, error.retry_after, fastrand::f64());
+        let until = Instant::now() + delay;
         if error.kind == ErrorKind::Rate {
-            self.provider.limit.hold_until(Instant::now() + delay);
+            self.provider.limit.hold_until(until);
         }
-        Ok(RetryNotice {
-            attempt: self.attempt,
-            max_attempts: policy.retries + 1,
-            delay,
-            kind: error.kind,
-            message: error.message,
-        })
+        Ok((self.notice(delay, error.kind, error.message), until))
     }
 
-    async fn announce(&mut self, retry: RetryNotice) -> StreamEvent {
-        // Dropping the failed attempt first lets another request try while this one waits.
-        self.step = Step::Wait { until: Instant::now() + retry.delay };
+    /// That the limit of all holds this request, whatever became of its own attempts.
+    fn held(&self, until: Instant) -> RetryNotice {
+        let message = "another request met the rate limit that this one shares";
+        self.notice(until.saturating_duration_since(Instant::now()), ErrorKind::Rate, message.to_owned())
+    }
+
+    fn notice(&self, delay: Duration, kind: ErrorKind, message: String) -> RetryNotice {
+        let max_attempts = self.provider.policy.retries + 1;
+        RetryNotice { attempt: self.attempt, max_attempts, delay, kind, message }
+    }
+
+    async fn announce(&mut self, retry: RetryNotice, until: Instant) -> StreamEvent {
+        self.told = Some(until);
         let model = self.request.model.reference();
         // A listener that fails does not stop the next attempt, and a stopped run is seen by the wait.
         let _ = self.cx.emit_with(|| ProviderRetry { model, retry: retry.clone() }).await;

@@ -270,6 +270,18 @@ async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_that_a_limit_holds_says_so_before_it_waits() {
+    let limits = Limits::default();
+    let (inner, provider) = sharing(&limits, Some("a"), 1);
+    let mut refused = ask(&provider, &Bus::new().cx());
+    assert!(matches!(refused.next().await, Some(Ok(StreamEvent::Retry(_)))));
+    let (events, failure) = run(&provider).await;
+    assert_eq!((retries(&events), failure), (vec![(0, Duration::from_secs(10))], None));
+    let asked = inner.asked.lock().unwrap().clone();
+    assert_eq!((asked[1] - asked[0]).as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
 async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
     for other in [Some("b"), None] {
         let limits = Limits::default();
