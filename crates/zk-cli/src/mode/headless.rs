@@ -11,6 +11,7 @@ use zk_core::service::Tool;
 
 use super::denials::Denials;
 use super::notes;
+use super::show::Shown;
 use crate::app::{Ground, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, Manners};
@@ -21,13 +22,16 @@ use crate::output::{Broken, Output};
 use crate::sessions::{self, Session};
 use crate::signals::Signals;
 use crate::stdin;
-use crate::term::{Sanitiser, tell};
+use crate::term::{Sanitiser, Screen, Style, tell};
 
 /// How long the output of a stopped run may take to be read.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How long that of a finished run may take: as long as somebody reads it.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How long something else waits for the answer to be on the terminal.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// One run without a person.
 pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
@@ -58,12 +62,20 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
         let model = compose::model(ground, &*provider, &session).await?;
         let agent = compose::agent(ground, &bus, provider, model, &session)?;
         let answer = Arc::new(Mutex::new(Answer::new(output.clone())));
-        let head = Headless { output, answer, format, verbose: ground.verbose, denials: Denials::default() };
+        let head = Headless {
+            output,
+            shown: Shown(Arc::new(Mutex::new(Screen::stderr(&ground.env)))),
+            answer,
+            format,
+            verbose: ground.verbose,
+            denials: Denials::default(),
+        };
         head.listen(&bus);
         if format == Format::StreamJson {
             head.say(&init(ground, &agent, &session));
         }
         let outcome = head.drive(&agent, options, &stop).await?;
+        head.shown.settle();
         agent.close().await;
         let closed = session.close().await.err().map(|error| error.to_string());
         Ok(head.finish(&outcome, &signals, &session, closed))
@@ -72,6 +84,8 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
 
 struct Headless {
     output: Output,
+    /// Standard error.
+    shown: Shown,
     answer: Arc<Mutex<Answer>>,
     format: Format,
     verbose: bool,
@@ -84,12 +98,16 @@ impl Headless {
         self.denials.watch(&scope);
         match self.format {
             Format::Text => {
-                let answer = self.answer.clone();
-                scope.on_sync(move |_: &StreamStart, _: &Cx| lock(&answer).begin());
+                let (shown, answer) = (self.shown.clone(), self.answer.clone());
+                scope.on_sync(move |_: &StreamStart, _: &Cx| {
+                    shown.settle();
+                    lock(&answer).begin();
+                });
                 let answer = self.answer.clone();
                 scope.on_sync(move |event: &StreamText, _: &Cx| lock(&answer).add(&event.delta));
-                scope.on_sync(|event: &ProviderRetry, _: &Cx| {
-                    tell(&format!("zk: {}", notes::retry(event)));
+                let told = self.told();
+                scope.on_sync(move |event: &ProviderRetry, _: &Cx| {
+                    told().retry(Style::Plain, "zk: ", &event.retry);
                 });
             }
             Format::StreamJson => {
@@ -101,14 +119,31 @@ impl Headless {
             Format::Json => {}
         }
         if self.verbose {
-            scope.on_sync(|event: &ToolBefore, _: &Cx| tell(&format!("● {}", event.summary)));
-            scope.on_sync(|event: &ToolAfter, _: &Cx| {
+            let told = self.told();
+            scope.on_sync(move |event: &ToolBefore, _: &Cx| {
+                told().line(Style::Plain, &format!("● {}", event.summary));
+            });
+            let told = self.told();
+            scope.on_sync(move |event: &ToolAfter, _: &Cx| {
                 let sign = if event.is_error { "✗" } else { "✓" };
-                tell(&format!("  {sign} {}", notes::result(event)));
+                told().line(Style::Plain, &format!("  {sign} {}", notes::result(event)));
             });
-            scope.on_sync(|event: &ToolBlocked, _: &Cx| {
-                tell(&format!("✗ {} was refused: {}", event.call.name, event.reason));
+            let told = self.told();
+            scope.on_sync(move |event: &ToolBlocked, _: &Cx| {
+                let text = format!("✗ {} was refused: {}", event.call.name, event.reason);
+                told().line(Style::Plain, &text);
             });
+        }
+    }
+
+    /// Standard error, once the answer does not stand in the way.
+    fn told(&self) -> impl Fn() -> Shown + use<> {
+        let (shown, answer) = (self.shown.clone(), self.answer.clone());
+        move || {
+            if lock(&answer).leave() {
+                shown.screen().within_line();
+            }
+            shown.clone()
         }
     }
 
@@ -246,6 +281,20 @@ impl Answer {
         }
         self.last = text.chars().last().or(self.last);
         self.output.add(|out| out.extend_from_slice(text.as_bytes()));
+    }
+
+    /// Lets something else be written; whether that begins within a line of a terminal.
+    fn leave(&mut self) -> bool {
+        if self.sanitiser.is_none() {
+            return false;
+        }
+        // Both ends of a terminal are one screen: what comes first is to be seen first.
+        self.output.catch_up(GLANCE);
+        let within = self.last.is_some_and(|last| last != '\n');
+        if within {
+            self.last = Some('\n');
+        }
+        within
     }
 
     fn end(&mut self) {

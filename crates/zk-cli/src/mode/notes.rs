@@ -1,7 +1,8 @@
 //! What happens in a run, in one line each, for a person.
 
-use zk_core::events::{ProviderRetry, ToolAfter};
+use zk_core::events::ToolAfter;
 use zk_core::model::Display;
+use zk_core::service::RetryNotice;
 
 /// The longest line of a result that is shown, in characters.
 const WIDTH: usize = 120;
@@ -33,16 +34,14 @@ pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
     }
 }
 
-pub(crate) fn retry(event: &ProviderRetry) -> String {
-    let retry = &event.retry;
-    format!(
-        "{}: {} (attempt {} of {}); trying again in {:.1} s",
-        retry.kind.as_str(),
-        retry.message,
-        retry.attempt,
-        retry.max_attempts,
-        retry.delay.as_secs_f64()
-    )
+/// Why a request waits, and what happens then.
+pub(crate) fn retry(retry: &RetryNotice) -> (String, &'static str) {
+    let RetryNotice { attempt, max_attempts, kind, message, .. } = retry;
+    let why = format!("{}: {message}", kind.as_str());
+    match attempt {
+        0 => (why, "trying"),
+        _ => (format!("{why} (attempt {attempt} of {max_attempts})"), "trying again"),
+    }
 }
 
 fn change(diff: &str) -> String {

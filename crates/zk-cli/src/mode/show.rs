@@ -62,7 +62,7 @@ impl Shown {
         });
         let shown = self.clone();
         scope.on_sync_at(tree(), move |event: &ProviderRetry, _: &Cx| {
-            shown.line(Style::Yellow, &notes::retry(event));
+            shown.retry(Style::Yellow, "", &event.retry);
         });
     }
 

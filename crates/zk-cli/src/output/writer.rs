@@ -101,17 +101,20 @@ impl Output {
 
     /// Writes what is left, for at most `limit`, and says how it went.
     pub(crate) fn finish(&self, limit: Duration) -> Option<Broken> {
-        let mut state = self.0.lock();
-        state.closed = true;
+        self.0.lock().closed = true;
+        self.catch_up(limit)
+    }
+
+    /// Waits until what was added is written, for at most `limit`, and says how it went.
+    pub(crate) fn catch_up(&self, limit: Duration) -> Option<Broken> {
         self.0.filled.notify_one();
         let unwritten =
             |state: &mut State| state.broken.is_none() && (state.writing || !state.pending.is_empty());
-        state = self
+        let (state, _) = self
             .0
             .taken
-            .wait_timeout_while(state, limit, unwritten)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+            .wait_timeout_while(self.0.lock(), limit, unwritten)
+            .unwrap_or_else(PoisonError::into_inner);
         state.broken.clone()
     }
 }

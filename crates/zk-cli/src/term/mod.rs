@@ -5,4 +5,4 @@ pub(crate) mod screen;
 pub(crate) mod secret;
 
 pub(crate) use sanitise::{Sanitiser, clean};
-pub(crate) use screen::{Screen, Style, tell};
+pub(crate) use screen::{Passing, Screen, Style, tell};

@@ -24,4 +24,6 @@ mod signals;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
+mod waits;
+#[cfg(test)]
 mod zk;

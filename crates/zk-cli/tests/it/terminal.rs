@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -11,15 +12,16 @@ use zk_testkit::{Script, Turn};
 
 use crate::zk::{LONG, Person, program, server};
 
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keys: ChildStdin,
     seen: Arc<Mutex<String>>,
+    reading: JoinHandle<()>,
 }
 
 impl Terminal {
     /// The program on a terminal; nothing where there is no `script`.
-    fn open(person: &Person, args: &str) -> Option<Self> {
+    pub(crate) fn open(person: &Person, args: &str) -> Option<Self> {
         let script = Path::new("/usr/bin/script");
         if !script.exists() {
             println!("skipped: there is no {}", script.display());
@@ -29,17 +31,17 @@ impl Terminal {
         let mut child = person.spawn(script, &["-qfec", &command, "/dev/null"], Stdio::piped());
         let seen = Arc::new(Mutex::new(String::new()));
         let (mut output, shared) = (child.stdout.take().unwrap(), seen.clone());
-        std::thread::spawn(move || {
+        let reading = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = output.read(&mut buffer) {
                 shared.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
             }
         });
         let keys = child.stdin.take().unwrap();
-        Some(Self { child, keys, seen })
+        Some(Self { child, keys, seen, reading })
     }
 
-    fn see(&self, text: &str) {
+    pub(crate) fn see(&self, text: &str) {
         let begun = Instant::now();
         while !self.seen.lock().unwrap().contains(text) {
             assert!(begun.elapsed() < LONG, "`{text}` does not come: {:?}", self.seen.lock().unwrap());
@@ -48,19 +50,26 @@ impl Terminal {
     }
 
     /// Waits for `text` and forgets everything up to it.
-    fn expect(&self, text: &str) {
+    pub(crate) fn expect(&self, text: &str) {
         self.see(text);
         let mut seen = self.seen.lock().unwrap();
         let (_, rest) = seen.split_once(text).unwrap();
         *seen = rest.to_owned();
     }
 
-    fn keys(&mut self, keys: &str) {
+    pub(crate) fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
-    fn code(mut self) -> Option<i32> {
+    /// Waits for the end of the program, and gives what was not expected of its output.
+    pub(crate) fn rest(mut self) -> String {
+        self.child.wait().unwrap();
+        self.reading.join().unwrap();
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
+    pub(crate) fn code(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 }

@@ -1,0 +1,132 @@
+//! What a person sees of a request that waits to be sent again.
+
+use zk_testkit::{FakeServer, Fault, RetryAfter, Script, Turn};
+
+use crate::terminal::Terminal;
+use crate::zk::{Person, server};
+
+/// The end of a passing line: nothing of it is left.
+const ERASED: &str = "\r\u{1b}[K";
+const HINT: &str = "Ctrl-C stops";
+
+/// A server whose first answer is that it takes another one after `seconds`.
+fn busy(seconds: u64) -> FakeServer {
+    let server =
+        server(Script::answering(|asked| Turn::new().text(format!("Answer {}.", asked.messages.len()))));
+    server.fault_on(1, Fault::RateLimited(RetryAfter::Seconds(seconds)));
+    server
+}
+
+fn sees_it_run_down(terminal: &Terminal) {
+    terminal.expect("rate limited: ");
+    terminal.expect("(attempt 1 of 4)");
+    for left in ["trying again in 2 s", "trying again in 1 s"] {
+        terminal.expect(ERASED);
+        terminal.expect(left);
+        terminal.expect(HINT);
+    }
+    terminal.expect(ERASED);
+    terminal.expect("Answer 1.");
+}
+
+#[test]
+fn a_wait_runs_down_on_the_terminal_of_a_conversation_and_goes_away() {
+    let server = busy(2);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    sees_it_run_down(&terminal);
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    assert!(!terminal.rest().contains(HINT));
+}
+
+#[test]
+fn a_wait_runs_down_beside_the_answer_of_one_run() {
+    let server = busy(2);
+    let person = Person::asking(&server);
+    let Some(terminal) = Terminal::open(&person, "-p go") else { return };
+    sees_it_run_down(&terminal);
+    assert_eq!(terminal.rest(), "\r\n");
+}
+
+#[test]
+fn ctrl_c_during_a_wait_stops_the_run_and_the_conversation_goes_on() {
+    let server = busy(50);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("trying again in 50 s");
+    terminal.keys("\u{3}");
+    terminal.expect(ERASED);
+    terminal.expect("stopped");
+    terminal.expect("› ");
+    // The endpoint still wants no request: the next one says so and can be stopped as well.
+    terminal.keys("again\r");
+    terminal.expect("another request met the rate limit");
+    terminal.expect("trying in ");
+    terminal.keys("\u{3}");
+    terminal.expect(ERASED);
+    terminal.expect("stopped");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    assert!(!terminal.rest().contains(HINT));
+}
+
+#[test]
+fn ctrl_c_during_the_wait_of_one_run_ends_it_with_130() {
+    let server = busy(50);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "-p go") else { return };
+    terminal.expect("trying again in 50 s");
+    terminal.keys("\u{3}");
+    terminal.expect(ERASED);
+    terminal.expect("zk: the run was stopped");
+    assert_eq!(terminal.code(), Some(130));
+}
+
+#[test]
+fn a_wait_within_an_answer_begins_a_line_of_its_own() {
+    let script = Script::new()
+        .turn(|t| t.text("Let me look.").call("list_files", serde_json::json!({"path": "."})))
+        .turn(|t| t.text("Nothing here."));
+    let server = server(script);
+    server.fault_on(2, Fault::Overloaded(RetryAfter::Seconds(1)));
+    let person = Person::asking(&server);
+    let Some(terminal) = Terminal::open(&person, "-p go") else { return };
+    terminal.expect("Let me look.\r\nzk: overloaded: ");
+    terminal.expect("trying again in 1 s");
+    terminal.expect(ERASED);
+    assert_eq!(terminal.rest(), "\r\nNothing here.\r\n");
+}
+
+#[test]
+fn a_terminal_that_cannot_take_lines_back_and_a_pipe_get_one_line() {
+    let line = "(attempt 1 of 4); trying again in 1.0 s";
+    let server = busy(1);
+    let ended = Person::asking(&server).run(&["-p", "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Answer 1.\n"));
+    assert_eq!(
+        (ended.stderr.lines().count(), ended.stderr.matches(line).count()),
+        (1, 1),
+        "{}",
+        ended.stderr
+    );
+    let server = busy(1);
+    let person = Person::asking(&server).with("TERM", "dumb");
+    let Some(terminal) = Terminal::open(&person, "-p go") else { return };
+    terminal.expect(line);
+    assert_eq!(terminal.rest(), "\r\nAnswer 1.\r\n");
+}
+
+#[test]
+fn programs_get_the_event_and_no_line() {
+    let server = busy(1);
+    let person = Person::asking(&server);
+    let Some(terminal) = Terminal::open(&person, "-p go --output-format stream-json >events.jsonl") else {
+        return;
+    };
+    assert_eq!(terminal.rest(), "");
+    let events = std::fs::read_to_string(person.project().join("events.jsonl")).unwrap();
+    let retry = events.lines().find(|line| line.contains("\"provider:retry\"")).unwrap();
+    let retry: serde_json::Value = serde_json::from_str(retry).unwrap();
+    assert_eq!(retry["retry"]["attempt"], 1, "{retry}");
+}
