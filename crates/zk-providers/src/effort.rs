@@ -32,7 +32,7 @@ const HIGH: usize = 4;
 pub struct Efforts([Option<Cow<'static, str>>; LADDER.len()]);
 
 impl Efforts {
-    /// The names of the levels, the least first: those of [`ThinkingLevel`], and `max`.
+    /// The names of the levels, the least first: those of [`ThinkingLevel`] but for `adaptive`.
     pub const LEVELS: [&'static str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
     /// These levels, each with its word where that is not the usual one. Levels that do not exist are passed
@@ -90,7 +90,7 @@ fn tolerant(level: ThinkingLevel) -> Option<&'static str> {
         ThinkingLevel::Adaptive | ThinkingLevel::Off => None,
         ThinkingLevel::Minimal | ThinkingLevel::Low => Some("low"),
         ThinkingLevel::Medium => Some("medium"),
-        ThinkingLevel::High | ThinkingLevel::XHigh => Some("high"),
+        ThinkingLevel::High | ThinkingLevel::XHigh | ThinkingLevel::Max => Some("high"),
     }
 }
 
@@ -127,6 +127,8 @@ mod tests {
         assert_eq!(few.word(ThinkingLevel::Minimal), Some("low"));
         assert_eq!(few.word(ThinkingLevel::Medium), Some("high"));
         assert_eq!(few.word(ThinkingLevel::XHigh), Some("high"));
+        assert_eq!(few.word(ThinkingLevel::Max), Some("max"));
+        assert_eq!(efforts(&["low", "xhigh"]).word(ThinkingLevel::Max), Some("xhigh"));
         assert_eq!(efforts(&["high"]).word(ThinkingLevel::Low), Some("high"));
     }
 
@@ -147,6 +149,6 @@ mod tests {
     #[test]
     fn where_nothing_is_known_only_common_words_are_used() {
         let words = ThinkingLevel::ALL.map(|level| Efforts::default().word(level).unwrap_or("-").to_owned());
-        assert_eq!(words, ["-", "low", "low", "medium", "high", "high", "-"]);
+        assert_eq!(words, ["-", "low", "low", "medium", "high", "high", "high", "-"]);
     }
 }

@@ -8,7 +8,10 @@ const KEYS: &[Key] = &[
     Key::new("model", Kind::Text),
     Key::new("system", Kind::Text),
     Key::new("append_system", Kind::Text),
-    Key::new("thinking", Kind::OneOf(&["off", "minimal", "low", "medium", "high", "xhigh", "adaptive"])),
+    Key::new(
+        "thinking",
+        Kind::OneOf(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
+    ),
     Key::new("preset", Kind::OneOf(&["build", "plan"])),
     Key::new("context", Kind::OneOf(&["process"])).not_by_projects(),
     Key::new("max_turns", Kind::Count),

@@ -22,14 +22,24 @@ pub enum ThinkingLevel {
     High,
     /// As `High`, more where the model has more.
     XHigh,
+    /// As much as the model can.
+    Max,
     /// The model decides. Without reasoning on models that cannot.
     Adaptive,
 }
 
 impl ThinkingLevel {
     /// All levels.
-    pub const ALL: [Self; 7] =
-        [Self::Off, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Adaptive];
+    pub const ALL: [Self; 8] = [
+        Self::Off,
+        Self::Minimal,
+        Self::Low,
+        Self::Medium,
+        Self::High,
+        Self::XHigh,
+        Self::Max,
+        Self::Adaptive,
+    ];
 
     /// The token budget where one is needed.
     #[must_use]
@@ -39,7 +49,7 @@ impl ThinkingLevel {
             Self::Minimal => Some(1024),
             Self::Low => Some(4096),
             Self::Medium => Some(10_240),
-            Self::High | Self::XHigh => Some(32_768),
+            Self::High | Self::XHigh | Self::Max => Some(32_768),
         }
     }
 
@@ -53,6 +63,7 @@ impl ThinkingLevel {
             Self::Medium => "medium",
             Self::High => "high",
             Self::XHigh => "xhigh",
+            Self::Max => "max",
             Self::Adaptive => "adaptive",
         }
     }
@@ -63,7 +74,9 @@ impl FromStr for ThinkingLevel {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|level| level.as_str() == text).ok_or_else(|| {
-            format!("unknown thinking level `{text}`: use off, minimal, low, medium, high, xhigh or adaptive")
+            format!(
+                "unknown thinking level `{text}`: use off, minimal, low, medium, high, xhigh, max or adaptive"
+            )
         })
     }
 }
@@ -89,7 +102,8 @@ impl ThinkingRequest {
             | ThinkingLevel::Low
             | ThinkingLevel::Medium
             | ThinkingLevel::High
-            | ThinkingLevel::XHigh => self.budget.or(self.level.budget()),
+            | ThinkingLevel::XHigh
+            | ThinkingLevel::Max => self.budget.or(self.level.budget()),
         }
     }
 }

@@ -27,8 +27,8 @@ struct Generation {
     how: ThinkingSupport,
     /// Whether thinking can be turned off.
     can_be_off: bool,
-    /// The words for extra and for most effort, where the generation has them.
-    xhigh: &'static str,
+    /// The levels above `high`, each with its word.
+    above: &'static [(&'static str, &'static str)],
 }
 
 /// The first row that fits counts. Ids that begin with `claude-` and stand in no row are newer than this table.
@@ -44,7 +44,7 @@ const GENERATIONS: &[Generation] = &[
         ],
         how: ThinkingSupport::None,
         can_be_off: true,
-        xhigh: "high",
+        above: &[],
     },
     Generation {
         ids: &[
@@ -60,28 +60,34 @@ const GENERATIONS: &[Generation] = &[
         ],
         how: ThinkingSupport::Budget,
         can_be_off: true,
-        xhigh: "high",
+        above: &[],
     },
     Generation {
         ids: &["claude-opus-4-6", "claude-sonnet-4-6"],
         how: ThinkingSupport::Adaptive,
         can_be_off: true,
-        xhigh: "max",
+        above: &[("xhigh", "max"), ("max", "max")],
     },
     Generation {
         ids: &["claude-fable", "claude-mythos", "claude-opus-5-5", "claude-sonnet-5-5"],
         how: ThinkingSupport::Adaptive,
         can_be_off: false,
-        xhigh: "xhigh",
+        above: &[("xhigh", "xhigh"), ("max", "max")],
     },
-    Generation { ids: &["claude-"], how: ThinkingSupport::Adaptive, can_be_off: true, xhigh: "xhigh" },
+    Generation {
+        ids: &["claude-"],
+        how: ThinkingSupport::Adaptive,
+        can_be_off: true,
+        above: &[("xhigh", "xhigh"), ("max", "max")],
+    },
 ];
 
 impl Generation {
     fn efforts(&self) -> Efforts {
         let off = self.can_be_off.then_some(("off", None));
         let usual = ["low", "medium", "high"].map(|level| (level, None));
-        Efforts::of(off.into_iter().chain(usual).chain([("xhigh", Some(self.xhigh.into()))]))
+        let above = self.above.iter().map(|(level, word)| (*level, Some((*word).into())));
+        Efforts::of(off.into_iter().chain(usual).chain(above))
     }
 }
 
@@ -127,7 +133,8 @@ fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
         | ThinkingLevel::Low
         | ThinkingLevel::Medium
         | ThinkingLevel::High
-        | ThinkingLevel::XHigh => Ask { thinking: Some(Field::Adaptive { display: "summarized" }), effort },
+        | ThinkingLevel::XHigh
+        | ThinkingLevel::Max => Ask { thinking: Some(Field::Adaptive { display: "summarized" }), effort },
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn think(support: ThinkingSupport, wanted: ThinkingRequest) -> Option
         // These models always think; little is the nearest to not at all.
         ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low => Think::Word("low"),
         ThinkingLevel::Medium | ThinkingLevel::Adaptive => Think::Word("medium"),
-        ThinkingLevel::High | ThinkingLevel::XHigh => Think::Word("high"),
+        ThinkingLevel::High | ThinkingLevel::XHigh | ThinkingLevel::Max => Think::Word("high"),
     };
     match (support, wanted.level) {
         (ThinkingSupport::Effort, level) => Some(word(level)),

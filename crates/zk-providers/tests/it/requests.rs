@@ -246,7 +246,7 @@ async fn three_prefixes_are_marked_and_none_when_the_cache_is_off() {
 
 #[tokio::test]
 async fn each_generation_is_asked_to_think_in_its_own_way() {
-    use ThinkingLevel::{Adaptive, High, Low, Off, XHigh};
+    use ThinkingLevel::{Adaptive, High, Low, Max, Off, XHigh};
     let adaptive = json!({"type": "adaptive", "display": "summarized"});
     for (model, level, choice, thinking, effort) in [
         (
@@ -260,6 +260,7 @@ async fn each_generation_is_asked_to_think_in_its_own_way() {
         ("claude-haiku-4-5", Off, ToolChoice::Auto, Value::Null, Value::Null),
         ("claude-haiku-4-5", Adaptive, ToolChoice::Auto, Value::Null, Value::Null),
         ("claude-opus-4-6", XHigh, ToolChoice::Auto, adaptive.clone(), json!("max")),
+        ("claude-opus-5", Max, ToolChoice::Auto, adaptive.clone(), json!("max")),
         ("claude-opus-4-6", Off, ToolChoice::Auto, json!({"type": "disabled"}), Value::Null),
         ("claude-opus-5", XHigh, ToolChoice::Required, adaptive.clone(), json!("xhigh")),
         ("claude-opus-5", Adaptive, ToolChoice::Auto, adaptive.clone(), Value::Null),

@@ -132,7 +132,7 @@ async fn codex_is_told_the_account_and_no_limit() {
 
 #[tokio::test]
 async fn levels_become_the_words_a_model_knows() {
-    use ThinkingLevel::{Adaptive, High, Low, Minimal, Off, XHigh};
+    use ThinkingLevel::{Adaptive, High, Low, Max, Minimal, Off, XHigh};
     let effort = |effort: &str| json!({"effort": effort, "summary": "auto"});
     for (model, level, expected) in [
         ("gpt-5.2", Off, json!({"effort": "none"})),
@@ -141,6 +141,8 @@ async fn levels_become_the_words_a_model_knows() {
         ("gpt-5.2", Minimal, effort("low")),
         ("gpt-5", XHigh, effort("high")),
         ("gpt-5.2", XHigh, effort("xhigh")),
+        ("gpt-5.2", Max, effort("xhigh")),
+        ("gpt-5.6-luna", Max, effort("max")),
         ("gpt-5-pro", Low, effort("high")),
         ("gpt-5.2", Adaptive, json!({"summary": "auto"})),
         ("gpt-4.1", High, Value::Null),
