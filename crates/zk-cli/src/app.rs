@@ -120,7 +120,7 @@ fn start(task: Task) -> Outcome<Exit> {
         Job::ConfigShow { origin } => commands::config_show(&ground, origin),
         Job::Doctor => doctor::run(&ground),
         Job::Demo { keep } => demo::run(&ground, keep),
-        Job::Models { filter } => commands::models(&ground, &filter),
+        Job::Models { filter, json } => commands::models(&ground, &filter, json),
         Job::Hooks => commands::hooks(&ground),
     }
 }

@@ -36,6 +36,7 @@ pub(crate) enum Job {
     },
     Models {
         filter: Vec<String>,
+        json: bool,
     },
     Hooks,
 }
@@ -108,7 +109,7 @@ impl Raw {
                     }
                     RawCommand::Doctor => Job::Doctor,
                     RawCommand::Demo { keep } => Job::Demo { keep },
-                    RawCommand::Models { filter } => Job::Models { filter },
+                    RawCommand::Models { filter, json } => Job::Models { filter, json },
                     RawCommand::Hooks => Job::Hooks,
                 }
             }

@@ -39,7 +39,7 @@ pub(crate) struct Raw {
     #[arg(long, value_name = "TEXT")]
     pub(crate) append_system: Option<String>,
 
-    /// How much to reason: off, minimal, low, medium, high, xhigh or adaptive
+    /// How much to reason: off, minimal, low, medium, high, xhigh, max or adaptive
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<ThinkingLevel>,
 
@@ -143,6 +143,9 @@ pub(crate) enum RawCommand {
     Models {
         /// Only models whose provider and id contain each of these words
         filter: Vec<String>,
+        /// One line of JSON for each, with all that is known of it
+        #[arg(long)]
+        json: bool,
     },
     /// List every handler, observer, tool and service, and who registered it
     Hooks,

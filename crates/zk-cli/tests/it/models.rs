@@ -1,3 +1,4 @@
+use serde_json::{Value, json};
 use zk_testkit::{FakeServer, Script};
 
 use crate::zk::Person;
@@ -27,6 +28,18 @@ fn without_a_key_the_catalogue_answers_and_says_so() {
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(cells[1..], ["1000000", "128000", "5", "25", "adaptive", "yes", "catalogue"]);
     assert!(!ended.stdout.contains("haiku"), "{}", ended.stdout);
+}
+
+#[test]
+fn programs_get_a_line_of_json_for_each_model() {
+    let ended = Person::new().run(&["models", "--json", "opus-5"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let models: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let opus = models.iter().find(|model| model["provider"] == "anthropic" && model["id"] == "claude-opus-5");
+    let opus = opus.unwrap();
+    assert_eq!((&opus["window"], &opus["live"]), (&json!(1_000_000), &json!(false)));
+    assert_eq!(opus["prices"]["input"], 5.0);
 }
 
 #[test]

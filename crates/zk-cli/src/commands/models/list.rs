@@ -1,10 +1,14 @@
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use zk_core::model::{Model, ThinkingSupport};
 
+use crate::exit::{Failure, Outcome};
+
 /// A model in the list.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Listed {
+    #[serde(flatten)]
     model: Model,
     /// Whether the server named it.
     live: bool,
@@ -79,6 +83,13 @@ pub(super) fn lines(listed: &[(String, Vec<Listed>)], named: bool) -> Vec<String
         lines.extend(rows.iter().map(|row| line(row, &widths)));
     }
     lines
+}
+
+/// A line of JSON for each model.
+pub(super) fn json(listed: &[(String, Vec<Listed>)]) -> Outcome<Vec<String>> {
+    let models = listed.iter().flat_map(|(_, models)| models);
+    let lines: Result<_, _> = models.map(serde_json::to_string).collect();
+    lines.map_err(|error| Failure::failed(format!("a model cannot be written as JSON: {error}")))
 }
 
 /// Names to the left, numbers to the right.

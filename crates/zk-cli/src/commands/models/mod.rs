@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::term;
 
 /// Prints the models of the provider that would be asked, or of every provider when there is none.
-pub(crate) fn models(ground: &Ground, filter: &[String]) -> Outcome<Exit> {
+pub(crate) fn models(ground: &Ground, filter: &[String], json: bool) -> Outcome<Exit> {
     let filter: Vec<String> =
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
     let mut listed = all(ground)?;
@@ -28,7 +28,8 @@ pub(crate) fn models(ground: &Ground, filter: &[String]) -> Outcome<Exit> {
             false => format!("no model contains `{}`", filter.join("` and `")),
         }));
     }
-    print(ground, &list::lines(&listed, named))
+    let lines = if json { list::json(&listed)? } else { list::lines(&listed, named) };
+    print(ground, &lines)
 }
 
 /// The models by provider.
