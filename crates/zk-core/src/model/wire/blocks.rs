@@ -65,8 +65,7 @@ fn thinking(thinking: &Thinking, stop: Option<&StopReason>, rules: &WireRules) -
 /// A call its provider makes itself is legal only with its result, and what ended the response may stand
 /// between them.
 fn provider(block: &ProviderBlock, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
-    let whole = !matches!(stop, Some(StopReason::Aborted | StopReason::Refusal(_)));
-    if whole && !is_foreign(Some(&block.wire), rules) { Fate::Keep } else { Fate::Drop }
+    if !is_interrupted(stop) && !is_foreign(Some(&block.wire), rules) { Fate::Keep } else { Fate::Drop }
 }
 
 fn is_interrupted(stop: Option<&StopReason>) -> bool {

@@ -101,7 +101,7 @@ pub enum Repair {
         /// The id as sent.
         sent: CallId,
     },
-    /// A failed response was left out.
+    /// A response that failed or was refused was left out.
     FailedResponse,
     /// The history did not begin or end with the user.
     Boundary,

@@ -87,8 +87,7 @@ impl Draft {
             let mut message = Message::user(self.content);
             message.role = self.role;
             // What of an interrupted response may be sent is settled; it holds of none that was joined to it.
-            message.stop =
-                self.stop.filter(|stop| !matches!(stop, StopReason::Aborted | StopReason::Refusal(_)));
+            message.stop = self.stop.filter(|stop| *stop != StopReason::Aborted);
             Arc::new(message)
         })
     }
@@ -110,7 +109,8 @@ fn push(out: &mut Vec<Draft>, mut draft: Draft) {
 fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(history.len());
     for message in history {
-        if message.stop == Some(StopReason::Error) {
+        // What a model said before it refused is for nobody, and would make it refuse again.
+        if matches!(message.stop, Some(StopReason::Error | StopReason::Refusal(_))) {
             repairs.push(Repair::FailedResponse);
             continue;
         }

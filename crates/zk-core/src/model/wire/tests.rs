@@ -160,11 +160,13 @@ fn thinking_alone_says_nothing() {
 }
 
 #[test]
-fn a_failed_response_is_left_out() {
-    let failed = Message { stop: Some(StopReason::Error), ..calls(&["a"]) };
-    let ready = normalise(vec![user("go"), failed, user("again")], &rules());
-    assert_eq!(said(&ready), [[Block::text("go"), Block::text("again")]]);
-    assert_eq!(ready.repairs(), [Repair::FailedResponse]);
+fn a_response_that_failed_or_was_refused_is_left_out() {
+    for stop in [StopReason::Error, StopReason::Refusal(None)] {
+        let failed = Message { stop: Some(stop), ..calls(&["a"]) };
+        let ready = normalise(vec![user("go"), failed, user("again")], &rules());
+        assert_eq!(said(&ready), [[Block::text("go"), Block::text("again")]]);
+        assert_eq!(ready.repairs(), [Repair::FailedResponse]);
+    }
 }
 
 #[test]

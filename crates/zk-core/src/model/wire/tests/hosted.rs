@@ -14,7 +14,7 @@ fn what_only_a_provider_understands_goes_back_to_its_own_model_alone() {
 
 #[test]
 fn what_only_a_provider_understands_stays_behind_when_its_response_was_given_up() {
-    for stop in [StopReason::Aborted, StopReason::Refusal(None), StopReason::PauseTurn] {
+    for stop in [StopReason::Aborted, StopReason::PauseTurn] {
         let content = vec![Block::text("so"), hosted(&own())];
         let message = Message { stop: Some(stop.clone()), ..Message::assistant(content) };
         let ready = normalise(vec![user("go"), message, user("on")], &WireRules { resumes: true, ..rules() });
