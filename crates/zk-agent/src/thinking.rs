@@ -18,6 +18,19 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
     ThinkingRequest { budget: Some(budget), ..request }
 }
 
+/// The most tokens a response has unless somebody says so, thoughts included.
+const MOST: u64 = 65_536;
+/// The same at a model whose window is not known.
+const CAUTIOUS: u64 = 16_384;
+
+/// How long a response may be of which nobody said so: two fifths of the window at most, as what is asked has to
+/// fit, too.
+pub(crate) fn usual_limit(model: &Model) -> u32 {
+    let room = model.window.map_or(CAUTIOUS, |window| (window / 5 * 2).clamp(1, MOST));
+    let limit = room.min(model.max_output.unwrap_or(u64::MAX));
+    u32::try_from(limit).unwrap_or(u32::MAX)
+}
+
 /// A model that reasons as it likes is bounded by the output limit.
 pub(crate) fn output_limit(max_tokens: u32, request: ThinkingRequest, model: &Model) -> u32 {
     match (request.level, request.budget) {
@@ -59,6 +72,20 @@ mod tests {
             _ => f64::NAN,
         }));
         assert_eq!(budgets(&wild, 100, 3), [Some(100), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn a_response_may_fill_two_fifths_of_the_window_up_to_a_limit() {
+        for (window, max_output, limit) in [
+            (Some(200_000), None, 65_536),
+            (Some(200_000), Some(8192), 8192),
+            (Some(32_768), None, 13_106),
+            (None, None, 16_384),
+            (None, Some(4096), 4096),
+        ] {
+            let model = Model { window, max_output, ..Model::unknown("p", "m") };
+            assert_eq!(usual_limit(&model), limit, "{window:?} {max_output:?}");
+        }
     }
 
     #[test]

@@ -14,10 +14,9 @@ use zk_core::service::{Provider, Request, ToolChoice};
 use crate::driver::Driver;
 use crate::output::OUTPUT_TOOL;
 use crate::sampling::{Sampled, sample};
-use crate::thinking::{decayed, output_limit};
+use crate::thinking::{decayed, output_limit, usual_limit};
 use crate::tools::Batch;
 
-const DEFAULT_MAX_TOKENS: u32 = 16_384;
 /// How often in a row a provider may pause its answer.
 const MAX_PAUSES: usize = 32;
 
@@ -69,10 +68,7 @@ impl Driver {
             system = cx.emit(transform).await?.system;
         }
         let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), number);
-        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| {
-            let most = self.model.max_output.unwrap_or(u64::MAX);
-            DEFAULT_MAX_TOKENS.min(u32::try_from(most).unwrap_or(u32::MAX))
-        });
+        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.model));
         let parameters = cx
             .emit(ProviderRequest {
                 model: self.model.reference(),

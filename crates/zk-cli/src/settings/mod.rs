@@ -198,7 +198,6 @@ fn defaults() -> Given {
     given.text("thinking", from, Some("off".to_owned()));
     given.text("preset", from, Some("build".to_owned()));
     given.text("context", from, Some("process".to_owned()));
-    given.count("max_tokens", from, Some(16_384));
     given.flag("sessions", from, Some(true));
     given.flag("permissions.allow_all", from, Some(false));
     given
