@@ -195,7 +195,7 @@ impl Settings {
 fn defaults() -> Given {
     let mut given = Given::default();
     let from = "zk";
-    given.text("thinking", from, Some("off".to_owned()));
+    given.text("thinking", from, Some("adaptive".to_owned()));
     given.text("preset", from, Some("build".to_owned()));
     given.text("context", from, Some("process".to_owned()));
     given.flag("sessions", from, Some(true));

@@ -125,10 +125,9 @@ fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
     let effort = efforts.word(wanted.level).map(str::to_owned);
     match wanted.level {
         ThinkingLevel::Off if efforts.can_be_off() => Ask { thinking: Some(Field::Disabled), effort: None },
-        // Such a model always thinks; little is the nearest to not at all.
-        ThinkingLevel::Off => Ask { thinking: None, effort },
-        // Newer models keep their thoughts to themselves unless asked.
-        ThinkingLevel::Adaptive
+        // A model that cannot be told not to thinks; little is the nearest to not at all. Newer models keep their thoughts to themselves unless asked.
+        ThinkingLevel::Off
+        | ThinkingLevel::Adaptive
         | ThinkingLevel::Minimal
         | ThinkingLevel::Low
         | ThinkingLevel::Medium
