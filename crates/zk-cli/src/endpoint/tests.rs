@@ -63,6 +63,12 @@ fn a_key_and_an_address_mean_any_server_of_that_kind() {
 }
 
 #[test]
+fn openai_is_openai_at_its_own_address_too() {
+    let vars = [("OPENAI_API_KEY", "o"), ("OPENAI_BASE_URL", "https://api.openai.com/v1/")];
+    assert_eq!(endpoint(&vars, Given::default()).provider.name, "openai");
+}
+
+#[test]
 fn a_key_outranks_the_base_url_of_another_provider() {
     let vars = [("ANTHROPIC_BASE_URL", "http://a"), ("OPENAI_API_KEY", "o")];
     assert_eq!(endpoint(&vars, Given::default()).provider.name, "openai");

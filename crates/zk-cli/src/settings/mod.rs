@@ -8,7 +8,7 @@ mod schema;
 use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
-use zk_providers::{Access, VENDORS};
+use zk_providers::{Access, VENDORS, Vendor};
 
 pub(crate) use layers::{Entry, Layer, Layers, Origin};
 
@@ -218,8 +218,12 @@ fn environment(env: &Env) -> Given {
     }
     give("ANTHROPIC_AUTH_TOKEN", "anthropic", "auth_token");
     give("ANTHROPIC_BASE_URL", "anthropic", "base_url");
-    give("OPENAI_BASE_URL", "openai_compat", "base_url");
     give("OPENAI_BASE_URL", "openai", "base_url");
+    // Elsewhere is a server that may know no more than Chat Completions.
+    let own = Vendor::named("openai").and_then(|vendor| vendor.base_url);
+    if env.text("OPENAI_BASE_URL").map(|url| url.trim_end_matches('/')) != own {
+        give("OPENAI_BASE_URL", "openai_compat", "base_url");
+    }
     given
 }
 
