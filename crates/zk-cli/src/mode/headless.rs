@@ -194,7 +194,12 @@ impl Headless {
         };
         let id = session.open.as_ref().map(|open| open.id().clone());
         match self.format {
-            Format::Text => lock(&self.answer).end(),
+            Format::Text => {
+                lock(&self.answer).end();
+                if let Some(note) = notes::cut(outcome) {
+                    tell(&format!("zk: {note}"));
+                }
+            }
             Format::Json | Format::StreamJson => {
                 let result = RunResult::new(outcome, exit, error.clone(), id.clone(), self.denials.all());
                 self.output.add(|out| result.write(out));

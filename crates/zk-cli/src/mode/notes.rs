@@ -1,7 +1,8 @@
 //! What happens in a run, in one line each, for a person.
 
+use zk_agent::RunOutcome;
 use zk_core::events::ToolAfter;
-use zk_core::model::Display;
+use zk_core::model::{Display, StopReason};
 use zk_core::service::RetryNotice;
 
 /// The longest line of a result that is shown, in characters.
@@ -31,6 +32,28 @@ pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
             .map(shorten)
             .collect(),
         Some(_) | None => Vec::new(),
+    }
+}
+
+/// Why the last answer of a run may be less than it was to be, if it may.
+pub(crate) fn cut(outcome: &RunOutcome) -> Option<String> {
+    outcome.result.as_ref().ok()?;
+    match outcome.stop.as_ref()? {
+        StopReason::MaxTokens => Some(
+            "the answer was cut at its limit of tokens, thoughts included; --max-tokens sets it".to_owned(),
+        ),
+        StopReason::Other(reason) => {
+            Some(format!("the answer may not be whole: the provider ended it with `{reason}`"))
+        }
+        StopReason::EndTurn
+        | StopReason::ToolUse
+        | StopReason::StopSequence(_)
+        | StopReason::Refusal(_)
+        | StopReason::PauseTurn
+        | StopReason::ContextExceeded
+        | StopReason::Compaction
+        | StopReason::Aborted
+        | StopReason::Error => None,
     }
 }
 

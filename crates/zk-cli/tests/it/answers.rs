@@ -1,7 +1,7 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zk_core::model::Usage;
+use zk_core::model::{StopReason, Usage};
 use zk_testkit::Script;
 
 use crate::zk::{Person, program, server};
@@ -25,6 +25,19 @@ fn the_other_dialect_answers_too() {
     let ended = person.run(&["-p", "hi", "--model", "m"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello, world.\n"), "{}", ended.stderr);
     assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn an_answer_that_is_not_whole_says_why() {
+    for (stop, why) in [
+        (StopReason::MaxTokens, "--max-tokens"),
+        (StopReason::Other("mystery".to_owned()), "ended it with `mystery`"),
+    ] {
+        let server = server(Script::new().turn(|t| t.text("Hello, wor").stop(stop.clone())));
+        let ended = Person::asking(&server).run(&["-p", "hi"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello, wor\n"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(why) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use zk_core::service::{Command, CommandOutcome, Provider};
 use self::keys::Mode;
 use self::lines::{Lines, Typed};
 use self::ui::TerminalUi;
+use super::notes;
 use super::show::{self, Shown};
 use crate::app::{Ground, runtime};
 use crate::args::Prompt;
@@ -117,8 +118,7 @@ impl Chat {
             for message in self.agent.history().iter().rev().take(2).rev() {
                 let text = message.text();
                 if !text.trim().is_empty() {
-                    self.shown
-                        .line(Style::Dim, &super::notes::shorten(text.trim().lines().next().unwrap_or("")));
+                    self.shown.line(Style::Dim, &notes::shorten(text.trim().lines().next().unwrap_or("")));
                 }
             }
         }
@@ -198,7 +198,11 @@ impl Chat {
             };
             self.shown.settle();
             match &outcome.result {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Some(note) = notes::cut(&outcome) {
+                        self.shown.line(Style::Yellow, &note);
+                    }
+                }
                 Err(AgentError::Aborted) => self.shown.line(Style::Yellow, "stopped"),
                 Err(error) => self.shown.line(Style::Red, &error.to_string()),
             }
