@@ -162,7 +162,14 @@ impl Driver {
             self.cx.emit(SystemBefore { system: self.system.clone() }).await?;
         }
         let tools = self.options.tools.as_ref().unwrap_or(&self.agent.tools);
-        self.toolbox = Toolbox::new(&self.agent.bus, tools, &self.agent.aliases, self.output.clone())?;
+        self.toolbox = Toolbox::new(&self.agent.bus, tools, &self.agent.aliases)?;
+        if let Some(output) = &self.output {
+            let provider = self.agent.provider_of(&self.model)?;
+            output.settle(&*provider, &self.model, !self.toolbox.specs().is_empty());
+            if !output.is_native() {
+                self.toolbox.add_output(output.clone())?;
+            }
+        }
         self.cx
             .emit(AgentStart {
                 run_id: self.shared.id.clone(),
@@ -202,7 +209,7 @@ impl Driver {
     fn check_output(&self) -> Result<(), AgentError> {
         match &self.output {
             Some(output) if output.value().is_none() => Err(AgentError::Output(
-                "the model ended without calling the output tool; its answer is in the history".into(),
+                "the model ended without giving the output; its answer is in the history".into(),
             )),
             _ => Ok(()),
         }

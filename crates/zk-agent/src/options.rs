@@ -31,7 +31,9 @@ pub struct Behavior {
     pub allowed_tools: Option<Vec<String>>,
     /// How an exact thinking budget shrinks over a run; off by default.
     pub thinking_decay: Option<ThinkingDecay>,
-    /// The JSON Schema the final answer has to follow; free text by default.
+    /// The JSON Schema the final answer has to follow; free text by default. The provider holds the model to it
+    /// where it can, otherwise the answer is given by a tool. Either way it is checked like the arguments of a
+    /// tool, coerced, and asked for again a few times.
     pub schema: Option<Value>,
     /// How many queued messages are delivered at once; one by default.
     pub queue_mode: Option<QueueMode>,

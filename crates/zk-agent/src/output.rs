@@ -3,10 +3,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::model::{ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolChoice, ToolCx};
+use zk_core::model::{Block, Message, Model, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{OutputFormat, Provider, Tool, ToolChoice, ToolCx};
 
 use crate::shared::lock;
+use crate::tools::validate;
 
 /// The tool through which a model gives its structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";
@@ -24,6 +25,8 @@ pub(crate) struct OutputTool {
     value: Mutex<Option<Value>>,
     /// Whether the value has not been announced.
     news: AtomicBool,
+    /// The provider holds the answer itself to the schema: the tool is not offered.
+    native: AtomicBool,
     forced: AtomicU32,
     rejected: AtomicU32,
 }
@@ -45,9 +48,45 @@ impl OutputTool {
             wrapped,
             value: Mutex::default(),
             news: AtomicBool::new(false),
+            native: AtomicBool::new(false),
             forced: AtomicU32::new(0),
             rejected: AtomicU32::new(0),
         }
+    }
+
+    /// Settles whether `provider` holds the answer itself to the schema. Once for a run, whose model and tools
+    /// stay the same: should another provider take over the name, it leaves the schema unheard or heeds it, and
+    /// the answer is checked in either case.
+    pub(crate) fn settle(&self, provider: &dyn Provider, model: &Model, with_tools: bool) {
+        let native = provider.native_output(model, &self.spec.schema, with_tools);
+        self.native.store(native, Ordering::Release);
+    }
+
+    pub(crate) fn is_native(&self) -> bool {
+        self.native.load(Ordering::Acquire)
+    }
+
+    /// What the provider is asked for, if it does so itself.
+    pub(crate) fn format(&self) -> Option<OutputFormat> {
+        let schema = self.is_native().then(|| Arc::new(self.spec.schema.clone()))?;
+        Some(OutputFormat { name: Arc::from("answer"), schema })
+    }
+
+    /// Takes an answer that the provider was to hold to the schema.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the model.
+    pub(crate) fn take(&self, message: &Message) -> Result<(), String> {
+        let answer = read(message).map_err(|error| format!("it is no JSON: {error}"))?;
+        let fits = validate(&answer, &self.spec.schema).map_err(|issues| issues.join("; "))?;
+        self.keep(fits.args);
+        Ok(())
+    }
+
+    fn keep(&self, args: Value) {
+        let output = if self.wrapped { args.get("value").cloned().unwrap_or(Value::Null) } else { args };
+        *lock(&self.value) = Some(output);
+        self.news.store(true, Ordering::Release);
     }
 
     pub(crate) fn value(&self) -> Option<Value> {
@@ -60,8 +99,13 @@ impl OutputTool {
     }
 
     /// Notes that an output was not accepted. Gives whether it is time to stop asking.
+    pub(crate) fn is_enough(&self) -> bool {
+        self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
+    }
+
+    /// The same, unless there is an output already.
     pub(crate) fn is_hopeless(&self) -> bool {
-        self.value().is_none() && self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
+        self.value().is_none() && self.is_enough()
     }
 
     pub(crate) fn schema(&self) -> &Value {
@@ -80,6 +124,14 @@ impl OutputTool {
             ToolChoice::Tool(OUTPUT_TOOL.to_owned())
         }
     }
+}
+
+/// The JSON of an answer: all its text, or what was said last, after tools of the provider's side.
+fn read(message: &Message) -> serde_json::Result<Value> {
+    serde_json::from_str(message.text().trim()).or_else(|error| {
+        let last = message.content.iter().rev().find_map(Block::as_text).unwrap_or_default();
+        serde_json::from_str(last.trim()).map_err(|_| error)
+    })
 }
 
 /// The schema of an object with the field `value`. References point to the root, so definitions stay there.
@@ -104,9 +156,7 @@ impl Tool for OutputTool {
     }
 
     async fn call(&self, args: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let output = if self.wrapped { args.get("value").cloned().unwrap_or(Value::Null) } else { args };
-        *lock(&self.value) = Some(output);
-        self.news.store(true, Ordering::Release);
+        self.keep(args);
         Ok(ToolOutput::text("Recorded."))
     }
 

@@ -12,7 +12,7 @@ use zk_core::model::{
 use zk_core::service::{Provider, Request, ToolChoice};
 
 use crate::driver::Driver;
-use crate::output::OUTPUT_TOOL;
+use crate::output::{OUTPUT_TOOL, OutputTool};
 use crate::sampling::{Sampled, sample};
 use crate::thinking::{decayed, output_limit, usual_limit};
 use crate::tools::Batch;
@@ -90,6 +90,7 @@ impl Driver {
             tools: self.toolbox.specs(),
             history,
             tool_choice: self.toolbox.choice_to_wire(parameters.tool_choice),
+            output: self.output.as_ref().and_then(|output| output.format()),
             thinking: parameters.thinking,
             max_tokens: parameters.max_tokens,
             cache: self.behavior.cache.unwrap_or(true),
@@ -137,9 +138,9 @@ impl Driver {
             return Err(error);
         }
         if message.calls().next().is_none() {
-            self.commit(self.answer(message, Some(turn.clone()))).await?;
+            self.commit(self.answer(message.clone(), Some(turn.clone()))).await?;
             self.announce_usage(cx, turn).await?;
-            return self.ask_for_output(stop).await;
+            return self.ask_for_output(cx, &message, stop).await;
         }
         let Batch { results, bytes } = self.run_calls(cx, &turn_id, &message).await;
         let results = Message::user(results).shared();
@@ -243,9 +244,12 @@ impl Driver {
     }
 
     /// The model is done. If structured output is due, it is asked once more, now forced to give it.
-    async fn ask_for_output(&self, stop: StopReason) -> Result<bool, AgentError> {
+    async fn ask_for_output(&self, cx: &Cx, message: &Message, stop: StopReason) -> Result<bool, AgentError> {
         if stop.is_pause() {
             return self.go_on().map(|()| false);
+        }
+        if let Some(output) = self.output.as_ref().filter(|output| output.is_native()) {
+            return self.take_output(cx, output, message, stop).await;
         }
         let due = self.output.as_ref().is_some_and(|output| output.value().is_none() && output.force());
         if due {
@@ -254,6 +258,34 @@ impl Driver {
             self.commit(self.turns(vec![message.shared()], TurnsCause::Harness)).await?;
         }
         Ok(!due)
+    }
+
+    /// Takes the answer for the output, or asks for it again.
+    async fn take_output(
+        &self,
+        cx: &Cx,
+        output: &OutputTool,
+        message: &Message,
+        stop: StopReason,
+    ) -> Result<bool, AgentError> {
+        let why = match output.take(message) {
+            Ok(()) => return self.announce_output(cx, message).await,
+            Err(_) if stop == StopReason::MaxTokens => "it was cut at the output limit".to_owned(),
+            Err(why) => why,
+        };
+        if output.is_enough() {
+            return match output.value() {
+                // What was steered in after the output need not lead to another one.
+                Some(_) => Ok(true),
+                None => Err(AgentError::Output(format!(
+                    "none of the answers follows the schema; they are in the history. Of the last one: {why}"
+                ))),
+            };
+        }
+        let text = format!("The answer does not follow the schema: {why}. Give the whole answer again.");
+        let message = Message::injected(text, "output").shared();
+        self.commit(self.turns(vec![message], TurnsCause::Harness)).await?;
+        Ok(false)
     }
 
     /// Whether a response that the provider paused may be gone on with: not for ever.

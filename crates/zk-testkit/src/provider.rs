@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::stream;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, IdRule, Model, ModelRef, Phase, ProviderError, ThinkingReplay, WireRules};
@@ -36,6 +37,7 @@ pub struct ScriptedProvider {
     name: Arc<str>,
     model: Option<Model>,
     rules: Option<RulesOf>,
+    native_output: bool,
 }
 
 type RulesOf = Arc<dyn Fn(&Model) -> WireRules + Send + Sync>;
@@ -66,6 +68,7 @@ impl ScriptedProvider {
             name: Arc::from("scripted"),
             model: None,
             rules: None,
+            native_output: false,
         }
     }
 
@@ -87,6 +90,13 @@ impl ScriptedProvider {
     #[must_use]
     pub fn with_rules(mut self, rules: impl Fn(&Model) -> WireRules + Send + Sync + 'static) -> Self {
         self.rules = Some(Arc::new(rules));
+        self
+    }
+
+    /// The same, holding answers itself to the schema that is asked for, as far as the script does.
+    #[must_use]
+    pub fn with_native_output(mut self) -> Self {
+        self.native_output = true;
         self
     }
 
@@ -173,6 +183,10 @@ impl Provider for ScriptedProvider {
                 resumes: false,
             },
         }
+    }
+
+    fn native_output(&self, _: &Model, _: &Value, _: bool) -> bool {
+        self.native_output
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {

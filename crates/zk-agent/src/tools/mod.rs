@@ -30,13 +30,8 @@ pub(crate) struct Toolbox {
 }
 
 impl Toolbox {
-    pub(crate) fn new(
-        bus: &Bus,
-        set: &ToolSet,
-        aliases: &Aliases,
-        output: Option<Arc<OutputTool>>,
-    ) -> Result<Self, AgentError> {
-        let mut tools: BTreeMap<String, Arc<dyn Tool>> = bus
+    pub(crate) fn new(bus: &Bus, set: &ToolSet, aliases: &Aliases) -> Result<Self, AgentError> {
+        let tools: BTreeMap<String, Arc<dyn Tool>> = bus
             .items::<dyn Tool>()
             .into_iter()
             .filter(|item| set.has(&item.name))
@@ -47,12 +42,21 @@ impl Toolbox {
         {
             return Err(AgentError::Usage(format!("tool `{missing}` is not registered")));
         }
-        if let Some(output) = output {
-            tools.insert(OUTPUT_TOOL.to_owned(), output);
-        }
-        aliases.check(tools.keys())?;
-        let specs = tools.iter().map(|(name, tool)| aliases.spec(name, tool.spec())).collect();
-        Ok(Self { tools, specs, aliases: aliases.clone(), renamed: alias::Renamed::default() })
+        let mut toolbox = Self { tools, aliases: aliases.clone(), ..Self::default() };
+        toolbox.specify()?;
+        Ok(toolbox)
+    }
+
+    /// Offers the tool that takes the structured output.
+    pub(crate) fn add_output(&mut self, output: Arc<OutputTool>) -> Result<(), AgentError> {
+        self.tools.insert(OUTPUT_TOOL.to_owned(), output);
+        self.specify()
+    }
+
+    fn specify(&mut self) -> Result<(), AgentError> {
+        self.aliases.check(self.tools.keys())?;
+        self.specs = self.tools.iter().map(|(name, tool)| self.aliases.spec(name, tool.spec())).collect();
+        Ok(())
     }
 
     pub(crate) fn names(&self) -> Vec<String> {

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use zk_agent::{Behavior, RunOptions};
 use zk_core::events::TurnAfter;
 use zk_core::kernel::Cx;
-use zk_core::model::AgentError;
+use zk_core::model::{AgentError, StopReason};
 use zk_core::service::ToolChoice;
-use zk_testkit::{Script, Turn};
+use zk_testkit::{Script, ScriptedProvider, Turn};
 
-use crate::support::{Rig, rig_with, told};
+use crate::support::{Rig, rig_on, rig_with, told};
 
 fn schema() -> Value {
     json!({
@@ -144,4 +144,86 @@ async fn a_run_steered_after_its_output_does_not_end_with_its_next_tool_call() {
     outcome.result.unwrap();
     assert_eq!(outcome.stats.output, Some(json!({"n": 2})));
     assert_eq!(rig.recorder.named("output").len(), 2);
+}
+
+fn native(script: Script, schema: Value) -> Rig {
+    let behavior = Behavior { schema: Some(schema), ..Behavior::default() };
+    rig_on(ScriptedProvider::new(script).with_native_output(), |b| b.behavior(behavior))
+}
+
+#[tokio::test]
+async fn a_provider_that_can_is_asked_for_the_answer_itself() {
+    let script = Script::new().turn(|t| t.call("echo", json!({"text": "x"}))).turn(|t| t.text("{\"n\": 1}"));
+    let rig = native(script, schema());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    assert_eq!(rig.recorder.named("output").len(), 1);
+    for request in rig.provider.requests() {
+        assert!(request.tools.iter().all(|tool| tool.name != "__output__"));
+        let format = request.output.expect("the shape of the answer");
+        assert_eq!((&*format.name, &format.schema["required"]), ("answer", &json!(["n"])));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_object_is_asked_for_as_a_field() {
+    let script = Script::new().turn(|t| t.text("{\"value\": [1, 2]}"));
+    let rig = native(script, json!({"type": "array", "items": {"type": "integer"}}));
+    assert_eq!(rig.run("go").await.stats.output, Some(json!([1, 2])));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_follow_the_schema_is_asked_for_again() {
+    let script = Script::new().turn(|t| t.text("One.")).turn(|t| t.text("{}")).turn(|t| t.text("{\"n\": 1}"));
+    let rig = native(script, schema());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    let history = told(&rig.agent.history());
+    for word in ["it is no JSON", "`n` is required"] {
+        assert!(history.contains(word), "{history}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_coerced_and_read_from_what_was_said_last() {
+    let script = Script::new().turn(|t| t.text("I look.").text("{\"n\": \"1\"}"));
+    assert_eq!(native(script, schema()).run("go").await.stats.output, Some(json!({"n": 1})));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_is_asked_for_again() {
+    let cut = |t: Turn| t.text("{\"n\":").stop(StopReason::MaxTokens);
+    let rig = native(Script::new().turn(cut).turn(|t| t.text("{\"n\": 1}")), schema());
+    assert_eq!(rig.run("go").await.stats.output, Some(json!({"n": 1})));
+    assert!(told(&rig.agent.history()).contains("it was cut at the output limit"));
+}
+
+// What is steered in after the output may lead to chat: that neither loses the output nor goes on for ever.
+#[tokio::test]
+async fn a_run_steered_after_its_output_keeps_it_if_no_other_follows() {
+    let script = Script::new().turn(|t| t.text("{\"n\": 1}")).forever(|_| Turn::new().text("Bye."));
+    let rig = native(script, schema());
+    let handle = Arc::new(Mutex::new(None::<zk_agent::RunHandle>));
+    let kept = handle.clone();
+    rig.scope("steerer").on_sync(move |_: &TurnAfter, _: &Cx| {
+        if let Some(run) = kept.lock().unwrap().take() {
+            run.follow_up("Thanks!");
+        }
+    });
+    let run = rig.agent.run(RunOptions::from("go")).unwrap();
+    *handle.lock().unwrap() = Some(run.handle());
+    let outcome = run.wait().await;
+    outcome.result.unwrap();
+    assert_eq!((outcome.stats.turns, outcome.stats.output), (7, Some(json!({"n": 1}))));
+}
+
+#[tokio::test]
+async fn an_answer_that_never_follows_the_schema_fails_the_run() {
+    let rig = native(Script::new().forever(|_| Turn::new().text("{}")), schema());
+    let outcome = rig.run("go").await;
+    let Err(AgentError::Output(why)) = outcome.result else { panic!("{:?}", outcome.result) };
+    assert!(why.contains("`n` is required"), "{why}");
+    assert_eq!((outcome.stats.turns, outcome.stats.output), (6, None));
 }

@@ -16,7 +16,7 @@ pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
 pub use paths::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
-pub use provider::{EventStream, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
+pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use store::{
     Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo, SessionStore,
     StoreError,

@@ -41,6 +41,14 @@ pub trait Provider: Send + Sync {
     /// What histories and ids this provider accepts for `model`.
     fn rules(&self, model: &Model) -> WireRules;
 
+    /// Whether an answer of `model` can be held to `schema`, the schema of an object, by naming it in
+    /// [`Request::output`]; `with_tools` says that tools are offered too. Otherwise the answer is asked for as
+    /// the arguments of a tool.
+    fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
+        let _ = (model, schema, with_tools);
+        false
+    }
+
     /// Sends a request. The stream ends with exactly one [`StreamEvent::Done`] or one error; a response that
     /// breaks off is an error, never a short success.
     ///
@@ -80,6 +88,8 @@ pub struct Request {
     pub history: WireReady,
     /// Which tool the model has to call.
     pub tool_choice: ToolChoice,
+    /// The shape the answer has to have; only one that [`Provider::native_output`] said yes to is heard.
+    pub output: Option<OutputFormat>,
     /// The reasoning asked for.
     pub thinking: ThinkingRequest,
     /// Output limit in tokens.
@@ -100,12 +110,22 @@ impl Request {
             tools: Arc::from([]),
             history,
             tool_choice: ToolChoice::Auto,
+            output: None,
             thinking: ThinkingRequest::default(),
             max_tokens: 4096,
             cache: true,
             session: None,
         }
     }
+}
+
+/// The shape an answer has to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputFormat {
+    /// What the provider is to call it: up to 64 letters, digits, `_` and `-`.
+    pub name: Arc<str>,
+    /// The JSON schema, of an object.
+    pub schema: Arc<Value>,
 }
 
 /// Which tool a model has to call.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use zk_core::events::ProviderRetry;
 use zk_core::kernel::Cx;
@@ -91,6 +92,10 @@ impl Provider for Retrying {
 
     fn rules(&self, model: &Model) -> WireRules {
         self.inner.rules(model)
+    }
+
+    fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
+        self.inner.native_output(model, schema, with_tools)
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
