@@ -6,6 +6,7 @@
 
 mod anthropic;
 mod chat;
+mod format;
 mod gemini;
 mod ollama;
 mod responses;
@@ -112,6 +113,8 @@ pub enum Rule {
     CacheMarker,
     /// A parameter out of its range, or not together with another.
     Parameter,
+    /// A schema of the answer that is not taken, or not together with another parameter.
+    Output,
     /// A NUL character, which some back ends cannot store.
     Nul,
     /// Provider data of another model, or a block no provider knows.

@@ -9,6 +9,7 @@
 mod client;
 mod clock;
 mod faults;
+mod formats;
 mod gemini;
 mod gemini_rules;
 mod ollama;

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::super::{Checked, Rule, broken, is_blank, is_tool_name, text_of};
+use super::super::{Checked, Rule, broken, format, is_blank, is_tool_name, text_of};
 
 pub(super) fn check(body: &Value) -> Checked {
     let max_tokens = match body.get("max_tokens") {
@@ -15,6 +15,12 @@ pub(super) fn check(body: &Value) -> Checked {
     let temperature = body.get("temperature").and_then(Value::as_f64);
     if temperature.is_some_and(|value| !(0.0..=1.0).contains(&value)) {
         return broken(Rule::Parameter, "temperature: range: 0..1");
+    }
+    if let Some(asked) = body.pointer("/output_config/format") {
+        if text_of(asked, "type") != Some("json_schema") {
+            return broken(Rule::Output, "output_config.format.type: Input should be 'json_schema'");
+        }
+        format::check(asked.get("schema"), &format::ANTHROPIC)?;
     }
     thinking(body, max_tokens, temperature)?;
     system(body)

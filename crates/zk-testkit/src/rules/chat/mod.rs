@@ -5,7 +5,7 @@ mod reasoning;
 
 use serde_json::Value;
 
-use super::{Checked, Reasoning, Rule, Strictness, broken, is_tool_name, text_of};
+use super::{Checked, Reasoning, Rule, Strictness, broken, format, is_tool_name, text_of};
 
 pub(super) fn check(strictness: &Strictness, body: &Value) -> Checked {
     if !body.is_object() {
@@ -56,7 +56,12 @@ fn params(strictness: &Strictness, body: &Value) -> Checked {
             "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
         );
     }
-    Ok(())
+    match body.get("response_format") {
+        Some(asked) if text_of(asked, "type") == Some("json_schema") => {
+            format::openai(asked.get("json_schema").unwrap_or(&Value::Null))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn tools(body: &Value) -> Checked<Vec<&str>> {

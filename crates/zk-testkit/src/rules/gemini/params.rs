@@ -43,6 +43,7 @@ pub(super) fn check(body: &Value, generation: u32) -> Checked {
     }
     thinking(body, generation)?;
     let names = tools(body)?;
+    output(body, generation, &names)?;
     choice(body, &names)
 }
 
@@ -62,6 +63,24 @@ fn thinking(body: &Value, generation: u32) -> Checked {
         (None, Some(budget)) if budget.as_i64().is_none_or(|budget| budget < -1) => {
             broken(Rule::ThinkingParams, "The thinking budget is invalid.")
         }
+        _ => Ok(()),
+    }
+}
+
+fn output(body: &Value, generation: u32, names: &[&str]) -> Checked {
+    let Some(config) = body.get("generationConfig") else { return Ok(()) };
+    let is_json = text_of(config, "responseMimeType") == Some("application/json");
+    match config.get("responseJsonSchema") {
+        Some(_) if !is_json => broken(
+            Rule::Output,
+            "* GenerateContentRequest.generation_config.response_json_schema: only allowed when response_mime_type \
+             is application/json",
+        ),
+        Some(schema) if !schema.is_object() => broken(Rule::Output, "response_json_schema must be a schema."),
+        _ if is_json && generation < SIGNED && !names.is_empty() => broken(
+            Rule::Output,
+            "Function calling with a response mime type: 'application/json' is unsupported",
+        ),
         _ => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::super::{Checked, Rule, broken, is_tool_name, text_of};
+use super::super::{Checked, Rule, broken, format, is_tool_name, text_of};
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const SUMMARIES: &[&str] = &["auto", "concise", "detailed"];
@@ -60,6 +60,11 @@ pub(super) fn check(body: &Value) -> Checked {
     let temperature = body.get("temperature").and_then(Value::as_f64);
     if temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
         return broken(Rule::Parameter, "Invalid 'temperature': decimal above maximum value.");
+    }
+    if let Some(asked) = body.pointer("/text/format")
+        && text_of(asked, "type") == Some("json_schema")
+    {
+        format::openai(asked)?;
     }
     // They belong to the other API, and this one knows no field it was not told of.
     for foreign in ["messages", "max_tokens", "max_completion_tokens", "stream_options"] {
