@@ -32,12 +32,14 @@ mod connection;
 mod effort;
 mod endpoint;
 mod exchange;
+mod extra;
 mod fault;
 mod frames;
 mod gemini;
 mod http;
 mod ollama;
 mod opaque;
+mod output;
 mod prefix;
 mod replay;
 mod responses;
@@ -51,8 +53,8 @@ mod vendor;
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use catalogue::{Override, Overrides, known_model, known_models, known_providers, near_matches};
 pub use chat::{
-    CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, ModelPattern,
-    PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
+    CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas,
+    ModelPattern, PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
 pub use clocks::Clocks;
 pub use connection::Connection;

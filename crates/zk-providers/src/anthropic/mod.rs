@@ -22,6 +22,7 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
+use crate::output;
 use crate::secret::Auth;
 use crate::vendor;
 
@@ -166,6 +167,10 @@ impl Provider for Anthropic {
             thinking: ThinkingReplay::Signed,
             resumes: true,
         }
+    }
+
+    fn native_output(&self, model: &Model, schema: &Value, _: bool) -> bool {
+        thinking::has_formats(&model.id) && output::strict(schema, output::ANTHROPIC).is_some()
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {

@@ -10,7 +10,8 @@ use zk_core::model::{Block, Document, Image, Message, Role, ToolContent, ToolRes
 use zk_core::service::{Request, ToolChoice};
 
 use super::hosted;
-use super::thinking::Ask;
+use super::thinking::{Ask, has_formats};
+use crate::output;
 use crate::prefix::Encode;
 
 /// The mark behind which the provider keeps what it has read.
@@ -146,6 +147,14 @@ enum WireTool<'a> {
     Hosted(&'a Value),
 }
 
+impl Body<'_> {
+    /// The schema the answer is held to.
+    fn format(&self) -> Option<Value> {
+        let format = self.request.output.as_ref()?;
+        output::strict(&format.schema, output::ANTHROPIC).filter(|_| has_formats(&self.request.model.id))
+    }
+}
+
 impl Encode for Body<'_> {
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"model\":");
@@ -216,8 +225,15 @@ impl Encode for Body<'_> {
         if let Some(thinking) = &self.ask.thinking {
             fields.insert("thinking".into(), serde_json::to_value(thinking)?);
         }
+        let mut config = Map::new();
         if let Some(effort) = &self.ask.effort {
-            fields.insert("output_config".into(), json!({"effort": effort}));
+            config.insert("effort".into(), effort.to_string().into());
+        }
+        if let Some(schema) = self.format() {
+            config.insert("format".into(), json!({"type": "json_schema", "schema": schema}));
+        }
+        if !config.is_empty() {
+            fields.insert("output_config".into(), config.into());
         }
         if !self.count_only {
             let most = self.request.model.max_output.unwrap_or(u64::MAX);
@@ -226,7 +242,7 @@ impl Encode for Body<'_> {
             if let Some(asked) = &self.options.context_management {
                 fields.insert("context_management".into(), asked.clone());
             }
-            fields.extend(self.extra.clone());
+            crate::extra::add(&mut fields, self.extra, &["output_config"]);
         }
         out.push(b']');
         for (name, value) in fields {

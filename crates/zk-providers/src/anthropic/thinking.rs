@@ -101,6 +101,23 @@ fn generation(id: &str) -> Option<&'static Generation> {
     GENERATIONS.iter().find(|row| row.ids.iter().any(|start| id.starts_with(start)))
 }
 
+/// The models before answers could be held to a schema.
+const WITHOUT_FORMATS: &[&str] = &[
+    "claude-2",
+    "claude-3",
+    "claude-instant",
+    "claude-opus-4-0",
+    "claude-opus-4-2",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+];
+
+/// Whether an answer of a model can be held to a schema, by its id.
+pub(super) fn has_formats(id: &str) -> bool {
+    let id = id.find("claude-").and_then(|at| id.get(at..));
+    id.is_some_and(|id| !WITHOUT_FORMATS.iter().any(|start| id.starts_with(start)))
+}
+
 /// How a model thinks, by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     generation(id).map(|row| row.how)

@@ -25,12 +25,13 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
+use crate::output;
 
 use models::Patterns;
 
 pub use models::{ModelPattern, PatternError};
 pub use profile::{
-    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, ReasoningEcho,
+    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ReasoningEcho,
     ReasoningFormat, SystemRole, ToolChoices,
 };
 pub(crate) use stream::Decoder;
@@ -166,6 +167,11 @@ impl Provider for Compat {
             },
             ..WireRules::tolerant(model.reference())
         }
+    }
+
+    fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
+        let traits = self.patterns.traits(&self.profile, &model.id);
+        traits.has_schemas(with_tools) && output::strict(schema, output::OPENAI).is_some()
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {

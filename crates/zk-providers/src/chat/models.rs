@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use regex_lite::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-use super::profile::{CacheMarks, CompatProfile, FixedField, ReasoningEcho};
+use super::profile::{CacheMarks, CompatProfile, FixedField, JsonSchemas, ReasoningEcho};
 
 /// A set of models: one id, or all that match a regular expression in which upper and lower case are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +110,7 @@ impl Matcher {
 pub(super) struct Patterns {
     echo: Vec<Matcher>,
     marks: Option<Matcher>,
+    schemas: Option<Matcher>,
     unforced: Option<Matcher>,
     always: Option<Matcher>,
     fields: Vec<Option<Matcher>>,
@@ -121,11 +122,22 @@ pub(super) struct Traits<'a> {
     pub(super) echo: &'a ReasoningEcho,
     pub(super) details: bool,
     pub(super) marks: bool,
+    /// Its answers can be held to a schema while no tools are offered.
+    schemas_alone: bool,
+    /// And while some are.
+    schemas_with_tools: bool,
     /// It cannot be made to call while it thinks.
     pub(super) unforced: bool,
     /// It cannot be told not to think.
     pub(super) always: bool,
     pub(super) fields: Vec<&'a FixedField>,
+}
+
+impl Traits<'_> {
+    /// Whether answers can be held to a schema.
+    pub(super) fn has_schemas(&self, with_tools: bool) -> bool {
+        if with_tools { self.schemas_with_tools } else { self.schemas_alone }
+    }
 }
 
 impl Patterns {
@@ -135,6 +147,10 @@ impl Patterns {
             marks: match &profile.cache_marks {
                 CacheMarks::For(models) => Some(models.matcher()),
                 CacheMarks::On | CacheMarks::Off => None,
+            },
+            schemas: match &profile.json_schema {
+                JsonSchemas::For(models) => Some(models.matcher()),
+                JsonSchemas::No | JsonSchemas::Alone | JsonSchemas::WithTools => None,
             },
             unforced: profile.unforced_while_thinking.as_ref().map(ModelPattern::matcher),
             always: profile.always_thinking.as_ref().map(ModelPattern::matcher),
@@ -153,6 +169,12 @@ impl Patterns {
         let echo = rule.map_or(&profile.echo, |(_, rule)| &rule.echo);
         let is_in = |models: &Option<Matcher>| models.as_ref().is_some_and(|models| models.matches(id));
         let fields = self.fields.iter().zip(profile.fields.iter());
+        let (schemas_alone, schemas_with_tools) = match &profile.json_schema {
+            JsonSchemas::No => (false, false),
+            JsonSchemas::Alone => (true, false),
+            JsonSchemas::WithTools => (true, true),
+            JsonSchemas::For(_) => (is_in(&self.schemas), is_in(&self.schemas)),
+        };
         Traits {
             echo,
             details: profile.echo_details && *echo != ReasoningEcho::No,
@@ -160,6 +182,8 @@ impl Patterns {
                 Some(models) => models.matches(id),
                 None => profile.cache_marks == CacheMarks::On,
             },
+            schemas_alone,
+            schemas_with_tools,
             unforced: is_in(&self.unforced),
             always: is_in(&self.always),
             fields: fields
@@ -185,8 +209,13 @@ mod tests {
             };
             let echo = profile.echo_models.iter().map(|rule| &rule.models);
             let fields = profile.fields.iter().filter_map(|field| field.models.as_ref());
+            let schemas = match &profile.json_schema {
+                JsonSchemas::For(models) => Some(models),
+                JsonSchemas::No | JsonSchemas::Alone | JsonSchemas::WithTools => None,
+            };
             let levels = [&profile.unforced_while_thinking, &profile.always_thinking];
-            for pattern in echo.chain(fields).chain(marks).chain(levels.into_iter().flatten()) {
+            for pattern in echo.chain(fields).chain(marks).chain(schemas).chain(levels.into_iter().flatten())
+            {
                 assert!(matches!(pattern.matcher(), Matcher::Regex(_)), "{}: {pattern:?}", profile.name);
                 count += 1;
             }

@@ -24,6 +24,8 @@ pub struct CompatProfile {
     pub store: Option<bool>,
     /// The `strict` field of every tool, if it is sent.
     pub strict: Option<bool>,
+    /// Whether `response_format` holds answers to a JSON schema.
+    pub json_schema: JsonSchemas,
     /// The `parallel_tool_calls` field of requests with tools, if it is sent.
     pub parallel_tool_calls: Option<bool>,
     /// Whether `stream_options: {include_usage: true}` is sent.
@@ -102,6 +104,21 @@ pub enum ToolChoices {
     NoName,
     /// Only `auto` and `none`.
     AutoOnly,
+}
+
+/// Whether a server holds answers to a JSON schema. Where it does not, the answer is asked for as the arguments
+/// of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JsonSchemas {
+    /// It does not.
+    No,
+    /// It does while no tools are offered: otherwise there would be no calls, or no schema.
+    Alone,
+    /// It does.
+    WithTools,
+    /// It does for some models: gateways pass the schema on to vendors that know it.
+    For(ModelPattern),
 }
 
 /// How reasoning is asked for.
@@ -214,6 +231,7 @@ pub(super) const TOLERANT: CompatProfile = CompatProfile {
     system_role: SystemRole::System,
     store: None,
     strict: None,
+    json_schema: JsonSchemas::No,
     parallel_tool_calls: None,
     stream_options: true,
     tool_choice: ToolChoices::All,

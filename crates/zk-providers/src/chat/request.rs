@@ -10,6 +10,7 @@ use zk_core::service::Request;
 use super::models::Traits;
 use super::profile::{CompatProfile, FieldValue, SystemRole};
 use crate::effort::Efforts;
+use crate::output;
 use crate::prefix::Encode;
 
 /// One request on its way to bytes.
@@ -200,6 +201,12 @@ impl Encode for Body<'_> {
         }
         if let (true, Some(parallel)) = (has_tools, self.profile.parallel_tool_calls) {
             fields.insert("parallel_tool_calls".into(), parallel.into());
+        }
+        if let Some(format) = self.request.output.as_ref().filter(|_| self.traits.has_schemas(has_tools))
+            && let Some(schema) = output::strict(&format.schema, output::OPENAI)
+        {
+            let format = json!({"name": *format.name, "schema": schema, "strict": true});
+            fields.insert("response_format".into(), json!({"type": "json_schema", "json_schema": format}));
         }
         self.reasoning(&mut fields);
         for field in self.traits.fields.iter().filter(|field| has_tools || !field.with_tools) {

@@ -4,7 +4,7 @@ use zk_core::model::IdRule;
 
 use super::models::ModelPattern;
 use super::profile::{
-    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, ReasoningEcho,
+    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ReasoningEcho,
     ReasoningFormat, SystemRole, TOLERANT, ToolChoices,
 };
 
@@ -38,6 +38,7 @@ pub const PROFILES: &[CompatProfile] = &[
         max_tokens_field: Cow::Borrowed("max_completion_tokens"),
         system_role: SystemRole::DeveloperIfReasoning,
         store: Some(false),
+        json_schema: JsonSchemas::WithTools,
         session_field: Some(Cow::Borrowed("prompt_cache_key")),
         documents: true,
         finish_optional: false,
@@ -46,6 +47,7 @@ pub const PROFILES: &[CompatProfile] = &[
     CompatProfile {
         name: Cow::Borrowed("openrouter"),
         catalogue: Some(Cow::Borrowed("openrouter")),
+        json_schema: JsonSchemas::For(ModelPattern::built_in("^~?openai/(gpt-(4o|4\\.1|[5-9])|o[1-9])")),
         stream_options: false,
         reasoning: ReasoningFormat::Nested,
         echo: REASONING,
@@ -107,6 +109,7 @@ pub const PROFILES: &[CompatProfile] = &[
     CompatProfile {
         name: Cow::Borrowed("mistral"),
         catalogue: Some(Cow::Borrowed("mistral")),
+        json_schema: JsonSchemas::Alone,
         stream_options: false,
         tool_choice: ToolChoices::Any,
         echo: ReasoningEcho::Parts,
@@ -117,6 +120,7 @@ pub const PROFILES: &[CompatProfile] = &[
     },
     CompatProfile {
         name: Cow::Borrowed("xai"),
+        json_schema: JsonSchemas::Alone,
         catalogue: Some(Cow::Borrowed("xai")),
         max_tokens_field: Cow::Borrowed("max_completion_tokens"),
         session_header: Some(Cow::Borrowed("x-grok-conv-id")),
@@ -187,6 +191,7 @@ pub const PROFILES: &[CompatProfile] = &[
     },
     CompatProfile {
         name: Cow::Borrowed("vllm"),
+        json_schema: JsonSchemas::Alone,
         reasoning: ReasoningFormat::TemplateKwargs,
         echo: REASONING,
         finish_optional: false,
@@ -194,12 +199,14 @@ pub const PROFILES: &[CompatProfile] = &[
     },
     CompatProfile {
         name: Cow::Borrowed("lmstudio"),
+        json_schema: JsonSchemas::Alone,
         tool_choice: ToolChoices::NoName,
         finish_optional: false,
         ..TOLERANT
     },
     CompatProfile {
         name: Cow::Borrowed("llama.cpp"),
+        json_schema: JsonSchemas::Alone,
         tool_choice: ToolChoices::NoName,
         reasoning: ReasoningFormat::TemplateKwargs,
         echo: REASONING_CONTENT,

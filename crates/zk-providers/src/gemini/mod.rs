@@ -78,6 +78,7 @@ impl Gemini {
             request,
             thinking: thinking::ask(&request.model, request.thinking, &efforts, request.max_tokens),
             wants_signatures: thinking::is_third_generation(id),
+            output: request.output.as_ref().filter(|_| has_schemas(id, !request.tools.is_empty())),
             extra: self.link.extra_body(),
             count_only,
         };
@@ -128,6 +129,10 @@ impl Provider for Gemini {
         }
     }
 
+    fn native_output(&self, model: &Model, _: &Value, with_tools: bool) -> bool {
+        has_schemas(bare(&model.id), with_tools)
+    }
+
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let outgoing = self.body(&request, false).map(|body| Outgoing {
             path: path(&request.model.id, "streamGenerateContent?alt=sse").into(),
@@ -176,6 +181,11 @@ impl Provider for Gemini {
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }
+}
+
+/// Whether a model's answers can be held to a schema. Before Gemini 3 that and functions exclude each other.
+fn has_schemas(id: &str, with_tools: bool) -> bool {
+    thinking::is_third_generation(id) || (id.starts_with("gemini-2.5") && !with_tools)
 }
 
 /// The name of a model without what the service's lists put before it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use zk_core::model::{Message, Role};
-use zk_core::service::{Request, ToolChoice};
+use zk_core::service::{OutputFormat, Request, ToolChoice};
 
 use super::parts::{self, Part};
 use super::thinking::Config;
@@ -18,6 +18,8 @@ pub(super) struct Body<'a> {
     pub(super) thinking: Option<Config>,
     /// Whether the model wants signatures with the calls of others too.
     pub(super) wants_signatures: bool,
+    /// The shape of the answer, if the model can be held to it.
+    pub(super) output: Option<&'a OutputFormat>,
     pub(super) extra: &'a Map<String, Value>,
     /// Wrapped the way the counting of tokens wants it.
     pub(super) count_only: bool,
@@ -118,16 +120,12 @@ impl Encode for Body<'_> {
         if let (Some(thinking), Some(generation)) = (&self.thinking, generation.as_object_mut()) {
             generation.insert("thinkingConfig".into(), serde_json::to_value(thinking)?);
         }
-        fields.insert("generationConfig".into(), generation);
-        for (name, value) in self.extra {
-            match (fields.get_mut(name), value) {
-                // More settings of the same kind do not take the others away.
-                (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
-                _ => {
-                    fields.insert(name.clone(), value.clone());
-                }
-            }
+        if let (Some(format), Some(generation)) = (self.output, generation.as_object_mut()) {
+            generation.insert("responseMimeType".into(), "application/json".into());
+            generation.insert("responseJsonSchema".into(), schema::parameters(&format.schema));
         }
+        fields.insert("generationConfig".into(), generation);
+        crate::extra::add(&mut fields, self.extra, &["generationConfig", "toolConfig"]);
         out.push(b']');
         for (name, value) in fields {
             out.push(b',');

@@ -196,6 +196,11 @@ impl Provider for Ollama {
         }
     }
 
+    fn native_output(&self, _: &Model, _: &Value, with_tools: bool) -> bool {
+        // The grammar leaves no room for calls.
+        !with_tools
+    }
+
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let request = narrowed(request);
         let forced = forced(&request);

@@ -70,18 +70,13 @@ impl Encode for Body<'_> {
         if let Some(tool) = self.forced {
             fields.insert("format".into(), crate::schema::object(&tool.schema));
         }
+        if let Some(format) = self.request.output.as_ref().filter(|_| self.request.tools.is_empty()) {
+            fields.insert("format".into(), crate::schema::object(&format.schema));
+        }
         if let Some(keep_alive) = self.keep_alive {
             fields.insert("keep_alive".into(), keep_alive.into());
         }
-        for (name, value) in self.extra {
-            match (fields.get_mut(name), value) {
-                // More options do not take the others away.
-                (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
-                _ => {
-                    fields.insert(name.clone(), value.clone());
-                }
-            }
-        }
+        crate::extra::add(&mut fields, self.extra, &["options"]);
         out.push(b']');
         for (name, value) in fields {
             out.push(b',');

@@ -24,6 +24,7 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
+use crate::output;
 use crate::vendor;
 
 pub use options::{ResponsesBackend, ResponsesOptions};
@@ -176,6 +177,11 @@ impl Provider for Responses {
             },
             resumes: self.options.backend != ResponsesBackend::Compatible,
         }
+    }
+
+    fn native_output(&self, _: &Model, schema: &Value, _: bool) -> bool {
+        self.options.backend != ResponsesBackend::Compatible
+            && output::strict(schema, output::OPENAI).is_some()
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {

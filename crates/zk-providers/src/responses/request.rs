@@ -8,6 +8,7 @@ use zk_core::service::{Request, ToolChoice};
 
 use super::{ResponsesBackend, ResponsesOptions, input};
 use crate::effort::Efforts;
+use crate::output;
 use crate::prefix::Encode;
 
 /// The least output limit the API takes.
@@ -139,6 +140,13 @@ impl Encode for Body<'_> {
         if let Some(reasoning) = self.reasoning() {
             fields.insert("reasoning".into(), reasoning);
         }
+        if let Some(format) = self.request.output.as_ref().filter(|_| !self.is_compatible())
+            && let Some(schema) = output::strict(&format.schema, output::OPENAI)
+        {
+            let format =
+                json!({"type": "json_schema", "name": *format.name, "schema": schema, "strict": true});
+            fields.insert("text".into(), json!({ "format": format }));
+        }
         if !self.count_only {
             fields.insert("stream".into(), true.into());
             // The history is sent whole each time: nothing of it has to stay with the provider.
@@ -154,7 +162,7 @@ impl Encode for Body<'_> {
                     fields.insert("prompt_cache_key".into(), key.into());
                 }
             }
-            fields.extend(self.extra.clone());
+            crate::extra::add(&mut fields, self.extra, &["text"]);
         }
         out.push(b']');
         for (name, value) in fields {

@@ -21,6 +21,7 @@ mod fixtures;
 mod gemini_requests;
 mod lists;
 mod ollama_requests;
+mod outputs;
 mod overrides;
 mod promises;
 mod quirks;

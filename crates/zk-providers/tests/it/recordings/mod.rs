@@ -3,6 +3,7 @@
 mod chat_histories;
 mod differences;
 mod errors;
+mod formats;
 mod gemini_echo;
 mod gemini_histories;
 mod messages_echo;
