@@ -95,7 +95,7 @@ fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
 /// The content of a result made sendable; what it carries beside text is looked at in [`split_media`].
 fn result(result: &ToolResult) -> Fate {
     let content = match &result.content {
-        ToolContent::Text(text) if text.is_empty() => Some(NO_OUTPUT.into()),
+        ToolContent::Text(text) if text.trim().is_empty() => Some(NO_OUTPUT.into()),
         ToolContent::Text(text) => without_nul(text).map(ToolContent::Text),
         ToolContent::Blocks(blocks) => {
             let legal = |block: &Block| match block {

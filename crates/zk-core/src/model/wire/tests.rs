@@ -308,9 +308,9 @@ fn nul_is_replaced_wherever_text_goes() {
 #[test]
 fn an_empty_result_says_so() {
     let nothing = ToolContent::Blocks(vec![Block::text(" ")]);
-    let results = Message::user(vec![result("a", ""), Block::result("b", nothing, false)]);
-    let ready = normalise(vec![user("go"), calls(&["a", "b"]), results], &rules());
-    assert_eq!(said(&ready)[2], [result("a", NO_OUTPUT), result("b", NO_OUTPUT)]);
+    let results = Message::user(vec![result("a", ""), result("b", "\n"), Block::result("c", nothing, false)]);
+    let ready = normalise(vec![user("go"), calls(&["a", "b", "c"]), results], &rules());
+    assert_eq!(said(&ready)[2], ["a", "b", "c"].map(|id| result(id, NO_OUTPUT)));
 }
 
 #[test]
