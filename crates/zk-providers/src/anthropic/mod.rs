@@ -23,7 +23,7 @@ use crate::endpoint::SetupError;
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::output;
-use crate::secret::Auth;
+use crate::secret::{Auth, Secret};
 use crate::vendor;
 
 pub(crate) use stream::{Decoder, unreadable};
@@ -84,10 +84,18 @@ impl Default for AnthropicOptions {
 pub struct Anthropic {
     link: Link,
     options: AnthropicOptions,
-    headers: Vec<(&'static str, HeaderValue)>,
+    headers: Headers,
+    /// The same for models that think between their calls only if they are told that they may.
+    interleaved: Headers,
 }
 
+type Headers = Vec<(&'static str, HeaderValue)>;
+
 const MESSAGES: &str = "/v1/messages";
+const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+/// The first version without sampling parameters, and what they are.
+const UNSAMPLED: &str = "2026-10-21";
+const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 
 impl Anthropic {
     /// The usual connection, which lacks only a key.
@@ -101,8 +109,30 @@ impl Anthropic {
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: AnthropicOptions) -> Result<Self, SetupError> {
+        let mut connection = connection;
+        let mut version = options.version.clone();
         let mut betas = options.betas.clone();
+        // These two are lists and values of zk's own too; sent twice, one of them would be lost.
+        connection.extra_headers.retain(|(name, value)| match name.to_ascii_lowercase().as_str() {
+            "anthropic-beta" => {
+                betas.extend(value.split(',').map(|beta| beta.trim().to_owned()));
+                false
+            }
+            "anthropic-version" => {
+                version.clone_from(value);
+                false
+            }
+            _ => true,
+        });
+        // Versions are dates: the later one is the greater text.
+        if let Some(field) = SAMPLING.iter().find(|field| connection.extra_body.contains_key(**field))
+            && &*version >= UNSAMPLED
+        {
+            let reason = format!("`{field}` in the extra body is an error from version {UNSAMPLED} on");
+            return Err(SetupError::Options { name: connection.name, reason });
+        }
         betas.extend(context::betas(&options, &connection.name)?);
+        connection.auth = as_token(connection.auth);
         if is_subscription(&connection.auth) {
             betas.push("oauth-2025-04-20".to_owned());
         }
@@ -113,19 +143,30 @@ impl Anthropic {
                 true
             }
         });
-        let mut headers = vec![("anthropic-version", header("anthropic-version", &options.version)?)];
-        if !betas.is_empty() {
-            headers.push(("anthropic-beta", header("anthropic-beta", &betas.join(","))?));
+        let version = header("anthropic-version", &version)?;
+        let headers = |betas: &[String]| -> Result<Headers, SetupError> {
+            let mut headers = vec![("anthropic-version", version.clone())];
+            if !betas.is_empty() {
+                headers.push(("anthropic-beta", header("anthropic-beta", &betas.join(","))?));
+            }
+            Ok(headers)
+        };
+        let plain = headers(&betas)?;
+        if !betas.iter().any(|beta| beta == INTERLEAVED) {
+            betas.push(INTERLEAVED.to_owned());
         }
+        let interleaved = headers(&betas)?;
         let link = Link::new(connection, &[MESSAGES, "/v1"], Some("x-api-key"))?;
-        Ok(Self { link, options, headers })
+        Ok(Self { link, options, headers: plain, interleaved })
     }
 
-    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
-        let forced = request::is_forced(request);
+    fn ask(&self, request: &Request) -> thinking::Ask {
         let id = &*request.model.id;
         let efforts = self.link.efforts(id, || self.link.row("anthropic", id));
-        let ask = thinking::ask(request, &efforts, forced);
+        thinking::ask(request, &efforts, request::is_forced(request))
+    }
+
+    fn body(&self, request: &Request, ask: thinking::Ask, count_only: bool) -> Result<Bytes, Fault> {
         let mark = request.cache.then(|| request::CacheControl::new(self.options.cache_ttl));
         let extra = self.link.extra_body();
         let body = request::Body { request, mark, ask, extra, options: &self.options, count_only };
@@ -174,17 +215,17 @@ impl Provider for Anthropic {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let outgoing = self.body(&request, false).map(|body| Outgoing {
-            path: MESSAGES.into(),
-            headers: named(self.headers.clone()),
-            body,
-        });
+        let ask = self.ask(&request);
+        let headers = if thinking::interleaves(&ask, &request) { &self.interleaved } else { &self.headers };
+        let headers = named(headers.clone());
+        let outgoing =
+            self.body(&request, ask, false).map(|body| Outgoing { path: MESSAGES.into(), headers, body });
         let decoder = Decoder::new(request.model.reference());
         self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
-        let body = self.body(&request, true);
+        let body = self.body(&request, self.ask(&request), true);
         let headers = self.headers.clone();
         let path = "/v1/messages/count_tokens";
         let answer = self.link.ask(&request.model.id, path, headers, Some(body), cx).await?;
@@ -209,10 +250,22 @@ fn header(name: &str, value: &str) -> Result<HeaderValue, SetupError> {
     HeaderValue::from_str(value.trim()).map_err(|_| SetupError::Header { name: name.to_owned() })
 }
 
+/// The token of a sign-in as the token it is, wherever a key was wanted: as a key it is refused.
+fn as_token(auth: Auth) -> Auth {
+    match auth {
+        Auth::Key(key) if is_token(&key) => Auth::Bearer(key),
+        auth => auth,
+    }
+}
+
+fn is_token(secret: &Secret) -> bool {
+    secret.expose_secret().trim().starts_with("sk-ant-oat")
+}
+
 /// Tokens of a sign-in need a beta of their own.
 fn is_subscription(auth: &Auth) -> bool {
     match auth {
-        Auth::Bearer(token) => token.expose_secret().trim().starts_with("sk-ant-oat"),
+        Auth::Bearer(token) => is_token(token),
         Auth::Source(_) => true,
         Auth::None | Auth::Key(_) | Auth::Header { .. } => false,
     }

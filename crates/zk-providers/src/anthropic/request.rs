@@ -200,6 +200,10 @@ impl Encode for Body<'_> {
         if marked {
             content.iter_mut().rev().any(|block| block.mark(self.mark));
         }
+        // A message without blocks is an error; this one held nothing but a call its provider never finished.
+        if content.is_empty() {
+            return Ok(());
+        }
         serde_json::to_writer(&mut *out, &WireMessage { role, content })
     }
 
@@ -236,8 +240,7 @@ impl Encode for Body<'_> {
             fields.insert("output_config".into(), config.into());
         }
         if !self.count_only {
-            let most = self.request.model.max_output.unwrap_or(u64::MAX);
-            fields.insert("max_tokens".into(), u64::from(self.request.max_tokens).min(most).max(1).into());
+            fields.insert("max_tokens".into(), max_tokens(self.request).into());
             fields.insert("stream".into(), true.into());
             if let Some(asked) = &self.options.context_management {
                 fields.insert("context_management".into(), asked.clone());
@@ -336,6 +339,12 @@ fn gone_tools(history: &[Arc<Message>]) -> Vec<Value> {
 }
 
 /// Whether the tool choice forces a call.
+/// The output limit that is sent.
+pub(super) fn max_tokens(request: &Request) -> u32 {
+    let most = request.model.max_output.and_then(|most| most.try_into().ok()).unwrap_or(u32::MAX);
+    request.max_tokens.min(most).max(1)
+}
+
 pub(super) fn is_forced(request: &Request) -> bool {
     match request.tool_choice {
         ToolChoice::Required | ToolChoice::Tool(_) => true,

@@ -40,6 +40,22 @@ pub(crate) struct Decoder {
     done: bool,
 }
 
+/// The kinds of events that are read.
+const KINDS: [&str; 6] = [
+    "content_block_delta",
+    "content_block_start",
+    "content_block_stop",
+    "message_start",
+    "message_delta",
+    "message_stop",
+];
+
+#[derive(Deserialize)]
+struct Kinded<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+}
+
 /// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -246,8 +262,12 @@ impl Decode for Decoder {
         if self.done || event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
             return Ok(());
         }
-        let parsed: Event<'_> =
-            serde_json::from_slice(event.data).map_err(|error| unreadable(event.data, &error))?;
+        let parsed: Event<'_> = match serde_json::from_slice(event.data) {
+            Ok(parsed) => parsed,
+            Err(_) if event.name == "error" => return Err(stream_error(event.data)),
+            Err(_) if is_unknown(event.data) => return Ok(()),
+            Err(error) => return Err(unreadable(event.data, &error)),
+        };
         let kind = parsed.kind.as_deref().unwrap_or(event.name);
         let index = parsed.index.unwrap_or_default();
         match kind {
@@ -284,6 +304,12 @@ impl Decode for Decoder {
     }
 }
 
+/// Whether this is an event of a kind that was added later, whose fields may be anything.
+fn is_unknown(data: &[u8]) -> bool {
+    let kind = serde_json::from_slice(data).ok().and_then(|event: Kinded<'_>| event.kind);
+    kind.is_some_and(|kind| !KINDS.contains(&&*kind))
+}
+
 fn stream_error(data: &[u8]) -> Fault {
     of_stream(ErrorBody::parse(data))
 }
@@ -314,10 +340,16 @@ fn stop_reason(reason: &str, sequence: Option<String>, details: Option<&Value>) 
         "pause_turn" => StopReason::PauseTurn,
         "refusal" | "sensitive" => {
             let text = |name| details.and_then(|details| details.get(name)?.as_str());
-            StopReason::Refusal(match (text("explanation"), text("category")) {
-                (Some(why), Some(category)) => Some(format!("{why} (category: {category})")),
-                (why, category) => why.or(category).map(str::to_owned),
-            })
+            StopReason::Refusal(
+                match (text("explanation"), text("category")) {
+                    (Some(why), Some(category)) => Some(format!("{why} (category: {category})")),
+                    (why, category) => why.or(category).map(str::to_owned),
+                }
+                .map(|why| match text("recommended_model") {
+                    Some(model) => format!("{why}; the provider recommends {model} for this"),
+                    None => why,
+                }),
+            )
         }
         "model_context_window_exceeded" => StopReason::ContextExceeded,
         "compaction" => StopReason::Compaction,

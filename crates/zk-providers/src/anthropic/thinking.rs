@@ -4,6 +4,7 @@ use serde::Serialize;
 use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::Request;
 
+use super::request::max_tokens;
 use crate::effort::Efforts;
 
 /// The `thinking` and `output_config` fields of a request.
@@ -118,6 +119,12 @@ pub(super) fn has_formats(id: &str) -> bool {
     id.is_some_and(|id| !WITHOUT_FORMATS.iter().any(|start| id.starts_with(start)))
 }
 
+/// Whether a model thinks between its calls only if it is told that it may.
+pub(super) fn interleaves(ask: &Ask, request: &Request) -> bool {
+    let is_budget = matches!(ask.thinking, Some(Field::Enabled { .. }));
+    is_budget && !request.tools.is_empty() && generation(&request.model.id).is_some()
+}
+
 /// How a model thinks, by its id.
 pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     generation(id).map(|row| row.how)
@@ -128,7 +135,7 @@ pub(super) fn ask(request: &Request, efforts: &Efforts, forced: bool) -> Ask {
     let (model, wanted) = (&request.model, request.thinking);
     match model.capabilities.thinking {
         ThinkingSupport::None => Ask::default(),
-        ThinkingSupport::Budget => budget(wanted, request.max_tokens, forced, request.history.messages()),
+        ThinkingSupport::Budget => budget(wanted, max_tokens(request), forced, request.history.messages()),
         ThinkingSupport::Effort | ThinkingSupport::Adaptive if efforts.is_unknown() => {
             let newest = || GENERATIONS.last();
             let generation = generation(&model.id).or_else(newest);

@@ -10,6 +10,7 @@
 )]
 
 mod anthropic_hosted;
+mod anthropic_settings;
 mod auth;
 mod breakage;
 mod chat_histories;
