@@ -29,6 +29,7 @@ mod catalogue;
 mod chat;
 mod clocks;
 mod connection;
+mod documents;
 mod effort;
 mod endpoint;
 mod exchange;

@@ -7,7 +7,9 @@ use futures_util::stream;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
-use zk_core::model::{ErrorKind, IdRule, Model, ModelRef, Phase, ProviderError, ThinkingReplay, WireRules};
+use zk_core::model::{
+    ErrorKind, IdRule, MediaTypes, Model, ModelRef, Phase, ProviderError, ThinkingReplay, WireRules,
+};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 
 use crate::rules::check_wire;
@@ -178,6 +180,7 @@ impl Provider for ScriptedProvider {
                 target: model.reference(),
                 ids: IdRule::UP_TO_64,
                 vision: model.capabilities.vision,
+                media: MediaTypes::ANY,
                 image_in_tool_result: model.capabilities.image_in_tool_result,
                 thinking: ThinkingReplay::Echo,
                 resumes: false,

@@ -57,6 +57,14 @@ pub struct Document {
     pub data: String,
 }
 
+impl Document {
+    /// Whether it is text, by its type.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.media_type.trim_start().get(..5).is_some_and(|kind| kind.eq_ignore_ascii_case("text/"))
+    }
+}
+
 /// A call the model asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {

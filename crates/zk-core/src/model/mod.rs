@@ -29,4 +29,4 @@ pub use prices::{PriceTier, Prices, Rates};
 pub use thinking::{ThinkingLevel, ThinkingRequest};
 pub use tool::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes};
 pub use usage::{ModelStats, Stats, TurnUsage, Usage};
-pub use wire::{IdRule, ThinkingReplay, WireReady, WireRules};
+pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

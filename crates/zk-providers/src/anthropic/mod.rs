@@ -15,7 +15,7 @@ use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
+use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::connection::{Connection, Link};
@@ -204,6 +204,7 @@ impl Provider for Anthropic {
             target: model.reference(),
             ids: IdRule::UP_TO_64,
             vision: model.capabilities.vision,
+            media: MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] },
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: ThinkingReplay::Signed,
             resumes: true,

@@ -1,5 +1,6 @@
 //! A request in Anthropic's shape.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,6 +12,7 @@ use zk_core::service::{Request, ToolChoice};
 
 use super::hosted;
 use super::thinking::{Ask, has_formats};
+use crate::documents;
 use crate::output;
 use crate::prefix::Encode;
 
@@ -131,7 +133,7 @@ struct Source<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     media_type: &'a str,
-    data: &'a str,
+    data: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -304,11 +306,16 @@ fn tool_result(result: &ToolResult) -> Kind<'_> {
 }
 
 fn image_source(image: &Image) -> Source<'_> {
-    Source { kind: "base64", media_type: &image.media_type, data: &image.data }
+    Source { kind: "base64", media_type: &image.media_type, data: Cow::Borrowed(&image.data) }
 }
 
 fn document_source(document: &Document) -> Source<'_> {
-    Source { kind: "base64", media_type: &document.media_type, data: &document.data }
+    match documents::text(document) {
+        Some(text) => Source { kind: "text", media_type: "text/plain", data: Cow::Owned(text) },
+        None => {
+            Source { kind: "base64", media_type: &document.media_type, data: Cow::Borrowed(&document.data) }
+        }
+    }
 }
 
 /// The schema as the API takes it: an object, and said to be one.

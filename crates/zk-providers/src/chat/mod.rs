@@ -17,7 +17,7 @@ use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules};
+use zk_core::model::{MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules};
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::catalogue;
@@ -157,6 +157,10 @@ impl Provider for Compat {
         WireRules {
             ids: self.profile.ids,
             vision: model.capabilities.vision,
+            media: MediaTypes {
+                images: MediaTypes::WEB,
+                documents: if self.profile.documents { &["application/pdf", "text/*"] } else { &["text/*"] },
+            },
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: match self.patterns.traits(&self.profile, &model.id).echo {
                 ReasoningEcho::No => ThinkingReplay::Never,

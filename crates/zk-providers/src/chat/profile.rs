@@ -64,7 +64,7 @@ pub struct CompatProfile {
     pub vision: bool,
     /// Whether tool messages may hold images.
     pub image_in_tool_result: bool,
-    /// Whether user messages may hold documents.
+    /// Whether user messages may hold documents that are not text.
     pub documents: bool,
     /// The content of an assistant message that holds only calls.
     pub empty_content: EmptyContent,

@@ -9,6 +9,7 @@ use zk_core::service::Request;
 
 use super::models::Traits;
 use super::profile::{CompatProfile, FieldValue, SystemRole};
+use crate::documents;
 use crate::effort::Efforts;
 use crate::output;
 use crate::prefix::Encode;
@@ -22,7 +23,6 @@ pub(super) struct Body<'a> {
     pub(super) extra: &'a Map<String, Value>,
 }
 
-const DOCUMENT_OMITTED: &str = "[document omitted: this provider takes none]";
 const RECEIVED: &str = "I have read the results.";
 
 impl Body<'_> {
@@ -117,8 +117,10 @@ impl Body<'_> {
             Block::Text(block) => text(&block.text),
             Block::Compaction(compaction) => text(&compaction.summary),
             Block::Image(image) => Some(image_part(image)),
-            Block::Document(document) if self.profile.documents => Some(document_part(document)),
-            Block::Document(_) => text(DOCUMENT_OMITTED),
+            Block::Document(document) => match documents::inlined(document) {
+                Some(inlined) => text(&inlined),
+                None => Some(document_part(document)),
+            },
             Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Provider(_) => None,
         }
     }

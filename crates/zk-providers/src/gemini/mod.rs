@@ -23,7 +23,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Capabilities, IdRule, Model, ProviderError, ThinkingReplay, WireRules};
+use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, WireRules};
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::connection::{Connection, Link};
@@ -123,6 +123,10 @@ impl Provider for Gemini {
             target: model.reference(),
             ids: IdRule::UP_TO_64,
             vision: model.capabilities.vision,
+            media: MediaTypes {
+                images: &["image/heic", "image/heif", "image/jpeg", "image/png", "image/webp"],
+                documents: &["application/pdf", "text/*"],
+            },
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: ThinkingReplay::Signed,
             resumes: false,

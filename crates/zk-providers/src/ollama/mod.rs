@@ -15,7 +15,9 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zk_core::kernel::Cx;
-use zk_core::model::{IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules};
+use zk_core::model::{
+    IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules,
+};
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::connection::{Connection, Link};
@@ -190,6 +192,7 @@ impl Provider for Ollama {
             target: model.reference(),
             ids: IdRule::UP_TO_64,
             vision: model.capabilities.vision,
+            media: MediaTypes { images: &["image/jpeg", "image/png", "image/webp"], documents: &["text/*"] },
             image_in_tool_result: false,
             thinking: ThinkingReplay::Echo,
             resumes: false,

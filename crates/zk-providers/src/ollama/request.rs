@@ -1,5 +1,6 @@
 //! A request in Ollama's shape.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -7,9 +8,8 @@ use zk_core::model::{Block, CallId, Message, Role, ToolSpec};
 use zk_core::service::Request;
 
 use super::families::think;
+use crate::documents;
 use crate::prefix::Encode;
-
-const DOCUMENT_OMITTED: &str = "[document omitted: this provider takes none]";
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {
@@ -130,7 +130,7 @@ fn assistant(message: &Message) -> Value {
 /// The results first, each its own message and directly after the calls; then everything else in one.
 fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
     let mut out = Vec::new();
-    let mut texts: Vec<&str> = Vec::new();
+    let mut texts: Vec<Cow<'_, str>> = Vec::new();
     let mut images: Vec<&str> = Vec::new();
     for block in &message.content {
         match block {
@@ -140,10 +140,10 @@ fn user(message: &Message, earlier: &[Arc<Message>]) -> Vec<Value> {
                 "tool_name": name_of(&result.call_id, earlier),
                 "tool_call_id": result.call_id.as_str(),
             })),
-            Block::Text(block) => texts.push(&block.text),
-            Block::Compaction(block) => texts.push(&block.summary),
+            Block::Text(block) => texts.push(Cow::Borrowed(&block.text)),
+            Block::Compaction(block) => texts.push(Cow::Borrowed(&block.summary)),
             Block::Image(image) => images.push(&image.data),
-            Block::Document(_) => texts.push(DOCUMENT_OMITTED),
+            Block::Document(document) => texts.extend(documents::inlined(document).map(Cow::Owned)),
             Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {}
         }
     }

@@ -6,6 +6,7 @@ use zk_core::model::{
 };
 
 use super::echo::Echo;
+use crate::documents;
 
 /// The longest id of a message or call that is taken back. Copilot gives longer ones and refuses them.
 const LONGEST_ID: usize = 64;
@@ -72,7 +73,10 @@ fn part(block: &Block) -> Option<Value> {
         Block::Text(text) => Some(input_text(&text.text)),
         Block::Compaction(compaction) => Some(input_text(&compaction.summary)),
         Block::Image(image) => Some(input_image(image)),
-        Block::Document(document) => Some(input_file(document)),
+        Block::Document(document) => Some(match documents::inlined(document) {
+            Some(text) => input_text(&text),
+            None => input_file(document),
+        }),
         Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Provider(_) => None,
     }
 }
@@ -92,7 +96,7 @@ fn input_file(document: &Document) -> Value {
         (Some(name), _) => name,
         // The ending has to fit the data.
         (None, "application/pdf") => "document.pdf",
-        (None, _) => "document.txt",
+        (None, _) => "document",
     };
     json!({"type": "input_file", "filename": name, "file_data": data})
 }

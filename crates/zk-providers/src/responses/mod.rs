@@ -15,7 +15,7 @@ use reqwest::header::HeaderValue;
 use serde_json::Value;
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    Capabilities, IdRule, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules,
+    Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules,
 };
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
@@ -169,6 +169,13 @@ impl Provider for Responses {
             target: model.reference(),
             ids: IdRule::UP_TO_64,
             vision: model.capabilities.vision,
+            media: MediaTypes {
+                images: MediaTypes::WEB,
+                documents: match self.options.backend {
+                    ResponsesBackend::Api | ResponsesBackend::Codex => &["*"],
+                    ResponsesBackend::Compatible => &["text/*"],
+                },
+            },
             image_in_tool_result: model.capabilities.image_in_tool_result,
             thinking: match self.options.backend {
                 ResponsesBackend::Api | ResponsesBackend::Codex => ThinkingReplay::Signed,

@@ -21,6 +21,7 @@ mod faults;
 mod fixtures;
 mod gemini_requests;
 mod lists;
+mod media;
 mod ollama_requests;
 mod outputs;
 mod overrides;

@@ -140,8 +140,8 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
                 continue;
             }
             Block::Text(text) => self::text(&text.text, text.wire.as_ref(), &place, rules)?,
-            Block::Image(_) | Block::Document(_) if !rules.vision => {
-                return broken(Rule::Media, format!("{place}: the model cannot see it"));
+            Block::Image(_) | Block::Document(_) if !is_taken(block, rules) => {
+                return broken(Rule::Media, format!("{place}: the model cannot take it"));
             }
             Block::Image(_) | Block::Document(_) => {}
             Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => {
@@ -156,6 +156,17 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
     match waiting.first() {
         None => Ok(()),
         Some(id) => broken(Rule::UnansweredCall, format!("messages[{at}] does not answer {id}")),
+    }
+}
+
+fn is_taken(block: &Block, rules: &WireRules) -> bool {
+    match block {
+        Block::Image(image) => rules.vision && rules.media.takes_image(&image.media_type),
+        Block::Document(document) => {
+            let is_text = document.media_type.to_lowercase().starts_with("text/");
+            (rules.vision || is_text) && rules.media.takes_document(&document.media_type)
+        }
+        _ => true,
     }
 }
 
@@ -211,7 +222,9 @@ fn result(result: &ToolResult, place: &str, rules: &WireRules) -> Checked {
             Block::Image(_) | Block::Document(_) if result.is_error => {
                 return broken(Rule::MediaInError, format!("{place}: media in a failed result"));
             }
-            Block::Image(_) | Block::Document(_) if !rules.vision || !rules.image_in_tool_result => {
+            Block::Image(_) | Block::Document(_)
+                if !rules.image_in_tool_result || !is_taken(block, rules) =>
+            {
                 return broken(Rule::Media, format!("{place}: media in a result"));
             }
             Block::Image(_) | Block::Document(_) => {}

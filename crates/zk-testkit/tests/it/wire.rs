@@ -10,8 +10,8 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use zk_core::model::wire::{CONTINUE, INTERRUPTED};
 use zk_core::model::{
-    Block, Compaction, Document, IdRule, Image, Message, ModelRef, Role, StopReason, Text, Thinking,
-    ThinkingReplay, ToolCall, ToolContent, ToolResult, WireData, WireReady, WireRules,
+    Block, Compaction, Document, IdRule, Image, MediaTypes, Message, ModelRef, Role, StopReason, Text,
+    Thinking, ThinkingReplay, ToolCall, ToolContent, ToolResult, WireData, WireReady, WireRules,
 };
 use zk_testkit::rules::check_wire;
 
@@ -39,6 +39,7 @@ fn own() -> ModelRef {
 
 fn dialects() -> Vec<(&'static str, WireRules)> {
     let tolerant = WireRules::tolerant(own());
+    let narrow = MediaTypes { images: &["image/png"], documents: &["text/*"] };
     vec![
         (
             "anthropic",
@@ -50,7 +51,7 @@ fn dialects() -> Vec<(&'static str, WireRules)> {
             },
         ),
         ("chat", tolerant.clone()),
-        ("mistral", WireRules { ids: IdRule::NINE, ..tolerant.clone() }),
+        ("mistral", WireRules { ids: IdRule::NINE, media: narrow, ..tolerant.clone() }),
         ("echo", WireRules { thinking: ThinkingReplay::Echo, ..tolerant.clone() }),
         ("resuming", WireRules { resumes: true, ..tolerant.clone() }),
         ("no vision", WireRules { vision: false, image_in_tool_result: true, ..tolerant }),
@@ -98,11 +99,11 @@ fn call(id: &'static str) -> impl Strategy<Value = Block> {
 fn media() -> impl Strategy<Value = Block> {
     prop_oneof![
         Just(Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() })),
-        Just(Block::Document(Document {
-            media_type: "application/pdf".into(),
-            name: Some("a.pdf".into()),
-            data: "aGk=".into()
-        })),
+        Just(Block::Image(Image { media_type: "image/bmp".into(), data: "aGk=".into() })),
+        prop::sample::select(vec!["application/pdf", "text/plain"]).prop_map(|media_type| {
+            let name = Some("a file".into());
+            Block::Document(Document { media_type: media_type.into(), name, data: "aGk=".into() })
+        }),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{IMAGE_FOLLOWS, IMAGE_OMITTED, MALFORMED_KEY, NO_OUTPUT, ThinkingReplay, WireRules};
+use super::{IMAGE_OMITTED, MALFORMED_KEY, NO_OUTPUT, ThinkingReplay, WireRules, media};
 use crate::model::{
     Block, Compaction, ProviderBlock, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
 };
@@ -29,8 +29,9 @@ pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
     match block {
         Block::Text(text) => self::text(text, rules),
         Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
-        Block::Image(_) | Block::Document(_) if !rules.vision => Fate::Become(Block::text(IMAGE_OMITTED)),
-        Block::Image(_) | Block::Document(_) => Fate::Keep,
+        Block::Image(_) | Block::Document(_) => {
+            media::omitted(block, rules).map_or(Fate::Keep, |text| Fate::Become(Block::text(text)))
+        }
         Block::ToolResult(result) => self::result(result),
         Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => Fate::Drop,
     }
@@ -92,7 +93,7 @@ fn call(call: &ToolCall, stop: Option<&StopReason>, rules: &WireRules) -> Fate {
     }))
 }
 
-/// The content of a result made sendable; what it carries beside text is looked at in [`split_media`].
+/// The content of a result made sendable; what it carries beside text is looked at in [`media::split`].
 fn result(result: &ToolResult) -> Fate {
     let content = match &result.content {
         ToolContent::Text(text) if text.trim().is_empty() => Some(NO_OUTPUT.into()),
@@ -133,32 +134,6 @@ fn result(result: &ToolResult) -> Fate {
         None => Fate::Keep,
         Some(content) => Fate::Become(Block::ToolResult(ToolResult { content, ..result.clone() })),
     }
-}
-
-/// Takes images and documents out of a result where they may not stay: to be sent after all results, or left
-/// out for a model without vision. Nothing when the result may stay as it is.
-pub(super) fn split_media(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
-    let ToolContent::Blocks(blocks) = &result.content else { return None };
-    let is_media = |block: &Block| matches!(block, Block::Image(_) | Block::Document(_));
-    let may_stay = rules.vision && rules.image_in_tool_result && !result.is_error;
-    if may_stay || !blocks.iter().any(is_media) {
-        return None;
-    }
-    let marker = if rules.vision { IMAGE_FOLLOWS } else { IMAGE_OMITTED };
-    let mut media = Vec::new();
-    let kept = blocks
-        .iter()
-        .map(|block| {
-            if !is_media(block) {
-                return block.clone();
-            }
-            if rules.vision {
-                media.push(block.clone());
-            }
-            Block::text(marker)
-        })
-        .collect();
-    Some((ToolResult { content: ToolContent::Blocks(kept), ..result.clone() }, media))
 }
 
 fn compaction(compaction: &Compaction) -> Block {

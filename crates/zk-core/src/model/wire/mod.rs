@@ -7,6 +7,7 @@
 
 mod blocks;
 mod ids;
+mod media;
 mod pair;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use super::{CallId, Message, ModelRef};
 
 pub use ids::IdRule;
+pub use media::MediaTypes;
 
 /// What stands in for the result of a call that has none.
 pub const INTERRUPTED: &str =
@@ -33,6 +35,8 @@ pub const CONTINUE: &str = "Continue.";
 pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
 /// What stands in a tool result for an image that follows after the results.
 pub const IMAGE_FOLLOWS: &str = "[image: attached after the tool results]";
+/// The same for a document.
+pub const DOCUMENT_FOLLOWS: &str = "[document: attached after the tool results]";
 /// The argument under which arguments that did not parse are shown to the model again.
 pub const MALFORMED_KEY: &str = "malformed_arguments";
 
@@ -43,8 +47,10 @@ pub struct WireRules {
     pub target: ModelRef,
     /// Which tool-call ids are legal.
     pub ids: IdRule,
-    /// Whether the model sees images and documents.
+    /// Whether the model sees images, and documents that are not text.
     pub vision: bool,
+    /// The types of images and documents that are taken. What stands for the others says so.
+    pub media: MediaTypes,
     /// Whether a tool result may carry them; otherwise they follow the results.
     pub image_in_tool_result: bool,
     /// Which thinking goes back.
@@ -73,6 +79,7 @@ impl WireRules {
             target,
             ids: IdRule::UP_TO_40,
             vision: true,
+            media: MediaTypes::ANY,
             image_in_tool_result: false,
             thinking: ThinkingReplay::Never,
             resumes: false,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::blocks::{self, Fate};
 use super::ids::Ids;
-use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules};
+use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules, media};
 use crate::model::{Block, CallId, Message, Role, StopReason, ToolResult};
 
 /// A message on its way out: the stored one, or what became of it.
@@ -224,7 +224,7 @@ fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mu
             repairs.push(Repair::MissingResult { call_id: call.stored });
             ToolResult { call_id: call.sent.clone(), content: INTERRUPTED.into(), is_error: true }
         });
-        let mut result = match blocks::split_media(&result, rules) {
+        let mut result = match media::split(&result, rules) {
             Some((result, moved)) => {
                 media.extend(moved);
                 result
@@ -244,9 +244,7 @@ fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mu
 fn is_in_order(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
     let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| match block {
         Block::ToolResult(result) => {
-            call.stored == call.sent
-                && result.call_id == call.sent
-                && blocks::split_media(result, rules).is_none()
+            call.stored == call.sent && result.call_id == call.sent && media::split(result, rules).is_none()
         }
         Block::Text(_)
         | Block::Image(_)

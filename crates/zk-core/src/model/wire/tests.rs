@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{
-    Block, Compaction, Image, Role, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+    Block, Compaction, Document, Image, Role, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult,
+    WireData,
 };
 
 fn own() -> ModelRef {
@@ -331,6 +332,39 @@ fn an_image_never_stays_in_a_failed_result() {
     let ready = normalise(history, &stays);
     let marked = ToolContent::Blocks(vec![Block::text("seen"), Block::text(IMAGE_FOLLOWS)]);
     assert_eq!(said(&ready)[2], [Block::result("a", marked, true), image()]);
+}
+
+#[test]
+fn what_is_not_taken_is_named_wherever_it_stands() {
+    let narrow = WireRules {
+        media: MediaTypes { images: MediaTypes::WEB, documents: &["text/*"] },
+        image_in_tool_result: true,
+        ..rules()
+    };
+    let drawing = Block::Image(Image { media_type: "image/svg+xml".into(), data: "aGk=".into() });
+    let document = |media_type: &str, name: Option<&str>| {
+        let (media_type, name) = (media_type.to_owned(), name.map(str::to_owned));
+        Block::Document(Document { media_type, name, data: "aGk=".into() })
+    };
+    let notes = document("text/plain; charset=utf-8", None);
+    let report = document("application/pdf", Some("re\nport.pdf"));
+    let nameless = document("\0", None);
+    let given = vec![drawing, image(), report, notes.clone(), nameless];
+    let told = vec![
+        Block::text("[image omitted: image/svg+xml is not taken here]"),
+        image(),
+        Block::text("[document report.pdf omitted: application/pdf is not taken here]"),
+        notes.clone(),
+        Block::text("[document omitted: one of no type is not taken here]"),
+    ];
+    let within = |blocks: &[Block]| Block::result("a", ToolContent::Blocks(blocks.to_vec()), false);
+    let history = vec![Message::user(given.clone()), calls(&["a"]), Message::user(vec![within(&given)])];
+    let ready = normalise(history.clone(), &narrow);
+    assert_eq!(said(&ready)[0], told);
+    assert_eq!(said(&ready)[2], [within(&told)]);
+    let blind = normalise(history, &WireRules { vision: false, ..narrow });
+    assert!(said(&blind)[0].contains(&notes), "text needs no eyes");
+    assert!(!said(&blind)[0].contains(&image()));
 }
 
 #[test]

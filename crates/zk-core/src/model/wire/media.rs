@@ -1,0 +1,124 @@
+//! Which images and documents go to a provider, and what stands for the others.
+
+use super::{DOCUMENT_FOLLOWS, IMAGE_FOLLOWS, IMAGE_OMITTED, WireRules};
+use crate::model::{Block, ToolContent, ToolResult};
+
+/// The most characters of a name or a type that the model is told.
+const LONGEST_NAME: usize = 100;
+
+/// The media types a provider takes. Each entry is one type, such as `image/png`, or the beginning of several
+/// and a star, such as `text/*`.
+///
+/// ```
+/// use zk_core::model::MediaTypes;
+///
+/// let media = MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] };
+/// assert!(media.takes_document("text/plain; charset=utf-8"));
+/// assert!(!media.takes_image("image/svg+xml"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaTypes {
+    /// Types of images.
+    pub images: &'static [&'static str],
+    /// Types of documents.
+    pub documents: &'static [&'static str],
+}
+
+impl MediaTypes {
+    /// Whatever there is.
+    pub const ANY: Self = Self { images: &["*"], documents: &["*"] };
+    /// The images that browsers show, and with them most services.
+    pub const WEB: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];
+
+    /// Whether an image of this type is taken.
+    #[must_use]
+    pub fn takes_image(&self, media_type: &str) -> bool {
+        takes(self.images, media_type)
+    }
+
+    /// Whether a document of this type is taken.
+    #[must_use]
+    pub fn takes_document(&self, media_type: &str) -> bool {
+        takes(self.documents, media_type)
+    }
+}
+
+fn takes(known: &[&str], media_type: &str) -> bool {
+    let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    known.iter().any(|known| match known.strip_suffix('*') {
+        Some(start) => plain.starts_with(start),
+        None => plain == *known,
+    })
+}
+
+/// What stands for a block that does not go to the provider; nothing for one that does.
+pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
+    match block {
+        Block::Image(_) if !rules.vision => Some(IMAGE_OMITTED.to_owned()),
+        Block::Image(image) if !rules.media.takes_image(&image.media_type) => {
+            Some(format!("[image omitted: {} is not taken here]", shown(&image.media_type)))
+        }
+        // A document of text needs no eyes.
+        Block::Document(document)
+            if rules.media.takes_document(&document.media_type) && (rules.vision || document.is_text()) =>
+        {
+            None
+        }
+        Block::Document(document) => {
+            let name = document.name.as_deref().map(|name| format!(" {}", shown(name))).unwrap_or_default();
+            Some(format!("[document{name} omitted: {} is not taken here]", shown(&document.media_type)))
+        }
+        Block::Image(_)
+        | Block::Text(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Compaction(_)
+        | Block::Provider(_) => None,
+    }
+}
+
+/// A name that came from anywhere, on one line.
+fn shown(name: &str) -> String {
+    let shown: String = name.chars().filter(|char| !char.is_control()).take(LONGEST_NAME).collect();
+    if shown.trim().is_empty() { "one of no type".to_owned() } else { shown }
+}
+
+/// Takes images and documents out of a result where they may not stay: to be sent after all results, or left
+/// out if they are not taken at all. Nothing when the result may stay as it is.
+pub(super) fn split(result: &ToolResult, rules: &WireRules) -> Option<(ToolResult, Vec<Block>)> {
+    let ToolContent::Blocks(blocks) = &result.content else { return None };
+    let may_stay = rules.image_in_tool_result && !result.is_error;
+    let mut moved = Vec::new();
+    let mut is_changed = false;
+    let mut kept = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let follows = match block {
+            Block::Image(_) => IMAGE_FOLLOWS,
+            Block::Document(_) => DOCUMENT_FOLLOWS,
+            Block::Text(_)
+            | Block::ToolCall(_)
+            | Block::ToolResult(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_)
+            | Block::Provider(_) => {
+                kept.push(block.clone());
+                continue;
+            }
+        };
+        match omitted(block, rules) {
+            None if may_stay => {
+                kept.push(block.clone());
+                continue;
+            }
+            None => {
+                moved.push(block.clone());
+                kept.push(Block::text(follows));
+            }
+            Some(text) => kept.push(Block::text(text)),
+        }
+        is_changed = true;
+    }
+    let result = ToolResult { content: ToolContent::Blocks(kept), ..result.clone() };
+    is_changed.then_some((result, moved))
+}
