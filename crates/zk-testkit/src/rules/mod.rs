@@ -180,6 +180,14 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
+/// The images that most vendors take.
+const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/// Whether what a `data:` address holds is an image: its type, and its bytes.
+fn is_image((media_type, data): (&str, &str)) -> bool {
+    IMAGES.contains(&media_type) && !data.is_empty()
+}
+
 fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }

@@ -96,6 +96,7 @@ fn gemini_rejects_what_breaks_a_rule() {
         ("/contents/2/parts/0/functionResponse/response", json!("1"), Rule::Shape),
         ("/contents/3/parts/1/inlineData/data", json!("data:image/png;base64,AAAA"), Rule::Media),
         ("/contents/3/parts/1/inlineData/mimeType", json!(null), Rule::Media),
+        ("/contents/3/parts/1/inlineData/mimeType", json!("image/gif"), Rule::Media),
         ("/contents/-", json!({"role": "user", "parts": [text("more")]}), Rule::SameRole),
         ("/contents/-", json!({"role": "model", "parts": [text("I was")]}), Rule::LastNotUser),
         ("/contents/3/parts/0/text", json!("a\u{0}b"), Rule::Nul),

@@ -120,6 +120,16 @@ fn anthropic_rejects_what_breaks_a_rule() {
             json!({"type": "image", "source": {"type": "base64", "data": ""}}),
             Rule::Media,
         ),
+        (
+            "/messages/2/content/2",
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": "AAAA"}}),
+            Rule::Media,
+        ),
+        (
+            "/messages/2/content/2",
+            json!({"type": "document", "source": {"type": "base64", "media_type": "text/plain", "data": "AAAA"}}),
+            Rule::Media,
+        ),
         ("/messages/2/content/2", marked(text("")), Rule::EmptyText),
         (
             "/messages/1/content/0",
@@ -159,6 +169,11 @@ fn chat_rejects_what_breaks_a_rule() {
         ("/messages/1/content", json!(null), Rule::Shape),
         ("/messages/5/content/0/text", json!(""), Rule::EmptyText),
         ("/messages/5/content/0", json!({"type": "image_url", "image_url": {"url": "data:x"}}), Rule::Media),
+        (
+            "/messages/5/content/0",
+            json!({"type": "image_url", "image_url": {"url": "data:image/svg+xml;base64,AAAA"}}),
+            Rule::Media,
+        ),
         ("/messages/2/tool_calls", json!([]), Rule::EmptyMessage),
         ("/messages/2/tool_calls", json!(null), Rule::EmptyMessage),
         ("/messages/2/content", json!([{"type": "text", "text": "part"}]), Rule::Shape),

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::{Checked, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+use super::super::{Checked, IMAGES, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
 use super::hosted;
 use super::params::thinks_with_budget;
 
@@ -166,6 +166,23 @@ fn media(block: &Value, kind: &str, place: &str) -> Checked {
         Some("base64") if source("media_type").is_none_or(|kind| !kind.contains('/')) => {
             broken(Rule::Media, format!("{place}.{kind}.source.base64.media_type: Field required"))
         }
+        Some("base64") => {
+            let types = if kind == "image" { IMAGES } else { &["application/pdf"][..] };
+            match source("media_type").is_some_and(|given| types.contains(&given)) {
+                true => Ok(()),
+                false => broken(
+                    Rule::Media,
+                    format!(
+                        "{place}.{kind}.source.base64.media_type: Input should be {}",
+                        types.join(" or ")
+                    ),
+                ),
+            }
+        }
+        Some("text") if source("media_type") != Some("text/plain") => broken(
+            Rule::Media,
+            format!("{place}.{kind}.source.text.media_type: Input should be 'text/plain'"),
+        ),
         Some(_) => Ok(()),
         None => broken(Rule::Shape, format!("{place}.{kind}.source: Field required")),
     }

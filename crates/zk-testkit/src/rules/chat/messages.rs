@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use zk_core::model::IdRule;
 
-use super::super::{Checked, Reasoning, Rule, Strictness, broken, is_blank, is_tool_name, text_of};
+use super::super::{Checked, Reasoning, Rule, Strictness, broken, is_blank, is_image, is_tool_name, text_of};
 use super::reasoning;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,7 +177,7 @@ fn plain(strictness: &Strictness, message: &Value, at: usize) -> Checked {
             Some("image_url") => {
                 let url = content.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
                 let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
-                if url.is_empty() || data.is_some_and(|data| data.is_none_or(|(_, bytes)| bytes.is_empty())) {
+                if url.is_empty() || data.is_some_and(|data| !data.is_some_and(is_image)) {
                     return broken(
                         Rule::Media,
                         format!("Invalid 'messages[{at}].content[{part}].image_url': unsupported image."),

@@ -77,7 +77,9 @@ fn media(part: &Value, name: &str, place: &str) -> Checked {
     if data.is_none_or(|data| data.is_empty() || data.starts_with("data:")) {
         return broken(Rule::Media, format!("Unable to process input image: '{place}'."));
     }
-    if kind.is_none_or(|kind| !kind.contains('/')) {
+    let is_known =
+        |kind: &str| kind.contains('/') && !["image/gif", "image/svg+xml", "image/bmp"].contains(&kind);
+    if !kind.is_some_and(is_known) {
         return broken(Rule::Media, format!("* {place}.inline_data.mime_type: Unsupported MIME type"));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use zk_core::model::IdRule;
 
-use super::super::{Checked, Rule, broken, is_blank, is_tool_name, text_of};
+use super::super::{Checked, Rule, broken, is_blank, is_image, is_tool_name, text_of};
 
 const LONGEST_ID: usize = 64;
 
@@ -114,8 +114,8 @@ fn part(part: &Value, at: usize, number: usize, assistant: bool) -> Checked {
 fn image(part: &Value, place: &str) -> Checked {
     let url = text_of(part, "image_url").unwrap_or_default();
     let data = url.strip_prefix("data:").map(|data| data.split_once(";base64,"));
-    let is_empty = data.is_some_and(|data| data.is_none_or(|(_, bytes)| bytes.is_empty()));
-    if (url.is_empty() && text_of(part, "file_id").is_none()) || is_empty {
+    let is_bad = data.is_some_and(|data| !data.is_some_and(is_image));
+    if (url.is_empty() && text_of(part, "file_id").is_none()) || is_bad {
         return broken(Rule::Media, format!("Invalid '{place}.image_url'."));
     }
     Ok(())
