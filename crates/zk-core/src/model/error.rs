@@ -177,8 +177,10 @@ impl fmt::Display for ProviderError {
             write!(f, " ({code})")?;
         }
         write!(f, " while {}", self.phase)?;
-        if self.elapsed > Duration::ZERO {
-            write!(f, " after {:.1} s", self.elapsed.as_secs_f64())?;
+        match self.elapsed {
+            Duration::ZERO => {}
+            short if short < Duration::from_secs(1) => write!(f, " after {} ms", short.as_millis().max(1))?,
+            long => write!(f, " after {:.1} s", long.as_secs_f64())?,
         }
         write!(f, ": {}", self.message)?;
         if let Some(id) = &self.request_id {
@@ -273,6 +275,18 @@ mod tests {
         ] {
             let error = ProviderError { request_id: id.map(str::to_owned), ..error(message) };
             assert_eq!(error.to_string(), format!("{start}{rest}"));
+        }
+    }
+
+    #[test]
+    fn the_time_it_took_is_told_in_a_unit_that_fits() {
+        for (elapsed, told) in [
+            (Duration::from_micros(3), "response after 1 ms: x"),
+            (Duration::from_millis(250), "response after 250 ms: x"),
+            (Duration::from_millis(61_240), "response after 61.2 s: x"),
+        ] {
+            let error = ProviderError { elapsed, ..error("x") }.to_string();
+            assert!(error.contains(told), "{error}");
         }
     }
 
