@@ -122,7 +122,8 @@ impl Calls {
                 if cut && at == last {
                     continue;
                 }
-                return Err(Fault::malformed("a tool call without a name"));
+                return Err(Fault::malformed("a tool call without a name")
+                    .hint("Try again, or take another model: the calls of this one cannot be used"));
             }
             if call.block.is_none() {
                 call.announce(begun, out);

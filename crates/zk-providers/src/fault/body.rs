@@ -66,7 +66,10 @@ impl ErrorBody {
             error.get("status"),
             body.get("code"),
         ];
-        let names: Vec<String> = named.into_iter().flatten().filter_map(name).collect();
+        // OpenRouter says what a filter found, and does not name the error.
+        let flagged = error.pointer("/metadata/flagged_input").map(|_| "moderation".to_owned());
+        let names: Vec<String> =
+            flagged.into_iter().chain(named.into_iter().flatten().filter_map(name)).collect();
         let code = names
             .iter()
             .find(|name| !name.bytes().all(|byte| byte.is_ascii_digit()))

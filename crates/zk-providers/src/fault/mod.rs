@@ -1,8 +1,10 @@
 //! What went wrong, and of which class it is: tables, so that a new wording is a new row.
 
+mod advice;
 mod body;
 mod overflow;
 mod quota;
+mod rows;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -54,9 +56,9 @@ impl Fault {
     /// A response that stopped before its terminal event `mark`.
     pub(crate) fn ended_early(started: bool, mark: &str) -> Self {
         if started {
-            return Self::malformed(format!(
-                "the response ended without `{mark}`: what arrived is incomplete"
-            ));
+            let message = format!("the response ended without `{mark}`: what arrived is incomplete");
+            return Self::malformed(message)
+                .hint("Try again; if it stays, something on the way to the model cuts long answers off");
         }
         Self::malformed("the response ended before it began")
             .hint("Some servers answer like this when the prompt is too long for them; their log says more")
@@ -104,10 +106,16 @@ impl Call {
     }
 
     pub(crate) fn error(&self, fault: Fault) -> ProviderError {
+        let phase = fault.phase.unwrap_or(self.phase);
         let hint = fault.hint.or_else(|| {
             let is_unknown = fault.code.as_deref() == Some("model_not_found") || fault.status == Some(404);
-            let advice = || crate::catalogue::did_you_mean(&self.provider, &self.model);
-            is_unknown.then(|| advice().unwrap_or_else(|| "Check the name of the model".to_owned()))
+            if is_unknown {
+                let near = crate::catalogue::did_you_mean(&self.provider, &self.model);
+                return near
+                    .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
+            }
+            // What went wrong before anything was sent says itself what to do.
+            advice::of_kind(fault.kind).filter(|_| phase != Phase::Request).map(str::to_owned)
         });
         ProviderError {
             status: fault.status,
@@ -117,13 +125,7 @@ impl Call {
             retry_after: fault.retry_after,
             should_retry: fault.should_retry,
             hint,
-            ..ProviderError::new(
-                fault.kind,
-                &*self.provider,
-                &*self.model,
-                fault.phase.unwrap_or(self.phase),
-                body::fit(&fault.message),
-            )
+            ..ProviderError::new(fault.kind, &*self.provider, &*self.model, phase, body::fit(&fault.message))
         }
     }
 }

@@ -251,10 +251,11 @@ fn the_span_of_a_quota_says_whether_waiting_helps() {
     let wait = json!({"retryDelay": "34.4s"});
     let minute = of("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
     let day = of("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
-    assert_eq!(quota::class(&quota_error(&json!([minute, wait]))), Some(ErrorKind::Rate));
-    assert_eq!(quota::class(&quota_error(&json!([minute, day, wait]))), Some(ErrorKind::Quota));
-    assert_eq!(quota::class(&json!([quota_error(&json!([day]))])), Some(ErrorKind::Quota));
-    assert_eq!(quota::class(&quota_error(&json!([wait]))), Some(ErrorKind::Rate));
-    assert_eq!(quota::class(&quota_error(&json!([{"reason": "API_KEY_INVALID"}]))), None);
-    assert_eq!(quota::class(&json!({"error": "text"})), None);
+    let class = |body: &Value| quota::class(body).map(|(kind, _)| kind);
+    assert_eq!(class(&quota_error(&json!([minute, wait]))), Some(ErrorKind::Rate));
+    assert_eq!(class(&quota_error(&json!([minute, day, wait]))), Some(ErrorKind::Quota));
+    assert_eq!(class(&json!([quota_error(&json!([day]))])), Some(ErrorKind::Quota));
+    assert_eq!(class(&quota_error(&json!([wait]))), Some(ErrorKind::Rate));
+    assert_eq!(class(&quota_error(&json!([{"reason": "API_KEY_INVALID"}]))), None);
+    assert_eq!(class(&json!({"error": "text"})), None);
 }

@@ -1,6 +1,6 @@
 //! Why a response ended, in Gemini's words.
 
-use zk_core::model::{ErrorKind, StopReason};
+use zk_core::model::StopReason;
 
 use crate::fault::{Fault, quote};
 
@@ -14,6 +14,7 @@ enum Means {
     Failure {
         retry: bool,
         words: &'static str,
+        advice: &'static str,
     },
 }
 
@@ -32,23 +33,43 @@ const REASONS: &[(&str, Means)] = &[
     ("IMAGE_RECITATION", Means::Refusal),
     (
         "MALFORMED_FUNCTION_CALL",
-        Means::Failure { retry: true, words: "the model wrote a tool call that cannot be read" },
+        Means::Failure {
+            retry: true,
+            words: "the model wrote a tool call that cannot be read",
+            advice: "Try again, or take another model",
+        },
     ),
     (
         "MALFORMED_RESPONSE",
-        Means::Failure { retry: true, words: "the model wrote a response that cannot be read" },
+        Means::Failure {
+            retry: true,
+            words: "the model wrote a response that cannot be read",
+            advice: "Try again, or say it in other words",
+        },
     ),
     (
         "UNEXPECTED_TOOL_CALL",
-        Means::Failure { retry: true, words: "the model called a tool that it was not given" },
+        Means::Failure {
+            retry: true,
+            words: "the model called a tool that it was not given",
+            advice: "Try again, or let it have more of the tools",
+        },
     ),
     (
         "TOO_MANY_TOOL_CALLS",
-        Means::Failure { retry: false, words: "the model called too many tools in a row" },
+        Means::Failure {
+            retry: false,
+            words: "the model called too many tools in a row",
+            advice: "Ask for less at once",
+        },
     ),
     (
         "MISSING_THOUGHT_SIGNATURE",
-        Means::Failure { retry: false, words: "a call in the history has lost its thought signature" },
+        Means::Failure {
+            retry: false,
+            words: "a call in the history has lost its thought signature",
+            advice: "Start a new session, or go on with another model",
+        },
     ),
 ];
 
@@ -59,9 +80,9 @@ pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Resu
         Some(Means::End) => Ok(StopReason::EndTurn),
         Some(Means::Limit) => Ok(StopReason::MaxTokens),
         Some(Means::Refusal) => Ok(StopReason::Refusal(Some(quote(message.unwrap_or(reason))))),
-        Some(Means::Failure { retry, words }) => {
+        Some(Means::Failure { retry, words, advice }) => {
             let said = message.map(|message| format!(": {}", quote(message))).unwrap_or_default();
-            let mut fault = Fault::new(ErrorKind::Malformed, format!("{words}{said}"));
+            let mut fault = Fault::malformed(format!("{words}{said}")).hint(advice);
             fault.code = Some(reason.to_owned());
             fault.should_retry = Some(retry);
             Err(fault)

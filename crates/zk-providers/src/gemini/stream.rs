@@ -4,9 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_core::model::{
-    Block, CallId, ErrorKind, Image, ModelRef, StopReason, ToolCall, ToolSpec, Usage, WireData,
-};
+use zk_core::model::{Block, CallId, Image, ModelRef, StopReason, ToolCall, ToolSpec, Usage, WireData};
 use zk_core::service::StreamEvent;
 
 use super::chunk::{Candidate, Chunk, Counts, Feedback, FunctionCall, InlineData, Part};
@@ -266,7 +264,8 @@ impl Decoder {
             (Some((reason, message)), _) => {
                 let stop = finish::stop(reason, message.as_deref(), self.has_calls)?;
                 if self.refuses_empty && self.begun == 0 && stop == StopReason::EndTurn {
-                    let mut fault = Fault::new(ErrorKind::Malformed, "the model answered nothing");
+                    let mut fault = Fault::malformed("the model answered nothing")
+                        .hint("Try again, or say it in other words");
                     fault.code = Some(EMPTY.to_owned());
                     return Err(fault);
                 }

@@ -189,11 +189,15 @@ async fn a_slow_reader_is_no_stalled_provider() {
 async fn a_page_for_browsers_is_named_as_one() {
     let page = "<!doctype html><html><head><title>Welcome to nginx!</title></head><body>long</body></html>";
     let html = |status| Reply::new(status, "content-type: text/html\r\n", page);
-    for reply in [html("200 OK"), html("404 Not Found"), html("502 Bad Gateway")] {
+    for (reply, helps) in [
+        (html("200 OK"), "base URL"),
+        (html("404 Not Found"), "base URL"),
+        (html("502 Bad Gateway"), "in front of the model"),
+    ] {
         for result in both(reply.clone(), reply.clone()).await {
             let error = error(result);
             assert!(error.message.contains("an HTML page titled “Welcome to nginx!”"), "{error}");
-            assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("base URL")), "{error}");
+            assert!(error.hint.as_ref().is_some_and(|hint| hint.contains(helps)), "{error}");
         }
     }
 }
