@@ -33,6 +33,7 @@ mod recordings;
 mod requests;
 mod responses;
 mod responses_requests;
+mod rows;
 mod server;
 mod switching;
 mod vendor_quirks;
