@@ -51,6 +51,25 @@ fn a_wrong_key_ends_with_4_and_is_not_shown() {
 }
 
 #[test]
+fn an_error_says_where_when_and_what_to_do() {
+    let guarded = FakeServer::builder(anything()).require_key("right").start().unwrap();
+    let place = "zk: anthropic/claude-sonnet-5-5: not authorised (HTTP 401, authentication_error) while waiting \
+        for the response after ";
+    let ended =
+        fails(&Person::asking(&guarded), 4, &["-p", "x"], &["[request req_", "]. Check the API key: "]);
+    assert!(ended.stderr.starts_with(place), "{}", ended.stderr);
+
+    let lost = server(anything());
+    lost.fault_always(Fault::Html(404));
+    let words = [
+        "anthropic/claude-sonnet-5-5: request rejected (HTTP 404)",
+        " ms: an HTML page",
+        "check the base URL",
+    ];
+    fails(&Person::asking(&lost), 1, &["-p", "x"], &words);
+}
+
+#[test]
 fn an_unknown_provider_gets_a_near_match() {
     fails(&Person::new(), 2, &["-p", "x", "--provider", "antropic"], &["did you mean `anthropic`?"]);
 }
