@@ -22,6 +22,7 @@
 //! the traits of `zk-core`, and everything it does passes through events.
 
 mod agent;
+mod answer;
 mod builder;
 mod driver;
 mod gates;

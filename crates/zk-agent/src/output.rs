@@ -62,6 +62,11 @@ impl OutputTool {
         self.native.store(native, Ordering::Release);
     }
 
+    /// From now on the answer is given by the tool.
+    pub(crate) fn leave_native(&self) {
+        self.native.store(false, Ordering::Release);
+    }
+
     pub(crate) fn is_native(&self) -> bool {
         self.native.load(Ordering::Acquire)
     }

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    BudgetExceeded, ContextTransform, HistoryRepaired, MessageEnd, OutputReady, ProviderRequest,
-    SystemTransform, TurnAfter, TurnBefore, TurnsCause, UsageUpdate,
+    BudgetExceeded, ContextTransform, HistoryRepaired, MessageEnd, ProviderRequest, SystemTransform,
+    TurnAfter, TurnBefore, TurnsCause, UsageUpdate,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
@@ -12,7 +12,6 @@ use zk_core::model::{
 use zk_core::service::{Provider, Request, ToolChoice};
 
 use crate::driver::Driver;
-use crate::output::{OUTPUT_TOOL, OutputTool};
 use crate::sampling::{Sampled, sample};
 use crate::thinking::{decayed, output_limit, usual_limit};
 use crate::tools::Batch;
@@ -166,6 +165,9 @@ impl Driver {
         let none = TurnUsage { turn_id, model: self.model.reference(), usage: Usage::default(), cost: None };
         let message = message.map(Message::shared);
         self.announce_after(cx, &none, number, None, Some(error.to_string())).await?;
+        if message.is_none() && self.leave_to_the_tool(&error)? {
+            return Ok(false);
+        }
         if let Some(message) = message {
             self.last = Some(message.clone());
             self.commit(self.answer(message, None)).await?;
@@ -227,69 +229,8 @@ impl Driver {
         Ok(cx.emit(BudgetExceeded { turn, turn_id, bytes, budget }).await?)
     }
 
-    /// Whether a batch brought the structured output, and with it the end.
-    async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
-        let Some(tool) = &self.output else { return Ok(false) };
-        if let Some(output) = tool.take_news() {
-            cx.emit(OutputReady { output, schema: tool.schema().clone() }).await?;
-            return Ok(true);
-        }
-        let tried = message.calls().any(|call| call.name == OUTPUT_TOOL);
-        if tried && !cx.is_stopped() && tool.is_hopeless() {
-            return Err(AgentError::Output(
-                "none of the outputs the model gave follows the schema; they are in the history".into(),
-            ));
-        }
-        Ok(false)
-    }
-
-    /// The model is done. If structured output is due, it is asked once more, now forced to give it.
-    async fn ask_for_output(&self, cx: &Cx, message: &Message, stop: StopReason) -> Result<bool, AgentError> {
-        if stop.is_pause() {
-            return self.go_on().map(|()| false);
-        }
-        if let Some(output) = self.output.as_ref().filter(|output| output.is_native()) {
-            return self.take_output(cx, output, message, stop).await;
-        }
-        let due = self.output.as_ref().is_some_and(|output| output.value().is_none() && output.force());
-        if due {
-            let name = self.agent.aliases.wire(OUTPUT_TOOL);
-            let message = Message::injected(format!("Give the final answer by calling `{name}`."), "output");
-            self.commit(self.turns(vec![message.shared()], TurnsCause::Harness)).await?;
-        }
-        Ok(!due)
-    }
-
-    /// Takes the answer for the output, or asks for it again.
-    async fn take_output(
-        &self,
-        cx: &Cx,
-        output: &OutputTool,
-        message: &Message,
-        stop: StopReason,
-    ) -> Result<bool, AgentError> {
-        let why = match output.take(message) {
-            Ok(()) => return self.announce_output(cx, message).await,
-            Err(_) if stop == StopReason::MaxTokens => "it was cut at the output limit".to_owned(),
-            Err(why) => why,
-        };
-        if output.is_enough() {
-            return match output.value() {
-                // What was steered in after the output need not lead to another one.
-                Some(_) => Ok(true),
-                None => Err(AgentError::Output(format!(
-                    "none of the answers follows the schema; they are in the history. Of the last one: {why}"
-                ))),
-            };
-        }
-        let text = format!("The answer does not follow the schema: {why}. Give the whole answer again.");
-        let message = Message::injected(text, "output").shared();
-        self.commit(self.turns(vec![message], TurnsCause::Harness)).await?;
-        Ok(false)
-    }
-
     /// Whether a response that the provider paused may be gone on with: not for ever.
-    fn go_on(&self) -> Result<(), AgentError> {
+    pub(crate) fn go_on(&self) -> Result<(), AgentError> {
         let state = self.agent.state();
         let is_pause = |message: &&Arc<Message>| message.stop.as_ref().is_some_and(StopReason::is_pause);
         if state.history.iter().rev().take_while(is_pause).count() <= MAX_PAUSES {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zk_agent::{Behavior, RunOptions};
 use zk_core::events::TurnAfter;
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, StopReason};
+use zk_core::model::{AgentError, ErrorKind, StopReason};
 use zk_core::service::ToolChoice;
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -217,6 +217,29 @@ async fn a_run_steered_after_its_output_keeps_it_if_no_other_follows() {
     let outcome = run.wait().await;
     outcome.result.unwrap();
     assert_eq!((outcome.stats.turns, outcome.stats.output), (7, Some(json!({"n": 1}))));
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_the_schema_after_all_is_given_the_tool() {
+    let script = Script::new()
+        .turn(|t| t.error(ErrorKind::Rejected, "The compiled grammar is too large"))
+        .turn(give(json!({"n": 1})));
+    let rig = native(script, schema());
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!(outcome.stats.output, Some(json!({"n": 1})));
+    let asked = rig.provider.requests().into_iter().map(|request| {
+        (request.output.is_some(), request.tools.iter().any(|tool| tool.name == "__output__"))
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [(true, false), (false, true)]);
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_without_the_schema_too_fails_the_run() {
+    let refused = |t: Turn| t.error(ErrorKind::Rejected, "no such thing");
+    let rig = native(Script::new().turn(refused).turn(refused).turn(|t| t.text("late")), schema());
+    let Err(AgentError::Provider(error)) = rig.run("go").await.result else { panic!("it was refused") };
+    assert_eq!((error.kind, rig.provider.requests().len()), (ErrorKind::Rejected, 2));
 }
 
 #[tokio::test]

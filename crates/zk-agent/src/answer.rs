@@ -1,0 +1,86 @@
+use zk_core::events::{OutputReady, TurnsCause};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, ErrorKind, Message, StopReason};
+
+use crate::driver::Driver;
+use crate::output::{OUTPUT_TOOL, OutputTool};
+
+impl Driver {
+    /// Whether a batch brought the structured output, and with it the end.
+    pub(crate) async fn announce_output(&self, cx: &Cx, message: &Message) -> Result<bool, AgentError> {
+        let Some(tool) = &self.output else { return Ok(false) };
+        if let Some(output) = tool.take_news() {
+            cx.emit(OutputReady { output, schema: tool.schema().clone() }).await?;
+            return Ok(true);
+        }
+        let tried = message.calls().any(|call| call.name == OUTPUT_TOOL);
+        if tried && !cx.is_stopped() && tool.is_hopeless() {
+            return Err(AgentError::Output(
+                "none of the outputs the model gave follows the schema; they are in the history".into(),
+            ));
+        }
+        Ok(false)
+    }
+
+    /// The model is done. If structured output is due, it is asked once more, now forced to give it.
+    pub(crate) async fn ask_for_output(
+        &self,
+        cx: &Cx,
+        message: &Message,
+        stop: StopReason,
+    ) -> Result<bool, AgentError> {
+        if stop.is_pause() {
+            return self.go_on().map(|()| false);
+        }
+        if let Some(output) = self.output.as_ref().filter(|output| output.is_native()) {
+            return self.take_output(cx, output, message, stop).await;
+        }
+        let due = self.output.as_ref().is_some_and(|output| output.value().is_none() && output.force());
+        if due {
+            let name = self.agent.aliases.wire(OUTPUT_TOOL);
+            let message = Message::injected(format!("Give the final answer by calling `{name}`."), "output");
+            self.commit(self.turns(vec![message.shared()], TurnsCause::Harness)).await?;
+        }
+        Ok(!due)
+    }
+
+    /// Takes the answer for the output, or asks for it again.
+    async fn take_output(
+        &self,
+        cx: &Cx,
+        output: &OutputTool,
+        message: &Message,
+        stop: StopReason,
+    ) -> Result<bool, AgentError> {
+        let why = match output.take(message) {
+            Ok(()) => return self.announce_output(cx, message).await,
+            Err(_) if stop == StopReason::MaxTokens => "it was cut at the output limit".to_owned(),
+            Err(why) => why,
+        };
+        if output.is_enough() {
+            return match output.value() {
+                // What was steered in after the output need not lead to another one.
+                Some(_) => Ok(true),
+                None => Err(AgentError::Output(format!(
+                    "none of the answers follows the schema; they are in the history. Of the last one: {why}"
+                ))),
+            };
+        }
+        let text = format!("The answer does not follow the schema: {why}. Give the whole answer again.");
+        let message = Message::injected(text, "output").shared();
+        self.commit(self.turns(vec![message], TurnsCause::Harness)).await?;
+        Ok(false)
+    }
+
+    /// A provider may refuse a schema it seemed to be able to hold to, such as one too large to compile. Gives
+    /// whether that may be why it failed: then the answer is asked for by the tool from now on.
+    pub(crate) fn leave_to_the_tool(&mut self, error: &AgentError) -> Result<bool, AgentError> {
+        let is_rejected = matches!(error, AgentError::Provider(error) if error.kind == ErrorKind::Rejected);
+        let Some(output) = self.output.clone().filter(|output| is_rejected && output.is_native()) else {
+            return Ok(false);
+        };
+        output.leave_native();
+        self.toolbox.add_output(output)?;
+        Ok(true)
+    }
+}
