@@ -19,6 +19,12 @@ pub(crate) use alias::Aliases;
 pub(crate) use dispatch::Batch;
 pub use validate::{Validated, validate};
 
+/// What all providers take as the name of a tool.
+fn is_legal(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
 /// The tools of one run: fixed when it begins, in the order of their names, so that every request of the run
 /// carries the same bytes.
 #[derive(Default)]
@@ -56,7 +62,14 @@ impl Toolbox {
     fn specify(&mut self) -> Result<(), AgentError> {
         self.aliases.check(self.tools.keys())?;
         self.specs = self.tools.iter().map(|(name, tool)| self.aliases.spec(name, tool.spec())).collect();
-        Ok(())
+        // One name that a provider refuses makes it refuse every request.
+        match self.specs.iter().find(|spec| !is_legal(&spec.name)) {
+            None => Ok(()),
+            Some(spec) => Err(AgentError::Usage(format!(
+                "no provider takes `{}` as the name of a tool: give it an alias of 1 to 64 letters, digits, `_` and `-`",
+                spec.name
+            ))),
+        }
     }
 
     pub(crate) fn names(&self) -> Vec<String> {

@@ -102,3 +102,14 @@ async fn a_tool_name_is_taken_once() {
     assert!(matches!(again.unwrap_err(), AgentError::Usage(text) if text.contains("echo")));
     drop(rig(Script::new()));
 }
+
+#[tokio::test]
+async fn a_name_that_no_provider_takes_is_an_error_before_anything_is_sent() {
+    for name in ["", "fs.read", "a b", &"x".repeat(65)] {
+        let rig = rig_with(Script::new().turn(|t| t.text("ok")), |b| b.alias("echo", name));
+        let outcome = rig.run("go").await;
+        let Err(AgentError::Usage(why)) = outcome.result else { panic!("{name}: {:?}", outcome.result) };
+        assert!(why.contains(name) && why.contains("alias"), "{why}");
+        assert!(rig.provider.requests().is_empty());
+    }
+}
