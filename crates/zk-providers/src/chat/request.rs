@@ -218,7 +218,7 @@ impl Encode for Body<'_> {
             };
             fields.insert(field.name.to_string(), value);
         }
-        fields.extend(self.extra.clone());
+        crate::extra::add(&mut fields, self.extra, &["chat_template_kwargs", "reasoning", "thinking"]);
         fields.retain(|name, _| !self.profile.unsupported.iter().any(|field| field == name));
         out.push(b']');
         for (name, value) in fields {

@@ -162,7 +162,7 @@ impl Encode for Body<'_> {
                     fields.insert("prompt_cache_key".into(), key.into());
                 }
             }
-            crate::extra::add(&mut fields, self.extra, &["text"]);
+            crate::extra::add(&mut fields, self.extra, &["reasoning", "text"]);
         }
         out.push(b']');
         for (name, value) in fields {

@@ -207,3 +207,15 @@ fn an_account_that_cannot_be_sent_is_a_setup_error() {
         assert_eq!(error, SetupError::Account { name: "openai_codex".into() });
     }
 }
+
+#[tokio::test]
+async fn more_settings_of_reasoning_leave_those_of_zk_alone() {
+    let extra_body = json!({"reasoning": {"mode": "pro"}}).as_object().cloned().expect("fields");
+    let make = |url: &str| {
+        let connection = Connection { extra_body: extra_body.clone(), ..Responses::connection() };
+        let connection = connection.base_url(url).key("k");
+        Responses::new(connection, ResponsesOptions::default()).expect("valid options")
+    };
+    let body = sent(make, |provider| full(provider, "gpt-5.2")).await.json();
+    assert_eq!((&body["reasoning"]["effort"], &body["reasoning"]["mode"]), (&json!("xhigh"), &json!("pro")));
+}
