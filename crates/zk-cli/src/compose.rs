@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use zk_agent::{Agent, Behavior, ToolSet};
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
@@ -16,6 +17,9 @@ use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::Session;
 use crate::{prompt, term};
+
+/// How long a run waits to hear more of its model than zk knows.
+const DESCRIBING: Duration = Duration::from_secs(2);
 
 /// Who is there to be asked, and what may run without asking.
 pub(crate) struct Manners {
@@ -124,19 +128,26 @@ fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
 pub(crate) async fn model(ground: &Ground, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
     if let Some(id) = ground.settings.text("model") {
-        return Ok(provider.model(id));
+        return Ok(described(provider, id).await);
     }
     let before = session.loaded.model.as_ref().filter(|model| model.provider == provider.name());
     if let Some(model) = before {
-        return Ok(provider.model(&model.model));
+        return Ok(described(provider, &model.model).await);
     }
     usual_model(provider).await
+}
+
+/// What is known of a model, also to the server if that says so soon.
+pub(crate) async fn described(provider: &dyn Provider, id: &str) -> Model {
+    let cx = Bus::new().cx();
+    let asked = tokio::time::timeout(DESCRIBING, provider.describe_model(id, &cx));
+    asked.await.unwrap_or_else(|_| provider.model(id))
 }
 
 /// The provider's default, or the first model a server has.
 pub(crate) async fn usual_model(provider: &dyn Provider) -> Outcome<Model> {
     if let Some(id) = provider.default_model() {
-        return Ok(provider.model(&id));
+        return Ok(described(provider, &id).await);
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
         Failure::new(

@@ -27,7 +27,7 @@ fn a_provider_of_ones_own_is_all_data() {
     ));
     let ended = person.run(&["-p", "hi"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello.\n"), "{}", ended.stderr);
-    let request = server.requests().remove(0);
+    let request = server.requests().pop().unwrap();
     assert_eq!(request.header("api-key"), Some("Token k-lab"));
     assert_eq!(request.header("authorization"), None);
     assert_eq!(request.header("x-team"), Some("blue"));

@@ -73,6 +73,17 @@ pub trait Provider: Send + Sync {
         let _ = cx;
         Ok(None)
     }
+
+    /// What is known about a model once the endpoint was asked for what [`Provider::model`] cannot say, such as
+    /// the window of one that stands in no table. When nobody answers, that is as much as before.
+    async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
+        let known = self.model(id);
+        if known.window.is_some() {
+            return known;
+        }
+        let listed = self.list_models(cx).await.ok().flatten().unwrap_or_default();
+        listed.into_iter().find(|model| model.id == id).unwrap_or(known)
+    }
 }
 
 /// One request. The history can only be a [`WireReady`] one.

@@ -113,6 +113,18 @@ impl Ollama {
         self.is_cloud || id.ends_with("-cloud") || id.ends_with(":cloud")
     }
 
+    /// Asks the server about one of its models, and gives whether it is one that answers.
+    async fn ask_about(&self, id: &str, cx: &Cx) -> bool {
+        let body = serde_json::to_vec(&json!({ "model": id })).map(Bytes::from);
+        let body = body.map_err(|error| Fault::malformed(error.to_string()));
+        // A server too old to describe its models still has them.
+        let shown = self.link.ask("*", "/api/show", Vec::new(), Some(body), cx).await;
+        let Some(facts) = shown.ok().as_ref().and_then(Facts::read) else { return true };
+        let answers = facts.answers;
+        self.known.put(id, facts);
+        answers
+    }
+
     fn described(&self, id: &str) -> Model {
         let facts = self.known.get(id);
         let room = u64::from(self.room(id));
@@ -225,19 +237,15 @@ impl Provider for Ollama {
         for entry in listed.iter().take(LISTED) {
             let id = entry.get("model").or_else(|| entry.get("name")).and_then(Value::as_str);
             let Some(id) = id else { continue };
-            let body = serde_json::to_vec(&json!({ "model": id })).map(Bytes::from);
-            let body = body.map_err(|error| Fault::malformed(error.to_string()));
-            // A server too old to describe its models still has them.
-            let shown = self.link.ask("*", "/api/show", Vec::new(), Some(body), cx).await;
-            let facts = shown.ok().as_ref().and_then(Facts::read);
-            let answers = facts.as_ref().is_none_or(|facts| facts.answers);
-            if let Some(facts) = facts {
-                self.known.put(id, facts);
-            }
-            if answers {
+            if self.ask_about(id, cx).await {
                 models.push(self.described(id));
             }
         }
         Ok(Some(models))
+    }
+
+    async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
+        self.ask_about(id, cx).await;
+        self.described(id)
     }
 }

@@ -121,6 +121,10 @@ impl Provider for Retrying {
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
         self.inner.list_models(cx).await
     }
+
+    async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
+        self.inner.describe_model(id, cx).await
+    }
 }
 
 /// The attempts at one request.

@@ -1,10 +1,13 @@
 //! What is asked beside answers, of a server of every dialect: its models, and how long a request is.
 
 use zk_core::kernel::Bus;
-use zk_core::model::ErrorKind;
+use zk_core::model::{ErrorKind, ThinkingSupport};
+use zk_core::service::Provider;
+use zk_providers::{Anthropic, AnthropicOptions, Compat, CompatProfile, Connection, Ollama, OllamaOptions};
 use zk_testkit::Script;
 
 use crate::collect::{collect, question};
+use crate::server::{Reply, Server};
 use crate::switching::station::STATIONS;
 
 #[tokio::test]
@@ -51,4 +54,31 @@ async fn an_unknown_model_and_a_wrong_key_are_told_apart_everywhere() {
         assert_eq!(ask(good(), unknown).await, Err(ErrorKind::Rejected), "{}", station.name);
         assert_eq!(ask(good().key("wrong"), known).await, Err(ErrorKind::Auth), "{}", station.name);
     }
+}
+
+#[tokio::test]
+async fn a_model_of_no_table_is_described_by_its_server() {
+    let listed = r#"{"data":[{"id":"other","context_length":1},{"id":"own","max_model_len":24000}]}"#;
+    let shown = r#"{"capabilities":["completion","thinking"],"model_info":{"own.context_length":24000}}"#;
+    let server = Server::answering(move |_, request| match request.head.contains("/api/show") {
+        true => Reply::json("200 OK", shown),
+        false => Reply::json("200 OK", listed),
+    });
+    let server = server.await;
+    let cx = Bus::new().cx();
+    let compat = Compat::new(Connection::at(&server.url), CompatProfile::default()).expect("valid");
+    assert_eq!(compat.model("own").window, None);
+    assert_eq!(compat.describe_model("own", &cx).await.window, Some(24_000));
+    assert_eq!(compat.describe_model("third", &cx).await, compat.model("third"));
+    let ollama = Ollama::new(Connection::at(&server.url), OllamaOptions::default()).expect("valid");
+    assert_eq!(ollama.model("own").capabilities.thinking, ThinkingSupport::None);
+    let model = ollama.describe_model("own", &cx).await;
+    assert_eq!((model.window, model.capabilities.thinking), (Some(24_000), ThinkingSupport::Budget));
+    let gone = Compat::new(Connection::at("http://127.0.0.1:9"), CompatProfile::default()).expect("valid");
+    assert_eq!(gone.describe_model("own", &cx).await, gone.model("own"));
+    let asked = server.received().len();
+    let claude =
+        Anthropic::new(Anthropic::connection().base_url(&server.url).key("k"), AnthropicOptions::default());
+    claude.expect("valid").describe_model("claude-opus-5", &cx).await;
+    assert_eq!(server.received().len(), asked, "what a table says is not asked for");
 }

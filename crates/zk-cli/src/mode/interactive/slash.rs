@@ -6,7 +6,7 @@ use crate::{commands, compose, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{ThinkingLevel, ThinkingRequest};
+use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
 
 /// The commands every conversation has.
@@ -88,7 +88,7 @@ impl Hand {
         if !id.is_empty() {
             let name = self.agent.model().provider;
             let provider = self.registered(&name).ok_or_else(|| format!("{name} is not there any more"))?;
-            self.agent.set_model(provider.model(id)).await?;
+            self.agent.set_model(compose::described(&*provider, id).await).await?;
         }
         Ok(self.current())
     }
@@ -101,7 +101,7 @@ impl Hand {
                 None => self.open(name).await.map_err(|failure| failure.message)?,
             };
             let model = match words.next() {
-                Some(id) => provider.model(id),
+                Some(id) => compose::described(&*provider, id).await,
                 None => compose::usual_model(&*provider).await.map_err(|failure| failure.message)?,
             };
             self.agent.set_model(model).await?;
@@ -132,7 +132,11 @@ impl Hand {
             let level: ThinkingLevel = level.parse()?;
             self.agent.set_thinking(ThinkingRequest { level, budget: None }).await?;
         }
-        Ok(self.agent.thinking().level.as_str().to_owned())
+        let (level, model) = (self.agent.thinking().level, self.agent.model());
+        let cannot = model.capabilities.thinking == ThinkingSupport::None
+            && !matches!(level, ThinkingLevel::Off | ThinkingLevel::Adaptive);
+        let note = if cannot { format!(" (as far as zk knows, {} cannot)", model.id) } else { String::new() };
+        Ok(format!("{}{note}", level.as_str()))
     }
 
     async fn sessions(&self) -> Result<String, BoxError> {
