@@ -8,11 +8,11 @@ use zk_core::model::{
     WireReady, WireRules,
 };
 
-use super::{Checked, Rule, broken, has_nul, is_blank};
+use super::{Checked, Rule, broken, has_nul, is_blank, is_tool_name};
 
 /// Whether `ready` is what every provider under `rules` accepts: alternating from user to user, every call
-/// answered once and directly after it, results first, nothing empty, ids legal and unique, and nothing in it
-/// that the target must not see.
+/// answered once and directly after it, results first, nothing empty, ids legal and unique, names legal, and
+/// nothing in it that the target must not see.
 ///
 /// ```
 /// use zk_core::model::{Message, ModelRef, WireReady, WireRules};
@@ -192,6 +192,9 @@ fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
 fn call(call: &ToolCall, place: &str, rules: &WireRules) -> Checked {
     if !rules.ids.allows(call.id.as_str()) {
         return broken(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
+    }
+    if !is_tool_name(&call.name) {
+        return broken(Rule::ToolName, format!("{place}: the name `{}` is not legal", call.name));
     }
     if !matches!(call.args, Value::Object(_)) || call.malformed.is_some() {
         return broken(Rule::Arguments, format!("{place}: the arguments are not an object"));

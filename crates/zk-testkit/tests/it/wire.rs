@@ -30,6 +30,16 @@ const IDS: [&str; 12] = [
     "a b",
 ];
 
+const NAMES: [&str; 7] = [
+    "read_file",
+    "read_file",
+    "read_file",
+    "functions.read_file",
+    "read_file<|channel|>json",
+    "",
+    "a-name-that-is-longer-than-any-provider-of-any-kind-would-ever-accept-it",
+];
+
 const TEXTS: [&str; 8] =
     ["", " ", "\n\t", "hello", "a\0b", "東京 and more", "[image: attached after the tool results]", "x"];
 
@@ -90,9 +100,10 @@ fn args() -> impl Strategy<Value = Value> {
 
 fn call(id: &'static str) -> impl Strategy<Value = Block> {
     let malformed = prop::option::weighted(0.1, prop::sample::select(vec!["{\"path\": \"a", "", "\0{"]));
-    (args(), malformed, wire()).prop_map(move |(args, malformed, wire)| {
+    let name = prop::sample::select(&NAMES[..]);
+    (name, args(), malformed, wire()).prop_map(move |(name, args, malformed, wire)| {
         let malformed = malformed.map(str::to_owned);
-        Block::ToolCall(ToolCall { malformed, wire, ..ToolCall::new(id, "read_file", args) })
+        Block::ToolCall(ToolCall { malformed, wire, ..ToolCall::new(id, name, args) })
     })
 }
 
@@ -324,6 +335,6 @@ fn the_histories_need_every_kind_of_repair() {
             }
         }
     }
-    let all = ["boundary", "failed_response", "missing_result", "new_id", "orphan_result"];
+    let all = ["boundary", "failed_response", "missing_result", "new_id", "new_name", "orphan_result"];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
 }

@@ -57,7 +57,7 @@ impl Ids {
 }
 
 /// A legal id made of the stored one.
-fn derive(stored: &str, attempt: u64, rule: IdRule) -> String {
+pub(super) fn derive(stored: &str, attempt: u64, rule: IdRule) -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     let mut hash = fnv(stored.bytes().chain(attempt.to_le_bytes()));
     let len = if rule.exact { rule.max_len } else { rule.max_len.min(16) };

@@ -1,13 +1,14 @@
 //! The one door to the wire: [`WireReady`], a history any provider accepts.
 //!
 //! Adapters take only a `WireReady`, and only [`WireReady::normalise`] makes one, so no request can carry an
-//! unanswered call, an orphan result, an empty message or an id its provider rejects. The normaliser never
+//! unanswered call, an orphan result, an empty message, or an id or a name its provider rejects. The normaliser never
 //! changes the stored history; it is idempotent, and it decides by what stands before a message and directly
 //! after it, so the bytes of one request are a prefix of the next.
 
 mod blocks;
 mod ids;
 mod media;
+mod names;
 mod pair;
 #[cfg(test)]
 mod tests;
@@ -107,6 +108,13 @@ pub enum Repair {
         stored: CallId,
         /// The id as sent.
         sent: CallId,
+    },
+    /// A call got another name: no provider takes back the one the model made up.
+    NewName {
+        /// The name as stored.
+        stored: String,
+        /// The name as sent.
+        sent: String,
     },
     /// A response that failed or was refused was left out.
     FailedResponse,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::blocks::{self, Fate};
 use super::ids::Ids;
-use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules, media};
+use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules, media, names};
 use crate::model::{Block, CallId, Message, Role, StopReason, ToolResult};
 
 /// A message on its way out: the stored one, or what became of it.
@@ -32,6 +32,7 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
     while let Some(mut draft) = drafts.next() {
         match draft.role {
             Role::Assistant => {
+                rename(&mut draft, &mut repairs);
                 open.extend(number(&mut draft, &mut ids, rules, &mut repairs));
                 push(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
@@ -163,6 +164,25 @@ fn without_abandoned(drafts: Vec<Draft>, rules: &WireRules) -> Vec<Draft> {
         }
     }
     kept
+}
+
+/// Gives the calls of an assistant message names that are legal.
+fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
+    let is_illegal =
+        |block: &Block| matches!(block, Block::ToolCall(call) if names::mended(&call.name).is_some());
+    if !draft.blocks().iter().any(is_illegal) {
+        return;
+    }
+    for block in draft.edit() {
+        if let Block::ToolCall(call) = block
+            && let Some(sent) = names::mended(&call.name)
+        {
+            let stored = std::mem::replace(&mut call.name, sent.clone());
+            // What its provider gave along was for the call as it was.
+            call.wire = None;
+            repairs.push(Repair::NewName { stored, sent });
+        }
+    }
 }
 
 /// Gives every call of an assistant message its id for this request.

@@ -1,4 +1,5 @@
 mod hosted;
+mod names;
 
 use serde_json::{Value, json};
 

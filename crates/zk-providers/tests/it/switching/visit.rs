@@ -50,6 +50,9 @@ const FAIL: &str = "Fail.";
 const LEAVE: &str = "Call, I shall not answer.";
 const TALK: &str = "Just talk.";
 const CUT: &str = "It goes on ";
+/// What models call for although nobody offered it.
+const MADE_UP: &str = "functions.read";
+const GARBLED: &str = "look<|channel|>json";
 
 /// Twelve bytes that pass for a picture.
 const PICTURE: &str = "iVBORw0KGgoAAAAN";
@@ -61,13 +64,13 @@ pub(super) fn script() -> Script {
         let turn = thinking(Turn::new(), asked, 0);
         if told.ends_with(TOOLS) {
             let turn = turn.text("I look at both.");
-            turn.call("look", json!({"path": "a.png"})).call("read", json!({"path": "größe.txt"}))
+            turn.call("look", json!({"path": "a.png"})).call(MADE_UP, json!({"path": "größe.txt"}))
         } else if told.ends_with(LONG) {
             turn.chunks([CUT, "and on"]).call("look", json!({"path": "b.png"})).hang()
         } else if told.ends_with(FAIL) {
             turn.text("I was about to").error(ErrorKind::Overloaded, "overloaded")
         } else if told.ends_with(LEAVE) {
-            turn.call("look", json!({}))
+            turn.call(GARBLED, json!({}))
         } else {
             // With two thoughts in a row, as some models have them.
             thinking(turn, asked, 1).text("That is all.")

@@ -165,7 +165,7 @@ fn forbidden(schema: &Value) -> Option<&'static str> {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let starts = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
     let is_in = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     starts && name.len() <= LONGEST_NAME && name.bytes().all(is_in)

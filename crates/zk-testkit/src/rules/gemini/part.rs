@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::{Checked, Rule, broken, text_of};
 use super::SIGNED;
+use super::params::is_name;
 
 /// What its documentation gives for calls that another model made.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
@@ -86,8 +87,8 @@ fn media(part: &Value, name: &str, place: &str) -> Checked {
 }
 
 fn call(part: &Value, place: &str) -> Checked {
-    if part.pointer("/functionCall/name").and_then(Value::as_str).is_none_or(str::is_empty) {
-        return broken(Rule::ToolName, format!("* {place}.function_call.name: Name cannot be empty."));
+    if !part.pointer("/functionCall/name").and_then(Value::as_str).is_some_and(is_name) {
+        return broken(Rule::ToolName, format!("* {place}.function_call.name: Invalid function name."));
     }
     id(part, "functionCall", place)?;
     match part.pointer("/functionCall/args") {
@@ -97,8 +98,8 @@ fn call(part: &Value, place: &str) -> Checked {
 }
 
 fn answer(part: &Value, generation: u32, place: &str) -> Checked {
-    if part.pointer("/functionResponse/name").and_then(Value::as_str).is_none_or(str::is_empty) {
-        return broken(Rule::ToolName, format!("* {place}.function_response.name: Name cannot be empty."));
+    if !part.pointer("/functionResponse/name").and_then(Value::as_str).is_some_and(is_name) {
+        return broken(Rule::ToolName, format!("* {place}.function_response.name: Invalid function name."));
     }
     id(part, "functionResponse", place)?;
     if !part.pointer("/functionResponse/response").is_some_and(Value::is_object) {
