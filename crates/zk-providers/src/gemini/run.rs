@@ -24,6 +24,11 @@ impl Run {
         Self { block, is_thought, text: String::new(), parts: Vec::new() }
     }
 
+    /// Whether it has signatures and no text.
+    pub(super) fn is_silent(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Takes a part. Unsigned neighbours are pieces of one part; a signature belongs to the part it came with.
     pub(super) fn push(&mut self, text: &str, signature: Option<String>) {
         self.text.push_str(text);

@@ -258,19 +258,15 @@ impl Decoder {
         }
     }
 
+    /// Whether nothing was handed out so far: a text that is only a signature has not been yet.
+    fn is_empty(&self) -> bool {
+        self.begun == 0 || (self.begun == 1 && self.run.as_ref().is_some_and(Run::is_silent))
+    }
+
     /// How the response ended, if it did.
     fn outcome(&self) -> Result<StopReason, Fault> {
         match (&self.reason, &self.blocked) {
-            (Some((reason, message)), _) => {
-                let stop = finish::stop(reason, message.as_deref(), self.has_calls)?;
-                if self.refuses_empty && self.begun == 0 && stop == StopReason::EndTurn {
-                    let mut fault = Fault::malformed("the model answered nothing")
-                        .hint("Try again, or say it in other words");
-                    fault.code = Some(EMPTY.to_owned());
-                    return Err(fault);
-                }
-                Ok(stop)
-            }
+            (Some((reason, message)), _) => finish::stop(reason, message.as_deref(), self.has_calls),
             (None, Some(why)) => Ok(StopReason::Refusal(Some(why.clone()))),
             (None, None) => Err(Fault::ended_early(self.started, "finishReason")),
         }
@@ -304,6 +300,12 @@ impl Decode for Decoder {
     fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
+        }
+        if self.refuses_empty && self.is_empty() && matches!(self.outcome(), Ok(StopReason::EndTurn)) {
+            let mut fault = Fault::malformed("the model answered nothing")
+                .hint("Try again, or say it in other words");
+            fault.code = Some(EMPTY.to_owned());
+            return Err(fault);
         }
         self.end_run(out);
         self.end_call(true, out);

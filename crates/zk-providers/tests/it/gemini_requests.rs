@@ -198,18 +198,22 @@ async fn the_bytes_of_one_request_to_gemini_are_a_prefix_of_the_next() {
 
 #[tokio::test]
 async fn an_empty_answer_is_asked_for_once_more_and_then_believed() {
-    let empty = chunk(&json!([{"text": ""}]), &json!({"finishReason": "STOP"}));
-    let server = Server::start([Reply::sse(&empty), Reply::sse(ok())]).await;
-    let gemini = provider(&server);
-    let events: Vec<_> = gemini.stream(question(&gemini, "m"), &Bus::new().cx()).collect().await;
-    assert!(events.iter().any(|event| matches!(event, Ok(StreamEvent::Retry(_)))));
-    assert!(matches!(events.last(), Some(Ok(StreamEvent::Done { stop: StopReason::EndTurn, .. }))));
+    for (part, blocks) in [(json!({"text": ""}), 0), (json!({"text": "", "thoughtSignature": "s"}), 1)] {
+        let empty = chunk(&json!([part]), &json!({"finishReason": "STOP"}));
+        let server = Server::start([Reply::sse(&empty), Reply::sse(ok())]).await;
+        let gemini = provider(&server);
+        let events: Vec<_> = gemini.stream(question(&gemini, "m"), &Bus::new().cx()).collect().await;
+        assert!(events.iter().any(|event| matches!(event, Ok(StreamEvent::Retry(_)))), "{part}");
+        assert!(matches!(events.last(), Some(Ok(StreamEvent::Done { stop: StopReason::EndTurn, .. }))));
+        let blocks_seen = events.iter().filter(|event| matches!(event, Ok(StreamEvent::Block { .. })));
+        assert_eq!(blocks_seen.count(), 1, "nothing of the first attempt is handed out");
 
-    let server = Server::start([Reply::sse(&empty)]).await;
-    let gemini = provider(&server);
-    let nothing = collect(gemini.stream(question(&gemini, "m"), &Bus::new().cx())).await;
-    assert_eq!(nothing.expect("nothing is an answer").blocks, []);
-    assert_eq!(server.received().len(), 2);
+        let server = Server::start([Reply::sse(&empty)]).await;
+        let gemini = provider(&server);
+        let nothing = collect(gemini.stream(question(&gemini, "m"), &Bus::new().cx())).await;
+        assert_eq!(nothing.expect("nothing is an answer").blocks.len(), blocks);
+        assert_eq!(server.received().len(), 2);
+    }
 }
 
 #[tokio::test]
