@@ -50,6 +50,7 @@ mod secret;
 pub mod sse;
 mod text;
 mod vendor;
+mod weight;
 
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use catalogue::{Override, Overrides, known_model, known_models, known_providers, near_matches};

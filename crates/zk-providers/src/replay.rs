@@ -84,7 +84,7 @@ impl Replay {
     #[must_use]
     pub fn ollama(model: ModelRef) -> Self {
         let call = Call::new(&model.provider, &model.model);
-        Self::new(call, Box::new(ollama::Decoder::new(model, None, 0)))
+        Self::new(call, Box::new(ollama::Decoder::new(model, None, ollama::Asked::default())))
     }
 
     fn new(mut call: Call, decoder: Box<dyn Decode>) -> Self {

@@ -22,6 +22,7 @@ const OVERFLOW: &[&str] = &[
     "exceeds the available context size",
     "exceed_context_size_error",
     "greater than the context length",
+    "input length exceeds the context length",
     "context window exceeds limit",
     "exceeded model token limit",
     "too large for model with # maximum context length",

@@ -30,7 +30,7 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
-use crate::vendor;
+use crate::{vendor, weight};
 use once_more::{Attempt, once_more};
 
 pub(crate) use stream::Decoder;
@@ -151,9 +151,10 @@ impl Provider for Gemini {
             let decoder = if attempt == Attempt::First { decoder.refusing_empty() } else { decoder };
             link.stream(&origin.model, outgoing, decoder, &inner)
         };
-        let size = quota::text_bytes(&request);
         let events = once_more(attempt, model, cx);
-        Box::pin(events.map(move |event| event.map_err(|error| quota::judge(error, size))))
+        Box::pin(
+            events.map(move |event| event.map_err(|error| quota::judge(error, || weight::bytes(&request)))),
+        )
     }
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {

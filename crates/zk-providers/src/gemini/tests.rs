@@ -184,12 +184,12 @@ fn paths_that_lead_nowhere_are_refused() {
 fn judged(kind: ErrorKind, bytes: u64) -> ErrorKind {
     let message =
         "Quota exceeded for metric: x/generate_content_paid_tier_input_token_count, limit: 1000, model: m";
-    quota::judge(ProviderError::new(kind, "gemini", "m", Phase::Response, message), bytes).kind
+    quota::judge(ProviderError::new(kind, "gemini", "m", Phase::Response, message), || bytes).kind
 }
 
 #[test]
 fn only_a_request_that_can_never_pass_is_too_long() {
-    assert_eq!(judged(ErrorKind::Rate, 6000), ErrorKind::ContextExceeded);
+    assert_eq!(judged(ErrorKind::Rate, 4004), ErrorKind::ContextExceeded);
     assert_eq!(judged(ErrorKind::Rate, 4000), ErrorKind::Rate);
     assert_eq!(judged(ErrorKind::Quota, 6000), ErrorKind::Quota);
 }
@@ -197,7 +197,7 @@ fn only_a_request_that_can_never_pass_is_too_long() {
 #[test]
 fn other_limits_are_left_alone() {
     let error = ProviderError::new(ErrorKind::Rate, "gemini", "m", Phase::Response, "requests, limit: 5");
-    assert_eq!(quota::judge(error.clone(), 9000), error);
+    assert_eq!(quota::judge(error.clone(), || 9000), error);
 }
 
 /// Closes a run of these parts, and says what its blocks become again.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules,
+    ErrorKind, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules,
 };
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
@@ -24,10 +24,10 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::SetupError;
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
-use crate::vendor;
+use crate::{vendor, weight};
 use facts::{Facts, Known};
 
-pub(crate) use stream::Decoder;
+pub(crate) use stream::{Asked, Decoder};
 
 /// Settings of [`Ollama`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,8 +49,9 @@ impl Default for OllamaOptions {
 /// A provider that speaks Ollama's own API. Its base URL ends before `/api`; only the service at `ollama.com`
 /// wants a key.
 ///
-/// A model's window is the room it is given, not what it could take: Ollama cuts a longer prompt at its
-/// beginning without a word, so a conversation has to be compacted before it gets there.
+/// A model's window is the room it is given, not what it could take. Left to itself, Ollama cuts a longer prompt
+/// at its beginning without a word; it is told not to, and for servers too old to listen, a prompt that is
+/// surely too long is not sent.
 ///
 /// ```
 /// use zk_core::service::Provider;
@@ -70,13 +71,20 @@ pub struct Ollama {
 }
 
 const CHAT: &str = "/api/chat";
+/// The bytes of text that make a token, on average.
+const BYTES_PER_TOKEN: u64 = 4;
 /// The most models that are asked about one by one.
 const LISTED: usize = 100;
+
+const TOO_LONG: &str =
+    "Compact the conversation, or give the model a larger window: `num_ctx` in the provider's options";
 
 /// What to do about some errors, by what they say.
 const HINTS: &[(&str, &str)] = &[
     ("does not support tools", "This model cannot call tools: take another, or offer it no tools"),
     ("does not support thinking", "This model cannot think: turn thinking off"),
+    ("exceeds the context length", TOO_LONG),
+    ("exceeds the available context size", TOO_LONG),
     ("requires more system memory", "Take a smaller model, or give it a smaller window (num_ctx)"),
 ];
 
@@ -98,6 +106,7 @@ impl Ollama {
     }
 
     fn body(&self, request: &Request, forced: Option<&ToolSpec>) -> Result<Bytes, Fault> {
+        self.fits(request)?;
         let body = request::Body {
             request,
             num_ctx: self.room(&request.model.id),
@@ -142,6 +151,22 @@ impl Ollama {
         };
         model.capabilities.vision = facts.is_none_or(|facts| facts.sees);
         self.link.models().correct(model)
+    }
+
+    /// A prompt that is longer than its window whatever the tokenizer is refused.
+    fn fits(&self, request: &Request) -> Result<(), Fault> {
+        let id = &*request.model.id;
+        let options = self.link.extra_body().get("options");
+        let said = options.and_then(|options| options.get("num_ctx")?.as_u64());
+        let room = said.unwrap_or_else(|| u64::from(self.room(id)));
+        // To count words is only worth it where the bytes would be too many tokens.
+        let is_short = self.is_cloud(id) || weight::bytes(request) <= room;
+        let least = if is_short { 0 } else { weight::least_tokens(request) };
+        if least <= room {
+            return Ok(());
+        }
+        let message = format!("the prompt has at least {least} tokens, and its window is {room} (num_ctx)");
+        Err(Fault::new(ErrorKind::ContextExceeded, message).hint(TOO_LONG))
     }
 
     /// The window the server is asked for: whoever says how large a model's window is means this.
@@ -225,7 +250,9 @@ impl Provider for Ollama {
             body,
         });
         let tool = forced.map(|tool| tool.name.clone());
-        let decoder = Decoder::new(request.model.reference(), tool, u64::from(request.max_tokens));
+        let asked =
+            Asked { limit: u64::from(request.max_tokens), input: weight::bytes(&request) / BYTES_PER_TOKEN };
+        let decoder = Decoder::new(request.model.reference(), tool, asked);
         let events = self.link.stream(&request.model.id, outgoing, decoder, cx);
         Box::pin(events.map(|event| event.map_err(explain)))
     }

@@ -61,8 +61,10 @@ impl Encode for Body<'_> {
         let most = self.request.model.max_output.unwrap_or(u64::MAX);
         let limit = u64::from(self.request.max_tokens).min(most).max(1);
         let mut fields = Map::new();
-        // Without it the server cuts a long prompt at its beginning, and says nothing.
+        // Without these the server has little room, and cuts at its beginning what does not fit, and says nothing.
         fields.insert("options".into(), json!({"num_ctx": self.num_ctx, "num_predict": limit}));
+        fields.insert("truncate".into(), false.into());
+        fields.insert("shift".into(), false.into());
         fields.insert("stream".into(), true.into());
         if let Some(think) = think(self.request.model.capabilities.thinking, self.request.thinking) {
             fields.insert("think".into(), serde_json::to_value(think)?);

@@ -17,13 +17,21 @@ use crate::text::Str;
 
 type Out = VecDeque<StreamEvent>;
 
+/// What is known of a request before its answer.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// The most tokens of output.
+    pub(crate) limit: u64,
+    /// About how many tokens of input it has: some servers say nothing of what they had read before.
+    pub(crate) input: u64,
+}
+
 /// Reads one response.
 pub(crate) struct Decoder {
     origin: ModelRef,
     /// The tool whose arguments the answer is, where one is forced.
     forced: Option<String>,
-    /// The most tokens of output that were asked for.
-    limit: u64,
+    asked: Asked,
     open: Option<Open>,
     ids: HashSet<String>,
     begun: u32,
@@ -88,11 +96,11 @@ struct Function<'a> {
 }
 
 impl Decoder {
-    pub(crate) fn new(origin: ModelRef, forced: Option<String>, limit: u64) -> Self {
+    pub(crate) fn new(origin: ModelRef, forced: Option<String>, asked: Asked) -> Self {
         Self {
             origin,
             forced,
-            limit,
+            asked,
             open: None,
             ids: HashSet::new(),
             begun: 0,
@@ -198,7 +206,7 @@ impl Decoder {
             "stop" | "" if self.has_calls => StopReason::ToolUse,
             "stop" | "" => StopReason::EndTurn,
             // It stopped before the limit it was given: what ran out is the window.
-            "length" if self.usage.output > 0 && self.usage.output < self.limit => {
+            "length" if self.usage.output > 0 && self.usage.output < self.asked.limit => {
                 StopReason::ContextExceeded
             }
             "length" => StopReason::MaxTokens,
@@ -227,7 +235,7 @@ impl Decode for Decoder {
             self.said(said, out);
         }
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
-            self.usage.input = line.prompt_eval_count.unwrap_or(self.usage.input);
+            self.usage.input = line.prompt_eval_count.unwrap_or(self.asked.input);
             self.usage.output = line.eval_count.unwrap_or(self.usage.output);
             out.push_back(StreamEvent::Usage(self.usage));
         }

@@ -36,5 +36,6 @@ mod responses_requests;
 mod rows;
 mod server;
 mod switching;
+mod too_long;
 mod vendor_quirks;
 mod vendors;

@@ -1,0 +1,70 @@
+//! How much text a request holds, to tell one that can never be taken.
+
+use serde_json::Value;
+use zk_core::model::{Block, ToolContent};
+use zk_core::service::Request;
+
+/// The bytes of text a request holds; images and documents weigh nothing.
+pub(crate) fn bytes(request: &Request) -> u64 {
+    let mut sum = 0;
+    let mut add = |text: &str| sum += text.len() as u64;
+    each_text(request, &mut add);
+    request.tools.iter().for_each(|tool| each_string(&tool.schema, &mut add));
+    let blocks = request.history.messages().iter().flat_map(|message| &message.content);
+    for block in blocks {
+        if let Block::Thinking(thinking) = block {
+            add(&thinking.text);
+        }
+    }
+    sum
+}
+
+/// The tokens a request has at the least: one for every word, and more for the longest. Thoughts and schemas
+/// are not among them, for not every template shows them to the model.
+pub(crate) fn least_tokens(request: &Request) -> u64 {
+    let mut sum = 0;
+    each_text(request, &mut |text| {
+        let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+        sum += words.map(|word| 1 + word.len() as u64 / LONGEST_TOKEN).sum::<u64>();
+    });
+    sum
+}
+
+/// Hardly a tokenizer has one token for more bytes of a word.
+const LONGEST_TOKEN: u64 = 64;
+
+fn each_text(request: &Request, take: &mut impl FnMut(&str)) {
+    take(&request.system);
+    for tool in request.tools.iter() {
+        take(&tool.name);
+        take(&tool.description);
+    }
+    for block in request.history.messages().iter().flat_map(|message| &message.content) {
+        match block {
+            Block::Text(text) => take(&text.text),
+            Block::Compaction(compaction) => take(&compaction.summary),
+            Block::ToolCall(call) => {
+                take(&call.name);
+                each_string(&call.args, take);
+            }
+            Block::ToolResult(result) => match &result.content {
+                ToolContent::Text(text) => take(text),
+                ToolContent::Blocks(blocks) => blocks.iter().filter_map(Block::as_text).for_each(&mut *take),
+            },
+            Block::Thinking(_) | Block::Image(_) | Block::Document(_) | Block::Provider(_) => {}
+        }
+    }
+}
+
+/// The strings in a JSON value, names of fields among them.
+fn each_string(value: &Value, take: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => take(text),
+        Value::Array(items) => items.iter().for_each(|item| each_string(item, take)),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+            take(name);
+            each_string(value, take);
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
