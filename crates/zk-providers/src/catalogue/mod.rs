@@ -34,8 +34,20 @@ pub(crate) const PROVIDERS: &[&str] = &[
     "openai_codex",
 ];
 
-/// The row of `id` at `provider`, or at any provider: by its name, else without the date at its end.
+/// What gateways take behind the name of a model: where to send a request, not to another model.
+const VARIANTS: &[&str] = &["free", "nitro", "floor", "thinking", "online", "extended", "exacto"];
+
+/// The row of `id` at `provider`, or at any provider: by its name, else without the date at its end, else
+/// without its variant.
 pub(crate) fn find(provider: Option<&str>, id: &str) -> Option<Row> {
+    dated(provider, id).or_else(|| {
+        let (bare, variant) = id.rsplit_once(':').filter(|(_, variant)| VARIANTS.contains(variant))?;
+        let row = dated(provider, bare)?;
+        Some(if variant == "free" { row.for_nothing() } else { row })
+    })
+}
+
+fn dated(provider: Option<&str>, id: &str) -> Option<Row> {
     let named = |id: &str| match provider {
         Some(provider) => table::line(provider, id),
         None => PROVIDERS.iter().find_map(|provider| table::line(provider, id)),

@@ -26,6 +26,11 @@ impl Row {
         self.efforts
     }
 
+    /// The row of a model that costs nothing.
+    pub(super) fn for_nothing(self) -> Self {
+        Self { prices: Prices::default(), ..self }
+    }
+
     /// The row as a model of `provider`, called `id` there.
     pub(crate) fn model(self, provider: &str, id: &str) -> Model {
         Model {

@@ -1,4 +1,4 @@
-use zk_core::model::{ThinkingLevel, ThinkingSupport, Usage};
+use zk_core::model::{Prices, ThinkingLevel, ThinkingSupport, Usage};
 
 use super::table::{TABLE, line};
 use super::{PROVIDERS, Row, did_you_mean, find, known_models, near_matches};
@@ -67,6 +67,23 @@ fn a_model_is_found_with_and_without_its_date() {
     assert!(find(Some("openai"), "claude-opus-4-6").is_none());
     assert!(find(None, "claude-opus-4-6").is_some());
     assert!(find(None, "zk-tiny").is_none());
+}
+
+#[test]
+fn a_variant_of_a_model_is_that_model_and_a_free_one_costs_nothing() {
+    let id = "anthropic/claude-sonnet-4.6";
+    let of = |id: &str| find(Some("openrouter"), id).map(|row| row.model("openrouter", "m"));
+    let known = of(id).unwrap();
+    for variant in ["nitro", "floor", "thinking", "online"] {
+        assert_eq!(of(&format!("{id}:{variant}")), Some(known.clone()), "{variant}");
+    }
+    let free = of(&format!("{id}:free")).unwrap();
+    assert_eq!((free.window, free.prices), (known.window, Some(Prices::default())));
+    assert_ne!(
+        of("anthropic/claude-opus-5:batch").unwrap().prices,
+        of("anthropic/claude-opus-5").unwrap().prices
+    );
+    assert_eq!(of(&format!("{id}:4b")), None, "what it means is not known");
 }
 
 #[test]
