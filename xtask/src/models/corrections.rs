@@ -43,6 +43,12 @@ pub(super) const CORRECTIONS: &[Correction] = &[
         why: "its only step above high is max, and extra effort means that step",
     },
     Correction {
+        provider: "deepseek",
+        id: "deepseek-flash",
+        change: Change::AlsoCalled("deepseek-v4-flash"),
+        why: "the service takes either name",
+    },
+    Correction {
         provider: "gemini",
         id: "gemma-4-*",
         change: Change::Efforts("minimal,high"),
@@ -80,6 +86,8 @@ pub(super) struct Correction {
 pub(super) enum Change {
     MaxOutput(u64),
     Efforts(&'static str),
+    /// A second row, under this id.
+    AlsoCalled(&'static str),
 }
 
 /// Whether `pattern` means `id`.

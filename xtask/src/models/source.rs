@@ -25,6 +25,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>> {
                 match correction.change {
                     Change::MaxOutput(most) => row.max_output = most.to_string(),
                     Change::Efforts(words) => row.efforts = words.to_owned(),
+                    Change::AlsoCalled(id) => rows.push(Row { id: id.to_owned(), ..row.clone() }),
                 }
             }
         }

@@ -19,6 +19,7 @@ const DEAREST: f64 = 2_000.0;
 const SMALLEST: u64 = 2_048;
 
 /// One line. Cells that are numbers stay as they were written.
+#[derive(Clone)]
 pub(super) struct Row {
     pub(super) provider: String,
     pub(super) id: String,

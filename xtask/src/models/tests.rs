@@ -9,6 +9,7 @@ fn catalogue(lines: &[&str]) -> String {
     let wanted = [
         ("anthropic", "claude-opus-4-6", "a"),
         ("anthropic", "claude-sonnet-4-6", "a"),
+        ("deepseek", "deepseek-flash", "a"),
         ("google", "gemma-4-31b-it", "a"),
         ("google", "deep-research-max", "google-generative-ai"),
         ("huggingface", "thinkingmachines/Inkling-Small", "a"),
@@ -54,6 +55,8 @@ fn corrections_outlive_what_the_catalogue_says() {
     let table = write(&read(&catalogue(&[])).unwrap());
     assert!(line_of(&table, "claude-opus-4-6").ends_with("\toff,low,medium,high,xhigh=max,max"));
     assert!(line_of(&table, "ministral-3b-2512").contains("\t1000000\t131072\t"));
+    let (one, other) = (line_of(&table, "deepseek-flash"), line_of(&table, "deepseek-v4-flash"));
+    assert_eq!(one.replace("deepseek-flash", "deepseek-v4-flash"), other);
 }
 
 #[test]
