@@ -17,7 +17,7 @@ pub struct ModelPattern {
 
 /// A pattern that is no regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}` is no pattern of model ids and is ignored: {reason}. Write a regular expression")]
+#[error("`{pattern}` is no pattern of model ids: {reason}. Write a regular expression")]
 pub struct PatternError {
     /// The pattern.
     pub pattern: String,

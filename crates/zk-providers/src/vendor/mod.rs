@@ -100,7 +100,8 @@ impl Vendor {
     }
 
     /// The same with `options`: fields of the dialect's settings ([`AnthropicOptions`], [`CompatProfile`],
-    /// [`ResponsesOptions`] or [`OllamaOptions`]) that are not as usual.
+    /// [`ResponsesOptions`] or [`OllamaOptions`]) that are not as usual. Rules in `echo_models` go before those
+    /// the vendor has.
     ///
     /// ```
     /// use zk_providers::{Connection, Vendor};
@@ -128,7 +129,14 @@ impl Vendor {
                 Arc::new(Anthropic::new(connection, options)?)
             }
             Speaks::Chat(_) => {
-                Arc::new(Compat::new(connection, over(self.profile(), options).map_err(wrong)?)?)
+                let usual = self.profile();
+                let built_in = usual.echo_models.clone();
+                let mut profile = over(usual, options).map_err(wrong)?;
+                // The first rule that fits counts: what is known of the other models stays known.
+                if options.contains_key("echo_models") {
+                    profile.echo_models.to_mut().extend(built_in.into_owned());
+                }
+                Arc::new(Compat::new(connection, profile)?)
             }
             Speaks::Responses | Speaks::Codex => {
                 let usual = match self.speaks {

@@ -1,5 +1,7 @@
 use std::collections::HashSet;
 
+use zk_core::model::ThinkingReplay;
+
 use super::*;
 use crate::catalogue;
 use crate::secret::Auth;
@@ -90,6 +92,17 @@ fn an_option_that_is_none_is_named_with_those_there_are() {
     assert!(error.expect_err("a bad pattern").to_string().contains("no pattern of model ids"));
     let gemini = Vendor::named("gemini").expect("a row");
     assert!(gemini.provider_with(gemini.connection(), &options(serde_json::json!({"a": 1}))).is_err());
+}
+
+#[test]
+fn rules_of_an_option_go_before_those_of_the_vendor_and_do_not_replace_them() {
+    let cerebras = Vendor::named("cerebras").expect("a row");
+    let options = serde_json::json!({"echo_models": [{"models": "^gpt-oss-20b", "echo": "no"}]});
+    let options = options.as_object().expect("an object");
+    let provider = cerebras.provider_with(cerebras.connection().key("k"), options).expect("valid");
+    let thinking = |id: &str| provider.rules(&provider.model(id)).thinking;
+    assert_eq!(thinking("gpt-oss-20b"), ThinkingReplay::Never);
+    assert_eq!(thinking("gpt-oss-120b"), ThinkingReplay::Echo);
 }
 
 #[test]
