@@ -4,6 +4,7 @@ mod assistant;
 mod calls;
 mod chunk;
 mod details;
+mod listed;
 mod models;
 mod profile;
 mod reasoning;
@@ -191,21 +192,9 @@ impl Provider for Compat {
         // Most wrap the list in `data`; some do not.
         let listed = answer.get("data").unwrap_or(&answer).as_array();
         let model = |entry: &Value| {
-            let mut model = self.known(entry.get("id")?.as_str()?);
-            let number =
-                |path: &&str| entry.pointer(path).and_then(Value::as_u64).filter(|number| *number > 0);
-            model.window = WINDOWS.iter().find_map(number).or(model.window);
-            model.max_output = OUTPUTS.iter().find_map(number).or(model.max_output);
-            Some(self.link.models().correct(model))
+            let known = self.known(entry.get("id")?.as_str()?);
+            Some(self.link.models().correct(listed::read(entry, &self.profile, known)))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }
 }
-
-/// Where servers say how large the window of a listed model is. (What llama.cpp calls `n_ctx_train` is the
-/// model's window, not the server's.)
-const WINDOWS: &[&str] =
-    &["/context_length", "/context_window", "/max_model_len", "/max_context_length", "/meta/n_ctx"];
-/// And how long its answers may be.
-const OUTPUTS: &[&str] =
-    &["/top_provider/max_completion_tokens", "/max_completion_tokens", "/max_output_tokens"];

@@ -1,7 +1,8 @@
 //! What is asked beside answers, of a server of every dialect: its models, and how long a request is.
 
+use serde_json::json;
 use zk_core::kernel::Bus;
-use zk_core::model::{ErrorKind, ThinkingSupport};
+use zk_core::model::{ErrorKind, Prices, Rates, ThinkingSupport};
 use zk_core::service::Provider;
 use zk_providers::{Anthropic, AnthropicOptions, Compat, CompatProfile, Connection, Ollama, OllamaOptions};
 use zk_testkit::Script;
@@ -9,6 +10,7 @@ use zk_testkit::Script;
 use crate::collect::{collect, question};
 use crate::server::{Reply, Server};
 use crate::switching::station::STATIONS;
+use crate::vendors::provider;
 
 #[tokio::test]
 async fn every_provider_lists_the_models_of_its_server() {
@@ -81,4 +83,27 @@ async fn a_model_of_no_table_is_described_by_its_server() {
         Anthropic::new(Anthropic::connection().base_url(&server.url).key("k"), AnthropicOptions::default());
     claude.expect("valid").describe_model("claude-opus-5", &cx).await;
     assert_eq!(server.received().len(), asked, "what a table says is not asked for");
+}
+
+#[tokio::test]
+async fn a_gateway_says_what_its_models_cost_see_and_can() {
+    let list = json!({"data": [
+        {"id": "x/new", "context_length": 9000, "architecture": {"input_modalities": ["text", "image"]},
+         "pricing": {"prompt": "0.0000003", "completion": "0.0000012", "input_cache_read": "0.000000006"},
+         "supported_parameters": ["max_tokens", "tools", "reasoning"]},
+        {"id": "x/plain", "architecture": {"input_modalities": ["text"]},
+         "pricing": {"prompt": "0", "completion": "0"}, "supported_parameters": ["max_tokens"]},
+        {"id": "openrouter/auto", "pricing": {"prompt": "-1", "completion": "-1"}},
+    ]});
+    let server = Server::start([Reply::json("200 OK", list.to_string())]).await;
+    let provider = provider(&server.url, CompatProfile::named("openrouter").expect("it is in the table"));
+    let models = provider.list_models(&Bus::new().cx()).await.expect("an answer").expect("a list");
+    let [new, plain, auto] = models.as_slice() else { panic!("three models: {models:?}") };
+    let rates = Rates { input: 0.3, output: 1.2, cache_read: 0.006, cache_write: 0.3 };
+    assert_eq!(new.prices, Some(Prices::from(rates)));
+    assert_eq!((new.window, new.capabilities.vision), (Some(9000), true));
+    assert_eq!(new.capabilities.thinking, ThinkingSupport::Effort);
+    assert_eq!(plain.prices, Some(Prices::default()), "it costs nothing");
+    assert_eq!((plain.capabilities.vision, plain.capabilities.thinking), (false, ThinkingSupport::None));
+    assert_eq!(auto.prices, None, "it depends");
 }
