@@ -68,10 +68,11 @@ impl Model {
         ModelRef::new(&*self.provider, &*self.id)
     }
 
-    /// What `usage` costs in US dollars, if the prices are known.
+    /// What `usage` costs in US dollars: what the provider says, or else what it comes to if the prices are known.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
-        self.prices.as_ref().map(|prices| prices.cost(usage))
+        let billed = usage.billed.map(|billionths| billionths as f64 / 1e9);
+        billed.or_else(|| self.prices.as_ref().map(|prices| prices.cost(usage)))
     }
 }
 

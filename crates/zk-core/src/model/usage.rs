@@ -25,6 +25,9 @@ pub struct Usage {
     pub cache_write_1h: u64,
     /// The part of `output` that was reasoning.
     pub reasoning: u64,
+    /// What the provider says it costs, in billionths of a US dollar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub billed: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
@@ -48,6 +51,10 @@ impl AddAssign for Usage {
         self.cache_write += other.cache_write;
         self.cache_write_1h += other.cache_write_1h;
         self.reasoning += other.reasoning;
+        self.billed = match (self.billed, other.billed) {
+            (None, None) => None,
+            (one, more) => Some(one.unwrap_or_default() + more.unwrap_or_default()),
+        };
     }
 }
 

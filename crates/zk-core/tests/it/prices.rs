@@ -22,6 +22,7 @@ fn usage() -> impl Strategy<Value = Usage> {
         cache_write: write,
         cache_write_1h: hour.min(write),
         reasoning: output / 2,
+        billed: None,
     })
 }
 
@@ -113,4 +114,16 @@ proptest! {
             + usage.cache_write_1h as f64 * 2.0 * rates.input;
         prop_assert!(near(Prices::from(rates).cost(&usage), millionths / 1e6));
     }
+}
+
+#[test]
+fn what_the_provider_says_it_costs_outranks_the_prices() {
+    let model = Model { prices: Some(tiered()), ..Model::unknown("p", "m") };
+    let usage = Usage { input: 1_000_000, billed: Some(12_345_678), ..Usage::default() };
+    assert_eq!(model.cost(&usage), Some(0.012_345_678));
+    assert_eq!(Model::unknown("p", "m").cost(&usage), Some(0.012_345_678));
+    assert_eq!(model.cost(&Usage { billed: Some(0), ..usage }), Some(0.0), "it may be free");
+    let mut sum = Usage { billed: None, ..usage };
+    sum += usage;
+    assert_eq!(sum.billed, usage.billed);
 }

@@ -25,5 +25,21 @@ pub(super) fn read(usage: &Value) -> Option<Usage> {
         output += reasoning;
     }
     let input = prompt.saturating_sub(cache_read).saturating_sub(cache_write);
-    Some(Usage { input, output, cache_read, cache_write, reasoning, ..Usage::default() })
+    Some(Usage {
+        input,
+        output,
+        cache_read,
+        cache_write,
+        reasoning,
+        billed: billed(usage),
+        ..Usage::default()
+    })
+}
+
+/// What a gateway takes and, from whoever has brought a key of their own, what the vendor behind it takes.
+fn billed(usage: &Value) -> Option<u64> {
+    let dollars = |path: &str| usage.pointer(path)?.as_f64().filter(|dollars| *dollars >= 0.0);
+    let own_key = usage.get("is_byok").and_then(Value::as_bool).unwrap_or_default();
+    let upstream = dollars("/cost_details/upstream_inference_cost").filter(|_| own_key);
+    Some(((dollars("/cost")? + upstream.unwrap_or_default()) * 1e9).round() as u64)
 }

@@ -13,8 +13,15 @@ use crate::switching::station::{STATIONS, Station};
 
 const SAID: &str = "Grüße aus 東京 🦀";
 const HUGE: usize = 1 << 20;
-const USAGE: Usage =
-    Usage { input: 12, output: 5, cache_read: 0, cache_write: 0, cache_write_1h: 0, reasoning: 0 };
+const USAGE: Usage = Usage {
+    input: 12,
+    output: 5,
+    cache_read: 0,
+    cache_write: 0,
+    cache_write_1h: 0,
+    reasoning: 0,
+    billed: None,
+};
 
 fn faults() -> Vec<Fault> {
     let soon = RetryAfter::Millis(1500.0);

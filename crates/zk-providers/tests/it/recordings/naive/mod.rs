@@ -160,6 +160,7 @@ pub(crate) fn anthropic(body: &str) -> Answer {
             .and_then(Value::as_u64)
             .unwrap_or_default(),
         reasoning: details["thinking_tokens"].as_u64().unwrap_or_default(),
+        billed: None,
     };
     answer.stop = stop.0.as_deref().map(|reason| match reason {
         "end_turn" => StopReason::EndTurn,
@@ -253,6 +254,7 @@ pub(crate) fn chat(body: &str) -> Answer {
         cache_read,
         cache_write,
         reasoning,
+        billed: usage.get("cost").and_then(Value::as_f64).map(|cost| (cost * 1e9).round() as u64),
         ..Usage::default()
     };
     answer.stop = Some(match finish.as_str() {
