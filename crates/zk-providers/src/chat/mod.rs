@@ -92,7 +92,7 @@ impl Compat {
 
     /// Where a server cannot be told which tool to call, no other is offered.
     fn narrowed(&self, mut request: Request) -> Request {
-        if self.profile.tool_choice == ToolChoices::NoName
+        if matches!(self.profile.tool_choice, ToolChoices::NoName | ToolChoices::AutoOnly)
             && let ToolChoice::Tool(name) = &request.tool_choice
         {
             request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();

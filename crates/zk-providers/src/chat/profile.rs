@@ -100,7 +100,7 @@ pub enum ToolChoices {
     All,
     /// All of them, but `required` is called `any`.
     Any,
-    /// `required` but no name: a named tool is forced by offering no other.
+    /// `required`, but a name may be ignored: a named tool is forced by offering no other.
     NoName,
     /// Only `auto` and `none`.
     AutoOnly,
@@ -259,6 +259,9 @@ pub(super) const TOLERANT: CompatProfile = CompatProfile {
     silent_overflow: false,
 };
 
+/// Servers nothing is known of: llama.cpp is behind many, and calls another tool than the one it was told.
+pub(super) const UNKNOWN: CompatProfile = CompatProfile { tool_choice: ToolChoices::NoName, ..TOLERANT };
+
 impl CompatProfile {
     /// The profile called `name`.
     ///
@@ -303,6 +306,6 @@ impl CompatProfile {
 
 impl Default for CompatProfile {
     fn default() -> Self {
-        TOLERANT
+        UNKNOWN
     }
 }

@@ -5,7 +5,7 @@ use zk_core::model::IdRule;
 use super::models::ModelPattern;
 use super::profile::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ReasoningEcho,
-    ReasoningFormat, SystemRole, TOLERANT, ToolChoices,
+    ReasoningFormat, SystemRole, TOLERANT, ToolChoices, UNKNOWN,
 };
 
 const REASONING: ReasoningEcho = ReasoningEcho::In(Cow::Borrowed("reasoning"));
@@ -31,7 +31,7 @@ const PARSED: &[FixedField] = &[FixedField {
 
 /// The profiles, by name. The first one is for servers nothing is known of.
 pub const PROFILES: &[CompatProfile] = &[
-    TOLERANT,
+    UNKNOWN,
     CompatProfile {
         name: Cow::Borrowed("openai"),
         catalogue: Some(Cow::Borrowed("openai")),

@@ -22,7 +22,7 @@ use zk_core::model::{ModelRef, ProviderError};
 use zk_core::service::{Provider, Request};
 use zk_providers::{
     Anthropic, AnthropicOptions, Clocks, Compat, CompatProfile, Connection, Gemini, Ollama, OllamaOptions,
-    Replay, Responses, ResponsesOptions, SetupError,
+    Replay, Responses, ResponsesOptions, SetupError, ToolChoices,
 };
 
 use crate::collect::{Answer, collect, question};
@@ -68,7 +68,11 @@ impl Dialect {
         let connection = Connection { clocks: Some(clocks), ..connection.base_url(url).key("k-test") };
         let provider: Result<Box<dyn Provider>, SetupError> = match self {
             Self::Anthropic => boxed(Anthropic::new(connection, AnthropicOptions::default())),
-            Self::Chat => boxed(Compat::new(connection, CompatProfile::default())),
+            // The recorded servers call the tool they are told.
+            Self::Chat => {
+                let profile = CompatProfile { tool_choice: ToolChoices::All, ..CompatProfile::default() };
+                boxed(Compat::new(connection, profile))
+            }
             Self::Responses => boxed(Responses::new(connection, ResponsesOptions::default())),
             Self::Gemini => boxed(Gemini::new(connection)),
             Self::Ollama => boxed(Ollama::new(connection, OllamaOptions::default())),
