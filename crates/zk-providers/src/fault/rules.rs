@@ -76,6 +76,11 @@ fn fault(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> Fault {
     if body.names.iter().any(|name| WORTH_A_RETRY.contains(&name.as_str())) {
         fault.should_retry = Some(true);
     }
+    // What the model wrote says nothing of the class of the error.
+    let attempt = body.json.as_ref().and_then(|json| json.pointer("/error/failed_generation")?.as_str());
+    if let Some(attempt) = attempt.filter(|attempt| !attempt.is_empty()) {
+        fault.message.push_str(&format!(" The model wrote: {}", super::body::quote(attempt)));
+    }
     fault.code = body.code;
     fault.request_id = body.request_id;
     // A gateway in trouble answers with a page as well.

@@ -302,8 +302,8 @@ impl Decode for Decoder {
             return Ok(());
         }
         if self.refuses_empty && self.is_empty() && matches!(self.outcome(), Ok(StopReason::EndTurn)) {
-            let mut fault = Fault::malformed("the model answered nothing")
-                .hint("Try again, or say it in other words");
+            let mut fault =
+                Fault::malformed("the model answered nothing").hint("Try again, or say it in other words");
             fault.code = Some(EMPTY.to_owned());
             return Err(fault);
         }

@@ -319,7 +319,7 @@ fn an_error_beside_its_code_keeps_the_code() {
 #[tokio::test]
 async fn a_call_groq_could_not_read_is_worth_a_retry() {
     let error = json!({"error": {"message": "Failed to call a function.", "type": "invalid_request_error",
-        "code": "tool_use_failed", "failed_generation": "<function=now>"}});
+        "code": "tool_use_failed", "failed_generation": "<function=now>\nprompt is too long"}});
     let in_stream = read("groq", None, &[chunk(json!({"content": "x"}), None), error.clone()]).unwrap_err();
     let server = Server::start([Reply::json("400 Bad Request", error.to_string())]).await;
     let provider = provider(&server.url, profile("groq"));
@@ -327,6 +327,8 @@ async fn a_call_groq_could_not_read_is_worth_a_retry() {
     let (at_once, _) = collect(stream).await.expect_err("an error status is an error");
     for error in [in_stream, at_once] {
         assert_eq!((error.code.as_deref(), error.should_retry), (Some("tool_use_failed"), Some(true)));
+        assert_ne!(error.kind, ErrorKind::ContextExceeded, "that is what the model wrote");
+        assert!(error.message.contains("The model wrote: <function=now> prompt is too long"), "{error}");
     }
 }
 
@@ -347,6 +349,14 @@ fn a_full_window_is_seen_however_it_is_said() {
     native["choices"][0]["native_finish_reason"] = "model_context_window_exceeded".into();
     let native = read("openrouter", None, &[native]).expect("a response");
     assert_eq!(stop(&native), Some(&StopReason::ContextExceeded));
+    for (input, output, expected) in
+        [(99, 0, StopReason::ContextExceeded), (98, 0, StopReason::MaxTokens), (99, 1, StopReason::MaxTokens)]
+    {
+        let mut last = chunk(json!({"content": ""}), Some("length"));
+        last["usage"] = json!({"prompt_tokens": input, "completion_tokens": output});
+        let ended = read("openai_compat", Some(100), &[last]).expect("a response");
+        assert_eq!(stop(&ended), Some(&expected), "{input} in, {output} out");
+    }
     let error = json!({"error": {"code": "1261", "message": "Prompt 超长"}});
     assert_eq!(read("zai", None, &[error]).unwrap_err().kind, ErrorKind::ContextExceeded);
 }
@@ -372,8 +382,69 @@ fn a_second_end_changes_nothing_but_the_counts() {
     let events = read("openrouter", None, &[chunk(call, None), chunk(json!({}), Some("tool_calls")), last]);
     match events.expect("a response").last() {
         Some(StreamEvent::Done { stop: StopReason::ToolUse, usage }) => {
-            assert_eq!((usage.input, usage.output), (7, 3));
+            assert_eq!((usage.input, usage.output, usage.billed), (7, 3, Some(100_000_000)));
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_a_gateway_bills_holds_what_the_vendor_takes_from_ones_own_key() {
+    for (usage, billed) in [
+        (json!({"cost": 0.001_25, "cost_details": {"upstream_inference_cost": 0.001}}), Some(1_250_000)),
+        (
+            json!({"cost": 0.0005, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.01}}),
+            Some(10_500_000),
+        ),
+        (json!({"cost": 0}), Some(0)),
+        (json!({"cost": null}), None),
+        (json!({"cost": {"total": 1}}), None),
+        (json!({}), None),
+    ] {
+        let mut last = chunk(json!({"content": "hm"}), Some("stop"));
+        last["usage"] = json!({"prompt_tokens": 1, "completion_tokens": 1});
+        last["usage"]
+            .as_object_mut()
+            .expect("an object")
+            .extend(usage.as_object().cloned().expect("an object"));
+        let events = read("openrouter", None, &[last]).expect("a response");
+        let Some(StreamEvent::Done { usage: counted, .. }) = events.last() else { panic!("{events:?}") };
+        assert_eq!(counted.billed, billed, "{usage}");
+    }
+}
+
+#[tokio::test]
+async fn the_names_vendors_give_to_requests_are_kept() {
+    for (vendor, header) in
+        [("openai", "x-request-id"), ("openrouter", "X-Generation-Id"), ("mistral", "mistral-correlation-id")]
+    {
+        let head = format!("content-type: application/json\r\n{header}: id-1\r\n");
+        let server = Server::start([Reply::new("400 Bad Request", &head, "{\"error\":\"no\"}")]).await;
+        let provider = provider(&server.url, profile(vendor));
+        let stream = provider.stream(question(&*provider, "m"), &Bus::new().cx());
+        let (error, _) = collect(stream).await.expect_err("an error status is an error");
+        assert_eq!(error.request_id.as_deref(), Some("id-1"), "{vendor}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_may_ignore_a_name_is_offered_no_other_tool() {
+    let tool = |name: &str| ToolSpec::new(name, "A tool.", json!({"type": "object", "properties": {}}));
+    for (vendor, offered, choice) in [
+        ("openai_compat", 1, json!("required")),
+        ("llama.cpp", 1, json!("required")),
+        ("zai", 1, Value::Null),
+        ("openai", 2, json!({"type": "function", "function": {"name": "now"}})),
+    ] {
+        let profile = profile(vendor);
+        let received = sent(&profile, |provider| Request {
+            tools: [tool("now"), tool("other")].into(),
+            tool_choice: ToolChoice::Tool("now".to_owned()),
+            ..question(provider, "m")
+        });
+        let body = received.await.json();
+        let names: Vec<&Value> = body["tools"].as_array().expect("tools").iter().collect();
+        assert_eq!((names.len(), &body["tool_choice"]), (offered, &choice), "{vendor}");
+        assert_eq!(names[0]["function"]["name"], "now", "{vendor}");
     }
 }
