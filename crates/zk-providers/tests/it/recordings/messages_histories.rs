@@ -31,6 +31,7 @@ const EXPLAINED: &[Explained] = &[
     ("output_config", "zk asks by level, not by effort"),
     ("tool_choice", "what is the default is not sent"),
     ("tools[].strict", "zk checks arguments itself"),
+    ("tools[].input_schema.anyOf", "what Anthropic refuses at the top of a schema is left out"),
     ("tools[].input_schema.$schema", "what names the schema's own language is left out"),
     ("tools[].input_schema.properties", "a schema says that it is an object, and of what"),
     ("tools[].input_schema.type", "a schema says that it is an object, and of what"),

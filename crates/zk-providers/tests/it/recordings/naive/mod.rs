@@ -168,12 +168,13 @@ pub(crate) fn anthropic(body: &str) -> Answer {
         "max_tokens" => StopReason::MaxTokens,
         "stop_sequence" => StopReason::StopSequence(stop.1.as_str().map(str::to_owned)),
         "pause_turn" => StopReason::PauseTurn,
-        "refusal" => {
-            StopReason::Refusal(stop.2["explanation"].as_str().map(|why| match &stop.2["category"] {
-                Value::String(category) => format!("{why} (category: {category})"),
-                _ => why.to_owned(),
-            }))
-        }
+        "refusal" => StopReason::Refusal(stop.2["explanation"].as_str().map(|why| {
+            let said = |name: &str| stop.2[name].as_str();
+            let category = said("category").map(|category| format!(" (category: {category})"));
+            let other =
+                said("recommended_model").map(|model| format!("; the provider recommends {model} for this"));
+            [why, &category.unwrap_or_default(), &other.unwrap_or_default()].concat()
+        })),
         "compaction" => StopReason::Compaction,
         other => StopReason::Other(other.to_owned()),
     });
