@@ -37,8 +37,12 @@ fn chat(url: &str) -> Compat {
 }
 
 fn anthropic(url: &str) -> Anthropic {
+    anthropic_by(url, short())
+}
+
+fn anthropic_by(url: &str, clocks: Clocks) -> Anthropic {
     let connection = Anthropic::connection().base_url(url).key("sk-secret-key");
-    let connection = Connection { clocks: Some(short()), ..connection };
+    let connection = Connection { clocks: Some(clocks), ..connection };
     Anthropic::new(connection, AnthropicOptions::default()).expect("valid options")
 }
 
@@ -143,22 +147,31 @@ async fn half_an_event_behind_the_last_word_of_a_chat_answer_spoils_nothing() {
 #[tokio::test]
 async fn every_clock_ends_the_wait_it_is_for() {
     let pings = |event: &str, reply: Reply| {
-        (0..40).fold(reply, |reply, _| reply.send(event).sleep(Duration::from_millis(25)))
+        (0..120).fold(reply, |reply, _| reply.send(event).sleep(Duration::from_millis(25)))
+    };
+    // Far enough apart that a busy machine does not mix them up.
+    let clocks = Clocks {
+        first_event: Duration::from_millis(1600),
+        liveness: Duration::from_millis(800),
+        progress: Duration::from_millis(1600),
+        ending: Duration::from_millis(50),
     };
     let ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
-    for (reply, clock, phase) in [
+    let cases = [
         (Reply::default().hang(), "first-event", Phase::Response),
         (pings(ping, Reply::sse("")), "first-event", Phase::FirstEvent),
         (Reply::sse(MESSAGES).hang(), "liveness", Phase::Stream),
         (pings(ping, Reply::sse(MESSAGES)), "progress", Phase::Stream),
         (pings(": x\n\n", Reply::sse(MESSAGES)), "progress", Phase::Stream),
-    ] {
+    ];
+    let met = cases.into_iter().map(async |(reply, clock, phase)| {
         let server = Server::start([reply]).await;
-        let error = error(ask(&anthropic(&server.url)).await);
+        let error = error(ask(&anthropic_by(&server.url, clocks)).await);
         assert_eq!((error.kind, error.phase), (ErrorKind::Stalled, phase), "{error}");
         assert!(error.message.contains(&format!("the {clock} clock")), "{error}");
-        assert!(error.elapsed >= Duration::from_millis(200));
-    }
+        assert!(error.elapsed >= Duration::from_millis(800));
+    });
+    futures_util::future::join_all(met).await;
 }
 
 #[tokio::test]
