@@ -163,7 +163,7 @@ fn hosted() -> Vec<Row> {
     let detail =
         json!({"detail": [{"type": "extra_forbidden", "loc": ["body", "x"], "msg": "Extra inputs"}]});
     vec![
-        Row::new("groq", (BAD, error(groq_call)), ErrorKind::Rejected, "call a function", "wrote a tool call")
+        Row::new("groq", (BAD, error(groq_call)), ErrorKind::Rejected, "The model wrote: <function=f{>", "wrote a tool call")
             .retried(true)
             .code("tool_use_failed"),
         Row::new(

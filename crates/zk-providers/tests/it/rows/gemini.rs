@@ -164,6 +164,13 @@ fn ollama() -> Vec<Row> {
             "thinking",
             "turn thinking off",
         ),
+        Row::new(
+            p,
+            (BAD, error("the input length exceeds the context length")),
+            ErrorKind::ContextExceeded,
+            "exceeds the context length",
+            "larger window",
+        ),
         Row::new(p, (BAD, error(too_long)), ErrorKind::ContextExceeded, "by 4 tokens", "larger window"),
         Row::new(p, ("401 Unauthorized", error("Unauthorized")), ErrorKind::Auth, "Unauthorized", "API key"),
         Row::new(
