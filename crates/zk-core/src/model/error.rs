@@ -119,8 +119,11 @@ pub struct ProviderError {
     /// The provider's id of the request, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// Since the request was started.
+    /// Since the request was started, for the first time if it was sent several times.
     pub elapsed: Duration,
+    /// How often it was sent.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub attempts: u32,
     /// How long the provider asks to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
@@ -130,6 +133,15 @@ pub struct ProviderError {
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_once(attempts: &u32) -> bool {
+    *attempts == 1
 }
 
 impl ProviderError {
@@ -151,6 +163,7 @@ impl ProviderError {
             code: None,
             request_id: None,
             elapsed: Duration::ZERO,
+            attempts: once(),
             retry_after: None,
             should_retry: None,
             hint: None,
@@ -181,6 +194,9 @@ impl fmt::Display for ProviderError {
             Duration::ZERO => {}
             short if short < Duration::from_secs(1) => write!(f, " after {} ms", short.as_millis().max(1))?,
             long => write!(f, " after {:.1} s", long.as_secs_f64())?,
+        }
+        if self.attempts > 1 {
+            write!(f, " and {} attempts", self.attempts)?;
         }
         write!(f, ": {}", self.message)?;
         if let Some(id) = &self.request_id {

@@ -122,6 +122,7 @@ impl Call {
             code: fault.code.as_deref().map(quote),
             request_id: fault.request_id.as_deref().or(self.request_id.as_deref()).map(quote),
             elapsed: self.started.elapsed(),
+            attempts: 1,
             retry_after: fault.retry_after,
             should_retry: fault.should_retry,
             hint,

@@ -103,6 +103,7 @@ impl Provider for Retrying {
             provider: self.clone(),
             request,
             cx: cx.clone(),
+            began: Instant::now(),
             attempt: 0,
             step: Step::Begin,
             told: None,
@@ -132,6 +133,7 @@ struct Attempts {
     provider: Retrying,
     request: Request,
     cx: Cx,
+    began: Instant,
     /// The one that runs, from 1.
     attempt: u32,
     step: Step,
@@ -205,6 +207,10 @@ impl Attempts {
 
     /// Whether a failed attempt is followed by another, and when.
     fn judge(&mut self, mut error: ProviderError) -> Result<(RetryNotice, Instant), ProviderError> {
+        if self.attempt > 1 {
+            error.attempts = self.attempt;
+            error.elapsed = self.began.elapsed();
+        }
         let never = matches!(error.kind, ErrorKind::ContextExceeded | ErrorKind::Aborted);
         if self.delivered || never || !error.is_retryable() {
             return Err(error);

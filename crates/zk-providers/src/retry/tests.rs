@@ -126,11 +126,13 @@ async fn a_passing_failure_is_retried_after_a_visible_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_failure_is_the_error() {
+async fn the_last_failure_is_the_error_with_the_time_and_the_number_of_all() {
     let (inner, provider) = setup((0..9).map(|_| failing(ErrorKind::Overloaded)));
+    let began = Instant::now();
     let (events, failure) = run(&provider).await;
     assert_eq!(retries(&events).len(), 3);
-    assert_eq!(failure, Some(error(ErrorKind::Overloaded)));
+    let expected = ProviderError { elapsed: began.elapsed(), attempts: 4, ..error(ErrorKind::Overloaded) };
+    assert_eq!(failure, Some(expected));
     assert_eq!(inner.asked.lock().unwrap().len(), 4);
 }
 
