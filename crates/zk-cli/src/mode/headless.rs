@@ -9,6 +9,7 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::Tool;
 
+use super::countdown::watch_silence;
 use super::denials::Denials;
 use super::notes;
 use super::show::Shown;
@@ -98,6 +99,8 @@ impl Headless {
         self.denials.watch(&scope);
         match self.format {
             Format::Text => {
+                let told = self.told();
+                watch_silence(&scope, &self.shown, move || drop(told()));
                 let (shown, answer) = (self.shown.clone(), self.answer.clone());
                 scope.on_sync(move |_: &StreamStart, _: &Cx| {
                     shown.settle();
@@ -137,7 +140,7 @@ impl Headless {
     }
 
     /// Standard error, once the answer does not stand in the way.
-    fn told(&self) -> impl Fn() -> Shown + use<> {
+    fn told(&self) -> impl Fn() -> Shown + Clone + use<> {
         let (shown, answer) = (self.shown.clone(), self.answer.clone());
         move || {
             if lock(&answer).leave() {

@@ -8,6 +8,7 @@ use zk_core::events::{
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
 use zk_core::model::Stats;
 
+use super::countdown::watch_silence;
 use super::notes;
 use crate::term::{Screen, Style};
 
@@ -22,6 +23,7 @@ impl Shown {
     /// Shows what happens: the answer as it streams, calls and their results in a line each.
     pub(crate) fn listen(&self, scope: &Scope) {
         let tree = || HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
+        watch_silence(scope, self, || ());
         let shown = self.clone();
         scope.on_sync(move |event: &StreamText, _: &Cx| shown.screen().stream(&event.delta));
         let (shown, thinking) = (self.clone(), Arc::new(AtomicBool::new(false)));

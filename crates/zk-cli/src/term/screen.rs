@@ -165,6 +165,11 @@ impl Screen {
         }
     }
 
+    /// Takes any passing line back.
+    pub(crate) fn clear(&mut self) {
+        self.erase();
+    }
+
     fn erase(&mut self) {
         if self.passing.take().is_some() {
             self.write(ERASE);

@@ -1,5 +1,7 @@
 //! What a person sees of a request that waits to be sent again.
 
+use std::time::Duration;
+
 use zk_testkit::{FakeServer, Fault, RetryAfter, Script, Turn};
 
 use crate::terminal::Terminal;
@@ -129,4 +131,26 @@ fn programs_get_the_event_and_no_line() {
     let retry = events.lines().find(|line| line.contains("\"provider:retry\"")).unwrap();
     let retry: serde_json::Value = serde_json::from_str(retry).unwrap();
     assert_eq!(retry["retry"]["attempt"], 1, "{retry}");
+}
+
+/// A server that thinks about its answer for a while before it says a word.
+fn slow() -> FakeServer {
+    server(Script::new().turn(|t| t.delay(Duration::from_millis(4500)).text("Answer.")))
+}
+
+#[test]
+fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
+    for args in ["'go'", "-p go"] {
+        let server = slow();
+        let person = Person::asking(&server);
+        let Some(mut terminal) = Terminal::open(&person, args) else { return };
+        for waited in ["no word from anthropic/", " for 3 s", " for 4 s", ERASED, "Answer."] {
+            terminal.expect(waited);
+        }
+        if args == "'go'" {
+            terminal.expect("› ");
+            terminal.keys("/quit\r");
+        }
+        assert!(!terminal.rest().contains("no word"), "{args}");
+    }
 }
