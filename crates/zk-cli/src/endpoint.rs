@@ -211,6 +211,8 @@ pub(crate) enum Found {
     Other,
     /// Something that answers nobody without a key.
     Locked,
+    /// Something that does not answer now: the server may still load its model.
+    Busy,
     /// The server, without a model.
     Empty,
     /// The server, with models.
@@ -231,6 +233,11 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
                     "\nWhat listens on port {port} wants a key: if it is {name}, use --provider {name} and --api-key."
                 );
             }
+            Found::Busy => {
+                seen += &format!(
+                    "\nWhat listens on port {port} does not answer yet: if it is {name} and loads its model, try again soon."
+                );
+            }
             Found::Empty => seen += &format!("\n{name} runs on port {port} and has no model yet."),
             Found::Models => {
                 return Ok(Endpoint {
@@ -243,7 +250,7 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
         }
     }
     Err(Failure::auth(format!(
-        "no model to ask: no key is set and no model server runs on this machine.{seen}\n\
+        "no model to ask: no key is set and no model server is ready on this machine.{seen}\n\
          Store a key with `zk auth login anthropic` or `zk auth login openai`, set ANTHROPIC_API_KEY or \
          OPENAI_API_KEY, name a server with --base-url, or start one here: {}.\n\
          `zk demo` works without any of them; `zk doctor` shows what is configured.",
@@ -269,7 +276,9 @@ pub(crate) async fn look(vendor: &'static Vendor, port: u16) -> Found {
         Ok(Ok(Some(models))) if models.is_empty() => Found::Empty,
         Ok(Ok(Some(_))) => Found::Models,
         Ok(Err(error)) if error.kind == ErrorKind::Auth => Found::Locked,
-        Ok(Ok(None) | Err(_)) | Err(_) => Found::Other,
+        Ok(Err(error)) if error.status == Some(503) => Found::Busy,
+        Ok(Ok(None) | Err(_)) => Found::Other,
+        Err(_) => Found::Busy,
     }
 }
 

@@ -103,6 +103,7 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
             "ollama" if wanted != "ollama" => Found::Empty,
             "llama.cpp" if wanted != "llama.cpp" => Found::Other,
             "vllm" => Found::Locked,
+            "lmstudio" if wanted == "nobody" => Found::Busy,
             name if name == wanted => Found::Models,
             _ => Found::Nothing,
         }
@@ -119,6 +120,7 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
     assert!(error.message.contains("ollama runs on port 11434 and has no model"), "{error}");
     assert!(error.message.contains("port 8080 is not llama.cpp"), "{error}");
     assert!(error.message.contains("port 8000 wants a key"), "{error}");
+    assert!(error.message.contains("port 1234 does not answer yet"), "{error}");
 }
 
 #[tokio::test]
