@@ -7,7 +7,7 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
-use zk_providers::{Auth, Connection, Http, RetryPolicy, Retrying, SetupError};
+use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError};
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
@@ -79,7 +79,7 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
         }
         error => Failure::usage(error.to_string()),
     })?;
-    Ok(Arc::new(Retrying::sharing(&ground.limits, inner, RetryPolicy::default())))
+    Ok(Arc::new(Retrying::sharing(&ground.limits, inner, policy(&table(ground, &provider.name, "retry")))))
 }
 
 /// The connection that the settings and the credentials describe.
@@ -111,10 +111,39 @@ async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection>
             .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
             .collect(),
         models: ground.settings.models(name),
+        clocks: Some(clocks(base_url, &table(ground, name, "clocks"))),
         default_model: text("model").or(usual.default_model),
         http,
-        ..Connection::at("")
     })
+}
+
+/// How long to wait for an answer: as usual, but for what is said otherwise.
+fn clocks(base_url: &str, said: &toml::Table) -> Clocks {
+    let usual = Clocks::at(base_url);
+    Clocks {
+        first_event: seconds(said, "first_event").unwrap_or(usual.first_event),
+        liveness: seconds(said, "liveness").unwrap_or(usual.liveness),
+        progress: seconds(said, "progress").unwrap_or(usual.progress),
+        ..usual
+    }
+}
+
+/// How often to try again, and how long to wait for that: as usual, but for what is said otherwise.
+fn policy(said: &toml::Table) -> RetryPolicy {
+    let usual = RetryPolicy::default();
+    RetryPolicy {
+        retries: count(said, "retries").unwrap_or(usual.retries),
+        longest_wait: seconds(said, "longest_wait").unwrap_or(usual.longest_wait),
+        ..usual
+    }
+}
+
+fn count(table: &toml::Table, name: &str) -> Option<u32> {
+    table.get(name)?.as_integer()?.try_into().ok()
+}
+
+fn seconds(table: &toml::Table, name: &str) -> Option<Duration> {
+    count(table, name).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 fn table(ground: &Ground, provider: &str, what: &str) -> toml::Table {

@@ -125,3 +125,21 @@ fn a_base_url_that_is_none_is_wrong_usage() {
         &["not a url"],
     );
 }
+
+#[test]
+fn how_long_to_wait_and_how_often_to_try_is_a_setting() {
+    let server = server(Script::new().forever(|_| zk_testkit::Turn::new().text("never")));
+    for number in 1..=3 {
+        server.fault_on(number, Fault::HalfOpenAfterEvents(0));
+    }
+    let person = Person::asking(&server);
+    let waits =
+        "[providers.anthropic]\nclocks = { first_event = 1, liveness = 1 }\nretry = { retries = 1 }\n";
+    person.settings(waits);
+    let ended = person.run(&["-p", "hi"]);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    for text in ["`clocks` more time", " s and 2 attempts"] {
+        assert!(ended.stderr.contains(text), "{text}: {}", ended.stderr);
+    }
+    assert_eq!(server.bodies().len(), 2);
+}

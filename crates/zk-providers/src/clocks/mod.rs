@@ -4,10 +4,12 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
+use reqwest::Url;
 use tokio::time::Instant;
 use zk_core::model::{ErrorKind, Phase};
 
 use crate::fault::Fault;
+use crate::http::is_loopback;
 
 /// How long a response may keep its reader waiting. No clock runs over the whole response: a long answer is
 /// not a stuck one.
@@ -55,6 +57,15 @@ impl Clocks {
             progress: Duration::from_secs(1800),
             ending: Duration::from_secs(5),
         }
+    }
+}
+
+impl Clocks {
+    /// The usual ones for a base URL: those of a server on this machine or of a service on the network.
+    #[must_use]
+    pub fn at(base_url: &str) -> Self {
+        let is_here = Url::parse(base_url).is_ok_and(|url| is_loopback(&url));
+        if is_here { Self::local() } else { Self::remote() }
     }
 }
 
@@ -146,7 +157,7 @@ impl Watch {
             Clock::Ending => format!("no end for {}", words(self.clocks.ending)),
         };
         Fault::new(ErrorKind::Stalled, format!("{message} (the {clock} clock)"))
-            .hint("Try again; if the model is only slow, give the clock more time")
+            .hint("Try again; if the model is only slow, give its provider's `clocks` more time")
     }
 }
 

@@ -88,7 +88,9 @@ pub(super) fn of_kind(kind: ErrorKind) -> Advice {
         ErrorKind::ContextExceeded => WINDOW,
         ErrorKind::Auth => KEY,
         ErrorKind::Transport => Some("Check the network connection, and try again"),
-        ErrorKind::Stalled => Some("Try again; if the model is only slow, give it more time"),
+        ErrorKind::Stalled => {
+            Some("Try again; if the model is only slow, give its provider's `clocks` more time")
+        }
         ErrorKind::Malformed => {
             Some("Try again; if it stays, the server does not keep to this dialect: is the base URL right?")
         }

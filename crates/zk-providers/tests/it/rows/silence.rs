@@ -15,7 +15,7 @@ pub(super) fn rows() -> Vec<Row> {
         (0..200).fold(stream(p, TEXT), |reply, _| reply.send(": x\n\n").sleep(Duration::from_millis(25)));
     let page = "<html><head><title>Hello</title></head></html>";
     let stalled = |reply, says, phase| {
-        Row::replying(p, reply, ErrorKind::Stalled, says, "give the clock more time").at(phase)
+        Row::replying(p, reply, ErrorKind::Stalled, says, "`clocks` more time").at(phase)
     };
     vec![
         stalled(Reply::default().hang(), "no event within", Phase::Response).without_id(),
