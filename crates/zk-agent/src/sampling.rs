@@ -2,8 +2,10 @@ use std::pin::pin;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use serde_json::{Map, Value};
 use zk_core::events::{
     ProviderReport, StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
+    ToolArgsRepaired,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
@@ -102,10 +104,17 @@ pub(crate) async fn sample(
                     | Block::Thinking(_)
                     | Block::Compaction(_) => None,
                 };
+                let repaired = draft.repaired(block, &content).map(|(call, text)| {
+                    let (call_id, name, turn_id) = (call.id.clone(), call.name.clone(), turn_id.clone());
+                    ToolArgsRepaired { turn_id, call_id, name, text }
+                });
                 draft.finish(block, content);
-                match opaque {
-                    Some(text) => cx.emit_with(|| StreamProvider { turn_id: turn_id.clone(), text }).await,
-                    None => Ok(()),
+                match (opaque, repaired) {
+                    (Some(text), _) => {
+                        cx.emit_with(|| StreamProvider { turn_id: turn_id.clone(), text }).await
+                    }
+                    (None, Some(repaired)) => cx.emit_with(|| repaired).await,
+                    (None, None) => Ok(()),
                 }
             }
             StreamEvent::Report(report) => {
@@ -204,6 +213,15 @@ impl Draft {
         }
     }
 
+    /// The call that `content` is, and its arguments as they came, if those had to be repaired.
+    fn repaired<'a>(&self, block: u32, content: &'a Block) -> Option<(&'a ToolCall, String)> {
+        let Block::ToolCall(call) = content else { return None };
+        let (_, piece) = self.pieces.iter().rfind(|(index, _)| *index == block)?;
+        let Piece::Call { args, .. } = piece else { return None };
+        let is_plain = args.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(args).is_ok();
+        (call.malformed.is_none() && !is_plain).then(|| (call, args.clone()))
+    }
+
     fn finish(&mut self, block: u32, content: Block) {
         match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
             Some((_, piece)) => *piece = Piece::Done(content),
@@ -231,7 +249,7 @@ impl Draft {
         if stop == StopReason::MaxTokens
             && let Some(Block::ToolCall(call)) = content.last_mut()
             && call.malformed.is_none()
-            && call.args.as_object().is_none_or(serde_json::Map::is_empty)
+            && call.args.as_object().is_none_or(Map::is_empty)
         {
             call.malformed = Some(String::new());
         }

@@ -4,7 +4,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
-use zk_core::events::{ProviderRetry, StreamStart, StreamText, ToolAfter, ToolBefore, ToolBlocked};
+use zk_core::events::{
+    ProviderRetry, StreamStart, StreamText, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked,
+};
 use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::Tool;
@@ -122,6 +124,10 @@ impl Headless {
             Format::Json => {}
         }
         if self.verbose {
+            let told = self.told();
+            scope.on_sync(move |event: &ToolArgsRepaired, _: &Cx| {
+                told().line(Style::Plain, &notes::repaired(event));
+            });
             let told = self.told();
             scope.on_sync(move |event: &ToolBefore, _: &Cx| {
                 told().line(Style::Plain, &format!("● {}", event.summary));

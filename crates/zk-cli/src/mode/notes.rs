@@ -1,7 +1,7 @@
 //! What happens in a run, in one line each, for a person.
 
 use zk_agent::RunOutcome;
-use zk_core::events::ToolAfter;
+use zk_core::events::{ToolAfter, ToolArgsRepaired};
 use zk_core::model::{Display, StopReason};
 use zk_core::service::RetryNotice;
 
@@ -33,6 +33,11 @@ pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
             .collect(),
         Some(_) | None => Vec::new(),
     }
+}
+
+/// That the arguments of a call are not quite what the model wrote.
+pub(crate) fn repaired(event: &ToolArgsRepaired) -> String {
+    format!("repaired characters in the arguments of {}", event.name)
 }
 
 /// Why the last answer of a run may be less than it was to be, if it may.

@@ -252,3 +252,19 @@ fn instructions_and_additions_join_the_system_prompt() {
         ["You are S.", "Use tabs.", "Be quick.", "The end."].map(|text| prompt.find(text)).into();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{prompt}");
 }
+
+#[test]
+fn arguments_that_had_to_be_repaired_are_told_and_used() {
+    let script = || {
+        Script::new()
+            .turn(|t| t.raw_call("read_file", "{\"path\": \"no\tsuch\"}"))
+            .turn(|t| t.raw_call("read_file", "{\"path\": \"a.txt\"}"))
+            .turn(|t| t.text("Done."))
+    };
+    let server = server(script());
+    let person = Person::asking(&server);
+    let ended = person.run(&["--verbose", "-p", "go"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Done.\n"), "{}", ended.stderr);
+    let told = ended.stderr.matches("repaired characters in the arguments of read_file").count();
+    assert_eq!(told, 1, "{}", ended.stderr);
+}

@@ -39,7 +39,9 @@ pub use session::{
     SessionEnd, SessionStart, SessionTurns, TurnsCause,
 };
 pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
-pub use stream::{StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs};
+pub use stream::{
+    StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
+};
 pub use tool::{
     CallRef, Coercion, Decision, ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBlocked, ToolErrored,
     ToolGate, ToolProgress, ToolResultsAfter, ToolSkipped, ToolTransform, ToolUnknown, UnknownReply,

@@ -50,6 +50,21 @@ pub struct StreamToolArgs {
 }
 notify!(StreamToolArgs, "stream:tool-args");
 
+/// A tool call's arguments were no JSON as the model wrote them, and could be read once characters that may not
+/// stand in a string were escaped. Nothing was guessed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolArgsRepaired {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The call.
+    pub call_id: CallId,
+    /// The tool, canonical.
+    pub name: String,
+    /// What the model wrote.
+    pub text: String,
+}
+notify!(ToolArgsRepaired, "stream:tool-args-repaired");
+
 /// A block arrived that only its provider understands: a tool it ran itself, say.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamProvider {

@@ -172,6 +172,12 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
         StreamText { turn_id: turn(), delta: "hel".into() },
         StreamThinking { turn_id: turn(), delta: "hm".into() },
         StreamToolArgs { turn_id: turn(), call_id: "call_1".into(), name: "shell".into(), delta: "{".into() },
+        ToolArgsRepaired {
+            turn_id: turn(),
+            call_id: "call_1".into(),
+            name: "shell".into(),
+            text: "{\"command\":\"a\tb\"}".into(),
+        },
         StreamProvider { turn_id: turn(), text: "web search: rust".into() },
         StreamEnd { turn_id: turn(), text: "hello".into() },
     );
