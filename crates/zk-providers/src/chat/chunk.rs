@@ -29,6 +29,9 @@ pub(super) struct Chunk<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
+    /// Which of several answers this is of; as it is written, for nothing but comparing.
+    #[serde(borrow)]
+    pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
     /// Some servers put the whole message there.

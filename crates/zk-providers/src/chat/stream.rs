@@ -36,6 +36,8 @@ pub(crate) struct Decoder {
     finish: Option<String>,
     /// The same in the words of the vendor behind a gateway.
     native_finish: Option<String>,
+    /// Which of several answers is read: the one that began first.
+    choice: Option<Box<RawValue>>,
     started: bool,
     done: bool,
 }
@@ -56,6 +58,7 @@ impl Decoder {
             usage: Usage::default(),
             finish: None,
             native_finish: None,
+            choice: None,
             started: false,
             done: false,
         }
@@ -70,7 +73,7 @@ impl Decoder {
             });
         }
         let mut choice_usage = None;
-        if let Some(choice) = chunk.choices.0 {
+        if let Some(choice) = chunk.choices.0.filter(|choice| self.is_ours(choice.index)) {
             if let Some(error) = choice.error {
                 return Err(failed(error));
             }
@@ -89,6 +92,12 @@ impl Decoder {
             self.count(raw, out);
         }
         Ok(())
+    }
+
+    /// Whether a choice goes on with the answer that was begun: an extra body can ask for several at once.
+    fn is_ours(&mut self, index: Option<&RawValue>) -> bool {
+        let Some(index) = index else { return true };
+        self.choice.get_or_insert_with(|| index.to_owned()).get() == index.get()
     }
 
     fn delta(&mut self, delta: Delta<'_>, out: &mut Out) {

@@ -53,6 +53,20 @@ fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
+#[test]
+fn of_several_answers_only_the_one_that_began_first_is_read() {
+    let of = |index: u64, text: &str, reason: Option<&str>| json!({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": reason}]});
+    let stop = Some("stop");
+    let (events, error) =
+        chat(&[of(0, "Whis", None), of(1, "Aard", None), of(1, "vark", stop), of(0, "per", Some("length"))]);
+    let text = events.iter().filter_map(|event| match event {
+        StreamEvent::Text { delta, .. } => Some(delta.as_str()),
+        _ => None,
+    });
+    assert_eq!((text.collect::<String>().as_str(), error.is_none()), ("Whisper", true));
+    assert!(matches!(events.last(), Some(StreamEvent::Done { stop: StopReason::MaxTokens, .. })));
+}
+
 fn pieces(calls: Value) -> Value {
     let mut fields = json!({});
     fields["tool_calls"] = calls;

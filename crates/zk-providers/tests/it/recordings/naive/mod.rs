@@ -192,7 +192,10 @@ pub(crate) fn chat(body: &str) -> Answer {
         if at == 0 {
             answer.model = chunk["model"].as_str().filter(|model| !model.is_empty()).map(str::to_owned);
         }
+        // Of several answers the first is read.
         let choice = &chunk["choices"][0];
+        let choice =
+            if choice["index"].as_u64().is_some_and(|index| index > 0) { &Value::Null } else { choice };
         if let Some(counts) = [&choice["usage"], &chunk["usage"]].into_iter().rfind(|usage| usage.is_object())
         {
             usage = counts.clone();
