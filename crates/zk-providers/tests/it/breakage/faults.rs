@@ -24,6 +24,8 @@ pub(crate) enum Expect {
     /// As the unbroken one, counts of tokens apart, or with an error of one of these classes: how much arrived
     /// before the fault is for the network to say.
     WholeOr(&'static [ErrorKind]),
+    /// As far as it arrived, or with an error of one of these classes: it was said to be over and was not.
+    PartOr(&'static [ErrorKind]),
 }
 
 /// One answer of the server.
@@ -64,29 +66,94 @@ fn ping(dialect: Dialect) -> &'static str {
     }
 }
 
+/// One fault that is in the bytes themselves.
+pub(crate) struct Broken {
+    pub(crate) fault: &'static str,
+    pub(crate) body: Vec<u8>,
+    pub(crate) expect: Expect,
+}
+
+/// What nothing but the end is missing of is whole; of anything else the class is given.
+fn or_whole(sample: &Sample, at: usize, class: &'static [ErrorKind]) -> Expect {
+    match sample.is_complete(at) {
+        _ if sample.is_open(at) => Expect::PartOr(class),
+        true if at == sample.events.len() => Expect::Whole,
+        true => Expect::WithoutUsage,
+        false => Expect::Fails(class),
+    }
+}
+
+fn or_lost(sample: &Sample, at: usize, class: &'static [ErrorKind]) -> Expect {
+    match sample.is_complete(at) {
+        _ if sample.is_open(at) => Expect::PartOr(class),
+        true => Expect::WholeOr(class),
+        false => Expect::Fails(class),
+    }
+}
+
+/// The faults in the bytes behind the first `at` events, with this much in what is giant.
+pub(crate) fn in_bytes(sample: &Sample, at: usize, padding: usize) -> Vec<Broken> {
+    let dialect = sample.dialect;
+    let (before, after) = sample.events.split_at(at);
+    let sent = before.concat();
+    let behind = |more: &[u8]| [sent.as_bytes(), more].concat();
+    let lost = |class| or_lost(sample, at, class);
+    let whole = |class| or_whole(sample, at, class);
+    let rest = || after.concat();
+    let broken = |fault, body, expect| Broken { fault, body, expect };
+    let error = |error: &Value| behind(in_stream(dialect, error).as_bytes());
+    let mut all = vec![
+        broken("cut", behind(b""), whole(&[ErrorKind::Malformed])),
+        broken(
+            "malformed event",
+            behind((malformed(dialect).to_owned() + &rest()).as_bytes()),
+            lost(&[ErrorKind::Malformed]),
+        ),
+        broken("overloaded in the stream", error(&overloaded(dialect)), lost(&[ErrorKind::Overloaded])),
+    ];
+    if dialect != Dialect::Ollama {
+        // Ollama's errors have no names.
+        all.push(broken("rate limit in the stream", error(&limited(dialect)), lost(&[ErrorKind::Rate])));
+    }
+    let Some((next, others)) = after.split_first() else { return all };
+    let half = &next.as_bytes()[..next.len() / 2];
+    all.push(broken("cut in an event", behind(half), whole(&[ErrorKind::Malformed])));
+    if let Some(giant) = giant(next, padding) {
+        all.push(broken("giant chunk", behind((giant + &others.concat()).as_bytes()), Expect::Whole));
+    }
+    if !sample.is_complete(at) && ends(dialect, next) {
+        let twice = [next.clone(), silent(next), others.concat()].concat();
+        all.push(broken("duplicate finish", behind(twice.as_bytes()), Expect::Whole));
+    }
+    all
+}
+
+/// The stream with no event counting tokens.
+pub(crate) fn uncounted(sample: &Sample) -> Broken {
+    let body = sample.events.iter().map(|event| without_usage(event)).collect::<String>();
+    Broken { fault: "missing usage", body: body.into_bytes(), expect: Expect::WithoutUsage }
+}
+
+/// How much is in a giant chunk that comes over the network.
+const GIANT: usize = 256 << 10;
+
 /// The faults behind the first `at` events.
 fn at(sample: &Sample, at: usize) -> Vec<Case> {
     let dialect = sample.dialect;
     let (before, after) = sample.events.split_at(at);
     let (sent, rest) = (before.concat(), after.concat());
-    let complete = sample.is_complete(at);
-    // What nothing but the end is missing of is whole; of anything else the class is given.
-    let or_whole = |class: &'static [ErrorKind]| match complete {
-        true if after.is_empty() => Expect::Whole,
-        true => Expect::WithoutUsage,
-        false => Expect::Fails(class),
-    };
-    let or_lost = |class: &'static [ErrorKind]| match complete {
-        true => Expect::WholeOr(class),
-        false => Expect::Fails(class),
-    };
+    let or_whole = |class| or_whole(sample, at, class);
+    let or_lost = |class| or_lost(sample, at, class);
     let begun = || dialect.head().send(&sent);
     let in_chunks = || {
         let reply = chunked(dialect);
         if sent.is_empty() { reply } else { reply.send(chunk(&sent)) }
     };
-    let mut cases = vec![
-        Case::new("cut", begun(), or_whole(&[ErrorKind::Malformed])),
+    let mut cases: Vec<Case> = in_bytes(sample, at, GIANT)
+        .into_iter()
+        .map(|broken| Case::new(broken.fault, dialect.head().send(broken.body), broken.expect))
+        .collect();
+    cases.extend([
         Case::new("cut in the transfer", in_chunks(), or_whole(&[ErrorKind::Transport])),
         Case::new("reset", in_chunks().sleep(PAUSE).reset(), or_lost(&[ErrorKind::Transport])),
         Case { stalls: true, ..Case::new("half-open", begun().hang(), or_whole(&[ErrorKind::Stalled])) },
@@ -103,44 +170,16 @@ fn at(sample: &Sample, at: usize) -> Vec<Case> {
             in_chunks().send("zz\r\nno chunk\r\n"),
             or_lost(&[ErrorKind::Transport, ErrorKind::Malformed]),
         ),
-        Case::new(
-            "malformed event",
-            begun().send(malformed(dialect)).send(&rest),
-            or_lost(&[ErrorKind::Malformed]),
-        ),
-        Case::new(
-            "overloaded in the stream",
-            begun().send(in_stream(dialect, &overloaded(dialect))),
-            or_lost(&[ErrorKind::Overloaded]),
-        ),
-    ];
-    if dialect != Dialect::Ollama {
-        // Ollama's errors have no names.
-        cases.push(Case::new(
-            "rate limit in the stream",
-            begun().send(in_stream(dialect, &limited(dialect))),
-            or_lost(&[ErrorKind::Rate]),
-        ));
-    }
+    ]);
     let Some(next) = after.first() else { return cases };
     let drip = |reply: Reply, bytes: &[u8]| {
         bytes.chunks(1).fold(reply, |reply, byte| reply.send(byte).sleep(Duration::from_millis(1)))
     };
-    let (half, _) = next.as_bytes().split_at(next.len() / 2);
-    cases.push(Case::new("cut in an event", begun().send(half), or_whole(&[ErrorKind::Malformed])));
     let (slow, fast) = rest.as_bytes().split_at(rest.len().min(24));
     cases.push(Case::new("slow drip", drip(begun(), slow).send(fast), Expect::Whole));
     let middle = next.bytes().position(|byte| !byte.is_ascii()).map_or(next.len() / 2, |at| at + 1);
     let (one, two) = rest.as_bytes().split_at(middle);
     cases.push(Case::new("split character", begun().send(one).sleep(PAUSE).send(two), Expect::Whole));
-    if let Some(giant) = giant(next) {
-        let reply = begun().send(giant).send(after[1..].concat());
-        cases.push(Case::new("giant chunk", reply, Expect::Whole));
-    }
-    if !complete && ends(dialect, next) {
-        let reply = begun().send(next).send(silent(next)).send(after[1..].concat());
-        cases.push(Case::new("duplicate finish", reply, Expect::Whole));
-    }
     cases
 }
 
@@ -171,7 +210,7 @@ fn everywhere(sample: &Sample) -> Vec<Case> {
     let packed = gzip(body.as_bytes());
     let head = format!("content-type: {}\r\nrequest-id: req_test\r\n", dialect.media_type());
     let zipped = |bytes: &[u8]| Reply::new("200 OK", &format!("{head}content-encoding: gzip\r\n"), bytes);
-    let counted = sample.events.iter().map(|event| without_usage(event)).collect::<String>();
+    let uncounted = uncounted(sample);
     let mut cases = vec![
         Case { wait: Some(wait), ..Case::new("429 with seconds", too_many("retry-after: 40\r\n"), rate()) },
         Case {
@@ -182,7 +221,7 @@ fn everywhere(sample: &Sample) -> Vec<Case> {
         Case::new("503", status("503 Service Unavailable", "", &overloaded), busy.clone()),
         Case::new("529", status("529 Overloaded", "", &overloaded), busy),
         Case::new("200 with an error body", status("200 OK", "", &limited), named),
-        Case::new("missing usage", dialect.head().send(counted), Expect::WithoutUsage),
+        Case::new(uncounted.fault, dialect.head().send(uncounted.body), uncounted.expect),
         // Compression is not asked for: what is compressed in spite of that cannot be read.
         Case::new("gzip", zipped(&packed), Expect::Fails(&[ErrorKind::Malformed])),
         Case::new("gzip cut", zipped(&packed[..packed.len() / 2]), Expect::Fails(&[ErrorKind::Malformed])),
@@ -255,12 +294,12 @@ fn in_stream(dialect: Dialect, error: &Value) -> String {
     }
 }
 
-/// The event with a field of a quarter of a megabyte that nobody asked for; nothing for one that is no object.
-fn giant(event: &str) -> Option<String> {
+/// The event with a field of so many bytes that nobody asked for; nothing for one that is no object.
+fn giant(event: &str, padding: usize) -> Option<String> {
     let open = event.find('{')?;
     let (head, rest) = event.split_at(open + 1);
     let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
-    Some(format!("{head}\"padding\":\"{}\"{comma}{rest}", "x".repeat(256 << 10)))
+    Some(format!("{head}\"padding\":\"{}\"{comma}{rest}", "x".repeat(padding)))
 }
 
 /// The event with other data.

@@ -1,6 +1,7 @@
 //! Every fault at every event boundary of recorded streams of every dialect, over real sockets.
 
 mod faults;
+mod memory;
 mod retries;
 mod streams;
 
@@ -58,23 +59,50 @@ async fn unbroken(sample: &Sample) -> Answer {
     ask(&*provider).await.unwrap_or_else(|(error, _)| panic!("{}: {error}", sample.place))
 }
 
-/// What is wrong with how a broken answer ended, if anything.
-fn verdict(dialect: Dialect, case: &Case, whole: &Answer, outcome: Outcome) -> Result<(), String> {
-    let (error, partial) = match (outcome, &case.expect) {
-        (Ok(answer), Expect::Fails(_)) => return Err(format!("a success: {answer:?}")),
-        (Ok(answer), Expect::Whole) => return same(dialect, answer, whole.clone()),
+/// What is wrong with how a broken answer ended, if anything; otherwise the error it ended with.
+fn ended(
+    dialect: Dialect,
+    expect: &Expect,
+    whole: &Answer,
+    outcome: Outcome,
+) -> Result<Option<ProviderError>, String> {
+    match (outcome, expect) {
+        (Ok(answer), Expect::Fails(_)) => Err(format!("a success: {answer:?}")),
+        (Ok(answer), Expect::Whole) => same(dialect, answer, whole.clone()).map(|()| None),
         (Ok(mut answer), Expect::WithoutUsage | Expect::WholeOr(_)) => {
             answer.usage = Usage::default();
-            return same(dialect, answer, Answer { usage: Usage::default(), ..whole.clone() });
+            same(dialect, answer, Answer { usage: Usage::default(), ..whole.clone() }).map(|()| None)
         }
-        (Err((error, _)), Expect::Whole | Expect::WithoutUsage) => return Err(format!("failed: {error}")),
-        (Err((error, partial)), Expect::Fails(kinds) | Expect::WholeOr(kinds)) => {
+        (Ok(answer), Expect::PartOr(_)) => begins(whole, &answer).map(|()| None),
+        (Err((error, _)), Expect::Whole | Expect::WithoutUsage) => Err(format!("failed: {error}")),
+        (Err((error, partial)), Expect::Fails(kinds) | Expect::WholeOr(kinds) | Expect::PartOr(kinds)) => {
             if !kinds.contains(&error.kind) {
                 return Err(format!("{:?} instead of {kinds:?}: {error}", error.kind));
             }
-            (error, partial)
+            begins(whole, &partial).map(|()| Some(error))
         }
+    }
+}
+
+/// What of a part of an answer is not how the whole one begins, if anything.
+fn begins(whole: &Answer, part: &Answer) -> Result<(), String> {
+    let calls = |answer: &Answer| -> Vec<_> {
+        answer.calls.iter().map(|(_, name, args)| (name.clone(), args.clone())).collect()
     };
+    let checks = [
+        ("text", whole.text.starts_with(&part.text)),
+        ("thinking", whole.thinking.starts_with(&part.thinking)),
+        ("calls", calls(whole).starts_with(&calls(part))),
+    ];
+    match checks.iter().find(|(_, holds)| !holds) {
+        Some((what, _)) => Err(format!("its {what} are others\n  got      {part:?}\n  expected {whole:?}")),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with how a case ended, if anything.
+fn verdict(dialect: Dialect, case: &Case, whole: &Answer, outcome: Outcome) -> Result<(), String> {
+    let Some(error) = ended(dialect, &case.expect, whole, outcome)? else { return Ok(()) };
     // Without a head there is no id.
     let is_early = error.phase == Phase::Response && error.status.is_none();
     let waits = match (case.wait, error.retry_after) {
@@ -90,7 +118,6 @@ fn verdict(dialect: Dialect, case: &Case, whole: &Answer, outcome: Outcome) -> R
         ("the request id", is_early || error.request_id.as_deref() == Some("req_test")),
         ("the wait", waits),
         ("a message of its own", !error.message.is_empty() && !error.message.contains('\n')),
-        ("what arrived", whole.text.starts_with(&partial.text)),
         ("a secret", !error.to_string().contains("k-test")),
     ];
     match checks.iter().find(|(_, holds)| !holds) {

@@ -4,7 +4,7 @@ use serde_json::Value;
 use zk_core::model::StopReason;
 
 use crate::collect::Answer;
-use crate::recordings::{Dialect, Exchange, Form, exchanges_of};
+use crate::recordings::{Dialect, Exchange, Form, exchanges, exchanges_of};
 
 type Holds = fn(&Answer, &str) -> bool;
 
@@ -24,14 +24,35 @@ pub(crate) struct Sample {
     pub(crate) place: String,
     pub(crate) feature: &'static str,
     pub(crate) events: Vec<String>,
+    /// Which event first says that the answer is over.
+    end: Option<usize>,
+    /// The last event that says more in spite of that.
+    more: Option<usize>,
 }
 
 impl Sample {
+    fn new(exchange: &Exchange, feature: &'static str) -> Self {
+        let dialect = exchange.dialect;
+        let events = events(dialect, &exchange.body);
+        let end = events.iter().position(|event| ends(dialect, event));
+        let more = events.iter().rposition(|event| says_more(dialect, event)).filter(|at| Some(*at) > end);
+        Self { dialect, place: exchange.place(), feature, events, end, more }
+    }
+
     /// Where it is broken: behind every event, or, of a long one, behind those at both ends and some between.
     pub(crate) fn boundaries(&self) -> Vec<usize> {
         let (count, ends) = (self.events.len(), 12);
         let is_chosen =
             |at: &usize| *at <= ends || at + ends >= count || at.is_multiple_of((count / ends).max(1));
+        (0..=count).filter(is_chosen).collect()
+    }
+
+    /// Where it is broken in memory: behind every event of a short one, and of a long one behind 8 at each end and
+    /// about 16 between.
+    pub(crate) fn more_boundaries(&self) -> Vec<usize> {
+        let count = self.events.len();
+        let step = (count / 16).max(1);
+        let is_chosen = |at: &usize| count <= 40 || *at < 8 || at + 8 > count || at.is_multiple_of(step);
         (0..=count).filter(is_chosen).collect()
     }
 
@@ -41,7 +62,12 @@ impl Sample {
 
     /// Whether nothing but the end mark can be missing behind so many events.
     pub(crate) fn is_complete(&self, events: usize) -> bool {
-        self.events[..events].iter().any(|event| ends(self.dialect, event))
+        self.end.is_some_and(|end| end < events) && !self.is_open(events)
+    }
+
+    /// Whether the answer has been said to be over and goes on behind so many events: no reader of these can know.
+    pub(crate) fn is_open(&self, events: usize) -> bool {
+        self.end.is_some_and(|end| end < events) && self.more.is_some_and(|more| more >= events)
     }
 }
 
@@ -56,7 +82,7 @@ pub(crate) fn ends(dialect: Dialect, event: &str) -> bool {
         Dialect::Anthropic => data["type"] == "message_stop",
         Dialect::Chat => {
             let choice = &data["choices"][0];
-            choice["finish_reason"].is_string()
+            choice["finish_reason"].is_string() && choice["index"].as_u64().unwrap_or_default() == 0
         }
         Dialect::Responses => {
             let kind = data["type"].as_str().unwrap_or_default();
@@ -65,6 +91,14 @@ pub(crate) fn ends(dialect: Dialect, event: &str) -> bool {
         Dialect::Gemini => data["candidates"][0]["finishReason"].is_string(),
         Dialect::Ollama => data["done"] == true,
     }
+}
+
+/// Whether an event behind the end adds to the answer: Gemini ends a stream more than once where its own tools ran.
+fn says_more(dialect: Dialect, event: &str) -> bool {
+    let data = event.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or_default();
+    let data: Value = serde_json::from_str(data).unwrap_or_default();
+    let parts = data["candidates"][0]["content"]["parts"].as_array();
+    dialect == Dialect::Gemini && parts.into_iter().flatten().any(|part| part["text"] != "")
 }
 
 /// The streams; every feature of a dialect that was recorded is in one of them.
@@ -85,18 +119,28 @@ pub(crate) fn samples() -> Vec<Sample> {
                 println!("{dialect:?}: nothing with {feature} was recorded");
                 continue;
             };
-            let place = exchange.place();
-            if !all.iter().any(|sample| sample.place == place) {
-                let events = events(dialect, &exchange.body);
-                all.push(Sample { dialect, place, feature, events });
+            if !all.iter().any(|sample| sample.place == exchange.place()) {
+                all.push(Sample::new(exchange, feature));
             }
         }
     }
     all
 }
 
+/// Every stream that was recorded, and every answer that was recorded whole, unless it is broken as it is.
+pub(crate) fn recorded() -> Vec<Sample> {
+    let mut all = exchanges();
+    all.retain(|exchange| {
+        matches!(exchange.form, Form::Streamed | Form::Whole)
+            && exchange.dialect.naive(&exchange.body).is_ok()
+    });
+    all.iter().map(|exchange| Sample::new(exchange, "recorded")).collect()
+}
+
 fn events(dialect: Dialect, body: &str) -> Vec<String> {
     let body = body.replace("\r\n", "\n");
     let mark = if dialect == Dialect::Ollama { "\n" } else { "\n\n" };
-    body.split_inclusive(mark).filter(|event| !event.trim().is_empty()).map(str::to_owned).collect()
+    let events = body.split_inclusive(mark).filter(|event| !event.trim().is_empty());
+    // Nothing can follow an event that has no end: some recordings lack the last one's.
+    events.map(|event| event.strip_suffix(mark).unwrap_or(event).to_owned() + mark).collect()
 }
