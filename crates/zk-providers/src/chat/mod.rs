@@ -90,11 +90,10 @@ impl Compat {
         self.session_header.clone().zip(value).into_iter().collect()
     }
 
-    /// Where a server cannot be told which tool to call, no other is offered.
+    /// Where a server cannot be told which tool to call, or may not heed it, no other is offered.
     fn narrowed(&self, mut request: Request) -> Request {
-        if matches!(self.profile.tool_choice, ToolChoices::NoName | ToolChoices::AutoOnly)
-            && let ToolChoice::Tool(name) = &request.tool_choice
-        {
+        let by_name = matches!(self.profile.tool_choice, ToolChoices::All | ToolChoices::Any);
+        if let (false, ToolChoice::Tool(name)) = (by_name, &request.tool_choice) {
             request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
         }
         request

@@ -100,7 +100,9 @@ pub enum ToolChoices {
     All,
     /// All of them, but `required` is called `any`.
     Any,
-    /// `required`, but a name may be ignored: a named tool is forced by offering no other.
+    /// All of them, but nobody knows whether a name is heeded: besides, no other tool is offered.
+    NamedAlone,
+    /// `required` but no name: a named tool is forced by offering no other.
     NoName,
     /// Only `auto` and `none`.
     AutoOnly,
@@ -259,8 +261,9 @@ pub(super) const TOLERANT: CompatProfile = CompatProfile {
     silent_overflow: false,
 };
 
-/// Servers nothing is known of: llama.cpp is behind many, and calls another tool than the one it was told.
-pub(super) const UNKNOWN: CompatProfile = CompatProfile { tool_choice: ToolChoices::NoName, ..TOLERANT };
+/// Servers nothing is known of. llama.cpp, which is behind many, calls another tool than the one it was told;
+/// llama-cpp-python knows nothing but names.
+pub(super) const UNKNOWN: CompatProfile = CompatProfile { tool_choice: ToolChoices::NamedAlone, ..TOLERANT };
 
 impl CompatProfile {
     /// The profile called `name`.

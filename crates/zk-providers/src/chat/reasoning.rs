@@ -17,9 +17,9 @@ impl Body<'_> {
             (ToolChoice::None, _) => Some("none".into()),
             (ToolChoice::Required | ToolChoice::Tool(_), ToolChoices::AutoOnly) => None,
             (ToolChoice::Required, ToolChoices::Any) => Some("any".into()),
-            (ToolChoice::Required, ToolChoices::All | ToolChoices::NoName)
+            (ToolChoice::Required, ToolChoices::All | ToolChoices::NamedAlone | ToolChoices::NoName)
             | (ToolChoice::Tool(_), ToolChoices::NoName) => Some("required".into()),
-            (ToolChoice::Tool(name), ToolChoices::All | ToolChoices::Any) => {
+            (ToolChoice::Tool(name), ToolChoices::All | ToolChoices::Any | ToolChoices::NamedAlone) => {
                 Some(json!({"type": "function", "function": {"name": name}}))
             }
         }

@@ -430,11 +430,12 @@ async fn the_names_vendors_give_to_requests_are_kept() {
 #[tokio::test]
 async fn a_server_that_may_ignore_a_name_is_offered_no_other_tool() {
     let tool = |name: &str| ToolSpec::new(name, "A tool.", json!({"type": "object", "properties": {}}));
+    let named = json!({"type": "function", "function": {"name": "now"}});
     for (vendor, offered, choice) in [
-        ("openai_compat", 1, json!("required")),
+        ("openai_compat", 1, named.clone()),
         ("llama.cpp", 1, json!("required")),
         ("zai", 1, Value::Null),
-        ("openai", 2, json!({"type": "function", "function": {"name": "now"}})),
+        ("openai", 2, named),
     ] {
         let profile = profile(vendor);
         let received = sent(&profile, |provider| Request {
