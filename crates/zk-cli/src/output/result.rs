@@ -17,8 +17,8 @@ pub(crate) struct RunResult {
     stop_reason: String,
     turns: u32,
     usage: Usage,
-    /// In US dollars, as far as prices are known.
-    cost: f64,
+    /// In US dollars, as far as prices are known; nothing where none is.
+    cost: Option<f64>,
     session_id: Option<SessionId>,
     duration_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ impl RunResult {
             stop_reason: stop_reason(outcome).to_owned(),
             turns: stats.turns,
             usage: stats.usage,
-            cost: stats.cost,
+            cost: stats.known_cost(),
             session_id,
             duration_ms: stats.duration_ms,
             output: stats.output.clone(),
@@ -91,7 +91,7 @@ pub(crate) fn print_failure(failure: &Failure) {
         stop_reason: "error".to_owned(),
         turns: 0,
         usage: Usage::default(),
-        cost: 0.0,
+        cost: Some(0.0),
         session_id: None,
         duration_ms: 0,
         output: None,

@@ -57,6 +57,14 @@ fn json_is_one_object() {
 }
 
 #[test]
+fn what_a_model_without_a_price_costs_is_not_nothing() {
+    let server = server(hello());
+    let args = ["-p", "hi", "--model", "lab-1", "--output-format", "json"];
+    let result = Person::asking(&server).run(&args).result();
+    assert_eq!((&result["turns"], &result["cost"]), (&json!(1), &Value::Null));
+}
+
+#[test]
 fn stream_json_is_a_line_for_each_event_and_the_result_last() {
     let script = Script::new()
         .turn(|t| t.text("Let me look.").call("read_file", json!({"path": "a.txt"})))

@@ -123,6 +123,14 @@ impl Stats {
         self.children.push(child);
     }
 
+    /// The cost, unless nobody knows what any of the turns cost.
+    #[must_use]
+    pub fn known_cost(&self) -> Option<f64> {
+        let turns = self.flatten();
+        let is_known = turns.is_empty() || turns.iter().any(|turn| turn.cost.is_some());
+        is_known.then_some(self.cost)
+    }
+
     /// The usage of every turn of the tree, depth first.
     #[must_use]
     pub fn flatten(&self) -> Vec<&TurnUsage> {

@@ -84,6 +84,24 @@ fn no_sum_of_costs_shows_the_noise_of_binary_fractions() {
     assert_eq!((of_model.cost, of_model.turns), (2.0, 7));
 }
 
+#[test]
+fn a_cost_is_unknown_where_no_turn_has_a_price() {
+    let turn = |cost| TurnUsage {
+        turn_id: "t".into(),
+        model: ModelRef::new("p", "m"),
+        usage: Usage::default(),
+        cost,
+    };
+    let mut stats = Stats::default();
+    assert_eq!(stats.known_cost(), Some(0.0), "nothing was asked for");
+    stats.add_turn(turn(None));
+    assert_eq!(stats.known_cost(), None);
+    let mut child = Stats::default();
+    child.add_turn(turn(Some(0.5)));
+    stats.add_child(child);
+    assert_eq!(stats.known_cost(), Some(0.5));
+}
+
 proptest! {
     #[test]
     fn a_cost_is_never_negative_and_never_less_for_more_tokens(usage in usage(), more in usage()) {
