@@ -130,6 +130,7 @@ async fn reach(ground: &Ground, provider: &dyn Provider, url: &str) -> Finding {
                     "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"
                 )),
                 Some(id) => fine(format!("endpoint: {url} answers and has {id}")),
+                None if models.len() == 1 => fine(format!("endpoint: {url} answers; 1 model")),
                 None => fine(format!("endpoint: {url} answers; {} models", models.len())),
             }
         }

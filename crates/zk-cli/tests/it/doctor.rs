@@ -29,3 +29,13 @@ fn what_is_missing_is_told_with_what_to_do_and_ends_with_1() {
     assert_eq!(ended.code, 1);
     assert!(ended.stdout.contains("fail  endpoint: "), "{}", ended.stdout);
 }
+
+#[test]
+fn what_a_server_has_is_counted() {
+    for (models, told) in [(vec!["a"], "answers; 1 model\n"), (vec!["a", "b"], "answers; 2 models\n")] {
+        let server = FakeServer::builder(Script::new()).models(models).start().unwrap();
+        let person = Person::new().with("OPENAI_BASE_URL", &server.openai_url());
+        let ended = person.run(&["doctor", "--provider", "openai_compat"]);
+        assert!(ended.stdout.contains(told), "{}", ended.stdout);
+    }
+}

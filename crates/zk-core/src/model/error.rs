@@ -229,7 +229,8 @@ pub enum AgentError {
     Hook(#[from] EmitError),
     /// A limit of the run was reached.
     #[error(
-        "stopped after {turns} turns, the limit of this run; raise it with --max-turns, or continue the session"
+        "stopped after {turns} turn{}, the limit of this run; raise it with --max-turns, or continue the session",
+        if *turns == 1 { "" } else { "s" }
     )]
     TurnLimit {
         /// The limit.

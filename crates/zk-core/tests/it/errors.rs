@@ -3,11 +3,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::kernel::{Answer, BoxError, Bus, Cause, Cx, EmitError, Handler, HookOptions, OnError};
+use zk_core::model::AgentError;
 
 use crate::support::{Log, May, Ping, Say, Words, reporting_bus};
 
 fn failing(_: &Words, _: &Cx) -> Result<Option<&'static str>, BoxError> {
     Err("boom".into())
+}
+
+#[test]
+fn a_limit_of_turns_counts_them_as_one_does() {
+    let text = |turns| AgentError::TurnLimit { turns }.to_string();
+    assert!(text(1).starts_with("stopped after 1 turn, ") && text(2).starts_with("stopped after 2 turns, "));
 }
 
 // P-18, P-19
