@@ -13,7 +13,7 @@ use zk_core::service::{EventStream, Request};
 use crate::catalogue::{self, Overrides, Row};
 use crate::clocks::Clocks;
 use crate::effort::Efforts;
-use crate::endpoint::{Endpoint, SetupError};
+use crate::endpoint::{BaseUrl, Endpoint, SetupError};
 use crate::exchange::{Decode, Outgoing, ask, exchange};
 use crate::fault::{Call, Fault};
 use crate::http::Http;
@@ -133,11 +133,10 @@ const OWN: [&str; 8] =
     ["model", "messages", "system", "instructions", "input", "contents", "systemInstruction", "tools"];
 
 impl Link {
-    /// The link of a dialect that sends keys in `key_header`, or as bearer tokens; `strip` are endings that
-    /// people paste along with the base URL.
+    /// The link of a dialect that sends keys in `key_header`, or as bearer tokens.
     pub(crate) fn new(
         connection: Connection,
-        strip: &[&str],
+        shape: BaseUrl,
         key_header: Option<&'static str>,
     ) -> Result<Self, SetupError> {
         let Connection { name, base_url, auth, extra_headers, clocks, http, .. } = connection;
@@ -146,7 +145,7 @@ impl Link {
         if let Some(field) = OWN.iter().find(|field| extra_body.contains_key(**field)) {
             return Err(SetupError::Field { name: (*field).to_owned() });
         }
-        let endpoint = Endpoint::new(&base_url, strip, auth, key_header, &extra_headers, http)?;
+        let endpoint = Endpoint::new(&base_url, shape, auth, key_header, &extra_headers, http)?;
         let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
         let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));
         Ok(Self { name, default_model, models, extra_body, endpoint, clocks, prefixes: Prefixes::default() })

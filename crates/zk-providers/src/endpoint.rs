@@ -68,8 +68,19 @@ pub enum SetupError {
     },
 }
 
+/// What the base URLs of a dialect look like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BaseUrl {
+    /// Endings that people paste along.
+    pub(crate) strip: &'static [&'static str],
+    /// A sentence on how it ends, for whoever has given a wrong one.
+    pub(crate) advice: &'static str,
+}
+
 pub(crate) struct Endpoint {
     base: Url,
+    /// How its dialect's end.
+    advice: &'static str,
     headers: HeaderMap,
     http: Http,
     auth: Auth,
@@ -84,10 +95,10 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint at `base`; `strip` are endings that people paste along with it.
+    /// The endpoint at `base`.
     pub(crate) fn new(
         base: &str,
-        strip: &[&str],
+        shape: BaseUrl,
         auth: Auth,
         key_header: Option<&'static str>,
         extra: &[(String, String)],
@@ -114,13 +125,13 @@ impl Endpoint {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let base = parse_base(base, strip)?;
+        let base = parse_base(base, shape.strip)?;
         if let (Auth::Source(source), Some(host)) = (&auth, base.host_str())
             && !source.serves(host)
         {
             return Err(SetupError::Host { host: host.to_owned() });
         }
-        Ok(Self { base, headers, http, auth, shown: Mutex::default() })
+        Ok(Self { base, advice: shape.advice, headers, http, auth, shown: Mutex::default() })
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
@@ -212,7 +223,7 @@ impl Endpoint {
         let fault = self.without_secrets(fault).at(Phase::Response);
         let lost = status == StatusCode::NOT_FOUND && !fault.message.to_lowercase().contains("model");
         if lost && fault.hint.is_none() {
-            let hint = format!("Is the base URL {} right? Many need `/v1` at the end", self.place());
+            let hint = format!("Is the base URL {} right? {}", self.place(), self.advice);
             return fault.hint(hint);
         }
         fault

@@ -19,7 +19,7 @@ use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, Thi
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::connection::{Connection, Link};
-use crate::endpoint::SetupError;
+use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::output;
@@ -92,6 +92,7 @@ pub struct Anthropic {
 type Headers = Vec<(&'static str, HeaderValue)>;
 
 const MESSAGES: &str = "/v1/messages";
+const BASE_URL: BaseUrl = BaseUrl { strip: &[MESSAGES, "/v1"], advice: "It ends before `/v1/messages`" };
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 /// The first version without sampling parameters, and what they are.
 const UNSAMPLED: &str = "2026-10-21";
@@ -156,7 +157,7 @@ impl Anthropic {
             betas.push(INTERLEAVED.to_owned());
         }
         let interleaved = headers(&betas)?;
-        let link = Link::new(connection, &[MESSAGES, "/v1"], Some("x-api-key"))?;
+        let link = Link::new(connection, BASE_URL, Some("x-api-key"))?;
         Ok(Self { link, options, headers: plain, interleaved })
     }
 

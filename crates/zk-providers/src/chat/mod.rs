@@ -23,7 +23,7 @@ use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::catalogue;
 use crate::connection::{Connection, Link};
-use crate::endpoint::SetupError;
+use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
 use crate::output;
@@ -57,6 +57,7 @@ pub struct Compat {
 }
 
 const COMPLETIONS: &str = "/chat/completions";
+const BASE_URL: BaseUrl = BaseUrl { strip: &[COMPLETIONS], advice: "Many need `/v1` at the end" };
 
 impl Compat {
     /// The provider, which is of the kind that `profile` describes.
@@ -72,7 +73,7 @@ impl Compat {
             HeaderName::from_bytes(name.as_bytes()).map_err(illegal)
         });
         let patterns = Patterns::new(&profile);
-        let link = Link::new(connection, &[COMPLETIONS], None)?;
+        let link = Link::new(connection, BASE_URL, None)?;
         Ok(Self { link, patterns, session_header: session_header.transpose()?, profile })
     }
 

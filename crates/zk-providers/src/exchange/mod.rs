@@ -138,7 +138,9 @@ impl<D: Decode> Exchange<D> {
             if matches!(self.step, Step::Fail(_))
                 && let Step::Fail(fault) = std::mem::replace(&mut self.step, Step::Over)
             {
-                return Some(Err(self.call.error(self.endpoint.without_secrets(fault))));
+                let fault = self.endpoint.without_secrets(fault);
+                let is_own = self.endpoint.is_loopback();
+                return Some(Err(self.call.error(if is_own { fault.of_own_server() } else { fault })));
             }
             if let Err(fault) = self.advance().await {
                 self.step = Step::Fail(fault);

@@ -62,6 +62,10 @@ pub(super) const FIELD: Advice =
     Some("The server does not know what it names: is it another dialect, or an old version?");
 pub(super) const DIALECT: Advice = Some("Is this the right base URL for this provider?");
 pub(super) const WINDOW: Advice = Some("Start a new session, or take a model with a larger window");
+pub(super) const OWN_WINDOW: Advice = Some(
+    "Start a new session, take a model with a larger window, or start the server with more context: `-c` of \
+     llama-server, `num_ctx` of Ollama, `--max-model-len` of vLLM",
+);
 pub(super) const TOO_LARGE: Advice =
     Some("The request has too many bytes: send fewer or smaller images, or start a new session");
 pub(super) const BARE: Advice = Some(

@@ -78,6 +78,15 @@ impl Fault {
         self
     }
 
+    /// The fault of a server on the user's own machine, which can be given a larger window.
+    pub(crate) fn of_own_server(self) -> Self {
+        let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::WINDOW;
+        match advice::OWN_WINDOW.filter(|_| is_usual && self.kind == ErrorKind::ContextExceeded) {
+            Some(advice) => self.hint(advice),
+            None => self,
+        }
+    }
+
     pub(crate) fn never_retry(mut self) -> Self {
         self.should_retry = Some(false);
         self

@@ -27,7 +27,7 @@ use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, Thi
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::connection::{Connection, Link};
-use crate::endpoint::SetupError;
+use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
 use crate::{vendor, weight};
@@ -67,7 +67,7 @@ impl Gemini {
     pub fn new(mut connection: Connection) -> Result<Self, SetupError> {
         connection.base_url = with_version(&connection.base_url);
         let is_vertex = connection.base_url.contains("/publishers/");
-        let link = Link::new(connection, &["/models"], Some("x-goog-api-key"))?;
+        let link = Link::new(connection, BASE_URL, Some("x-goog-api-key"))?;
         Ok(Self { link: Arc::new(link), is_vertex })
     }
 
@@ -99,6 +99,7 @@ impl Gemini {
 
 /// The provider's name in the table of models.
 const CATALOGUE: &str = "gemini";
+const BASE_URL: BaseUrl = BaseUrl { strip: &["/models"], advice: "Google's ends in `/v1beta`" };
 
 #[async_trait]
 impl Provider for Gemini {

@@ -21,7 +21,7 @@ use zk_core::model::{
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::connection::{Connection, Link};
-use crate::endpoint::SetupError;
+use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
 use crate::{vendor, weight};
@@ -71,6 +71,7 @@ pub struct Ollama {
 }
 
 const CHAT: &str = "/api/chat";
+const BASE_URL: BaseUrl = BaseUrl { strip: &[CHAT, "/api", "/v1"], advice: "It ends before `/api/chat`" };
 /// The bytes of text that make a token, on average.
 const BYTES_PER_TOKEN: u64 = 4;
 /// The most models that are asked about one by one.
@@ -101,7 +102,7 @@ impl Ollama {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: OllamaOptions) -> Result<Self, SetupError> {
         let is_cloud = connection.base_url.contains("://ollama.com");
-        let link = Link::new(connection, &[CHAT, "/api", "/v1"], None)?;
+        let link = Link::new(connection, BASE_URL, None)?;
         Ok(Self { link, options, is_cloud, known: Known::default() })
     }
 

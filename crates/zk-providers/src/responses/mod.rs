@@ -21,7 +21,7 @@ use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::catalogue::Row;
 use crate::connection::{Connection, Link};
-use crate::endpoint::SetupError;
+use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::output;
@@ -48,6 +48,7 @@ pub struct Responses {
 }
 
 const RESPONSES: &str = "/responses";
+const BASE_URL: BaseUrl = BaseUrl { strip: &[RESPONSES], advice: "Many need `/v1` at the end" };
 
 impl Responses {
     /// The usual connection, which lacks only a key.
@@ -81,7 +82,7 @@ impl Responses {
             }
             ResponsesBackend::Api | ResponsesBackend::Compatible => Vec::new(),
         };
-        Ok(Self { link: Link::new(connection, &[RESPONSES], None)?, options, headers })
+        Ok(Self { link: Link::new(connection, BASE_URL, None)?, options, headers })
     }
 
     fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, ErrorKind, Phase, ProviderError, StopReason};
 use zk_core::service::{Provider, StreamEvent};
-use zk_providers::{Anthropic, AnthropicOptions, Clocks, Compat, CompatProfile, Connection};
+use zk_providers::{Anthropic, AnthropicOptions, Clocks, Compat, CompatProfile, Connection, Gemini};
 
 use crate::collect::{Answer, collect, question};
 use crate::server::{Reply, Server};
@@ -282,6 +282,35 @@ async fn an_unknown_model_brings_its_neighbours_to_mind() {
     let request = question(&provider, "claude-opus-55");
     let error = error(collect(provider.stream(request, &Bus::new().cx())).await);
     assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("`claude-opus-5-5`")), "{error}");
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_there_brings_the_base_url_of_its_dialect_to_mind() {
+    let lost = |reply: &str| Reply::json("404 Not Found", reply);
+    let servers = [Server::start([lost("{}")]).await, Server::start([lost("{}")]).await];
+    let gemini = Server::start([lost("{}")]).await;
+    let connection = Gemini::connection().base_url(format!("{}/v1", gemini.url)).key("k");
+    let providers: [(Box<dyn Provider>, &str); 3] = [
+        (Box::new(chat(&servers[0].url)), "need `/v1` at the end"),
+        (Box::new(anthropic(&servers[1].url)), "ends before `/v1/messages`"),
+        (Box::new(Gemini::new(connection).expect("valid options")), "ends in `/v1beta`"),
+    ];
+    for (provider, helps) in providers {
+        let hint = error(ask(&*provider).await).hint.unwrap_or_default();
+        assert!(hint.contains("Is the base URL http://127.0.0.1:") && hint.contains(helps), "{hint}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_ones_own_that_is_full_can_be_given_a_larger_window() {
+    let body = "{\"error\":{\"code\":400,\"message\":\"the request exceeds the available context size\"}}";
+    let stream = Reply::sse(format!("data: {body}\n\n"));
+    for reply in [Reply::json("400 Bad Request", body), stream] {
+        let server = Server::start([reply]).await;
+        let error = error(ask(&chat(&server.url)).await);
+        assert_eq!(error.kind, ErrorKind::ContextExceeded, "{error}");
+        assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("`-c` of llama-server")), "{error}");
+    }
 }
 
 #[tokio::test]
