@@ -48,6 +48,11 @@ impl Efforts {
         efforts
     }
 
+    /// The levels, the least first, each with the word for it.
+    pub fn levels(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        LADDER.iter().zip(&self.0).filter_map(|((level, _), word)| Some((*level, word.as_deref()?)))
+    }
+
     /// Whether nothing is known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {

@@ -53,7 +53,9 @@ mod vendor;
 mod weight;
 
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
-pub use catalogue::{Override, Overrides, known_model, known_models, known_providers, near_matches};
+pub use catalogue::{
+    Override, Overrides, known_efforts, known_model, known_models, known_providers, near_matches,
+};
 pub use chat::{
     CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas,
     ModelPattern, PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,

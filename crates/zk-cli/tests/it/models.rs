@@ -15,7 +15,11 @@ fn a_server_is_asked_which_models_it_has() {
     assert!(!ended.stdout.contains("claude-fable"), "{}", ended.stdout);
     let ended = person.run(&["models", "claude", "zzz"]);
     assert_eq!(ended.code, 1);
-    assert!(ended.stderr.contains("no model contains `claude` and `zzz`"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("no model of anthropic contains `claude` and `zzz`; --provider"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -40,6 +44,26 @@ fn programs_get_a_line_of_json_for_each_model() {
     let opus = opus.unwrap();
     assert_eq!((&opus["window"], &opus["live"]), (&json!(1_000_000), &json!(false)));
     assert_eq!(opus["prices"]["input"], 5.0);
+    assert_eq!(opus["capabilities"]["image_in_tool_result"], true);
+    assert!(opus["efforts"].as_array().unwrap().contains(&json!("high")), "{opus}");
+}
+
+#[test]
+fn efforts_are_told_as_the_settings_write_them() {
+    let server = FakeServer::builder(Script::new()).models(["claude-x"]).start().unwrap();
+    let person = Person::asking(&server);
+    person.settings("[models.\"anthropic/claude-x\"]\nefforts = [\"off\", \"low\", \"high=on\"]\n");
+    let ended = person.run(&["models", "--json"]);
+    let model: Value = serde_json::from_str(ended.stdout.trim()).unwrap();
+    assert_eq!((&model["efforts"], &model["live"]), (&json!(["off", "low", "high=on"]), &json!(true)));
+}
+
+#[test]
+fn a_second_vendor_of_the_same_models_has_their_catalogue() {
+    let ended = Person::new().run(&["models", "--provider", "openai_chat", "gpt-5.1"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("zk auth login openai_chat"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\ngpt-5.1 "), "{}", ended.stdout);
 }
 
 #[test]

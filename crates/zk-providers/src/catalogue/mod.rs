@@ -8,6 +8,9 @@ mod tests;
 
 use zk_core::model::Model;
 
+use crate::effort::Efforts;
+use crate::vendor::Vendor;
+
 pub use overrides::{Override, Overrides};
 pub(crate) use table::Row;
 
@@ -76,12 +79,20 @@ fn without_date(id: &str) -> Option<&str> {
 #[must_use]
 pub fn near_matches(provider: &str, id: &str) -> Vec<&'static str> {
     let id = id.to_lowercase();
-    let mut found: Vec<(f64, &'static str)> = table::ids(provider)
+    let mut found: Vec<(f64, &'static str)> = known_models(provider)
         .map(|known| (strsim::normalized_damerau_levenshtein(&id, &known.to_lowercase()), known))
         .filter(|(likeness, _)| *likeness > 0.6)
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     found.into_iter().map(|(_, id)| id).take(3).collect()
+}
+
+/// The name under which the models of `provider` stand in the table: two vendors can serve the same ones.
+fn listed_at(provider: &str) -> &str {
+    match Vendor::named(provider) {
+        Some(vendor) => vendor.catalogue(),
+        None => provider,
+    }
 }
 
 /// The ids of `provider` in the table, in alphabetical order.
@@ -90,7 +101,7 @@ pub fn near_matches(provider: &str, id: &str) -> Vec<&'static str> {
 /// assert!(zk_providers::known_models("anthropic").any(|id| id == "claude-opus-5"));
 /// ```
 pub fn known_models(provider: &str) -> impl Iterator<Item = &'static str> {
-    table::ids(provider)
+    table::ids(listed_at(provider))
 }
 
 /// The providers of the table, those that serve their own models first.
@@ -103,7 +114,8 @@ pub fn known_providers() -> &'static [&'static str] {
     PROVIDERS
 }
 
-/// What the table says about the model `id` of `provider`, before any server is asked.
+/// What is known of the model `id` of `provider` before any server is asked, by the table and by the dialect
+/// that `provider` speaks.
 ///
 /// ```
 /// let model = zk_providers::known_model("mistral", "mistral-large-4").unwrap();
@@ -112,7 +124,21 @@ pub fn known_providers() -> &'static [&'static str] {
 /// ```
 #[must_use]
 pub fn known_model(provider: &str, id: &str) -> Option<Model> {
-    find(Some(provider), id).map(|row| row.model(provider, id))
+    let row = find(Some(listed_at(provider)), id)?;
+    let known = Vendor::named(provider).and_then(|vendor| vendor.knows(id));
+    Some(known.unwrap_or_else(|| row.model(provider, id)))
+}
+
+/// The levels of effort that the table knows of the model `id` of `provider`.
+///
+/// ```
+/// let efforts = zk_providers::known_efforts("anthropic", "claude-opus-5");
+/// assert!(efforts.levels().any(|(level, _)| level == "high"));
+/// assert!(zk_providers::known_efforts("anthropic", "gpt-5").is_unknown());
+/// ```
+#[must_use]
+pub fn known_efforts(provider: &str, id: &str) -> Efforts {
+    find(Some(listed_at(provider)), id).map(Row::efforts).unwrap_or_default()
 }
 
 /// Advice on a model the provider does not know.

@@ -1,6 +1,8 @@
 use zk_core::model::{Prices, ThinkingLevel, ThinkingSupport, Usage};
 
 use super::table::{TABLE, line};
+use crate::vendor::Vendor;
+
 use super::{PROVIDERS, Row, did_you_mean, find, known_models, near_matches};
 
 fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
@@ -103,6 +105,22 @@ fn prices_are_for_a_million_tokens_and_change_above_a_tier() {
     assert!(near(cost("gpt-5.6-sol", &usage), 0.688 + 0.2 + 0.04));
     let longer = Usage { input: 172_001, ..usage };
     assert!(near(cost("gpt-5.6-sol", &longer), 172_001.0 * 8.0 / 1e6 + 0.3 + 0.08));
+}
+
+#[test]
+fn what_the_dialect_knows_of_a_model_is_known_without_a_provider() {
+    let images = |provider: &str, id: &str| {
+        super::known_model(provider, id).expect("it is in the table").capabilities.image_in_tool_result
+    };
+    assert!(images("anthropic", "claude-opus-5") && images("openai", "gpt-5.1"));
+    assert!(images("openai_codex", "gpt-5.6-luna") && images("gemini", "gemini-3.8-flash"));
+    assert!(!images("gemini", "gemini-2.5-flash") && !images("openai_chat", "gpt-5.1"));
+    assert_eq!(super::known_model("openai_chat", "gpt-5.1").unwrap().provider, "openai_chat");
+    assert_eq!(known_models("openai_chat").count(), known_models("openai").count());
+    for provider in PROVIDERS {
+        let id = known_models(provider).next().unwrap();
+        assert!(Vendor::named(provider).unwrap().knows(id).is_some(), "{provider} has no dialect");
+    }
 }
 
 #[test]

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use zk_core::model::Model;
 use zk_core::service::Provider;
 
 use crate::anthropic::{Anthropic, AnthropicOptions};
-use crate::chat::{Compat, CompatProfile};
+use crate::chat::{Compat, CompatProfile, PROFILES};
 use crate::connection::Connection;
 use crate::endpoint::SetupError;
 use crate::gemini::Gemini;
@@ -153,6 +154,21 @@ impl Vendor {
                 Arc::new(Ollama::new(connection, over(OllamaOptions::default(), options).map_err(wrong)?)?)
             }
         })
+    }
+
+    /// What its dialect makes of the model `id` at its own address, without asking anybody.
+    pub(crate) fn knows(&self, id: &str) -> Option<Model> {
+        let connection = Connection { account: Some("-".to_owned()), ..self.connection().key("-") };
+        Some(self.provider(connection).ok()?.model(id))
+    }
+
+    /// The name its models have in the table of models.
+    pub(crate) fn catalogue(&self) -> &'static str {
+        let profile = match self.speaks {
+            Speaks::Chat(name) => PROFILES.iter().find(|profile| profile.name == name),
+            Speaks::Anthropic | Speaks::Responses | Speaks::Codex | Speaks::Gemini | Speaks::Ollama => None,
+        };
+        profile.and_then(|profile| profile.catalogue.as_deref()).unwrap_or(self.name)
     }
 
     /// What is special about its Chat Completions: the tolerant profile for a vendor that speaks something

@@ -75,7 +75,7 @@ fn a_connection_shows_no_key() {
 
 #[test]
 fn every_profile_survives_being_written_as_settings() {
-    for profile in crate::chat::PROFILES {
+    for profile in PROFILES {
         let written = serde_json::to_value(profile).expect("it can be written");
         assert_eq!(&serde_json::from_value::<CompatProfile>(written).expect("and read"), profile);
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use zk_core::model::{Model, ThinkingSupport};
+use zk_providers::Efforts;
 
 use crate::exit::{Failure, Outcome};
 
@@ -10,14 +11,23 @@ use crate::exit::{Failure, Outcome};
 pub(super) struct Listed {
     #[serde(flatten)]
     model: Model,
+    /// As the settings write them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    efforts: Vec<String>,
     /// Whether the server named it.
     live: bool,
 }
 
 impl Listed {
     /// A model nobody was asked about.
-    pub(super) fn known(model: Model) -> Self {
-        Self { model, live: false }
+    pub(super) fn known(model: Model, efforts: &Efforts) -> Self {
+        let usual = Efforts::of(Efforts::LEVELS.map(|level| (level, None)));
+        let is_usual = |level: (&str, &str)| usual.levels().any(|usual| usual == level);
+        let efforts = efforts.levels().map(|(level, word)| match is_usual((level, word)) {
+            true => level.to_owned(),
+            false => format!("{level}={word}"),
+        });
+        Self { efforts: efforts.collect(), model, live: false }
     }
 
     /// Whether the provider and the id contain every word. The words are in small letters.
@@ -51,10 +61,10 @@ impl Listed {
 }
 
 /// What a server lists, in its order, and then what else is known.
-pub(super) fn merge(live: Vec<Model>, known: Vec<Listed>) -> Vec<Listed> {
-    let named: BTreeSet<String> = live.iter().map(|model| model.id.clone()).collect();
+pub(super) fn merge(live: Vec<Listed>, known: Vec<Listed>) -> Vec<Listed> {
+    let named: BTreeSet<String> = live.iter().map(|live| live.model.id.clone()).collect();
     let known = known.into_iter().filter(|known| !named.contains(&known.model.id));
-    live.into_iter().map(|model| Listed { model, live: true }).chain(known).collect()
+    live.into_iter().map(|live| Listed { live: true, ..live }).chain(known).collect()
 }
 
 const HEAD: [&str; 8] = ["model", "window", "output", "$/M in", "$/M out", "thinking", "vision", "from"];
@@ -112,22 +122,23 @@ mod tests {
 
     use super::*;
 
-    fn model(id: &str) -> Model {
+    fn known(id: &str) -> Listed {
         let rates = Rates { input: 0.1, output: 12.5, ..Rates::default() };
-        Model { window: Some(128_000), prices: Some(Prices::from(rates)), ..Model::unknown("p", id) }
+        let prices = Some(Prices::from(rates));
+        Listed::known(Model { window: Some(128_000), prices, ..Model::unknown("p", id) }, &Efforts::default())
     }
 
     #[test]
     fn what_the_server_lists_comes_first_and_each_model_once() {
-        let known = ["a", "b", "c"].map(|id| Listed::known(model(id)));
-        let merged = merge(vec![model("c"), model("x")], known.into());
+        let table = ["a", "b", "c"].map(known);
+        let merged = merge(vec![known("c"), known("x")], table.into());
         let seen: Vec<(&str, bool)> = merged.iter().map(|one| (one.model.id.as_str(), one.live)).collect();
         assert_eq!(seen, [("c", true), ("x", true), ("a", false), ("b", false)]);
     }
 
     #[test]
     fn every_word_has_to_be_in_the_provider_and_the_id_whatever_the_case() {
-        let listed = Listed::known(model("Vendor/Big-Model-4"));
+        let listed = known("Vendor/Big-Model-4");
         let contains = |words: &[&str]| {
             listed.contains("host", &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
         };
@@ -137,7 +148,7 @@ mod tests {
 
     #[test]
     fn columns_stand_under_their_names_and_models_under_their_providers() {
-        let one = vec![("p".to_owned(), vec![Listed::known(model("long-name")), Listed::known(model("b"))])];
+        let one = vec![("p".to_owned(), vec![known("long-name"), known("b")])];
         assert_eq!(
             lines(&one, false),
             [
@@ -146,7 +157,7 @@ mod tests {
                 "b          128000       ?     0.1     12.5  -         yes     catalogue",
             ]
         );
-        let two = [one[0].0.as_str(), "q"].map(|name| (name.to_owned(), vec![Listed::known(model("b"))]));
+        let two = [one[0].0.as_str(), "q"].map(|name| (name.to_owned(), vec![known("b")]));
         let lines = lines(&two, true);
         assert_eq!((lines[0].as_str(), lines[3].as_str(), lines[4].as_str()), ("p:", "", "q:"));
     }

@@ -3,7 +3,7 @@ mod list;
 use list::Listed;
 use zk_core::kernel::Bus;
 use zk_core::model::Model;
-use zk_providers::{known_model, known_models, known_providers};
+use zk_providers::{Overrides, known_efforts, known_model, known_models, known_providers};
 
 use super::print;
 use crate::app::{Ground, runtime};
@@ -18,14 +18,21 @@ pub(crate) fn models(ground: &Ground, filter: &[String], json: bool) -> Outcome<
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
     let mut listed = all(ground)?;
     let named = listed.len() > 1;
+    let whose = match listed.as_slice() {
+        [(provider, _)] => format!(" of {provider}"),
+        _ => String::new(),
+    };
     for (provider, models) in &mut listed {
         models.retain(|model| model.contains(provider, &filter));
     }
     listed.retain(|(_, models)| !models.is_empty());
     if listed.is_empty() {
         return Err(Failure::failed(match filter.is_empty() {
-            true => "no model is known".to_owned(),
-            false => format!("no model contains `{}`", filter.join("` and `")),
+            true => format!("no model{whose} is known"),
+            false => {
+                let other = if named { "" } else { "; --provider NAME looks at another's" };
+                format!("no model{whose} contains `{}`{other}", filter.join("` and `"))
+            }
         }));
     }
     let lines = if json { list::json(&listed)? } else { list::lines(&listed, named) };
@@ -67,6 +74,8 @@ async fn of(ground: &Ground, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
     let why = match live {
         Ok(Some(live)) => {
             let is_usual = endpoint.provider.vendor.base_url == Some(&endpoint.base_url);
+            let said = ground.settings.models(name);
+            let live = live.into_iter().map(|model| with_efforts(model, &said)).collect();
             return Ok(list::merge(live, if is_usual { known } else { Vec::new() }));
         }
         Ok(None) => format!("{name} has no list of models"),
@@ -91,5 +100,12 @@ fn known(ground: &Ground, provider: &str) -> Vec<Listed> {
     ids.dedup();
     let unknown = |id: &str| Model::unknown(provider, id);
     let model = |id: &str| said.correct(known_model(provider, id).unwrap_or_else(|| unknown(id)));
-    ids.into_iter().map(|id| Listed::known(model(id))).collect()
+    ids.into_iter().map(|id| with_efforts(model(id), &said)).collect()
+}
+
+/// A model with its levels of effort, by what the settings say or else by the table.
+fn with_efforts(model: Model, said: &Overrides) -> Listed {
+    let own = said.get(&model.id).and_then(|said| said.efforts.clone());
+    let efforts = own.unwrap_or_else(|| known_efforts(&model.provider, &model.id));
+    Listed::known(model, &efforts)
 }
