@@ -92,6 +92,9 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
     terminal.keys("/modle\r");
     terminal.expect("did you mean `model`?");
     terminal.expect("› ");
+    terminal.keys("/model claude-opus-55\r");
+    terminal.expect("zk does not know this model; did you mean `claude-opus-5-5`");
+    terminal.expect("› ");
     terminal.keys("!echo from-my-shell\r");
     terminal.expect("\nfrom-my-shell");
     terminal.expect("› ");

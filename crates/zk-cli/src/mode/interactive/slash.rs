@@ -2,12 +2,13 @@ use std::sync::Arc;
 
 use crate::app::Ground;
 use crate::exit::{Failure, Outcome};
-use crate::{commands, compose, sessions};
+use crate::{commands, compose, near, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
+use zk_providers::{known_model, known_models, near_matches};
 
 /// The commands every conversation has.
 pub(crate) fn all(agent: &Agent, ground: &Ground) -> Vec<Arc<dyn Command>> {
@@ -93,6 +94,19 @@ impl Hand {
         Ok(self.current())
     }
 
+    /// A note on a model that its provider's table lacks: it may be new, or misspelt.
+    fn doubt(model: &Model) -> String {
+        let (provider, id) = (&*model.provider, &*model.id);
+        let has_table = known_models(provider).next().is_some();
+        if !has_table || model.window.is_some() || known_model(provider, id).is_some() {
+            return String::new();
+        }
+        let near = near_matches(provider, id);
+        let hint =
+            if near.is_empty() { String::new() } else { format!("; did you mean {}?", near::either(&near)) };
+        format!(" (zk does not know this model{hint})")
+    }
+
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
         let mut words = args.split_whitespace();
         if let Some(name) = words.next() {
@@ -124,7 +138,7 @@ impl Hand {
     fn current(&self) -> String {
         let model = self.agent.model();
         let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
-        format!("{}{window}", model.reference())
+        format!("{}{window}{}", model.reference(), Self::doubt(&model))
     }
 
     async fn thinking(&self, level: &str) -> Result<String, BoxError> {
