@@ -7,7 +7,7 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
-use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError};
+use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Speaks, Vendor};
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
@@ -76,6 +76,11 @@ pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Ar
     let inner = provider.vendor.provider_with(connection, &options).map_err(|error| match error {
         SetupError::Account { .. } => {
             Failure::auth(format!("{error} with `zk auth login {}`", provider.vendor.name))
+        }
+        SetupError::Options { .. } => {
+            let origin = ground.settings.origin_below(&["providers", &provider.name, "options"]);
+            let place = origin.map_or(String::new(), |origin| format!("{}: ", origin.place));
+            Failure::usage(format!("{place}{error}"))
         }
         error => Failure::usage(error.to_string()),
     })?;
@@ -184,11 +189,18 @@ pub(crate) async fn usual_model(provider: &dyn Provider) -> Outcome<Model> {
             format!("no model is named (--model), and asking for the list of models failed: {error}"),
         )
     })?;
-    listed.and_then(|models| models.into_iter().next()).ok_or_else(|| {
-        Failure::usage(format!(
-            "no model is named, and {} does not say which it has; name one with --model",
-            provider.name()
-        ))
+    let name = provider.name();
+    let Some(models) = listed else {
+        return Err(Failure::usage(format!(
+            "no model is named, and {name} does not say which it has; name one with --model"
+        )));
+    };
+    models.into_iter().next().ok_or_else(|| {
+        let next = match Vendor::named(name).map(|vendor| vendor.speaks) {
+            Some(Speaks::Ollama) => "get one with `ollama pull NAME`",
+            _ => "let it load one, or name one with --model",
+        };
+        Failure::usage(format!("{name} has no model yet: {next}"))
     })
 }
 

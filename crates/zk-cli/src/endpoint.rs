@@ -67,7 +67,7 @@ impl Named {
             };
             return Err(Failure::usage(format!(
                 "unknown provider `{name}`{hint} (zk knows {}; one of your own needs a `base_url` under \
-                 [providers.{name}])",
+                 [providers.{name}]; a server named with --base-url alone is `{LIKE}`)",
                 near::either(&names)
             )));
         }

@@ -81,6 +81,7 @@ impl Settings {
         }
         settings.give(Layer::CommandLine, given, &mut warnings)?;
         settings.file(Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
+        warnings.extend(settings.models_of_nobody());
         Ok((settings, warnings))
     }
 
@@ -163,6 +164,13 @@ impl Settings {
         (!table.is_empty()).then_some(table)
     }
 
+    /// Where the first value under a table comes from.
+    pub(crate) fn origin_below(&self, name: &[&str]) -> Option<&Origin> {
+        let is_below =
+            |path: &[String]| path.iter().map(String::as_str).take(name.len()).eq(name.iter().copied());
+        self.layers.iter().find(|(path, _)| is_below(path)).map(|(_, entry)| &entry.origin)
+    }
+
     pub(crate) fn thinking(&self) -> ThinkingLevel {
         self.text("thinking").and_then(|level| level.parse().ok()).unwrap_or_default()
     }
@@ -219,6 +227,7 @@ fn environment(env: &Env) -> Given {
     give("ANTHROPIC_AUTH_TOKEN", "anthropic", "auth_token");
     give("ANTHROPIC_BASE_URL", "anthropic", "base_url");
     give("OPENAI_BASE_URL", "openai", "base_url");
+    give("OPENAI_BASE_URL", "openai_chat", "base_url");
     // Elsewhere is a server that may know no more than Chat Completions.
     let own = Vendor::named("openai").and_then(|vendor| vendor.base_url);
     if env.text("OPENAI_BASE_URL").map(|url| url.trim_end_matches('/')) != own {

@@ -18,6 +18,24 @@ impl Settings {
         }
         said.into_iter().collect()
     }
+
+    /// A warning for every model whose provider nobody knows, so that what is said of it has no effect.
+    pub(super) fn models_of_nobody(&self) -> Vec<String> {
+        let providers = crate::endpoint::names(self);
+        let mut warnings = Vec::new();
+        for (path, entry) in self.layers.iter() {
+            let [table, model, _] = path else { continue };
+            let Some((provider, _)) = model.split_once('/').filter(|_| table == "models") else { continue };
+            if provider.is_empty() || providers.iter().any(|known| known == provider) {
+                continue;
+            }
+            let hint = crate::near::did_you_mean(provider, providers.iter().map(String::as_str));
+            let place = &entry.origin.place;
+            warnings.push(format!("{place}: [models.\"{model}\"] is of no provider that zk knows{hint}"));
+        }
+        warnings.dedup();
+        warnings
+    }
 }
 
 /// Takes in one setting. Its type was checked when it was read; an unknown one was told then.

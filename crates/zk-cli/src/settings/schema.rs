@@ -1,4 +1,4 @@
-use zk_providers::Efforts;
+use zk_providers::{Efforts, Vendor};
 
 use super::layers::{Layer, dotted};
 
@@ -133,6 +133,15 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdi
             // An empty one.
             toml::Value::Table(_) => Verdict::Fine,
             _ => Verdict::Wrong(format!("`{name}` must be a table, such as {what} = {{ name = \"value\" }}")),
+        };
+    }
+    if let ([_, provider], "providers") = (path, table) {
+        return match value {
+            toml::Value::Table(_) if Vendor::named(provider).is_some() => Verdict::Fine,
+            toml::Value::Table(_) => Verdict::Odd(format!(
+                "[{name}] is empty: a provider of your own needs a `base_url`, or whom it is `like`"
+            )),
+            _ => Verdict::Wrong(format!("`{name}` must be a table: [{name}]")),
         };
     }
     let Some(key) = key else { return unknown(&name, path, endpoint) };

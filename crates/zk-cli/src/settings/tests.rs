@@ -170,6 +170,40 @@ fn a_model_is_described_by_settings_that_every_layer_can_correct() {
 }
 
 #[test]
+fn a_model_of_a_provider_that_nobody_knows_is_told_once() {
+    let home = Home::new();
+    home.write(
+        "home/settings.toml",
+        "[models.\"antropic/b\"]\nwindow = 5\ninput = 1\n[models.\"lab/a\"]\nwindow = 5\n\
+         [providers.lab]\nbase_url = \"http://h\"\n",
+    );
+    let (_, warnings) = home.read(Given::default()).unwrap();
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(warning.contains("settings.toml") && warning.contains("[models.\"antropic/b\"]"), "{warning}");
+    assert!(warning.contains("did you mean `anthropic`?"), "{warning}");
+}
+
+#[test]
+fn a_provider_without_an_address_is_told_what_it_needs() {
+    let home = Home::new();
+    home.write("home/settings.toml", "[providers.x]\n[providers.anthropic]\n");
+    let (_, warnings) = home.read(Given::default()).unwrap();
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(warning.contains("[providers.x] is empty") && warning.contains("base_url"), "{warning}");
+}
+
+#[test]
+fn a_server_elsewhere_is_that_of_every_way_to_ask_openai() {
+    let mut home = Home::new();
+    home.env = Env::from_iter([("ZK_HOME", "/nonexistent/zk"), ("OPENAI_BASE_URL", "http://h/v1")]);
+    let (settings, _) = home.read(Given::default()).unwrap();
+    for name in ["openai", "openai_chat", "openai_compat"] {
+        let url = settings.of_provider(name, "base_url").and_then(Entry::text);
+        assert_eq!(url, Some("http://h/v1"), "{name}");
+    }
+}
+
+#[test]
 fn a_misspelt_setting_of_a_model_is_told_and_a_wrong_one_stops_the_start() {
     let home = Home::new();
     home.write("home/settings.toml", "[models.\"anthropic/c\"]\nwindows = 5\n[models.c]\nwindow = 5\n");

@@ -75,6 +75,27 @@ fn an_unknown_provider_gets_a_near_match() {
 }
 
 #[test]
+fn a_server_named_with_its_address_alone_needs_no_name() {
+    let args = ["-p", "x", "--provider", "foo", "--base-url", "http://127.0.0.1:1/v1"];
+    fails(&Person::new(), 2, &args, &["--base-url alone is `openai_compat`"]);
+}
+
+#[test]
+fn a_server_without_a_model_is_told_to_get_one() {
+    let server = FakeServer::builder(anything()).models(Vec::<String>::new()).start().unwrap();
+    let args = ["-p", "x", "--provider", "ollama", "--base-url", &server.url()];
+    fails(&Person::new(), 2, &args, &["ollama has no model yet", "`ollama pull NAME`"]);
+}
+
+#[test]
+fn an_option_of_a_provider_that_cannot_be_is_told_with_its_name_and_file() {
+    let person = Person::new();
+    person.settings("[providers.lab]\nbase_url = \"http://127.0.0.1:1\"\noptions = { echo = \"maybe\" }\n");
+    let words = ["settings.toml: the options of lab", "`echo`: unknown variant `maybe`"];
+    fails(&person, 2, &["-p", "x", "--provider", "lab"], &words);
+}
+
+#[test]
 fn an_unknown_model_gets_near_matches_when_the_endpoint_rejects_it() {
     let server = FakeServer::builder(anything()).models(["claude-sonnet-4-5"]).start().unwrap();
     let person = Person::asking(&server);

@@ -189,9 +189,21 @@ fn over<T: Serialize + DeserializeOwned>(usual: T, options: &Map<String, Value>)
     if options.is_empty() {
         return Ok(usual);
     }
-    let mut all = serde_json::to_value(usual).map_err(|error| error.to_string())?;
-    if let Some(all) = all.as_object_mut() {
+    let Value::Object(usual) = serde_json::to_value(usual).map_err(|error| error.to_string())? else {
+        return Err("there are none".to_owned());
+    };
+    let with = |options: &Map<String, Value>| {
+        let mut all = usual.clone();
         all.extend(options.clone());
-    }
-    serde_json::from_value(all).map_err(|error| error.to_string())
+        serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())
+    };
+    with(options).map_err(|reason: String| {
+        // The error of a value does not say where the value stands.
+        let wrong = options.iter().find_map(|(name, value)| {
+            let alone = Map::from_iter([(name.clone(), value.clone())]);
+            let reason: String = with(&alone).err()?;
+            Some(if usual.contains_key(name) { format!("`{name}`: {reason}") } else { reason })
+        });
+        wrong.unwrap_or(reason)
+    })
 }

@@ -88,6 +88,8 @@ fn an_option_that_is_none_is_named_with_those_there_are() {
     let make = |value| any.provider_with(Connection::at("http://h"), &options(value)).map(|_| ());
     let error = make(serde_json::json!({"visoin": true})).expect_err("a misspelt option").to_string();
     assert!(error.contains("visoin") && error.contains("`vision`"), "{error}");
+    let error = make(serde_json::json!({"vision": false, "echo": "maybe"})).expect_err("no echo").to_string();
+    assert!(error.contains("`echo`: unknown variant `maybe`"), "{error}");
     let error = make(serde_json::json!({"echo_models": [{"models": "(", "echo": "no"}]}));
     assert!(error.expect_err("a bad pattern").to_string().contains("no pattern of model ids"));
     let gemini = Vendor::named("gemini").expect("a row");
