@@ -217,5 +217,5 @@ async fn the_recorded_chats_are_sent_as_they_were_recorded() {
         count("compared");
     }
     println!("{counts:#?}");
-    differences.settle();
+    differences.settle(EXPLAINED);
 }

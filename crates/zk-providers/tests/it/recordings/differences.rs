@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A place, with `[]` for the number in a list, and why both are right there.
+/// A place, with `[]` for the number in a list and `.*` behind it for all that is below too, and why both are right
+/// there.
 pub(crate) type Explained = (&'static str, &'static str);
 
 /// The differences of many requests, by their place.
 #[derive(Default)]
 pub(crate) struct Differences {
+    compared: usize,
     counts: BTreeMap<String, usize>,
     unexplained: Vec<String>,
 }
@@ -17,11 +19,15 @@ pub(crate) struct Differences {
 impl Differences {
     /// Takes down where `ours` is not `recorded`.
     pub(crate) fn compare(&mut self, place: &str, ours: &Value, recorded: &Value, explained: &[Explained]) {
+        self.compared += 1;
         let mut found = Vec::new();
         walk(String::new(), ours, recorded, &mut found);
         for (path, ours, recorded) in found {
-            let is_it = |(known, _): &&Explained| {
-                path.strip_prefix(*known).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            let is_it = |(known, _): &&Explained| match known.strip_suffix(".*") {
+                Some(above) => path
+                    .strip_prefix(above)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])),
+                None => path == *known,
             };
             match explained.iter().find(is_it) {
                 Some((known, why)) => *self.counts.entry(format!("{known}: {why}")).or_default() += 1,
@@ -33,11 +39,13 @@ impl Differences {
         }
     }
 
-    /// Prints the table, and fails if a difference has no explanation.
-    pub(crate) fn settle(self) {
+    /// Prints the table, and fails if a difference has no explanation or an explanation no difference.
+    pub(crate) fn settle(self, explained: &[Explained]) {
         for (line, count) in &self.counts {
             println!("{count:5} × {line}");
         }
+        let is_stale = |(known, why): &&Explained| !self.counts.contains_key(&format!("{known}: {why}"));
+        let stale: Vec<&Explained> = explained.iter().filter(is_stale).collect();
         let unexplained = &self.unexplained;
         assert!(
             unexplained.is_empty(),
@@ -45,6 +53,7 @@ impl Differences {
             unexplained.len(),
             unexplained.join("\n")
         );
+        assert!(stale.is_empty() || self.compared == 0, "these explain nothing: {stale:#?}");
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use zk_core::kernel::Bus;
-use zk_core::model::{Block, Message, ModelRef, Text, ToolCall, ToolSpec, WireData};
-use zk_core::service::Request;
+use zk_core::model::{Block, Message, ModelRef, Text, ThinkingRequest, ToolCall, ToolSpec, WireData};
+use zk_core::service::{Request, ToolChoice};
 use zk_providers::Clocks;
 
+use super::differences::{Differences, Explained};
+use super::responses_histories::level;
 use super::{Dialect, exchanges_of};
 use crate::collect::{collect, request};
 use crate::server::{Reply, Server};
@@ -107,13 +109,71 @@ fn tools(body: &Value) -> Vec<Arc<ToolSpec>> {
     declared
         .map(|tool| {
             let text = |name: &str| tool[name].as_str().unwrap_or_default();
-            ToolSpec::new(text("name"), text("description"), tool["parameters"].clone())
+            ToolSpec::new(text("name"), text("description"), schema(tool).clone())
         })
         .collect()
 }
 
-fn names(body: &Value) -> Vec<(String, String)> {
-    tools(body).iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect()
+/// A declaration's schema, under either of its names.
+fn schema(tool: &Value) -> &Value {
+    if tool["parameters"].is_null() { &tool["parametersJsonSchema"] } else { &tool["parameters"] }
+}
+
+const EXPLAINED: &[Explained] = &[
+    ("generationConfig.maxOutputTokens", "without a limit zk sends its own"),
+    ("generationConfig.temperature", "zk leaves sampling to the provider"),
+    ("generationConfig.candidateCount", "zk asks for one answer"),
+    ("generationConfig.responseMimeType", "a format is asked for by a request of its own"),
+    ("generationConfig.responseJsonSchema", "a format is asked for by a request of its own"),
+    ("generationConfig.thinkingConfig", "zk says so where no thinking is wanted"),
+    ("generationConfig.thinkingConfig.thinkingBudget", "zk asks by level, and knows a budget for each"),
+    ("generationConfig.thinkingConfig.includeThoughts", "zk wants the thoughts of whatever thinks"),
+    ("tools[].schema.type", "a schema says in lower case that it is an object"),
+];
+
+/// The body with everything said one way that may be said in two.
+fn whole(body: &Value) -> Value {
+    let mut whole = body.clone();
+    let contents: Vec<Value> =
+        contents(body).into_iter().map(|(role, parts)| json!({"role": role, "parts": parts})).collect();
+    whole["contents"] = contents.into();
+    whole["systemInstruction"] = system(body).into();
+    let tools = tools(body);
+    let tool = |tool: &Arc<ToolSpec>| json!({"name": tool.name, "description": tool.description, "schema": tool.schema});
+    whole["tools"] = tools.iter().map(tool).collect::<Vec<_>>().into();
+    if let Some(config) =
+        whole.pointer_mut("/toolConfig/functionCallingConfig").and_then(Value::as_object_mut)
+    {
+        if let Some(names) = config.remove("allowed_function_names") {
+            config.insert("allowedFunctionNames".into(), names);
+        }
+        let mode = config.get("mode").and_then(Value::as_str).map(str::to_uppercase);
+        config.insert("mode".into(), json!(mode));
+    }
+    if whole["generationConfig"].is_null() {
+        whole["generationConfig"] = json!({});
+    }
+    whole
+        .as_object_mut()
+        .expect("a body")
+        .retain(|_, value| !value.is_null() && *value != "" && *value != json!([]));
+    whole
+}
+
+fn choice(body: &Value) -> ToolChoice {
+    let config = &body["toolConfig"]["functionCallingConfig"];
+    let names = if config["allowed_function_names"].is_null() {
+        &config["allowedFunctionNames"]
+    } else {
+        &config["allowed_function_names"]
+    };
+    let mode = config["mode"].as_str().map(str::to_uppercase);
+    match (mode.as_deref(), names[0].as_str()) {
+        (Some("ANY"), Some(name)) => ToolChoice::Tool(name.to_owned()),
+        (Some("ANY"), None) => ToolChoice::Required,
+        (Some("NONE"), _) => ToolChoice::None,
+        _ => ToolChoice::Auto,
+    }
 }
 
 fn system(body: &Value) -> String {
@@ -125,7 +185,7 @@ fn system(body: &Value) -> String {
 #[tokio::test]
 async fn a_recorded_history_is_written_as_it_was_recorded() {
     let mut counts = BTreeMap::<String, usize>::new();
-    let mut wrong = Vec::new();
+    let mut differences = Differences::default();
     let server = Server::start([Reply::sse(
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"ok\"}]},\"finishReason\":\"STOP\"}]}\n\n",
     )])
@@ -146,21 +206,23 @@ async fn a_recorded_history_is_written_as_it_was_recorded() {
                 continue;
             }
         };
+        let limit = recorded["generationConfig"]["maxOutputTokens"].as_u64();
         let asked = Request {
             system: system(&recorded).into(),
             tools: tools(&recorded).into(),
+            tool_choice: choice(&recorded),
+            thinking: ThinkingRequest {
+                level: level(&recorded["generationConfig"]["thinkingConfig"]["thinkingLevel"]),
+                ..ThinkingRequest::default()
+            },
+            max_tokens: limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(4096),
             ..request(&*provider, &model, &history)
         };
         collect(provider.stream(asked, &Bus::new().cx())).await.expect("the server answers");
         let ours = server.received().pop().expect("a request").json();
-        let same = contents(&ours) == contents(&recorded)
-            && system(&ours) == system(&recorded)
-            && names(&ours) == names(&recorded);
-        if !same {
-            wrong.push(format!("{}\n  ours     {ours}\n  recorded {recorded}", exchange.place()));
-        }
+        differences.compare(&exchange.place(), &whole(&ours), &whole(&recorded), EXPLAINED);
         *counts.entry(count("compared")).or_default() += 1;
     }
     println!("{counts:#?}");
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    differences.settle(EXPLAINED);
 }
