@@ -94,16 +94,7 @@ pub(crate) async fn sample(
                 if let Block::ToolCall(call) = &mut content {
                     call.name = aliases.canonical(std::mem::take(&mut call.name));
                 }
-                let opaque = match &content {
-                    Block::Provider(opaque) => Some(opaque.text.clone()),
-                    Block::Text(_)
-                    | Block::Image(_)
-                    | Block::Document(_)
-                    | Block::ToolCall(_)
-                    | Block::ToolResult(_)
-                    | Block::Thinking(_)
-                    | Block::Compaction(_) => None,
-                };
+                let opaque = content.as_provider().map(|opaque| opaque.text.clone());
                 let repaired = draft.repaired(block, &content).map(|(call, text)| {
                     let (call_id, name, turn_id) = (call.id.clone(), call.name.clone(), turn_id.clone());
                     ToolArgsRepaired { turn_id, call_id, name, text }

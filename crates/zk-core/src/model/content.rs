@@ -232,4 +232,19 @@ impl Block {
             | Self::Provider(_) => None,
         }
     }
+
+    /// The block in its provider's own shape, if it is one.
+    #[must_use]
+    pub fn as_provider(&self) -> Option<&ProviderBlock> {
+        match self {
+            Self::Provider(block) => Some(block),
+            Self::Text(_)
+            | Self::Image(_)
+            | Self::Document(_)
+            | Self::ToolCall(_)
+            | Self::ToolResult(_)
+            | Self::Thinking(_)
+            | Self::Compaction(_) => None,
+        }
+    }
 }

@@ -23,15 +23,8 @@ pub(super) fn is_unanswered(block: &Block, message: &Message) -> bool {
     if goes_on {
         return false;
     }
-    let field = |block: &Block, name: &str| match block {
-        Block::Provider(block) => block.wire.data.get(name).and_then(Value::as_str).map(str::to_owned),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_)
-        | Block::Thinking(_)
-        | Block::Compaction(_) => None,
+    let field = |block: &Block, name: &str| {
+        block.as_provider()?.wire.data.get(name).and_then(Value::as_str).map(str::to_owned)
     };
     field(block, "id").is_some_and(|id| {
         !message.content.iter().any(|other| field(other, "tool_use_id").as_deref() == Some(&*id))
@@ -42,16 +35,8 @@ pub(super) fn is_unanswered(block: &Block, message: &Message) -> bool {
 /// of a call needs it in any case.
 pub(super) fn container(history: &[Arc<Message>], now: SystemTime) -> Option<&str> {
     let last = history.iter().rev().find(|message| message.role == Role::Assistant)?;
-    let container = last.content.iter().rev().find_map(|block| match block {
-        Block::Provider(block) => block.wire.data.get("container"),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_)
-        | Block::Thinking(_)
-        | Block::Compaction(_) => None,
-    })?;
+    let container =
+        last.content.iter().rev().find_map(|block| block.as_provider()?.wire.data.get("container"))?;
     let is_there = || {
         let ends = container.get("expires_at").and_then(Value::as_str).and_then(moment);
         ends.is_some_and(|ends| ends > now)

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod context;
+mod headers;
 mod hosted;
 mod report;
 mod request;
@@ -10,8 +11,6 @@ mod thinking;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqwest::header::HeaderValue;
-use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::kernel::Cx;
@@ -23,8 +22,8 @@ use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::output;
-use crate::secret::{Auth, Secret};
 use crate::vendor;
+use headers::Headers;
 
 pub(crate) use stream::{Decoder, unreadable};
 
@@ -85,18 +84,10 @@ pub struct Anthropic {
     link: Link,
     options: AnthropicOptions,
     headers: Headers,
-    /// The same for models that think between their calls only if they are told that they may.
-    interleaved: Headers,
 }
-
-type Headers = Vec<(&'static str, HeaderValue)>;
 
 const MESSAGES: &str = "/v1/messages";
 const BASE_URL: BaseUrl = BaseUrl { strip: &[MESSAGES, "/v1"], advice: "It ends before `/v1/messages`" };
-const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
-/// The first version without sampling parameters, and what they are.
-const UNSAMPLED: &str = "2026-10-21";
-const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 
 impl Anthropic {
     /// The usual connection, which lacks only a key.
@@ -111,54 +102,9 @@ impl Anthropic {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: AnthropicOptions) -> Result<Self, SetupError> {
         let mut connection = connection;
-        let mut version = options.version.clone();
-        let mut betas = options.betas.clone();
-        // These two are lists and values of zk's own too; sent twice, one of them would be lost.
-        connection.extra_headers.retain(|(name, value)| match name.to_ascii_lowercase().as_str() {
-            "anthropic-beta" => {
-                betas.extend(value.split(',').map(|beta| beta.trim().to_owned()));
-                false
-            }
-            "anthropic-version" => {
-                version.clone_from(value);
-                false
-            }
-            _ => true,
-        });
-        // Versions are dates: the later one is the greater text.
-        if let Some(field) = SAMPLING.iter().find(|field| connection.extra_body.contains_key(**field))
-            && &*version >= UNSAMPLED
-        {
-            let reason = format!("`{field}` in the extra body is an error from version {UNSAMPLED} on");
-            return Err(SetupError::Options { name: connection.name, reason });
-        }
-        betas.extend(context::betas(&options, &connection.name)?);
-        connection.auth = as_token(connection.auth);
-        if is_subscription(&connection.auth) {
-            betas.push("oauth-2025-04-20".to_owned());
-        }
-        let mut seen = Vec::new();
-        betas.retain(|beta| {
-            !beta.is_empty() && !seen.contains(beta) && {
-                seen.push(beta.clone());
-                true
-            }
-        });
-        let version = header("anthropic-version", &version)?;
-        let headers = |betas: &[String]| -> Result<Headers, SetupError> {
-            let mut headers = vec![("anthropic-version", version.clone())];
-            if !betas.is_empty() {
-                headers.push(("anthropic-beta", header("anthropic-beta", &betas.join(","))?));
-            }
-            Ok(headers)
-        };
-        let plain = headers(&betas)?;
-        if !betas.iter().any(|beta| beta == INTERLEAVED) {
-            betas.push(INTERLEAVED.to_owned());
-        }
-        let interleaved = headers(&betas)?;
+        let headers = Headers::prepare(&mut connection, &options)?;
         let link = Link::new(connection, BASE_URL, Some("x-api-key"))?;
-        Ok(Self { link, options, headers: plain, interleaved })
+        Ok(Self { link, options, headers })
     }
 
     fn ask(&self, request: &Request) -> thinking::Ask {
@@ -218,8 +164,7 @@ impl Provider for Anthropic {
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let ask = self.ask(&request);
-        let headers = if thinking::interleaves(&ask, &request) { &self.interleaved } else { &self.headers };
-        let headers = named(headers.clone());
+        let headers = named(self.headers.of(thinking::interleaves(&ask, &request)));
         let outgoing =
             self.body(&request, ask, false).map(|body| Outgoing { path: MESSAGES.into(), headers, body });
         let decoder = Decoder::new(request.model.reference());
@@ -228,14 +173,14 @@ impl Provider for Anthropic {
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
         let body = self.body(&request, self.ask(&request), true);
-        let headers = self.headers.clone();
+        let headers = self.headers.of(false);
         let path = "/v1/messages/count_tokens";
         let answer = self.link.ask(&request.model.id, path, headers, Some(body), cx).await?;
         Ok(answer.get("input_tokens").and_then(Value::as_u64))
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.link.ask("*", "/v1/models?limit=1000", self.headers.clone(), None, cx).await?;
+        let answer = self.link.ask("*", "/v1/models?limit=1000", self.headers.of(false), None, cx).await?;
         let listed = answer.get("data").and_then(Value::as_array);
         let model = |entry: &Value| {
             let mut model = self.known(entry.get("id")?.as_str()?);
@@ -245,30 +190,5 @@ impl Provider for Anthropic {
             Some(self.link.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
-    }
-}
-
-fn header(name: &str, value: &str) -> Result<HeaderValue, SetupError> {
-    HeaderValue::from_str(value.trim()).map_err(|_| SetupError::Header { name: name.to_owned() })
-}
-
-/// The token of a sign-in as the token it is, wherever a key was wanted: as a key it is refused.
-fn as_token(auth: Auth) -> Auth {
-    match auth {
-        Auth::Key(key) if is_token(&key) => Auth::Bearer(key),
-        auth => auth,
-    }
-}
-
-fn is_token(secret: &Secret) -> bool {
-    secret.expose_secret().trim().starts_with("sk-ant-oat")
-}
-
-/// Tokens of a sign-in need a beta of their own.
-fn is_subscription(auth: &Auth) -> bool {
-    match auth {
-        Auth::Bearer(token) => is_token(token),
-        Auth::Source(_) => true,
-        Auth::None | Auth::Key(_) | Auth::Header { .. } => false,
     }
 }
