@@ -180,10 +180,17 @@ impl Bus {
         own || self.ancestors().any(|bus| {
             let table = read(&bus.inner.table);
             table.observers().is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
-                || table
-                    .handlers(event)
-                    .is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
+                || reaching(table.handlers(event))
         })
+    }
+
+    /// Whether anybody would handle an `E` emitted here: observers do not count.
+    #[must_use]
+    pub fn handles<E: Event>(&self) -> bool {
+        let event = TypeId::of::<E>();
+        self.inner.may_hear(bit(event))
+            && (read(&self.inner.table).handlers(event).is_some()
+                || self.ancestors().any(|bus| reaching(read(&bus.inner.table).handlers(event))))
     }
 
     /// The item called `name` of this bus or the nearest ancestor that has it, inside the decorators of every
@@ -306,6 +313,11 @@ impl BusInner {
         self.heard.load(Ordering::Acquire) & bit != 0
             || self.parent.as_ref().is_some_and(|parent| parent.inner.may_hear(bit))
     }
+}
+
+/// Whether one of an ancestor's handlers takes part in the events of its descendants.
+fn reaching(handlers: Option<&Arc<[Entry]>>) -> bool {
+    handlers.is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
 }
 
 pub(super) struct Plan {

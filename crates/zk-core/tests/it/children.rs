@@ -32,6 +32,18 @@ async fn handlers_of_the_parent_alone_do_not_see_the_childs_events() {
     assert!(!child.listens::<Ping>());
 }
 
+#[test]
+fn whoever_takes_part_handles_an_event_and_whoever_watches_does_not() {
+    let [root, child, ..] = tree();
+    child.scope("watches").observe(|_, _| ());
+    root.scope("own").on_sync(|_: &Ping, _: &Cx| ());
+    assert!(child.listens::<Ping>() && !child.handles::<Ping>());
+    assert!(root.handles::<Ping>() && !root.handles::<May>());
+    let scope = root.scope("reaching");
+    scope.on_sync_at(Reach::Descendants, |_: &Ping, _: &Cx| ());
+    assert!(child.handles::<Ping>());
+}
+
 #[tokio::test]
 async fn a_childs_handlers_do_not_see_the_parents_events() {
     let [root, child, ..] = tree();
