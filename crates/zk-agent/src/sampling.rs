@@ -4,8 +4,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use serde_json::{Map, Value};
 use zk_core::events::{
-    ProviderReport, StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
-    ToolArgsRepaired,
+    ProviderReport, StreamEnd, StreamProvider, StreamStart, StreamThinking, StreamToolArgs, ToolArgsRepaired,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
@@ -14,6 +13,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, StreamEvent};
 
+use crate::pipe::TextPipe;
 use crate::shared::RunShared;
 use crate::tools::Aliases;
 
@@ -44,6 +44,7 @@ pub(crate) async fn sample(
     shared: &RunShared,
 ) -> Sampled {
     let mut draft = Draft::default();
+    let mut pipe = TextPipe::new(cx, turn_id);
     let mut stopped = pin!(cx.stop_token().cancelled());
     let error = loop {
         let event = match select(stream.next(), stopped.as_mut()).await {
@@ -70,7 +71,7 @@ pub(crate) async fn sample(
             }
             StreamEvent::Text { block, delta } => {
                 draft.add_text(block, &delta);
-                cx.emit(StreamText { turn_id: turn_id.clone(), delta }).await
+                pipe.text(block, delta).await
             }
             StreamEvent::Thinking { block, delta } => {
                 draft.add_thinking(block, &delta);
@@ -105,7 +106,7 @@ pub(crate) async fn sample(
                         cx.emit_with(|| StreamProvider { turn_id: turn_id.clone(), text }).await
                     }
                     (None, Some(repaired)) => cx.emit_with(|| repaired).await,
-                    (None, None) => Ok(()),
+                    (None, None) => pipe.finish(block).await,
                 }
             }
             StreamEvent::Report(report) => {
@@ -117,10 +118,11 @@ pub(crate) async fn sample(
             StreamEvent::Done { stop, usage } => {
                 let message = draft.into_message(model, stop);
                 let text = message.text();
+                let let_go = pipe.end().await;
                 let ended = if text.is_empty() {
-                    Ok(())
+                    let_go
                 } else {
-                    cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await
+                    let_go.and(cx.emit(StreamEnd { turn_id: turn_id.clone(), text }).await)
                 };
                 // A run that is stopped here still has the whole answer.
                 let spoilt = ended.err().filter(|_| !cx.is_stopped()).map(AgentError::from);
@@ -131,6 +133,7 @@ pub(crate) async fn sample(
             break if cx.is_stopped() { AgentError::Aborted } else { error.into() };
         }
     };
+    pipe.break_off().await;
     let stop = if matches!(error, AgentError::Aborted) { StopReason::Aborted } else { StopReason::Error };
     Sampled::Broken { message: draft.into_broken(model, stop), error }
 }

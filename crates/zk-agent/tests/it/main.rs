@@ -26,4 +26,5 @@ mod stream;
 mod support;
 mod thinking;
 mod tool_path;
+mod transform;
 mod usage;

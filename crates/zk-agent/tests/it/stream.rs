@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use futures_util::stream;
 use serde_json::json;
 use zk_agent::Agent;
+use zk_core::events::StreamTransform;
 use zk_core::kernel::Cx;
-use zk_core::model::{Block, Model, ModelRef, StopReason, ToolCall, Usage, WireRules};
+use zk_core::model::{Block, Model, ModelRef, StopReason, Thinking, ToolCall, Usage, WireRules};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 
@@ -78,6 +79,26 @@ async fn a_finished_block_replaces_its_pieces_and_blocks_stand_in_their_order() 
     .await;
     assert_lines(&told(&agent.history()), "user: go\nmodel: (fir) | second part, whole");
     assert_eq!(recorder.named("stream:end")[0]["text"], "second part, whole");
+}
+
+// Chat Completions goes on with one text between thoughts.
+#[tokio::test]
+async fn a_text_ends_where_its_block_or_another_text_does() {
+    let (agent, recorder) = literal(vec![vec![
+        text(0, "a"),
+        StreamEvent::Thinking { block: 1, delta: "hm".into() },
+        text(0, "b"),
+        StreamEvent::Block { block: 1, content: Block::Thinking(Thinking::default()) },
+        StreamEvent::Block { block: 0, content: Block::text("ab") },
+        text(3, "c"),
+        text(4, "d"),
+        done(StopReason::MaxTokens),
+    ]]);
+    agent.bus().scope("seen").on_sync(|ev: &StreamTransform, _: &Cx| ev.last.then(|| "|".to_owned()));
+    agent.run("go").unwrap().wait().await.result.unwrap();
+    let shown = recorder.named("stream:text");
+    let shown: String = shown.iter().map(|event| event["delta"].as_str().unwrap()).collect();
+    assert_eq!(shown, "ab|c|d|");
 }
 
 // Law 15: an argument text nobody finished is no call.

@@ -109,7 +109,8 @@ catalogue! {
     Turn: ContextTransform, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, ProviderRetry;
-    Stream: StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired, StreamProvider, StreamEnd;
+    Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
+        StreamProvider, StreamEnd;
     Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,
         ToolProgress, ToolErrored, ToolTransform, ToolAfter, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;

@@ -40,7 +40,8 @@ pub use session::{
 };
 pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
 pub use stream::{
-    StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
+    StreamEnd, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, StreamTransform,
+    ToolArgsRepaired,
 };
 pub use tool::{
     CallRef, Coercion, Decision, ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBlocked, ToolErrored,

@@ -1,7 +1,10 @@
+use std::ops::ControlFlow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::notify;
+use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{CallId, TurnId};
 
 /// A response began to arrive.
@@ -16,7 +19,36 @@ pub struct StreamStart {
 }
 notify!(StreamStart, "stream:start");
 
-/// More text of the answer.
+/// More text of the answer is on its way to those who show it. A handler answers with the text to show
+/// instead: it may hold back what it has to see more of, and has to let go of it where the text ends. The
+/// message, the history and `stream:end` have what the model wrote.
+///
+/// Each block of text ends with one of these whose `last` is true, also when the answer breaks off in it; a run
+/// that is being stopped does not wait for a handler there. Nothing is announced where nobody handles it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StreamTransform {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The text so far; empty when nothing but the end is left to tell.
+    pub delta: String,
+    /// Whether no more of this block of text follows.
+    pub last: bool,
+}
+
+impl Event for StreamTransform {
+    const NAME: &'static str = "stream:transform";
+    type Reply = String;
+    type Mode = Fold;
+}
+
+impl Absorb for StreamTransform {
+    fn absorb(&mut self, reply: String, _: &Source) -> ControlFlow<()> {
+        self.delta = reply;
+        ControlFlow::Continue(())
+    }
+}
+
+/// More text of the answer, as `stream:transform` left it: what is shown to people.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamText {
     /// The turn.
@@ -80,7 +112,7 @@ notify!(StreamProvider, "stream:provider");
 pub struct StreamEnd {
     /// The turn.
     pub turn_id: TurnId,
-    /// The whole text.
+    /// The whole text, as the model wrote it.
     pub text: String,
 }
 notify!(StreamEnd, "stream:end");

@@ -169,6 +169,7 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
             },
         },
         StreamStart { turn_id: turn(), model: Some("claude".into()), request_id: None },
+        StreamTransform { turn_id: turn(), delta: "hel".into(), last: false },
         StreamText { turn_id: turn(), delta: "hel".into() },
         StreamThinking { turn_id: turn(), delta: "hm".into() },
         StreamToolArgs { turn_id: turn(), call_id: "call_1".into(), name: "shell".into(), delta: "{".into() },
