@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -25,7 +25,14 @@ use zk_core::service::Provider;
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Limits(Arc<Mutex<HashMap<String, Arc<Limit>>>>);
+pub struct Limits(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    shared: HashMap<String, Arc<Limit>>,
+    /// Those of providers that do not say whose quota they use.
+    own: Vec<Weak<Limit>>,
+}
 
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,8 +43,30 @@ impl fmt::Debug for Limits {
 impl Limits {
     /// The limit of `provider`, which is its own if it does not say whose quota it uses.
     pub(super) fn of(&self, provider: &dyn Provider) -> Arc<Limit> {
-        let Some(key) = provider.quota_key() else { return Arc::default() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
+        let mut known = self.known();
+        match provider.quota_key() {
+            Some(key) => known.shared.entry(key).or_default().clone(),
+            None => {
+                let limit = Arc::default();
+                known.own.retain(|limit| limit.strong_count() > 0);
+                known.own.push(Arc::downgrade(&limit));
+                limit
+            }
+        }
+    }
+
+    /// Ends the waits of all requests that wait to be sent again, for a person who does not want to wait: of each
+    /// endpoint and key one is sent now, and the others once that one is answered. Gives whether any waited.
+    pub fn skip_waits(&self) -> bool {
+        let all: Vec<Arc<Limit>> = {
+            let known = self.known();
+            known.shared.values().cloned().chain(known.own.iter().filter_map(Weak::upgrade)).collect()
+        };
+        all.iter().filter(|limit| limit.skip()).count() > 0
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -52,6 +81,10 @@ pub(super) struct Limit {
 struct State {
     closed_until: Option<Instant>,
     probing: bool,
+    /// How many requests wait and were told so.
+    waiting: usize,
+    /// How often the waits were skipped.
+    skips: u64,
 }
 
 /// A wait that is shorter needs no word.
@@ -70,7 +103,34 @@ pub(super) struct Probe {
     limit: Arc<Limit>,
 }
 
+/// A request that waits and was told so.
+pub(super) struct Waiting {
+    limit: Arc<Limit>,
+    /// How often waits had been skipped when it began.
+    skips: u64,
+}
+
 impl Limit {
+    /// A wait begins.
+    pub(super) fn begin_wait(self: &Arc<Self>) -> Waiting {
+        let mut state = self.state();
+        state.waiting += 1;
+        Waiting { skips: state.skips, limit: self.clone() }
+    }
+
+    /// Ends all waits: one request may be sent, the others when that one has passed. Gives whether any waited.
+    pub(super) fn skip(&self) -> bool {
+        let mut state = self.state();
+        if state.waiting == 0 {
+            return false;
+        }
+        state.closed_until = Some(Instant::now());
+        state.skips += 1;
+        drop(state);
+        self.changed.notify_waiters();
+        true
+    }
+
     /// Waits until a request may be sent, or has to wait longer than until `known`.
     pub(super) async fn enter(self: &Arc<Self>, known: Option<Instant>) -> Entry {
         loop {
@@ -109,6 +169,28 @@ impl Limit {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Waits until `until`, or until waits are skipped.
+    pub(super) async fn end(&self, until: Instant) {
+        loop {
+            let changed = self.limit.changed.notified();
+            if self.limit.state().skips != self.skips {
+                return;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(until) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.limit.state().waiting -= 1;
     }
 }
 

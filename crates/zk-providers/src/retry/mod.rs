@@ -12,13 +12,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use zk_core::events::ProviderRetry;
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Model, Phase, ProviderError, WireRules};
 use zk_core::service::{EventStream, Provider, Request, RetryNotice, StreamEvent};
 
-use limit::{Entry, Limit, Probe};
+use limit::{Entry, Limit, Probe, Waiting};
 
 pub use limit::Limits;
 pub use policy::RetryPolicy;
@@ -70,6 +70,11 @@ impl Retrying {
         let limit = limits.of(&*inner);
         Self { inner, policy, limit }
     }
+
+    /// As [`Limits::skip_waits`], for the requests that share this one's limit.
+    pub fn skip_waits(&self) -> bool {
+        self.limit.skip()
+    }
 }
 
 #[async_trait]
@@ -106,6 +111,7 @@ impl Provider for Retrying {
             began: Instant::now(),
             attempt: 0,
             step: Step::Begin,
+            held: None,
             told: None,
             delivered: false,
         };
@@ -137,6 +143,8 @@ struct Attempts {
     /// The one that runs, from 1.
     attempt: u32,
     step: Step,
+    /// Its wait for the limit of all, if it was told of one.
+    held: Option<Waiting>,
     /// Until when the caller knows that it waits.
     told: Option<Instant>,
     /// Whether the caller has something of the answer: from then on nothing is sent again.
@@ -146,7 +154,7 @@ struct Attempts {
 enum Step {
     Begin,
     Run { stream: EventStream, probe: Option<Probe> },
-    Wait { until: Instant },
+    Wait { until: Instant, wait: Waiting },
     Over,
 }
 
@@ -155,13 +163,13 @@ impl Attempts {
         loop {
             match &mut self.step {
                 Step::Over => return None,
-                Step::Wait { until } => {
-                    let until = *until;
+                Step::Wait { until, wait } => {
                     tokio::select! {
                         biased;
                         () = self.cx.stop_token().cancelled() => return Some(Err(self.stopped())),
-                        () = sleep_until(until) => self.step = Step::Begin,
+                        () = wait.end(*until) => {}
                     }
+                    self.step = Step::Begin;
                 }
                 Step::Begin => {
                     let entry = tokio::select! {
@@ -171,8 +179,12 @@ impl Attempts {
                     };
                     let probe = match entry {
                         Entry::Go(probe) => probe,
-                        Entry::Held(until) => return Some(Ok(self.announce(self.held(until), until).await)),
+                        Entry::Held(until) => {
+                            self.held = Some(self.provider.limit.begin_wait());
+                            return Some(Ok(self.announce(self.held_back(until), until).await));
+                        }
                     };
+                    self.held = None;
                     self.attempt += 1;
                     let stream = self.provider.inner.stream(self.request.clone(), &self.cx);
                     self.step = Step::Run { stream, probe };
@@ -188,7 +200,7 @@ impl Attempts {
                     Some(Err(error)) => match self.judge(error) {
                         Ok((notice, until)) => {
                             // Dropping the failed attempt first lets another request try while this one waits.
-                            self.step = Step::Wait { until };
+                            self.step = Step::Wait { until, wait: self.provider.limit.begin_wait() };
                             return Some(Ok(self.announce(notice, until).await));
                         }
                         Err(error) => {
@@ -237,7 +249,7 @@ impl Attempts {
     }
 
     /// That the limit of all holds this request, whatever became of its own attempts.
-    fn held(&self, until: Instant) -> RetryNotice {
+    fn held_back(&self, until: Instant) -> RetryNotice {
         let message = "another request met the rate limit that this one shares";
         self.notice(until.saturating_duration_since(Instant::now()), ErrorKind::Rate, message.to_owned())
     }

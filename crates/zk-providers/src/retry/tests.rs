@@ -297,6 +297,90 @@ async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
     }
 }
 
+// D-23
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_skipped_ends_at_once_and_counts_as_its_attempt() {
+    for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
+        let (inner, provider) = setup([failing(kind), failing(kind)]);
+        assert!(!provider.skip_waits(), "nothing waits yet");
+        let mut stream = ask(&provider, &Bus::new().cx());
+        for attempt in 1..=2 {
+            let Some(Ok(StreamEvent::Retry(notice))) = stream.next().await else { panic!("a wait") };
+            assert_eq!(notice.attempt, attempt);
+            assert!(provider.skip_waits());
+        }
+        let rest: Vec<_> = stream.collect().await;
+        assert!(matches!(rest.last(), Some(Ok(StreamEvent::Done { .. }))));
+        let asked = inner.asked.lock().unwrap();
+        assert_eq!(asked.len(), 3);
+        assert!(asked[2] - asked[0] < Duration::from_millis(10), "{kind:?}");
+        assert!(!provider.skip_waits(), "nothing waits any more");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_skipped_wait_does_not_end_the_next_one() {
+    let (inner, provider) = setup([failing(ErrorKind::Rate), limited()]);
+    let mut stream = ask(&provider, &Bus::new().cx());
+    assert!(matches!(stream.next().await, Some(Ok(StreamEvent::Retry(_)))));
+    provider.skip_waits();
+    let rest: Vec<_> = stream.collect().await;
+    assert!(matches!(rest.last(), Some(Ok(StreamEvent::Done { .. }))));
+    let asked = inner.asked.lock().unwrap();
+    assert_eq!((asked[2] - asked[1]).as_secs(), 10);
+}
+
+// D-24: also then one tries, and the others hear what became of it.
+#[tokio::test(start_paused = true)]
+async fn of_twenty_waits_that_are_skipped_one_tries_first() {
+    for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
+        let limits = Limits::default();
+        let (inner, provider) = sharing(&limits, Some("a"), 0);
+        inner.scripts.lock().unwrap().extend((0..21).map(|_| {
+            let mut error = error(kind);
+            error.retry_after = Some(Duration::from_secs(30));
+            vec![Err(error)]
+        }));
+        let agents = (0..20).map(|_| {
+            let provider = provider.clone();
+            tokio::spawn(async move { run(&provider).await })
+        });
+        let agents: Vec<_> = agents.collect();
+        sleep(Duration::from_secs(5)).await;
+        assert!(limits.skip_waits());
+        for agent in agents {
+            assert_eq!(agent.await.unwrap().1, None);
+        }
+        let asked = inner.asked.lock().unwrap();
+        let after = |at: usize| (asked[at] - asked[0]).as_millis();
+        assert_eq!((after(19), after(20)), (0, 5000), "{kind:?}");
+        if kind == ErrorKind::Rate {
+            // The one that tried closed the limit again, for all.
+            assert!(after(21) >= 35_000, "{}", after(21));
+            let window = asked.iter().filter(|at| (5..35).contains(&(**at - asked[0]).as_secs())).count();
+            assert_eq!(window, 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_limit_of_others_holds_can_be_let_go_too() {
+    for key in [Some("a"), None] {
+        let limits = Limits::default();
+        let (inner, provider) = sharing(&limits, key, 1);
+        let mut refused = ask(&provider, &Bus::new().cx());
+        assert!(matches!(refused.next().await, Some(Ok(StreamEvent::Retry(_)))));
+        drop(refused);
+        let mut held = ask(&provider, &Bus::new().cx());
+        assert!(matches!(held.next().await, Some(Ok(StreamEvent::Retry(_)))));
+        assert!(limits.skip_waits());
+        let rest: Vec<_> = held.collect().await;
+        assert!(matches!(rest.last(), Some(Ok(StreamEvent::Done { .. }))));
+        let asked = inner.asked.lock().unwrap().clone();
+        assert!(asked[1] - asked[0] < Duration::from_secs(1), "{key:?}");
+    }
+}
+
 #[test]
 fn waits_double_with_full_jitter_between_floor_and_cap() {
     let policy = RetryPolicy::default();
