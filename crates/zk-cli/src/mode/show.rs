@@ -100,7 +100,7 @@ fn indent(cx: &Cx) -> String {
 pub(crate) fn totals(stats: &Stats) -> String {
     let usage = &stats.usage;
     let turns = if stats.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", stats.turns) };
-    let mut text = format!("{turns} · {} in, {} out", usage.context(), usage.output);
+    let mut text = format!("{turns} · {} in, {} out", usage.read(), usage.output);
     if stats.cost > 0.0 {
         text.push_str(&format!(" · ${:.4}", stats.cost));
     }

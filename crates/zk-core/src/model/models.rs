@@ -68,11 +68,13 @@ impl Model {
         ModelRef::new(&*self.provider, &*self.id)
     }
 
-    /// What `usage` costs in US dollars: what the provider says, or else what it comes to if the prices are known.
+    /// What `usage` costs in US dollars: what is billed, or else what it comes to if the prices are known, and no
+    /// other model had a part in it.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
         let billed = usage.billed.map(|billionths| billionths as f64 / 1e9);
-        billed.or_else(|| self.prices.as_ref().map(|prices| prices.cost(usage)))
+        let prices = self.prices.as_ref().filter(|_| usage.unpriced == 0);
+        billed.or_else(|| prices.map(|prices| prices.cost(usage)))
     }
 }
 

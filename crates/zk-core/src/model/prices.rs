@@ -56,7 +56,7 @@ impl Prices {
     /// not in it: no usage says which tier has answered.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> f64 {
-        let context = usage.context();
+        let context = usage.read();
         let tier = self.tiers.iter().filter(|tier| tier.above < context).max_by_key(|tier| tier.above);
         dollars(tier.map_or(self.rates, |tier| tier.rates).cost(usage))
     }

@@ -25,9 +25,17 @@ pub struct Usage {
     pub cache_write_1h: u64,
     /// The part of `output` that was reasoning.
     pub reasoning: u64,
-    /// What the provider says it costs, in billionths of a US dollar.
+    /// What it costs in billionths of a US dollar, where the prices of the model that was asked do not say it: the
+    /// provider says so, or it was made of several responses, each with a price of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub billed: Option<u64>,
+    /// The part of all this that other models used whose prices are not known: nor is the cost then, unless it
+    /// is `billed`.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unpriced: u64,
+    /// What the last of several responses read that the counts are of; nothing where they are of one, or of turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_read: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
@@ -36,10 +44,17 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Everything the model read.
+    /// Everything that was read: what the input costs.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.input + self.cache_read + self.cache_write
+    }
+
+    /// How much of the window the response has filled, its output left out: everything that was read, but only by
+    /// the last of several responses that the provider made it of.
     #[must_use]
     pub fn context(&self) -> u64 {
-        self.input + self.cache_read + self.cache_write
+        self.last_read.unwrap_or_else(|| self.read())
     }
 }
 
@@ -55,6 +70,8 @@ impl AddAssign for Usage {
             (None, None) => None,
             (one, more) => Some(one.unwrap_or_default() + more.unwrap_or_default()),
         };
+        self.unpriced += other.unpriced;
+        self.last_read = None;
     }
 }
 

@@ -22,7 +22,7 @@ fn usage() -> impl Strategy<Value = Usage> {
         cache_write: write,
         cache_write_1h: hour.min(write),
         reasoning: output / 2,
-        billed: None,
+        ..Usage::default()
     })
 }
 
@@ -144,4 +144,27 @@ fn what_the_provider_says_it_costs_outranks_the_prices() {
     let mut sum = Usage { billed: None, ..usage };
     sum += usage;
     assert_eq!(sum.billed, usage.billed);
+}
+
+#[test]
+fn a_share_of_another_model_without_a_price_leaves_the_cost_open() {
+    let model = Model { prices: Some(tiered()), ..Model::unknown("p", "m") };
+    let usage = Usage { input: 100, unpriced: 40, ..Usage::default() };
+    assert_eq!(model.cost(&usage), None);
+    assert_eq!(model.cost(&Usage { billed: Some(7), ..usage }), Some(7e-9), "unless somebody says it");
+    let mut sum = usage;
+    sum += usage;
+    assert_eq!(sum.unpriced, 80);
+}
+
+#[test]
+fn the_window_holds_what_the_last_response_read_and_a_run_costs_what_all_read() {
+    let usage = Usage { input: 60_000, cache_read: 20, cache_write: 3, ..Usage::default() };
+    assert_eq!((usage.read(), usage.context()), (60_023, 60_023));
+    let compacted = Usage { last_read: Some(700), ..usage };
+    assert_eq!((compacted.read(), compacted.context()), (60_023, 700));
+    let mut sum = compacted;
+    sum += usage;
+    assert_eq!((sum.read(), sum.last_read), (120_046, None));
+    assert!(near(tiered().cost(&compacted), tiered().cost(&usage)));
 }

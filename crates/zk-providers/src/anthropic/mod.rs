@@ -7,7 +7,10 @@ mod hosted;
 mod report;
 mod request;
 mod stream;
+mod tally;
 mod thinking;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,6 +27,7 @@ use crate::fault::Fault;
 use crate::output;
 use crate::vendor;
 use headers::Headers;
+use tally::Pricing;
 
 pub(crate) use stream::{Decoder, unreadable};
 
@@ -81,7 +85,7 @@ impl Default for AnthropicOptions {
 /// ```
 #[derive(Debug)]
 pub struct Anthropic {
-    link: Link,
+    link: Arc<Link>,
     options: AnthropicOptions,
     headers: Headers,
 }
@@ -104,7 +108,7 @@ impl Anthropic {
         let mut connection = connection;
         let headers = Headers::prepare(&mut connection, &options)?;
         let link = Link::new(connection, BASE_URL, Some("x-api-key"))?;
-        Ok(Self { link, options, headers })
+        Ok(Self { link: Arc::new(link), options, headers })
     }
 
     fn ask(&self, request: &Request) -> thinking::Ask {
@@ -120,12 +124,22 @@ impl Anthropic {
         if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
     }
 
-    fn known(&self, id: &str) -> Model {
-        let mut model = self.link.described(self.link.row("anthropic", id), id);
-        let thinking = thinking::support(id).unwrap_or(model.capabilities.thinking);
-        model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
-        self.link.models().correct(model)
+    /// What an answer to `request` costs, whoever has a part in it.
+    fn pricing(&self, request: &Request) -> Pricing {
+        let link = self.link.clone();
+        Pricing {
+            asked: request.model.id.clone(),
+            prices: request.model.prices.clone(),
+            of_others: Box::new(move |id| known(&link, id).prices),
+        }
     }
+}
+
+fn known(link: &Link, id: &str) -> Model {
+    let mut model = link.described(link.row("anthropic", id), id);
+    let thinking = thinking::support(id).unwrap_or(model.capabilities.thinking);
+    model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
+    link.models().correct(model)
 }
 
 #[async_trait]
@@ -135,7 +149,7 @@ impl Provider for Anthropic {
     }
 
     fn model(&self, id: &str) -> Model {
-        self.known(id)
+        known(&self.link, id)
     }
 
     fn default_model(&self) -> Option<String> {
@@ -167,7 +181,7 @@ impl Provider for Anthropic {
         let headers = named(self.headers.of(thinking::interleaves(&ask, &request)));
         let outgoing =
             self.body(&request, ask, false).map(|body| Outgoing { path: MESSAGES.into(), headers, body });
-        let decoder = Decoder::new(request.model.reference());
+        let decoder = Decoder::new(request.model.reference()).priced(self.pricing(&request));
         self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
 
@@ -183,7 +197,7 @@ impl Provider for Anthropic {
         let answer = self.link.ask("*", "/v1/models?limit=1000", self.headers.of(false), None, cx).await?;
         let listed = answer.get("data").and_then(Value::as_array);
         let model = |entry: &Value| {
-            let mut model = self.known(entry.get("id")?.as_str()?);
+            let mut model = known(&self.link, entry.get("id")?.as_str()?);
             let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
             model.window = number("max_input_tokens").or(model.window);
             model.max_output = number("max_tokens").or(model.max_output);

@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use zk_core::model::{Block, ModelRef, StopReason, ToolCall, Usage};
+use zk_core::model::{Block, ModelRef, StopReason, ToolCall};
 use zk_core::service::StreamEvent;
 
 use super::blocks::{Kind, Open};
 use super::report::Report;
+use super::tally::{Pricing, Tally};
 use crate::args;
 use crate::exchange::Decode;
 use crate::fault::{ErrorBody, Fault, of_stream};
@@ -33,7 +34,7 @@ pub(crate) struct Decoder {
     speaks: bool,
     /// Where code of this conversation runs at the provider's.
     container: Option<Value>,
-    usage: Usage,
+    tally: Tally,
     report: Report,
     stop: Option<StopReason>,
     started: bool,
@@ -102,12 +103,18 @@ impl Decoder {
             bare: None,
             speaks: false,
             container: None,
-            usage: Usage::default(),
+            tally: Tally::default(),
             report: Report::default(),
             stop: None,
             started: false,
             done: false,
         }
+    }
+
+    /// Reckons what an answer costs that several responses had a part in.
+    pub(super) fn priced(mut self, pricing: Pricing) -> Self {
+        self.tally = Tally::priced(pricing);
+        self
     }
 
     fn message_start(&mut self, message: Option<&RawValue>, out: &mut Out) -> Result<(), Fault> {
@@ -142,19 +149,9 @@ impl Decoder {
 
     /// Takes the counts that are there; the others keep what they were.
     fn count(&mut self, usage: &Value, out: &mut Out) {
-        let number = |name: &str| usage.get(name).and_then(Value::as_u64);
-        let before = self.usage;
         self.report.count(usage);
-        set(&mut self.usage.input, number("input_tokens"));
-        set(&mut self.usage.output, number("output_tokens"));
-        set(&mut self.usage.cache_read, number("cache_read_input_tokens"));
-        set(&mut self.usage.cache_write, number("cache_creation_input_tokens"));
-        let for_an_hour = usage.pointer("/cache_creation/ephemeral_1h_input_tokens").and_then(Value::as_u64);
-        set(&mut self.usage.cache_write_1h, for_an_hour);
-        let reasoning = usage.pointer("/output_tokens_details/thinking_tokens").and_then(Value::as_u64);
-        set(&mut self.usage.reasoning, reasoning);
-        if self.usage != before {
-            out.push_back(StreamEvent::Usage(self.usage));
+        if self.tally.take(usage) {
+            out.push_back(StreamEvent::Usage(self.tally.usage()));
         }
     }
 
@@ -253,7 +250,7 @@ impl Decoder {
             out.push_back(StreamEvent::Report(report));
         }
         self.done = true;
-        out.push_back(StreamEvent::Done { stop, usage: self.usage });
+        out.push_back(StreamEvent::Done { stop, usage: self.tally.usage() });
     }
 }
 
@@ -323,12 +320,6 @@ pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> Fault {
 fn parse(raw: Option<&RawValue>) -> Result<Value, Fault> {
     let text = raw.map_or("null", RawValue::get);
     serde_json::from_str(text).map_err(|error| unreadable(text.as_bytes(), &error))
-}
-
-fn set(count: &mut u64, value: Option<u64>) {
-    if let Some(value) = value {
-        *count = value;
-    }
 }
 
 fn stop_reason(reason: &str, sequence: Option<String>, details: Option<&Value>) -> StopReason {

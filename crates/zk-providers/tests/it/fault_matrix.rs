@@ -21,6 +21,8 @@ const USAGE: Usage = Usage {
     cache_write_1h: 0,
     reasoning: 0,
     billed: None,
+    unpriced: 0,
+    last_read: None,
 };
 
 fn faults() -> Vec<Fault> {

@@ -190,9 +190,9 @@ fn choice(delta: &Value, finish: Option<&str>) -> Value {
 
 fn usage_of(usage: &Usage) -> Value {
     json!({
-        "prompt_tokens": usage.context(),
+        "prompt_tokens": usage.read(),
         "completion_tokens": usage.output,
-        "total_tokens": usage.context() + usage.output,
+        "total_tokens": usage.read() + usage.output,
         "prompt_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     })

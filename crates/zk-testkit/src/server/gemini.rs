@@ -164,8 +164,8 @@ fn event(data: &Value) -> String {
 fn usage_of(usage: &Usage, is_last: bool) -> Value {
     let output = if is_last { usage.output } else { 0 };
     let mut counts = json!({
-        "promptTokenCount": usage.context(),
-        "totalTokenCount": usage.context() + output,
+        "promptTokenCount": usage.read(),
+        "totalTokenCount": usage.read() + output,
     });
     if let Some(fields) = counts.as_object_mut() {
         if usage.cache_read > 0 {

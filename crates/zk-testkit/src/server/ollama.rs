@@ -110,7 +110,7 @@ fn finish(turn: &Turn, telling: Telling<'_>, message: &Value) -> Value {
 }
 
 fn counts(usage: &Usage) -> [(String, Value); 2] {
-    [("prompt_eval_count".to_owned(), usage.context().into()), ("eval_count".to_owned(), usage.output.into())]
+    [("prompt_eval_count".to_owned(), usage.read().into()), ("eval_count".to_owned(), usage.output.into())]
 }
 
 /// What a model writes that is no object is passed on as text.

@@ -231,11 +231,11 @@ pub(super) fn error(refusal: &Value, number: usize) -> String {
 
 fn usage_of(usage: &Usage) -> Value {
     json!({
-        "input_tokens": usage.context(),
+        "input_tokens": usage.read(),
         "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.context() + usage.output,
+        "total_tokens": usage.read() + usage.output,
     })
 }
 

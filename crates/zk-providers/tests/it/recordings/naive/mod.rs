@@ -69,6 +69,28 @@ pub(crate) fn failure(url: &str, body: &str) -> Option<&'static str> {
     }
 }
 
+/// The sum over everything that ran, where the top level holds the answer only.
+fn iterations(parts: &[Value], answer: Usage) -> Usage {
+    let fell_back = parts.iter().any(|part| part["type"] == "fallback_message");
+    let mut all = Usage { reasoning: answer.reasoning, ..Usage::default() };
+    for part in parts {
+        let count = |key: &str| part[key].as_u64().unwrap_or_default();
+        if fell_back && part["type"] == "message" && count("output_tokens") == 0 {
+            continue;
+        }
+        let (input, output) = (count("input_tokens"), count("output_tokens"));
+        let (read, write) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+        all.input += input;
+        all.output += output;
+        all.cache_read += read;
+        all.cache_write += write;
+        if matches!(part["type"].as_str(), Some("message" | "fallback_message")) {
+            all.last_read = Some(input + read + write);
+        }
+    }
+    all
+}
+
 pub(crate) fn anthropic(body: &str) -> Answer {
     let mut answer = Answer::default();
     let mut blocks = BTreeMap::<u64, Value>::new();
@@ -160,8 +182,11 @@ pub(crate) fn anthropic(body: &str) -> Answer {
             .and_then(Value::as_u64)
             .unwrap_or_default(),
         reasoning: details["thinking_tokens"].as_u64().unwrap_or_default(),
-        billed: None,
+        ..Usage::default()
     };
+    if let Some(parts) = usage.get("iterations").and_then(Value::as_array).filter(|parts| parts.len() > 1) {
+        answer.usage = iterations(parts, answer.usage);
+    }
     answer.stop = stop.0.as_deref().map(|reason| match reason {
         "end_turn" => StopReason::EndTurn,
         "tool_use" => StopReason::ToolUse,
