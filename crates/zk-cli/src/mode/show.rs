@@ -101,9 +101,36 @@ pub(crate) fn totals(stats: &Stats) -> String {
     let usage = &stats.usage;
     let turns = if stats.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", stats.turns) };
     let mut text = format!("{turns} · {} in, {} out", usage.read(), usage.output);
-    if stats.cost > 0.0 {
-        text.push_str(&format!(" · ${:.4}", stats.cost));
+    if let Some(cost) = stats.cost.filter(|cost| *cost > 0.0) {
+        let is_all = stats.flatten().iter().all(|turn| turn.cost.is_some());
+        text.push_str(&format!(" · {}${cost:.4}", if is_all { "" } else { "at least " }));
     }
     text.push_str(&format!(" · {:.1} s", stats.duration_ms as f64 / 1e3));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::{ModelRef, Stats, TurnUsage, Usage};
+
+    use super::totals;
+
+    #[test]
+    fn a_cost_is_shown_as_far_as_it_is_known() {
+        let turn = |cost| TurnUsage {
+            turn_id: "t".into(),
+            model: ModelRef::new("p", "m"),
+            usage: Usage { input: 3, cache_read: 4, last_read: Some(2), output: 5, ..Usage::default() },
+            cost,
+        };
+        for (costs, expected) in [
+            (&[None][..], "1 turn · 7 in, 5 out · 0.0 s"),
+            (&[Some(0.25)], "1 turn · 7 in, 5 out · $0.2500 · 0.0 s"),
+            (&[Some(0.25), None], "2 turns · 14 in, 10 out · at least $0.2500 · 0.0 s"),
+        ] {
+            let mut stats = Stats::default();
+            costs.iter().for_each(|cost| stats.add_turn(turn(*cost)));
+            assert_eq!(totals(&stats), expected);
+        }
+    }
 }

@@ -135,8 +135,9 @@ pub struct UsageUpdate {
     pub turn: TurnUsage,
     /// The run so far, sub-agents included.
     pub total: Usage,
-    /// Its cost in US dollars, as far as known.
-    pub cost: f64,
+    /// Its cost in US dollars: the sum of the turns whose cost is known, so the least that all of them cost; null
+    /// as long as there is none.
+    pub cost: Option<f64>,
 }
 notify!(UsageUpdate, "usage", CANCELLABLE = false);
 

@@ -93,8 +93,10 @@ pub struct TurnUsage {
 pub struct Stats {
     /// Tokens of this run and of all its sub-agents.
     pub usage: Usage,
-    /// Cost in US dollars of the same, as far as prices are known.
-    pub cost: f64,
+    /// Cost in US dollars of the same: the sum of the turns whose cost is known, so the least that all of them cost;
+    /// nothing as long as there is none.
+    #[serde(default)]
+    pub cost: Option<f64>,
     /// Turns of this run alone.
     pub turns: u32,
     /// Usage of those turns.
@@ -120,15 +122,23 @@ pub struct ModelStats {
     pub turns: u32,
     /// Its tokens.
     pub usage: Usage,
-    /// Its cost in US dollars, as far as known.
-    pub cost: f64,
+    /// Its cost in US dollars, as in [`Stats::cost`].
+    pub cost: Option<f64>,
+}
+
+/// The sum of what is known of two costs.
+fn both(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(dollars(one + other)),
+        (one, other) => one.or(other),
+    }
 }
 
 impl Stats {
     /// Takes a turn in.
     pub fn add_turn(&mut self, turn: TurnUsage) {
         self.usage += turn.usage;
-        self.cost = dollars(self.cost + turn.cost.unwrap_or(0.0));
+        self.cost = both(self.cost, turn.cost);
         self.turns += 1;
         self.turn_usage.push(turn);
     }
@@ -136,16 +146,14 @@ impl Stats {
     /// Takes a finished sub-agent in.
     pub fn add_child(&mut self, child: Self) {
         self.usage += child.usage;
-        self.cost = dollars(self.cost + child.cost);
+        self.cost = both(self.cost, child.cost);
         self.children.push(child);
     }
 
-    /// The cost, unless nobody knows what any of the turns cost.
+    /// The cost, unless nobody knows what any of the turns cost: without turns it is nothing.
     #[must_use]
     pub fn known_cost(&self) -> Option<f64> {
-        let turns = self.flatten();
-        let is_known = turns.is_empty() || turns.iter().any(|turn| turn.cost.is_some());
-        is_known.then_some(self.cost)
+        self.cost.or_else(|| self.flatten().is_empty().then_some(0.0))
     }
 
     /// The usage of every turn of the tree, depth first.
@@ -164,7 +172,7 @@ impl Stats {
             let entry = models.entry(turn.model.clone()).or_default();
             entry.turns += 1;
             entry.usage += turn.usage;
-            entry.cost = dollars(entry.cost + turn.cost.unwrap_or(0.0));
+            entry.cost = both(entry.cost, turn.cost);
         }
         models
     }

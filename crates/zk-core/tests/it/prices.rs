@@ -78,10 +78,10 @@ fn no_sum_of_costs_shows_the_noise_of_binary_fractions() {
     }
     child.add_turn(turn(None));
     stats.add_child(child);
-    assert_eq!((stats.cost, stats.turns), (2.0, 3));
+    assert_eq!((stats.cost, stats.turns), (Some(2.0), 3));
     assert_eq!(stats.usage.input, 7 * usage.input);
     let of_model = stats.by_model().remove(&ModelRef::new("p", "m")).unwrap();
-    assert_eq!((of_model.cost, of_model.turns), (2.0, 7));
+    assert_eq!((of_model.cost, of_model.turns), (Some(2.0), 7));
 }
 
 #[test]
@@ -95,11 +95,14 @@ fn a_cost_is_unknown_where_no_turn_has_a_price() {
     let mut stats = Stats::default();
     assert_eq!(stats.known_cost(), Some(0.0), "nothing was asked for");
     stats.add_turn(turn(None));
-    assert_eq!(stats.known_cost(), None);
+    assert_eq!((stats.known_cost(), stats.cost), (None, None));
+    assert_eq!(serde_json::to_value(&stats).unwrap()["cost"], serde_json::Value::Null);
     let mut child = Stats::default();
     child.add_turn(turn(Some(0.5)));
     stats.add_child(child);
-    assert_eq!(stats.known_cost(), Some(0.5));
+    assert_eq!((stats.known_cost(), stats.cost), (Some(0.5), Some(0.5)), "the least that all cost");
+    let models = stats.by_model();
+    assert_eq!(models.values().next().map(|model| model.cost), Some(Some(0.5)));
 }
 
 proptest! {
