@@ -12,6 +12,7 @@
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
+//! | [`formats`] | conversations of other programs, read and written |
 //! | [`auth`] | keys, the credential store, signing in with OAuth |
 //! | [`Http`] | the HTTP clients, made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
@@ -35,6 +36,7 @@ mod endpoint;
 mod exchange;
 mod extra;
 mod fault;
+pub mod formats;
 mod frames;
 mod gemini;
 mod http;

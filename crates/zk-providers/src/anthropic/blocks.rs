@@ -201,7 +201,7 @@ fn cited(mut citation: Value) -> Value {
 }
 
 /// A block in a few words.
-fn told(fields: &Map<String, Value>) -> String {
+pub(crate) fn told(fields: &Map<String, Value>) -> String {
     let of = |name: &str| fields.get(name).and_then(Value::as_str);
     let kind = of("type").unwrap_or_default();
     let content = fields.get("content");

@@ -17,7 +17,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::kernel::Cx;
-use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, WireRules};
+use zk_core::model::{
+    Capabilities, IdRule, MediaTypes, Message, Model, ProviderError, ThinkingReplay, WireReady, WireRules,
+};
 use zk_core::service::{EventStream, Provider, Request};
 
 use crate::connection::{Connection, Link};
@@ -29,6 +31,7 @@ use crate::vendor;
 use headers::Headers;
 use tally::Pricing;
 
+pub(crate) use blocks::told;
 pub(crate) use stream::{Decoder, unreadable};
 
 /// How long the provider keeps what it has read.
@@ -161,15 +164,7 @@ impl Provider for Anthropic {
     }
 
     fn rules(&self, model: &Model) -> WireRules {
-        WireRules {
-            target: model.reference(),
-            ids: IdRule::UP_TO_64,
-            vision: model.capabilities.vision,
-            media: MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] },
-            image_in_tool_result: model.capabilities.image_in_tool_result,
-            thinking: ThinkingReplay::Signed,
-            resumes: true,
-        }
+        rules(model)
     }
 
     fn native_output(&self, model: &Model, schema: &Value, _: bool) -> bool {
@@ -204,5 +199,29 @@ impl Provider for Anthropic {
             Some(self.link.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
+    }
+}
+
+/// A conversation as `model` takes it: the system prompt, if there is one, the messages, and the history they
+/// stand for.
+pub(crate) fn conversation(
+    model: &Model,
+    system: &str,
+    history: &[Arc<Message>],
+) -> serde_json::Result<(Option<Value>, Vec<Value>, WireReady)> {
+    let ready = WireReady::normalise(history, &rules(model));
+    let (system, messages) = request::conversation(system, ready.messages())?;
+    Ok((system, messages, ready))
+}
+
+fn rules(model: &Model) -> WireRules {
+    WireRules {
+        target: model.reference(),
+        ids: IdRule::UP_TO_64,
+        vision: model.capabilities.vision,
+        media: MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] },
+        image_in_tool_result: model.capabilities.image_in_tool_result,
+        thinking: ThinkingReplay::Signed,
+        resumes: true,
     }
 }

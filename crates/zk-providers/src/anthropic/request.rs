@@ -161,11 +161,9 @@ impl Encode for Body<'_> {
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
-        if !self.request.system.trim().is_empty() {
+        if let Some(system) = system(&self.request.system, self.mark) {
             out.extend_from_slice(b",\"system\":");
-            let mut text = WireBlock::new(plain(&self.request.system));
-            text.mark(self.mark);
-            serde_json::to_writer(&mut *out, &[text])?;
+            serde_json::to_writer(&mut *out, &system)?;
         }
         if !self.request.tools.is_empty() {
             out.extend_from_slice(b",\"tools\":");
@@ -192,21 +190,11 @@ impl Encode for Body<'_> {
         marked: bool,
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
-        let role = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        let sendable = |block: &&Block| !hosted::is_unanswered(block, message);
-        let mut content: Vec<WireBlock<'_>> =
-            message.content.iter().filter(sendable).filter_map(block).collect();
-        if marked {
-            content.iter_mut().rev().any(|block| block.mark(self.mark));
-        }
         // A message without blocks is an error; this one held nothing but a call its provider never finished.
-        if content.is_empty() {
-            return Ok(());
+        match wire(message, self.mark.filter(|_| marked)) {
+            Some(message) => serde_json::to_writer(&mut *out, &message),
+            None => Ok(()),
         }
-        serde_json::to_writer(&mut *out, &WireMessage { role, content })
     }
 
     fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
@@ -263,6 +251,39 @@ impl Encode for Body<'_> {
     fn marks_last(&self) -> bool {
         self.mark.is_some()
     }
+}
+
+/// A conversation by itself: the system prompt, if there is one, and the messages.
+pub(super) fn conversation(
+    text: &str,
+    history: &[Arc<Message>],
+) -> serde_json::Result<(Option<Value>, Vec<Value>)> {
+    let system = system(text, None).map(serde_json::to_value).transpose()?;
+    let messages = history.iter().filter_map(|message| wire(message, None));
+    Ok((system, messages.map(serde_json::to_value).collect::<Result<_, _>>()?))
+}
+
+fn system(text: &str, mark: Option<CacheControl>) -> Option<[WireBlock<'_>; 1]> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    let mut text = WireBlock::new(plain(text));
+    text.mark(mark);
+    Some([text])
+}
+
+/// One message, its end marked for the cache if there is a mark; nothing if no block of it can be sent.
+fn wire(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>> {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let sendable = |block: &&Block| !hosted::is_unanswered(block, message);
+    let mut content: Vec<WireBlock<'_>> = message.content.iter().filter(sendable).filter_map(block).collect();
+    if mark.is_some() {
+        content.iter_mut().rev().any(|block| block.mark(mark));
+    }
+    (!content.is_empty()).then_some(WireMessage { role, content })
 }
 
 fn block(block: &Block) -> Option<WireBlock<'_>> {

@@ -8,7 +8,7 @@ pub(super) const FIELD: &str = "reasoning_details";
 
 /// The items of one response, put together from their fragments.
 #[derive(Debug, Default)]
-pub(super) struct Details {
+pub(crate) struct Details {
     items: Vec<Map<String, Value>>,
 }
 
@@ -29,17 +29,27 @@ impl Details {
         text
     }
 
+    /// Those of a message, which are no fragments any more.
+    pub(crate) fn whole(items: Vec<Map<String, Value>>) -> Self {
+        Self { items }
+    }
+
+    /// All text in them.
+    pub(crate) fn text(&self) -> String {
+        self.items.iter().filter_map(|item| item.get(textual(item)?)?.as_str()).collect()
+    }
+
     /// The last signature, which proves the text before it.
-    pub(super) fn signature(&self) -> Option<&str> {
+    pub(crate) fn signature(&self) -> Option<&str> {
         self.items.iter().rev().find_map(|item| item.get("signature")?.as_str())
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// What to keep for the next request.
-    pub(super) fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         let items: Value = self.items.into_iter().map(Value::Object).collect();
         Value::Object(Map::from_iter([(FIELD.to_owned(), items)]))
     }

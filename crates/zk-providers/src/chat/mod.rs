@@ -13,23 +13,30 @@ mod stream;
 mod usage;
 mod vendors;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqwest::header::{HeaderName, HeaderValue};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zk_core::kernel::Cx;
-use zk_core::model::{MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules};
+use zk_core::model::{
+    Capabilities, MediaTypes, Message, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireReady,
+    WireRules,
+};
 use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::catalogue;
 use crate::connection::{Connection, Link};
+use crate::effort::Efforts;
 use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
 use crate::output;
 
-use models::Patterns;
+use models::{Patterns, Traits};
 
+pub(crate) use details::Details;
 pub use models::{ModelPattern, PatternError};
 pub use profile::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ReasoningEcho,
@@ -123,15 +130,7 @@ impl Compat {
             // Another service's prices are not this one's.
             model.prices = None;
         }
-        let capabilities = &mut model.capabilities;
-        capabilities.vision &= profile.vision;
-        capabilities.image_in_tool_result = profile.image_in_tool_result;
-        capabilities.thinking = match (capabilities.thinking, profile.reasoning) {
-            (ThinkingSupport::None, _) | (_, ReasoningFormat::None) => ThinkingSupport::None,
-            (ThinkingSupport::Budget | ThinkingSupport::Effort | ThinkingSupport::Adaptive, _) => {
-                ThinkingSupport::Effort
-            }
-        };
+        model.capabilities = served(model.capabilities, profile);
         self.link.models().correct(model)
     }
 }
@@ -155,23 +154,7 @@ impl Provider for Compat {
     }
 
     fn rules(&self, model: &Model) -> WireRules {
-        WireRules {
-            ids: self.profile.ids,
-            vision: model.capabilities.vision,
-            media: MediaTypes {
-                images: MediaTypes::WEB,
-                documents: if self.profile.documents { &["application/pdf", "text/*"] } else { &["text/*"] },
-            },
-            image_in_tool_result: model.capabilities.image_in_tool_result,
-            thinking: match self.patterns.traits(&self.profile, &model.id).echo {
-                ReasoningEcho::No => ThinkingReplay::Never,
-                ReasoningEcho::In(_)
-                | ReasoningEcho::Always { .. }
-                | ReasoningEcho::Parts
-                | ReasoningEcho::Tags => ThinkingReplay::Echo,
-            },
-            ..WireRules::tolerant(model.reference())
-        }
+        rules(&self.profile, &self.patterns.traits(&self.profile, &model.id), model)
     }
 
     fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
@@ -197,4 +180,56 @@ impl Provider for Compat {
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }
+}
+
+/// What is left of a model's capabilities on a server of this kind.
+fn served(model: Capabilities, profile: &CompatProfile) -> Capabilities {
+    Capabilities {
+        vision: model.vision && profile.vision,
+        image_in_tool_result: profile.image_in_tool_result,
+        thinking: match (model.thinking, profile.reasoning) {
+            (ThinkingSupport::None, _) | (_, ReasoningFormat::None) => ThinkingSupport::None,
+            (ThinkingSupport::Budget | ThinkingSupport::Effort | ThinkingSupport::Adaptive, _) => {
+                ThinkingSupport::Effort
+            }
+        },
+    }
+}
+
+fn rules(profile: &CompatProfile, traits: &Traits<'_>, model: &Model) -> WireRules {
+    WireRules {
+        ids: profile.ids,
+        vision: model.capabilities.vision,
+        media: MediaTypes {
+            images: MediaTypes::WEB,
+            documents: if profile.documents { &["application/pdf", "text/*"] } else { &["text/*"] },
+        },
+        image_in_tool_result: model.capabilities.image_in_tool_result,
+        thinking: match traits.echo {
+            ReasoningEcho::No => ThinkingReplay::Never,
+            ReasoningEcho::In(_)
+            | ReasoningEcho::Always { .. }
+            | ReasoningEcho::Parts
+            | ReasoningEcho::Tags => ThinkingReplay::Echo,
+        },
+        ..WireRules::tolerant(model.reference())
+    }
+}
+
+/// A conversation as `model` takes it on a server of this kind: the message that holds the system prompt, if there
+/// is one, the others, and the history they stand for.
+pub(crate) fn conversation(
+    profile: &CompatProfile,
+    model: &Model,
+    system: &str,
+    history: &[Arc<Message>],
+) -> (Option<Value>, Vec<Value>, WireReady) {
+    let model = Model { capabilities: served(model.capabilities, profile), ..model.clone() };
+    let patterns = Patterns::new(profile);
+    let traits = patterns.traits(profile, &model.id);
+    let ready = WireReady::normalise(history, &rules(profile, &traits, &model));
+    let request = Request { system: system.into(), cache: false, ..Request::new(model, ready) };
+    let (efforts, extra) = (Efforts::default(), Map::new());
+    let body = request::Body { request: &request, profile, traits, efforts: &efforts, extra: &extra };
+    (body.system(), body.messages(), request.history)
 }

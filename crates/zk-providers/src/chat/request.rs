@@ -42,7 +42,7 @@ impl Body<'_> {
         json!({"type": "function", "function": function})
     }
 
-    fn system(&self) -> Option<Value> {
+    pub(super) fn system(&self) -> Option<Value> {
         if self.request.system.trim().is_empty() {
             return None;
         }
@@ -57,6 +57,21 @@ impl Body<'_> {
             json!(*self.request.system)
         };
         Some(json!({"role": role, "content": content}))
+    }
+
+    /// The history by itself.
+    pub(super) fn messages(&self) -> Vec<Value> {
+        let history = self.request.history.messages();
+        let earlier = |at| history.get(..at).unwrap_or_default();
+        let messages = history.iter().enumerate();
+        messages.flat_map(|(at, message)| self.elements(message, earlier(at), false)).collect()
+    }
+
+    fn elements(&self, message: &Message, earlier: &[Arc<Message>], marked: bool) -> Vec<Value> {
+        match message.role {
+            Role::Assistant => self.assistant(message).into_iter().collect(),
+            Role::User => self.user(message, earlier, marked),
+        }
     }
 
     /// The results first, each its own message and directly after the calls; then everything else.
@@ -163,11 +178,7 @@ impl Encode for Body<'_> {
         marked: bool,
         out: &mut Vec<u8>,
     ) -> serde_json::Result<()> {
-        let elements = match message.role {
-            Role::Assistant => self.assistant(message).into_iter().collect(),
-            Role::User => self.user(message, earlier, marked),
-        };
-        for (at, element) in elements.iter().enumerate() {
+        for (at, element) in self.elements(message, earlier, marked).iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }

@@ -20,6 +20,7 @@ mod corpus;
 mod fault_matrix;
 mod faults;
 mod fixtures;
+mod formats;
 mod gemini_requests;
 mod lists;
 mod media;

@@ -1,0 +1,233 @@
+//! Reading what was written for Chat Completions.
+
+use serde_json::Value;
+use zk_core::model::{
+    Block, CallId, Document, Image, Message, ModelRef, StopReason, Thinking, ToolCall, ToolContent,
+    ToolResult, WireData,
+};
+
+use super::Conversation;
+use super::draft::Draft;
+use super::error::FormatError;
+use super::media;
+use super::node::Node;
+use crate::args;
+use crate::chat::Details;
+
+/// The fields that carry thoughts as text. Servers that fill several of them write the same into each.
+const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
+const DETAILS: &str = "reasoning_details";
+/// Whose message it is, and of which of several parallel calls: the id of a call says as much.
+const NAMES: [&str; 3] = ["role", "name", "index"];
+
+pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversation, FormatError> {
+    let mut draft = Draft::default();
+    // The call of the old kind that waits for its result: it has no id, and there is never a second one.
+    let mut waiting: Option<(String, CallId)> = None;
+    for (at, message) in messages.items()?.iter().enumerate() {
+        let content = message.at("content");
+        match message.said("role")? {
+            "system" | "developer" => {
+                only(message, &["content"])?;
+                draft.instruct(instruction(&content)?);
+            }
+            "user" => {
+                only(message, &["content"])?;
+                draft.push(Message::user(parts(&content, part)?));
+            }
+            "assistant" => {
+                let old = CallId::from(format!("function_{at}"));
+                let said = assistant(message, origin, &old)?;
+                let is_old = |call: &&ToolCall| call.id == old;
+                waiting = said.calls().find(is_old).map(|call| (call.name.clone(), old.clone()));
+                draft.push(said);
+            }
+            "tool" => {
+                only(message, &["content", "tool_call_id"])?;
+                let call_id = message.said("tool_call_id")?.into();
+                draft.answer(ToolResult { call_id, content: result(&content)?, is_error: false });
+            }
+            "function" => {
+                only(message, &["content"])?;
+                let name = message.said("name")?;
+                let call = waiting.take().filter(|(called, _)| called == name);
+                let (_, call_id) =
+                    call.ok_or_else(|| message.at("name").unexpected("the function called before it"))?;
+                draft.answer(ToolResult { call_id, content: result(&content)?, is_error: false });
+            }
+            _ => {
+                let roles = "`system`, `developer`, `user`, `assistant`, `tool` or `function`";
+                return Err(message.at("role").unexpected(roles));
+            }
+        }
+    }
+    Ok(draft.finish())
+}
+
+fn only(node: &Node<'_>, known: &[&str]) -> Result<(), FormatError> {
+    node.only(&[&NAMES, known].concat())
+}
+
+fn instruction(content: &Node<'_>) -> Result<String, FormatError> {
+    let parts = parts(content, |part| match part.kind()? {
+        "text" => text(part),
+        _ => Err(part.at("type").unexpected("`text`, the only kind there is in instructions")),
+    })?;
+    Ok(parts.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n\n"))
+}
+
+/// Content: a text, a list of parts, or nothing.
+fn parts(
+    content: &Node<'_>,
+    part: impl Fn(&Node<'_>) -> Result<Block, FormatError>,
+) -> Result<Vec<Block>, FormatError> {
+    match content.value {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => Ok(Vec::from_iter((!text.is_empty()).then(|| Block::text(text)))),
+        Value::Array(_) => content.items()?.iter().map(part).collect(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            Err(content.unexpected("a text or a list of parts"))
+        }
+    }
+}
+
+fn text(part: &Node<'_>) -> Result<Block, FormatError> {
+    part.only(&["text"])?;
+    part.said("text").map(Block::text)
+}
+
+/// A part of what the user or a tool says.
+fn part(part: &Node<'_>) -> Result<Block, FormatError> {
+    match part.kind()? {
+        "text" => text(part),
+        "image_url" => {
+            part.only(&["image_url"])?;
+            let image = part.at("image_url");
+            let url = match image.value {
+                Value::Object(_) => {
+                    image.only(&["url", "detail"])?;
+                    image.at("url")
+                }
+                _ => image,
+            };
+            let (media_type, data) = media::inline(&url)?;
+            Ok(Block::Image(Image { media_type, data }))
+        }
+        "file" => {
+            part.only(&["file"])?;
+            let file = part.at("file");
+            if file.field("file_id").is_some() {
+                return Err(
+                    file.unsupported("it is stored at the provider: put its bytes here, as `file_data`")
+                );
+            }
+            file.only(&["filename", "file_data"])?;
+            let (media_type, data) = media::inline(&file.at("file_data"))?;
+            let name = file.hint("filename")?.map(str::to_owned);
+            Ok(Block::Document(Document { media_type, name, data }))
+        }
+        _ => Err(part.unsupported("a history holds texts, images and files")),
+    }
+}
+
+fn result(content: &Node<'_>) -> Result<ToolContent, FormatError> {
+    match content.value {
+        Value::Array(_) => parts(content, part).map(ToolContent::Blocks),
+        Value::Null => Ok(ToolContent::Text(String::new())),
+        _ => content.text().map(ToolContent::from),
+    }
+}
+
+fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Message, FormatError> {
+    let known = ["content", "refusal", "tool_calls", "function_call", DETAILS];
+    only(message, &[known.as_slice(), &THOUGHTS].concat())?;
+    let mut refusal = message.hint("refusal")?.map(str::to_owned);
+    let mut blocks = Vec::from_iter(thinking(message, origin)?);
+    let content = message.at("content");
+    match content.value {
+        Value::Array(_) => {
+            for part in content.items()? {
+                match part.kind()? {
+                    "text" => blocks.push(text(&part)?),
+                    "thinking" => blocks.push(thought(&part, origin)?),
+                    "refusal" => {
+                        part.only(&["refusal"])?;
+                        refusal.get_or_insert_default().push_str(part.said("refusal")?);
+                    }
+                    _ => return Err(part.unsupported("of the model, a history holds texts and thoughts")),
+                }
+            }
+        }
+        _ => blocks.extend(parts(&content, text)?),
+    }
+    blocks.extend(calls(message, old)?.into_iter().map(Block::ToolCall));
+    let stop = refusal.map(|refusal| StopReason::Refusal(Some(refusal)));
+    Ok(Message { origin: Some(origin.clone()), stop, ..Message::assistant(blocks) })
+}
+
+/// The thoughts beside the content.
+fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, FormatError> {
+    let mut said: Option<&str> = None;
+    for name in THOUGHTS {
+        let Some(text) = message.hint(name)? else { continue };
+        if said.is_some_and(|said| said != text) {
+            return Err(message.at(name).unexpected("the same as in the field beside it"));
+        }
+        said = Some(text);
+    }
+    let items = message.field(DETAILS).map(|items| items.items()).transpose()?.unwrap_or_default();
+    let items = items.iter().map(|item| item.object().cloned()).collect::<Result<Vec<_>, _>>()?;
+    let details = Details::whole(items);
+    if said.is_none() && details.is_empty() {
+        return Ok(None);
+    }
+    let signature = details.signature().map(str::to_owned);
+    let text = said.map_or_else(|| details.text(), str::to_owned);
+    let wire = (!details.is_empty()).then(|| WireData { origin: origin.clone(), data: details.into_value() });
+    let origin = Some(origin.clone());
+    Ok(Some(Block::Thinking(Thinking { text, signature, redacted: None, origin, wire })))
+}
+
+/// Thoughts as a part of the content: a text, or parts of text.
+fn thought(part: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> {
+    part.only(&["thinking"])?;
+    let texts = parts(&part.at("thinking"), text)?;
+    let text = texts.iter().filter_map(Block::as_text).collect();
+    Ok(Block::Thinking(Thinking { text, origin: Some(origin.clone()), ..Thinking::default() }))
+}
+
+fn calls(message: &Node<'_>, old: &CallId) -> Result<Vec<ToolCall>, FormatError> {
+    let listed = message.field("tool_calls").map(|calls| calls.items()).transpose()?.unwrap_or_default();
+    let mut calls = Vec::new();
+    for call in listed {
+        only(&call, &["id", "function"])?;
+        if call.field("type").is_some_and(|kind| kind.value != "function") {
+            return Err(call.at("type").unexpected("`function`, the only kind of call a history holds"));
+        }
+        calls.push(function(call.said("id")?, &call.at("function"))?);
+    }
+    if let Some(call) = message.field("function_call") {
+        let call = function(old.as_str(), &call)?;
+        // Some servers repeat in the old form what they said in the new one.
+        let is_repeated = calls.iter().any(|made| (&made.name, &made.args) == (&call.name, &call.args));
+        if !is_repeated {
+            calls.push(call);
+        }
+    }
+    Ok(calls)
+}
+
+fn function(id: &str, function: &Node<'_>) -> Result<ToolCall, FormatError> {
+    function.only(&["name", "arguments"])?;
+    let arguments = function.at("arguments");
+    let raw = match arguments.value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // The object itself, as some servers have it.
+        Value::Object(_) => arguments.value.to_string(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+            return Err(arguments.unexpected("the text of an object"));
+        }
+    };
+    Ok(args::tool_call(id.to_owned(), function.said("name")?.to_owned(), &raw, false))
+}

@@ -1,0 +1,50 @@
+use zk_core::model::{Block, Message, ToolResult};
+
+use super::Conversation;
+
+/// Who is said to have put an instruction into the middle of a conversation.
+const SYSTEM: &str = "system";
+
+/// A conversation while it is read.
+#[derive(Default)]
+pub(super) struct Draft {
+    system: Vec<String>,
+    messages: Vec<Message>,
+    /// The last message holds nothing but results, and takes the ones that follow.
+    takes_results: bool,
+}
+
+impl Draft {
+    /// Takes an instruction: part of the system prompt as long as nobody has spoken.
+    pub(super) fn instruct(&mut self, text: String) {
+        if text.trim().is_empty() {
+            return;
+        }
+        if self.messages.is_empty() {
+            self.system.push(text);
+        } else {
+            self.push(Message::injected(text, SYSTEM));
+        }
+    }
+
+    pub(super) fn push(&mut self, message: Message) {
+        self.takes_results = false;
+        self.messages.push(message);
+    }
+
+    /// Takes a result that came as a message of its own.
+    pub(super) fn answer(&mut self, result: ToolResult) {
+        match self.messages.last_mut().filter(|_| self.takes_results) {
+            Some(last) => last.content.push(Block::ToolResult(result)),
+            None => self.push(Message::user(vec![Block::ToolResult(result)])),
+        }
+        self.takes_results = true;
+    }
+
+    pub(super) fn finish(self) -> Conversation {
+        Conversation {
+            system: self.system.join("\n\n"),
+            messages: self.messages.into_iter().map(Message::shared).collect(),
+        }
+    }
+}

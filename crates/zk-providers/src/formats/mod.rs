@@ -1,0 +1,147 @@
+//! Conversations of other programs: reading and writing what stands in requests to Anthropic's Messages API
+//! and to OpenAI's Chat Completions.
+//!
+//! ```
+//! use serde_json::json;
+//! use zk_core::model::{Model, ModelRef};
+//! use zk_providers::formats::{Conversation, Format};
+//!
+//! let chat = json!([
+//!     {"role": "system", "content": "You tell the time."},
+//!     {"role": "user", "content": "What time is it?"},
+//!     {"role": "assistant", "content": null, "tool_calls": [
+//!         {"id": "call_1", "type": "function", "function": {"name": "clock", "arguments": "{\"zone\":\"UTC\"}"}},
+//!     ]},
+//!     {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
+//! ]);
+//! let conversation = Conversation::read(&chat, &ModelRef::new("openai", "gpt-5.5"))?;
+//! assert_eq!(conversation.system, "You tell the time.");
+//! assert_eq!(conversation.messages[1].calls().next().unwrap().name, "clock");
+//!
+//! let claude = Model::unknown("anthropic", "claude-opus-5");
+//! let body = conversation.write(Format::AnthropicMessages, &claude)?.into_body();
+//! assert_eq!(body["messages"][1]["content"][0]["input"], json!({"zone": "UTC"}));
+//! # Ok::<(), zk_providers::formats::FormatError>(())
+//! ```
+//!
+//! # What is kept
+//!
+//! Texts, images and documents with their bytes, calls and results with their ids, reasoning with its
+//! signature or redacted, `reasoning_details`, citations, refusals, and of Messages what only that API has:
+//! calls of tools that run at the provider, their results, its own compaction. An instruction before the first
+//! message is part of the system prompt; a later one stays where it is, as a message of the user that
+//! `system` put there. A call of the old kind, `function_call`, gets an id.
+//!
+//! # What is not
+//!
+//! Left out is what nobody needs who goes on with the conversation: `cache_control`, the `name` of a message,
+//! the `index` of a call, the `detail` of an image. Everything else that a history has no place for is a
+//! [`FormatError`] that says where it stands: images, documents and files by their address or by an id, since
+//! a history holds bytes; documents that ask for citations; audio, video, calls of custom tools; and fields
+//! that are not known, unless they say nothing. Of a request body only the conversation is read; its other
+//! fields are settings.
+//!
+//! # Read what was written
+//!
+//! What is written and read again is the same history to a provider, as far as the format can say it. Chat
+//! Completions cannot say where one text of a message ends and the next begins, that a result is an error, or,
+//! at OpenAI, what the model thought; documents of text are there part of the text, and images of results
+//! follow the results.
+
+mod chat;
+mod detect;
+mod draft;
+mod error;
+mod media;
+mod messages;
+mod node;
+mod write;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use zk_core::model::{Message, ModelRef};
+
+pub use error::FormatError;
+use node::Node;
+pub use write::Written;
+
+/// A format that programs keep conversations in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// The messages of Anthropic's Messages API.
+    AnthropicMessages,
+    /// The messages of OpenAI's Chat Completions, and of the many servers that speak them.
+    OpenAiChat,
+}
+
+/// A conversation: what an agent is built with to go on with it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    /// The system prompt; empty for none.
+    pub system: String,
+    /// The history.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl Conversation {
+    /// Reads a conversation in the format that [`Format::detect`] finds; `OpenAiChat` where it finds none,
+    /// which makes no difference, or an error where it is neither. See [`Format::read`].
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use zk_core::model::ModelRef;
+    /// use zk_providers::formats::Conversation;
+    ///
+    /// let body = json!({"system": "Be brief.", "messages": [{"role": "user", "content": "hello"}]});
+    /// let conversation = Conversation::read(&body, &ModelRef::new("anthropic", "claude-opus-5"))?;
+    /// assert_eq!(conversation.messages[0].text(), "hello");
+    /// # Ok::<(), zk_providers::formats::FormatError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FormatError`] when something in it is not what the format has there, or cannot be kept in a history.
+    pub fn read(value: &Value, origin: &ModelRef) -> Result<Self, FormatError> {
+        Format::detect(value).unwrap_or(Format::OpenAiChat).read(value, origin)
+    }
+}
+
+impl Format {
+    /// Reads a list of messages, or a request body with such a list.
+    ///
+    /// `origin` is the model whose conversation it is. Reasoning and what only one provider understands go
+    /// back to it and to no other model; a history that nobody goes on with on the same model can name any.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use zk_core::model::{Block, ModelRef};
+    /// use zk_providers::formats::Format;
+    ///
+    /// let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    /// let messages = json!([{"role": "user", "content": [{"type": "text", "text": "What is it?"}, image]}]);
+    /// let conversation = Format::OpenAiChat.read(&messages, &ModelRef::new("openai", "gpt-5.5"))?;
+    /// assert!(matches!(conversation.messages[0].content[1], Block::Image(_)));
+    /// # Ok::<(), zk_providers::formats::FormatError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FormatError`] when something in it is not what the format has there, or cannot be kept in a history.
+    pub fn read(self, value: &Value, origin: &ModelRef) -> Result<Conversation, FormatError> {
+        let body = Node::new("", value);
+        let (system, list) = match value {
+            Value::Array(_) => (None, Node::new("messages", value)),
+            Value::Object(_) => (body.field("system"), body.at("messages")),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                return Err(Node::new("messages", value).unexpected("a list of messages"));
+            }
+        };
+        match self {
+            Self::AnthropicMessages => messages::read(system.as_ref(), &list, origin),
+            Self::OpenAiChat => match system {
+                Some(system) => Err(system.unexpected("a message of the role `system`")),
+                None => chat::read(&list, origin),
+            },
+        }
+    }
+}

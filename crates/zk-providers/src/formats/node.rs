@@ -1,0 +1,107 @@
+//! A JSON value and where it stands, so that whatever is wrong with it can say where.
+
+use serde_json::{Map, Value};
+
+use super::error::{FormatError, found};
+
+type Result<T> = std::result::Result<T, FormatError>;
+
+/// Marks and names that say nothing to a model.
+const IGNORED: [&str; 2] = ["cache_control", "type"];
+
+#[derive(Clone, Debug)]
+pub(super) struct Node<'a> {
+    pub(super) path: String,
+    pub(super) value: &'a Value,
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn new(path: &str, value: &'a Value) -> Self {
+        Self { path: path.to_owned(), value }
+    }
+
+    /// What a field holds; nothing if there is none, or `null`.
+    pub(super) fn field(&self, name: &str) -> Option<Self> {
+        let field = self.at(name);
+        (!field.value.is_null()).then_some(field)
+    }
+
+    /// The same, with `null` for nothing.
+    pub(super) fn at(&self, name: &str) -> Self {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        Self { path, value: self.value.get(name).unwrap_or(&Value::Null) }
+    }
+
+    pub(super) fn object(&self) -> Result<&'a Map<String, Value>> {
+        self.value.as_object().ok_or_else(|| self.unexpected("an object"))
+    }
+
+    pub(super) fn items(&self) -> Result<Vec<Self>> {
+        let items = self.value.as_array().ok_or_else(|| self.unexpected("a list"))?;
+        let item = |(at, value)| Self { path: format!("{}[{at}]", self.path), value };
+        Ok(items.iter().enumerate().map(item).collect())
+    }
+
+    pub(super) fn text(&self) -> Result<&'a str> {
+        self.value.as_str().ok_or_else(|| self.unexpected("a text"))
+    }
+
+    /// The text of a field that has to be there.
+    pub(super) fn said(&self, name: &str) -> Result<&'a str> {
+        self.object()?;
+        self.at(name).text()
+    }
+
+    /// The text of a field that need not be there; nothing if it is empty.
+    pub(super) fn hint(&self, name: &str) -> Result<Option<&'a str>> {
+        let text = self.field(name).map(|field| field.text()).transpose()?;
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+
+    /// A field that is yes or no, and no if it is not there.
+    pub(super) fn flag(&self, name: &str) -> Result<bool> {
+        let field = self.at(name);
+        match field.value {
+            Value::Null => Ok(false),
+            Value::Bool(flag) => Ok(*flag),
+            Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                Err(field.unexpected("true or false"))
+            }
+        }
+    }
+
+    /// The `type` of a block or a part.
+    pub(super) fn kind(&self) -> Result<&'a str> {
+        self.said("type")
+    }
+
+    /// Makes sure that nothing is left out: every field is one of these, or says nothing.
+    pub(super) fn only(&self, known: &[&str]) -> Result<()> {
+        let is_known = |name: &str| known.contains(&name) || IGNORED.contains(&name);
+        let fields = self.object()?.iter();
+        let mut others = fields.filter(|(name, value)| !is_known(name) && says_something(value));
+        match others.next() {
+            Some((name, _)) => Err(FormatError::Unknown { path: self.at(name).path }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn unexpected(&self, expected: &str) -> FormatError {
+        let found = found(self.value);
+        FormatError::Unexpected { path: self.path.clone(), expected: expected.to_owned(), found }
+    }
+
+    pub(super) fn unsupported(&self, reason: impl Into<String>) -> FormatError {
+        FormatError::Unsupported { path: self.path.clone(), reason: reason.into() }
+    }
+}
+
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Bool(true) | Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+    }
+}
