@@ -123,7 +123,7 @@ fn parts(content: &Value) -> Result<Vec<Block>, &'static str> {
 }
 
 /// The body with everything said one way that may be said in two.
-fn plain(body: &Value) -> Value {
+pub(super) fn plain(body: &Value) -> Value {
     let mut body = body.clone();
     body.as_object_mut().expect("a body").retain(|_, value| !value.is_null() && *value != json!([]));
     let mut messages: Vec<Value> = Vec::new();

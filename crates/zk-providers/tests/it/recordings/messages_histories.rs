@@ -92,7 +92,7 @@ fn blocks(content: &Value, origin: &ModelRef) -> Result<Vec<Block>, &'static str
 }
 
 /// The body with everything said one way that may be said in two.
-fn plain(body: &Value) -> Value {
+pub(super) fn plain(body: &Value) -> Value {
     let mut body = body.clone();
     let fields = body.as_object_mut().expect("a body");
     fields.retain(|_, value| !value.is_null() && *value != json!([]));
