@@ -33,9 +33,7 @@ pub enum FormatError {
         reason: String,
     },
     /// A field that neither is known nor says nothing.
-    #[error(
-        "`{path}` is a field that cannot be kept in a history: take it out, or report that it is missing"
-    )]
+    #[error("`{path}` is not a field that can be kept in a history: take it out if nobody needs it")]
     Unknown {
         /// Where.
         path: String,
