@@ -106,7 +106,7 @@ catalogue! {
     Session: SessionStart, SessionTurns, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;
-    Turn: ContextTransform, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
+    Turn: ContextTransform, ContextOverflow, ContextReduced, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,

@@ -5,7 +5,9 @@
 //!
 //! A turn: `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
 //! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
-//! (always) → the tool calls → `tool-results:after` or `session:turns` → `usage`.
+//! (always) → the tool calls → `tool-results:after` or `session:turns` → `usage`. A request that does not fit the
+//! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
+//! `provider:request` → `provider:payload` …
 //!
 //! A tool call: `tool:gate` → (`tool:blocked` | substituted | counted) → `tool:unknown`? →
 //! `validation:reject` or `validation:coerce` → `tool:before` → `tool:progress` → `tool:error`? →
@@ -14,6 +16,7 @@
 //! The reference with every field is generated from this module into `docs/reference/events.md`.
 
 mod catalogue;
+mod context;
 mod input;
 mod provider;
 mod resources;
@@ -25,6 +28,7 @@ mod tool;
 mod turn;
 
 pub use catalogue::{EventDoc, Phase, catalogue};
+pub use context::{ContextOverflow, ContextReduced, ContextTransform};
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use provider::{
     ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
@@ -49,8 +53,8 @@ pub use tool::{
     ValidationCoerce, ValidationReject,
 };
 pub use turn::{
-    BudgetExceeded, BudgetMode, ContextTransform, HistoryRepaired, MessageEnd, OutputReady, SteerInject,
-    SteerKind, SystemTransform, ToolBudgetExceeded, TurnAfter, TurnBefore, UsageUpdate,
+    BudgetExceeded, BudgetMode, HistoryRepaired, MessageEnd, OutputReady, SteerInject, SteerKind,
+    SystemTransform, ToolBudgetExceeded, TurnAfter, TurnBefore, UsageUpdate,
 };
 
 /// How long a watcher may keep a run waiting.

@@ -11,29 +11,6 @@ use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::wire::Repair;
 use crate::model::{Block, Message, ModelRef, ThinkingRequest, TurnId, TurnUsage, Usage};
 
-/// The messages about to be sent. A handler answers with the list to send instead; the stored history does
-/// not change.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ContextTransform {
-    /// The turn.
-    pub turn_id: TurnId,
-    /// The messages so far.
-    pub messages: Vec<Arc<Message>>,
-}
-
-impl Event for ContextTransform {
-    const NAME: &'static str = "context:transform";
-    type Reply = Vec<Arc<Message>>;
-    type Mode = Fold;
-}
-
-impl Absorb for ContextTransform {
-    fn absorb(&mut self, reply: Self::Reply, _: &Source) -> ControlFlow<()> {
-        self.messages = reply;
-        ControlFlow::Continue(())
-    }
-}
-
 /// The system prompt about to be sent. A handler answers with the whole new prompt, for this turn only. A
 /// prompt that differs from turn to turn costs the provider's cache.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

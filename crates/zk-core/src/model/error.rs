@@ -130,6 +130,9 @@ pub struct ProviderError {
     /// What the provider itself says about retrying; outranks the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
+    /// The tokens the model's window holds, if the error is that the request does not fit and says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
     /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -166,6 +169,7 @@ impl ProviderError {
             attempts: once(),
             retry_after: None,
             should_retry: None,
+            window: None,
             hint: None,
         }
     }

@@ -111,6 +111,14 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
 fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         ContextTransform { turn_id: turn(), messages: vec![message()] },
+        ContextOverflow {
+            turn_id: turn(),
+            model: model(),
+            window: Some(8192),
+            size: 40_000,
+            error: "prompt is too long".into(),
+        },
+        ContextReduced { turn_id: turn(), results: 3, messages: 12, before: 40_000, after: 12_000 },
         SystemTransform { turn_id: turn(), turn: 1, system: "be brief".into() },
         HistoryRepaired {
             turn_id: turn(),

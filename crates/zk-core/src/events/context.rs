@@ -1,0 +1,69 @@
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::notify;
+use crate::kernel::{Absorb, Event, Fold, Source};
+use crate::model::{Message, ModelRef, TurnId};
+
+/// The messages about to be sent. A handler answers with the list to send instead; the stored history does
+/// not change.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ContextTransform {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The messages so far.
+    pub messages: Vec<Arc<Message>>,
+}
+
+impl Event for ContextTransform {
+    const NAME: &'static str = "context:transform";
+    type Reply = Vec<Arc<Message>>;
+    type Mode = Fold;
+}
+
+impl Absorb for ContextTransform {
+    fn absorb(&mut self, reply: Self::Reply, _: &Source) -> ControlFlow<()> {
+        self.messages = reply;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The conversation does not fit the model's window: its provider refused it as too long, or the window was
+/// full before the answer was complete.
+///
+/// A handler of [`ContextTransform`] that can leave something out does so from now on. The messages are put
+/// together again after this event, and if they became less, the model is asked again at once: once for a request
+/// that was refused, and to go on where its answer was cut. Otherwise the run ends with the error.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ContextOverflow {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The model.
+    pub model: ModelRef,
+    /// The tokens its window holds, if known: what is sent and the answer together.
+    pub window: Option<u64>,
+    /// How much was sent, by [`context_size`](crate::model::context_size).
+    pub size: usize,
+    /// What its provider said.
+    pub error: String,
+}
+notify!(ContextOverflow, "context:overflow");
+
+/// Something is left out of what is sent from now on. The stored history does not change.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ContextReduced {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Tool results that became a stub, or shorter.
+    pub results: usize,
+    /// Messages that are not sent any more.
+    pub messages: usize,
+    /// How much would have been sent, by [`context_size`](crate::model::context_size).
+    pub before: usize,
+    /// How much is sent now.
+    pub after: usize,
+}
+notify!(ContextReduced, "context:reduced");

@@ -1,0 +1,102 @@
+use std::io;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Block, Message, ToolContent};
+
+/// What an image counts for: about as much context as so many bytes of text.
+const IMAGE: usize = 4800;
+
+/// About how much of a window these messages take, in bytes of text; a token is three to four of them. An image
+/// counts 4800 bytes, whatever its size.
+///
+/// ```
+/// use zk_core::model::{Message, context_size};
+///
+/// let history = [Message::user_text("hello").shared(), Message::user_text("again").shared()];
+/// assert_eq!(context_size(&history), 10);
+/// ```
+#[must_use]
+pub fn context_size(messages: &[Arc<Message>]) -> usize {
+    messages.iter().map(|message| message.size()).sum()
+}
+
+impl Message {
+    /// About how much of a window it takes: see [`context_size`].
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.content.iter().map(size).sum()
+    }
+}
+
+fn size(block: &Block) -> usize {
+    match block {
+        Block::Text(text) => text.text.len(),
+        Block::Image(_) => IMAGE,
+        Block::Document(document) => document.data.len(),
+        Block::ToolCall(call) => {
+            let args = call.malformed.as_ref().map_or_else(|| written(&call.args), String::len);
+            call.name.len() + args
+        }
+        Block::ToolResult(result) => match &result.content {
+            ToolContent::Text(text) => text.len(),
+            ToolContent::Blocks(blocks) => blocks.iter().map(size).sum(),
+        },
+        Block::Thinking(thinking) => thinking.text.len(),
+        Block::Compaction(compaction) => compaction.summary.len(),
+        Block::Provider(block) => written(&block.wire.data),
+    }
+}
+
+/// The bytes of a value as compact JSON, without writing them anywhere.
+fn written(value: &Value) -> usize {
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    match serde_json::to_writer(&mut counted, value) {
+        Ok(()) => counted.0,
+        // Nothing that is a `Value` cannot be written.
+        Err(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::{Image, ModelRef, ToolCall};
+
+    #[test]
+    fn every_kind_of_block_counts_what_the_model_reads_of_it() {
+        let image = || Block::Image(Image { media_type: "image/png".into(), data: "A".repeat(100_000) });
+        let origin = ModelRef::new("p", "m");
+        for (block, expected) in [
+            (Block::text("four"), 4),
+            (image(), 4800),
+            (Block::ToolCall(ToolCall::new("c1", "ls", json!({"a": 1}))), 2 + 7),
+            (
+                Block::ToolCall(ToolCall {
+                    malformed: Some("{\"a".into()),
+                    ..ToolCall::new("c1", "ls", json!({}))
+                }),
+                2 + 3,
+            ),
+            (Block::result("c1", "12345", false), 5),
+            (Block::result("c1", ToolContent::Blocks(vec![Block::text("123"), image()]), false), 4803),
+            (Block::provider("a search", &origin, json!([1, 2])), 5),
+        ] {
+            assert_eq!(Message::user(vec![block.clone()]).size(), expected, "{block:?}");
+        }
+    }
+}
