@@ -31,6 +31,7 @@ pub(crate) struct Fault {
     pub(crate) request_id: Option<String>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) should_retry: Option<bool>,
+    pub(crate) window: Option<u64>,
     pub(crate) hint: Option<String>,
 }
 
@@ -45,6 +46,7 @@ impl Fault {
             request_id: None,
             retry_after: None,
             should_retry: None,
+            window: None,
             hint: None,
         }
     }
@@ -134,6 +136,7 @@ impl Call {
             attempts: 1,
             retry_after: fault.retry_after,
             should_retry: fault.should_retry,
+            window: fault.window,
             hint,
             ..ProviderError::new(fault.kind, &*self.provider, &*self.model, phase, body::fit(&fault.message))
         }

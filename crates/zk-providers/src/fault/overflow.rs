@@ -37,6 +37,24 @@ const OVERFLOW: &[&str] = &[
     "model_context_window_exceeded",
 ];
 
+/// What stands, in lower case, before the tokens that the window holds.
+const WINDOW: &[&str] = &[
+    " tokens > ",
+    "maximum context length of ",
+    "maximum context length is ",
+    "maximum context length (",
+    "maximum number of tokens allowed (",
+    "maximum prompt length is ",
+    "maximum allowed input length of ",
+    "context length (",
+    "available context size (",
+    "exceeds the limit of ",
+    "exceeded model token limit: ",
+    "too large for model with ",
+    "configured context size is ",
+    "input length should be [1, ",
+];
+
 /// Words of a text that is about the rate of requests, whatever else it says of tokens.
 const NOT_OVERFLOW: &[&str] = &["rate limit", "rate_limit", "too many requests", "throttl", "tokens per min"];
 
@@ -46,6 +64,22 @@ pub(crate) fn is_overflow(text: &str) -> bool {
     let text = text.to_lowercase();
     !NOT_OVERFLOW.iter().any(|word| text.contains(word))
         && OVERFLOW.iter().any(|pattern| found(&text, pattern))
+}
+
+/// The tokens that the window holds, where an error about it says so.
+pub(super) fn window(text: &str) -> Option<u64> {
+    let text = text.to_lowercase();
+    WINDOW.iter().find_map(|before| {
+        let (_, rest) = text.split_once(before)?;
+        let number = rest.trim_start_matches('(');
+        let end = number.find(|c: char| !is_of_number(c)).unwrap_or(number.len());
+        let digits: String = number.get(..end)?.chars().filter(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    })
+}
+
+fn is_of_number(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, ',' | '.' | '_')
 }
 
 /// Whether `pattern` occurs in `text`.
@@ -60,8 +94,7 @@ fn begins(text: &str, pattern: &str) -> bool {
     let Some(text) = text.strip_prefix(literal) else { return false };
     match rest.strip_prefix('#') {
         Some(rest) => {
-            let number =
-                text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '_'));
+            let number = text.trim_start_matches(is_of_number);
             number.len() < text.len() && begins(number, rest)
         }
         None => found(text, rest.strip_prefix('*').unwrap_or_default()),

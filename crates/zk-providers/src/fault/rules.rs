@@ -9,6 +9,7 @@ use zk_core::model::ErrorKind;
 
 use super::advice::{self, Advice};
 use super::body::ErrorBody;
+use super::overflow::window;
 use super::rows::{NAMES, PHRASES, STATUSES};
 use super::{Fault, is_overflow, quota, retry_after, should_retry};
 
@@ -73,6 +74,9 @@ pub(crate) fn of_stream(body: ErrorBody) -> Fault {
 
 fn fault(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> Fault {
     let mut fault = Fault::new(kind, body.message);
+    if kind == ErrorKind::ContextExceeded {
+        fault.window = window(&fault.message);
+    }
     if body.names.iter().any(|name| WORTH_A_RETRY.contains(&name.as_str())) {
         fault.should_retry = Some(true);
     }

@@ -14,9 +14,13 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         .collect()
 }
 
-fn kind(status: u16, body: &str) -> ErrorKind {
+fn fault(status: u16, body: &str) -> Fault {
     let status = StatusCode::from_u16(status).unwrap();
-    of_response(status, &HeaderMap::new(), body.as_bytes(), SystemTime::now()).kind
+    of_response(status, &HeaderMap::new(), body.as_bytes(), SystemTime::now())
+}
+
+fn kind(status: u16, body: &str) -> ErrorKind {
+    fault(status, body).kind
 }
 
 #[test]
@@ -46,6 +50,44 @@ fn every_known_wording_of_an_overflow_is_found() {
         assert!(is_overflow(text), "{text}");
         assert_eq!(kind(400, &json!({"error": {"message": text}}).to_string()), ErrorKind::ContextExceeded);
     }
+}
+
+#[test]
+fn the_window_that_an_overflow_names_is_read() {
+    for (text, window) in [
+        ("prompt is too long: 3333404 tokens > 200000 maximum", Some(200_000)),
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens",
+            Some(8192),
+        ),
+        ("The input exceeds the model's maximum context length of 131,072 tokens", Some(131_072)),
+        ("exceeds the maximum context length of (4096)", Some(4096)),
+        (
+            "The input token count (1250074) exceeds the maximum number of tokens allowed (1048576).",
+            Some(1_048_576),
+        ),
+        (
+            "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+            Some(131_072),
+        ),
+        ("The input (9000 tokens) is longer than the model's context length (8192 tokens).", Some(8192)),
+        ("request (40018 tokens) exceeds the available context size (4096 tokens), try it", Some(4096)),
+        ("prompt token count of 140000 exceeds the limit of 128000", Some(128_000)),
+        ("Your request exceeded model token limit: 262144", Some(262_144)),
+        (
+            "Prompt contains 325011 tokens and 0 draft tokens, too large for model with 262144 maximum context length",
+            Some(262_144),
+        ),
+        ("prompt has 9000 tokens, but the configured context size is 8192", Some(8192)),
+        ("Range of input length should be [1, 129024]", Some(129_024)),
+        ("prompt too long; exceeded max context length by 4 tokens (ref: 1)", None),
+        ("Your input exceeds the context window of this model. Please adjust your input", None),
+    ] {
+        let body = json!({"error": {"message": text}}).to_string();
+        assert_eq!(fault(400, &body).window, window, "{text}");
+    }
+    let rate = json!({"error": {"message": "maximum context length is 8192 tokens"}}).to_string();
+    assert_eq!(fault(429, &rate).window, None);
 }
 
 #[test]

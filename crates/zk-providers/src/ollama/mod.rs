@@ -167,7 +167,8 @@ impl Ollama {
             return Ok(());
         }
         let message = format!("the prompt has at least {least} tokens, and its window is {room} (num_ctx)");
-        Err(Fault::new(ErrorKind::ContextExceeded, message).hint(TOO_LONG))
+        let fault = Fault::new(ErrorKind::ContextExceeded, message).hint(TOO_LONG);
+        Err(Fault { window: Some(room), ..fault })
     }
 
     /// The window the server is asked for: whoever says how large a model's window is means this.
