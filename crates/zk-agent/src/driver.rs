@@ -28,6 +28,10 @@ pub(crate) struct Driver {
     pub(crate) toolbox: Toolbox,
     pub(crate) output: Option<Arc<OutputTool>>,
     pub(crate) last: Option<Arc<Message>>,
+    /// The messages of the present request, in canonical names.
+    pub(crate) sent: Vec<Arc<Message>>,
+    /// The last turn after which the conversation had to be made shorter for the answer to go on.
+    pub(crate) cut_at: Option<u32>,
     options: RunOptions,
     from: usize,
 }
@@ -91,6 +95,8 @@ impl Driver {
             system,
             output,
             last: None,
+            sent: Vec::new(),
+            cut_at: None,
             options,
             from,
         }

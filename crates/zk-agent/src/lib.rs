@@ -29,6 +29,7 @@ mod gates;
 mod machine;
 mod options;
 mod output;
+mod overflow;
 mod pipe;
 mod preset;
 mod run;

@@ -6,8 +6,8 @@ use zk_core::events::{
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    AgentError, Block, ErrorKind, Message, Phase, ProviderError, StopReason, TurnId, TurnUsage, Usage,
-    WireReady,
+    AgentError, Block, ErrorKind, Message, ModelRef, Phase, ProviderError, StopReason, TurnId, TurnUsage,
+    Usage, WireReady,
 };
 use zk_core::service::{Provider, Request, ToolChoice};
 
@@ -25,7 +25,9 @@ impl Driver {
         let turn_id = TurnId::fresh();
         let cx = self.cx.for_turn(turn_id.shared());
         let provider = self.agent.provider_of(&self.model)?;
-        let request = self.prepare(&cx, &turn_id, number, &*provider).await?;
+        let messages = self.context(&cx, &turn_id).await?;
+        let request = self.prepare(&cx, &turn_id, number, &*provider, &messages).await?;
+        self.sent = messages;
         let model = self.model.reference();
         // From here on the turn has begun: whatever happens, `turn:after` follows.
         let before = TurnBefore {
@@ -38,8 +40,16 @@ impl Driver {
         if let Err(error) = cx.emit(before).await {
             return self.broke_off(&cx, turn_id, number, None, error.into()).await;
         }
-        let stream = provider.stream(request, &cx);
-        match sample(stream, &cx, &turn_id, &model, &self.agent.aliases, &self.shared).await {
+        let mut sampled = self.ask(&cx, &turn_id, &model, &*provider, request).await;
+        // Nothing of an answer was seen, and nothing was paid: asking for less is no second turn.
+        if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error) } = &sampled {
+            match self.with_room(&cx, &turn_id, number, &*provider, error).await {
+                Ok(Some(request)) => sampled = self.ask(&cx, &turn_id, &model, &*provider, request).await,
+                Ok(None) => {}
+                Err(error) => sampled = Sampled::Broken { message: None, error },
+            }
+        }
+        match sampled {
             Sampled::Whole { message, usage, spoilt } => {
                 let (message, failed) = self.settle(&cx, &turn_id, message).await;
                 self.answered(&cx, turn_id, number, message, usage, spoilt.or(failed)).await
@@ -48,19 +58,37 @@ impl Driver {
         }
     }
 
-    /// Everything that is settled before the request: what is sent, and how.
-    async fn prepare(
+    async fn ask(
+        &self,
+        cx: &Cx,
+        turn_id: &TurnId,
+        model: &ModelRef,
+        provider: &dyn Provider,
+        request: Request,
+    ) -> Sampled {
+        let stream = provider.stream(request, cx);
+        sample(stream, cx, turn_id, model, &self.agent.aliases, &self.shared).await
+    }
+
+    /// The messages to send, in canonical names.
+    pub(crate) async fn context(&self, cx: &Cx, turn_id: &TurnId) -> Result<Vec<Arc<Message>>, AgentError> {
+        let messages = self.agent.state().history.clone();
+        if !cx.bus().listens::<ContextTransform>() {
+            return Ok(messages);
+        }
+        let context = ContextTransform { turn_id: turn_id.clone(), messages };
+        Ok(cx.emit(context).await?.messages)
+    }
+
+    /// Everything else that is settled before the request: what is sent with them, and how.
+    pub(crate) async fn prepare(
         &mut self,
         cx: &Cx,
         turn_id: &TurnId,
         number: u32,
         provider: &dyn Provider,
+        messages: &[Arc<Message>],
     ) -> Result<Request, AgentError> {
-        let mut messages = self.agent.state().history.clone();
-        if cx.bus().listens::<ContextTransform>() {
-            let context = ContextTransform { turn_id: turn_id.clone(), messages };
-            messages = cx.emit(context).await?.messages;
-        }
         let mut system = self.system.clone();
         if cx.bus().listens::<SystemTransform>() {
             let transform = SystemTransform { turn_id: turn_id.clone(), turn: number, system };
@@ -134,7 +162,7 @@ impl Driver {
             let message = without_calls(&message);
             self.commit(self.answer(message, Some(turn.clone()))).await?;
             self.announce_usage(cx, turn).await?;
-            return Err(error);
+            return self.go_on_after(cx, &turn_id, number, error).await;
         }
         if message.calls().next().is_none() {
             self.commit(self.answer(message.clone(), Some(turn.clone()))).await?;

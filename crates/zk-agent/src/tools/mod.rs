@@ -5,6 +5,7 @@ mod call;
 mod dispatch;
 mod validate;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -97,10 +98,10 @@ impl Toolbox {
     }
 
     /// A history with the names the model sees.
-    pub(crate) fn in_wire_names(&mut self, messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    pub(crate) fn in_wire_names<'a>(&mut self, messages: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
         if self.aliases.is_empty() {
-            return messages;
+            return messages.into();
         }
-        messages.into_iter().map(|message| self.renamed.of(message, &self.aliases)).collect()
+        messages.iter().map(|message| self.renamed.of(message.clone(), &self.aliases)).collect()
     }
 }
