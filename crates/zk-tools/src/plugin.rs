@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use zk_core::events::{SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch, SessionBeforeTree};
+use zk_core::events::{
+    ContextReduced, SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch, SessionBeforeTree,
+};
 use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
 use zk_core::service::Tool;
 
@@ -72,6 +74,8 @@ impl ToolsPlugin {
     fn forget_with_the_conversation(&self, scope: &Scope) {
         let state = || self.state.clone();
         let reach = Reach::Descendants;
+        let one = state();
+        scope.on_sync_at(reach, move |_: &ContextReduced, _| one.forget_shown());
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeCompact, _| one.forget_shown());
         let one = state();

@@ -1,7 +1,7 @@
 use std::io::{Seek, SeekFrom, Write};
 
 use serde_json::json;
-use zk_core::events::SessionBeforeCompact;
+use zk_core::events::{ContextReduced, SessionBeforeCompact};
 use zk_core::model::ToolErrorKind;
 use zk_tools::ToolsOptions;
 
@@ -137,6 +137,9 @@ async fn a_read_is_repeated_for_another_agent_and_after_a_compaction() {
     let text = desk.output_of(&child, "read_file", args.clone()).await.unwrap().content.to_text();
     assert_eq!(text, "1\tone\n");
     let event = SessionBeforeCompact { session_id: None, tokens: 1, instructions: None };
+    desk.bus.cx().emit(event).await.unwrap();
+    assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
+    let event = ContextReduced { turn_id: "t".into(), results: 1, messages: 0, before: 9, after: 5 };
     desk.bus.cx().emit(event).await.unwrap();
     assert_eq!(desk.ok("read_file", args).await, "1\tone\n");
 }
