@@ -1,12 +1,10 @@
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zk_core::events::ContextTransform;
+use zk_core::events::{ContextReduced, ContextTransform};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
-use zk_core::model::{Block, Message, Role, ToolResult, output_bytes};
+use zk_core::model::{Message, Role, context_size};
 
-/// What stands in for a result that was left out.
-const STUB: &str = "[This result was left out to save context. Run the call again if you need it.]";
+use crate::instead::{Instead, result_bytes};
 
 /// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
 /// keep theirs. Text, images and the stored history stay as they are.
@@ -48,7 +46,7 @@ impl Plugin for Tail {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        let trimmer = Trimmer { settings: self.clone(), stubbed: Mutex::default() };
+        let trimmer = Trimmer { settings: self.clone(), instead: Mutex::default() };
         scope.handle_at::<ContextTransform, _>(Stage::Early, Arc::new(trimmer));
         Ok(())
     }
@@ -56,34 +54,44 @@ impl Plugin for Tail {
 
 struct Trimmer {
     settings: Tail,
-    stubbed: Mutex<Stubbed>,
+    instead: Mutex<Instead>,
 }
 
-/// Stored messages and what is sent for them, by the address of the stored one, which the entry keeps alive.
-type Stubbed = HashMap<usize, (Arc<Message>, Arc<Message>)>;
-
 impl Handler<ContextTransform> for Trimmer {
-    async fn call(&self, event: &ContextTransform, _: &Cx) -> Answer<ContextTransform> {
-        let mut stubbed = self.stubbed.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: usize = event
-            .messages
-            .iter()
-            .filter(|message| !stubbed.contains_key(&address(message)))
-            .map(|message| result_bytes(message))
-            .sum();
-        if bytes > self.settings.threshold {
-            for message in old_results(&event.messages, self.settings.keep_turns) {
-                stubbed.entry(address(message)).or_insert_with(|| (message.clone(), stub(message)));
+    async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
+        let (sent, reduced) = {
+            let mut instead = self.instead.lock().unwrap_or_else(PoisonError::into_inner);
+            let bytes: usize = event
+                .messages
+                .iter()
+                .filter(|message| !instead.replaces(message))
+                .map(|message| result_bytes(message))
+                .sum();
+            let before =
+                (bytes > self.settings.threshold).then(|| context_size(&instead.of(&event.messages)));
+            let mut results = 0;
+            if before.is_some() {
+                for message in old_results(&event.messages, self.settings.keep_turns) {
+                    results += instead.stub(message);
+                }
             }
+            if instead.is_empty() {
+                return Ok(None);
+            }
+            let sent = instead.of(&event.messages);
+            let reduced = before.filter(|_| results > 0).map(|before| ContextReduced {
+                turn_id: event.turn_id.clone(),
+                results,
+                messages: 0,
+                before,
+                after: context_size(&sent),
+            });
+            (sent, reduced)
+        };
+        if let Some(reduced) = reduced {
+            cx.emit(reduced).await?;
         }
-        if stubbed.is_empty() {
-            return Ok(None);
-        }
-        let sent = event
-            .messages
-            .iter()
-            .map(|message| stubbed.get(&address(message)).map_or(message, |(_, stub)| stub).clone());
-        Ok(Some(sent.collect()))
+        Ok(Some(sent))
     }
 }
 
@@ -99,46 +107,14 @@ fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = &
     })
 }
 
-fn results(message: &Message) -> impl Iterator<Item = &ToolResult> {
-    message.content.iter().filter_map(|block| match block {
-        Block::ToolResult(result) => Some(result),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::Thinking(_)
-        | Block::Compaction(_)
-        | Block::Provider(_) => None,
-    })
-}
-
-fn result_bytes(message: &Message) -> usize {
-    results(message).map(|result| output_bytes(&result.content)).sum()
-}
-
-fn stub(message: &Message) -> Arc<Message> {
-    let mut stubbed = message.clone();
-    for block in &mut stubbed.content {
-        if let Block::ToolResult(result) = block
-            && output_bytes(&result.content) > STUB.len()
-        {
-            result.content = STUB.into();
-        }
-    }
-    stubbed.shared()
-}
-
-fn address(message: &Arc<Message>) -> usize {
-    Arc::as_ptr(message).addr()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
     use zk_core::kernel::Bus;
-    use zk_core::model::ToolCall;
+    use zk_core::model::{Block, ToolCall};
 
     use super::*;
+    use crate::instead::{STUB, results};
 
     fn turn(number: usize, bytes: usize) -> [Arc<Message>; 2] {
         let id = format!("c{number}");

@@ -1,0 +1,5 @@
+//! What happens to an agent whose conversation outgrows its model's window.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail by panicking")]
+
+mod overflow;
+mod soundness;

@@ -1,0 +1,84 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+use zk_compaction::Shorten;
+use zk_core::events::{ContextOverflow, ContextTransform};
+use zk_core::kernel::Bus;
+use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules, context_size};
+
+/// Turns of a conversation: what the user says, if anything, and what the calls of the answer give.
+fn turns() -> impl Strategy<Value = Vec<(Option<usize>, Vec<usize>)>> {
+    let size = || prop_oneof![0..200usize, 200..9000usize];
+    prop::collection::vec((prop::option::of(size()), prop::collection::vec(size(), 0..4)), 1..25)
+}
+
+fn history(turns: &[(Option<usize>, Vec<usize>)]) -> Vec<Arc<Message>> {
+    let mut history = vec![Message::user_text("go").shared()];
+    for (number, (said, results)) in turns.iter().enumerate() {
+        let id = |at: usize| format!("c{number}_{at}");
+        if let Some(bytes) = said {
+            history.push(Message::user_text(format!("and {}", "ä".repeat(*bytes / 2))).shared());
+        }
+        let mut answer = vec![Block::text("well")];
+        answer.extend((0..results.len()).map(|at| Block::ToolCall(ToolCall::new(id(at), "ls", json!({})))));
+        history.push(Message::assistant(answer).shared());
+        if !results.is_empty() {
+            let given = results.iter().enumerate();
+            let blocks = given.map(|(at, bytes)| Block::result(id(at), "é".repeat(bytes / 2), false));
+            history.push(Message::user(blocks.collect()).shared());
+        }
+    }
+    history
+}
+
+async fn sent(bus: &Bus, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let event = ContextTransform { turn_id: "t".into(), messages: messages.to_vec() };
+    bus.cx().emit(event).await.unwrap().messages
+}
+
+async fn overflow(bus: &Bus, size: usize, window: Option<u64>) {
+    let model = ModelRef::new("p", "m");
+    let error = "too long".into();
+    bus.cx().emit(ContextOverflow { turn_id: "t".into(), model, window, size, error }).await.unwrap();
+}
+
+fn repairs(messages: &[Arc<Message>]) -> usize {
+    WireReady::normalise(messages, &WireRules::tolerant(ModelRef::new("p", "m"))).repairs().len()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn however_often_it_overflows_what_is_sent_is_sound_and_shrinks_and_the_newest_turn_stays(
+        turns in turns(),
+        window in prop::option::of(500..20_000u64),
+        times in 1..4usize,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let bus = Bus::new();
+            bus.install(&Shorten).unwrap();
+            let mut history = history(&turns);
+            let stored = history.clone();
+            let mut before = sent(&bus, &history).await;
+            prop_assert_eq!(&before, &history, "nothing is touched before an overflow");
+            for _ in 0..times {
+                overflow(&bus, context_size(&before), window).await;
+                let after = sent(&bus, &history).await;
+                prop_assert!(context_size(&after) <= context_size(&before).max(1) + 200, "it grew");
+                prop_assert_eq!(repairs(&after), repairs(&history), "{:?}", after);
+                prop_assert_eq!(&sent(&bus, &history).await, &after, "it stays as it is");
+                let newest = |all: &[Arc<Message>]| all.last().unwrap().content.len();
+                prop_assert_eq!(newest(&after), newest(&history));
+                before = after;
+            }
+            history.push(Message::user_text("more").shared());
+            let more = sent(&bus, &history).await;
+            prop_assert!(more.starts_with(&before) && more.len() == before.len() + 1);
+            prop_assert!(stored.iter().zip(&history).all(|(stored, now)| Arc::ptr_eq(stored, now)));
+            Ok(())
+        })?;
+    }
+}
