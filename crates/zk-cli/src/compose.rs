@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_agent::{Agent, Behavior, ToolSet};
+use zk_compaction::Shorten;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
@@ -46,6 +47,9 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
     ];
     if let Some(dir) = &session.outputs {
         plugins.push(Box::new(Spill::new(dir)));
+    }
+    if ground.settings.flag("shorten") {
+        plugins.push(Box::new(Shorten));
     }
     if let Some(open) = &session.open {
         plugins.push(Box::new(Recorder::resuming(open.clone(), &session.loaded)));

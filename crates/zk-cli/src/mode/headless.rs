@@ -5,7 +5,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
 use zk_core::events::{
-    ProviderRetry, StreamStart, StreamText, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked,
+    ContextReduced, ProviderRetry, StreamStart, StreamText, ToolAfter, ToolArgsRepaired, ToolBefore,
+    ToolBlocked,
 };
 use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
 use zk_core::model::AgentError;
@@ -113,6 +114,10 @@ impl Headless {
                 let told = self.told();
                 scope.on_sync(move |event: &ProviderRetry, _: &Cx| {
                     told().retry(Style::Plain, "zk: ", &event.retry);
+                });
+                let told = self.told();
+                scope.on_sync(move |event: &ContextReduced, _: &Cx| {
+                    told().line(Style::Plain, &format!("zk: {}", notes::reduced(event)));
                 });
             }
             Format::StreamJson => {

@@ -1,7 +1,7 @@
 //! What happens in a run, in one line each, for a person.
 
 use zk_agent::RunOutcome;
-use zk_core::events::{ToolAfter, ToolArgsRepaired};
+use zk_core::events::{ContextReduced, ToolAfter, ToolArgsRepaired};
 use zk_core::model::{Display, StopReason};
 use zk_core::service::RetryNotice;
 
@@ -38,6 +38,16 @@ pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
 /// That the arguments of a call are not quite what the model wrote.
 pub(crate) fn repaired(event: &ToolArgsRepaired) -> String {
     format!("repaired characters in the arguments of {}", event.name)
+}
+
+/// That not everything is sent any more, and what is missing.
+pub(crate) fn reduced(event: &ContextReduced) -> String {
+    let what = match (event.results, event.messages) {
+        (results, 0) => counted(results, "result"),
+        (0, messages) => counted(messages, "message"),
+        (results, messages) => format!("{} and {}", counted(results, "result"), counted(messages, "message")),
+    };
+    format!("the conversation is longer than the model takes: {what} left out from here on (all is kept)")
 }
 
 /// Why the last answer of a run may be less than it was to be, if it may.

@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_core::events::{
-    ProviderRetry, StreamProvider, StreamStart, StreamText, StreamThinking, ToolAfter, ToolArgsRepaired,
-    ToolBefore, ToolBlocked,
+    ContextReduced, ProviderRetry, StreamProvider, StreamStart, StreamText, StreamThinking, ToolAfter,
+    ToolArgsRepaired, ToolBefore, ToolBlocked,
 };
 use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
 use zk_core::model::Stats;
@@ -39,6 +39,10 @@ impl Shown {
             if !event.text.is_empty() {
                 shown.line(Style::Dim, &notes::shorten(&format!("◦ {}", event.text)));
             }
+        });
+        let shown = self.clone();
+        scope.on_sync(move |event: &ContextReduced, _: &Cx| {
+            shown.line(Style::Yellow, &notes::reduced(event));
         });
         let shown = self.clone();
         scope.on_sync(move |event: &ToolArgsRepaired, _: &Cx| {

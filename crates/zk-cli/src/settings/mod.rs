@@ -207,6 +207,7 @@ fn defaults() -> Given {
     given.text("preset", from, Some("build".to_owned()));
     given.text("context", from, Some("process".to_owned()));
     given.flag("sessions", from, Some(true));
+    given.flag("shorten", from, Some(true));
     given.flag("permissions.allow_all", from, Some(false));
     given
 }

@@ -17,6 +17,7 @@ const KEYS: &[Key] = &[
     Key::new("max_turns", Kind::Count),
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),
+    Key::new("shorten", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
     Key::new("models.*.window", Kind::Count),
     Key::new("models.*.max_output", Kind::Count),

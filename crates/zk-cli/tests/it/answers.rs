@@ -1,8 +1,8 @@
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use zk_core::model::{StopReason, Usage};
-use zk_testkit::Script;
+use zk_core::model::{ErrorKind, StopReason, Usage, context_size};
+use zk_testkit::{Script, Turn};
 
 use crate::zk::{Person, program, server};
 
@@ -175,7 +175,7 @@ fn without_permission_only_reading_tools_run_and_a_refusal_says_how_to_allow_it(
         .turn(|t| {
             t.call("read_file", json!({"path": "a.txt"})).call("shell", json!({"command": "touch made"}))
         })
-        .respond(|asked| zk_testkit::Turn::new().text(asked.result_of("shell").unwrap().text));
+        .respond(|asked| Turn::new().text(asked.result_of("shell").unwrap().text));
     let server = server(script);
     let person = Person::asking(&server);
     person.write("a.txt", "x\n");
@@ -200,7 +200,7 @@ fn a_run_whose_last_step_was_refused_ends_with_5() {
 fn with_permission_every_tool_runs_and_no_secret_reaches_it() {
     let script = Script::new()
         .turn(|t| t.call("shell", json!({"command": "touch made; env"})))
-        .respond(|asked| zk_testkit::Turn::new().text(asked.result_of("shell").unwrap().text));
+        .respond(|asked| Turn::new().text(asked.result_of("shell").unwrap().text));
     let server = server(script);
     let person = Person::asking(&server);
     let ended = person.run(&["-p", "x", "--allow-all"]);
@@ -211,8 +211,7 @@ fn with_permission_every_tool_runs_and_no_secret_reaches_it() {
 
 #[test]
 fn the_turn_limit_ends_with_3() {
-    let server =
-        server(Script::answering(|_| zk_testkit::Turn::new().call("list_files", json!({"path": "."}))));
+    let server = server(Script::answering(|_| Turn::new().call("list_files", json!({"path": "."}))));
     let ended = Person::asking(&server).run(&["-p", "x", "--max-turns", "2", "--output-format", "json"]);
     let result = ended.result();
     assert_eq!((ended.code, &result["stop_reason"]), (3, &json!("turn_limit")), "{}", ended.stderr);
@@ -275,4 +274,52 @@ fn arguments_that_had_to_be_repaired_are_told_and_used() {
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Done.\n"), "{}", ended.stderr);
     let told = ended.stderr.matches("repaired characters in the arguments of read_file").count();
     assert_eq!(told, 1, "{}", ended.stderr);
+}
+
+// in each dialect, on a server that refuses what is longer than its model takes.
+#[test]
+fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so() {
+    let script = || {
+        Script::answering(|asked| {
+            if context_size(&asked.messages) > 20_000 {
+                return Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long");
+            }
+            match asked.messages.iter().flat_map(|message| message.calls()).count() {
+                0..=5 if asked.number <= 8 => {
+                    Turn::new().call("read_file", json!({"path": format!("{}.txt", asked.number)}))
+                }
+                _ => Turn::new().text("Read."),
+            }
+        })
+    };
+    let book = |person: Person| {
+        for page in 1..9 {
+            person.write(&format!("{page}.txt"), &"words and words ".repeat(400));
+        }
+        person
+    };
+    let server = server(script());
+    let anthropic = book(Person::asking(&server));
+    let ended = anthropic.run(&["-p", "read it"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Read.\n"), "{}", ended.stderr);
+    let told = "zk: the conversation is longer than the model takes: ";
+    assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
+    assert!(ended.stderr.contains("results left out from here on (all is kept)"), "{}", ended.stderr);
+    assert_eq!(server.violations(), []);
+    // What is kept is all of it.
+    let resumed = anthropic.run(&["--continue", "-p", "again", "--output-format", "stream-json"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.stderr);
+    let begun = resumed.lines().into_iter().find(|line| line["type"] == "session:start").unwrap();
+    assert!(begun["messages"].as_u64().unwrap() > 12, "{begun}");
+
+    anthropic.settings("shorten = false\n");
+    let ended = anthropic.run(&["--continue", "-p", "again"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("context window exceeded"), "{}", ended.stderr);
+
+    let server = crate::zk::server(script());
+    let openai = Person::new().with("OPENAI_BASE_URL", &server.openai_url()).with("OPENAI_API_KEY", "k");
+    let ended = book(openai).run(&["-p", "read it", "--model", "m"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Read.\n"), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
 }
