@@ -4,7 +4,7 @@ mod project;
 mod script;
 
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ pub(crate) fn run(ground: &Ground, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
     let ground = ground.of_demo(project.dir());
-    let shown = Shown(Arc::new(Mutex::new(Screen::new(&ground.env))));
+    let shown = Shown::new(Screen::new(&ground.env));
     shown.line(Style::Bold, "zk demo · scripted model: no LLM is asked");
     shown.line(
         Style::Dim,

@@ -57,7 +57,8 @@ async fn count_up(shown: Shown, clear: impl Fn(), ended: CancellationToken, mode
         }
         screen.pass()
     };
-    let text = || format!("no word from {model} for {} s · Ctrl-C stops", since.elapsed().as_secs());
+    let stops = if shown.has_keys() { "Esc" } else { "Ctrl-C" };
+    let text = || format!("no word from {model} for {} s · {stops} stops", since.elapsed().as_secs());
     while !ended.is_cancelled() && shown.screen().passing(line, &text()) {
         sleep(Duration::from_secs(1)).await;
     }
@@ -78,16 +79,24 @@ impl Shown {
             self.line(style, &format!("{who}{why}; {what} in {:.1} s", retry.delay.as_secs_f64()));
         }
     }
+
+    /// Says that a wait was cut short, until there is something else to say.
+    pub(crate) fn trying_now(&self) {
+        let mut screen = self.screen();
+        let line = screen.pass();
+        screen.passing(line, "trying now …");
+    }
 }
 
 async fn count_down(shown: Shown, line: Passing, what: &'static str, until: Instant) {
+    let keys = if shown.has_keys() { "Enter tries now · Esc stops" } else { "Ctrl-C stops" };
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
         if seconds == 0 {
             return shown.screen().gone(line);
         }
-        if !shown.screen().passing(line, &format!("{what} in {seconds} s · Ctrl-C stops")) {
+        if !shown.screen().passing(line, &format!("{what} in {seconds} s · {keys}")) {
             return;
         }
         sleep(left.saturating_sub(Duration::from_secs(seconds.saturating_sub(1)))).await;

@@ -68,7 +68,7 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
         let answer = Arc::new(Mutex::new(Answer::new(output.clone())));
         let head = Headless {
             output,
-            shown: Shown(Arc::new(Mutex::new(Screen::stderr(&ground.env)))),
+            shown: Shown::new(Screen::stderr(&ground.env)),
             answer,
             format,
             verbose: ground.verbose,

@@ -17,9 +17,26 @@ const DIFF: usize = 20;
 
 /// The screen of a conversation, as several parts of it write to it.
 #[derive(Clone)]
-pub(crate) struct Shown(pub(crate) Arc<Mutex<Screen>>);
+pub(crate) struct Shown {
+    screen: Arc<Mutex<Screen>>,
+    has_keys: bool,
+}
 
 impl Shown {
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self { screen: Arc::new(Mutex::new(screen)), has_keys: false }
+    }
+
+    /// A screen next to which keys are read during a run, where it can show what is typed.
+    pub(crate) fn with_keys(screen: Screen) -> Self {
+        Self { has_keys: screen.erases(), ..Self::new(screen) }
+    }
+
+    /// Whether keys stop and hurry a run.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.has_keys
+    }
+
     /// Shows what happens: the answer as it streams, calls and their results in a line each.
     pub(crate) fn listen(&self, scope: &Scope) {
         let tree = || HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
@@ -87,7 +104,7 @@ impl Shown {
     }
 
     pub(crate) fn screen(&self) -> MutexGuard<'_, Screen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,19 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 
+use rustix::termios::tcgetwinsize;
+
 use super::{Sanitiser, clean};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 
 /// Back to the beginning of the line, which is empty then.
 const ERASE: &str = "\r\u{1b}[K";
+
+/// Makes sure that there is a line below this one, and goes to it; [`BACK`] returns.
+const BELOW: &str = "\u{1b}D\u{1b}[A\u{1b}7\u{1b}D";
+const BACK: &str = "\u{1b}8";
+
+const RESET: &str = "\u{1b}[0m";
 
 /// Our own colours; text of others never brings any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +58,28 @@ pub(crate) struct Screen {
     answer: Sanitiser,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
-    /// The passing line the cursor is in.
+    /// The passing line, and what it says.
     passing: Option<Passing>,
+    note: String,
+    /// What a person types meanwhile.
+    draft: String,
+    /// Where these are shown.
+    drawn: Option<Drawn>,
+    /// How many columns of the cursor's line are taken, wide characters counted once.
+    column: usize,
     /// How many passing lines there were.
     passed: u64,
     /// Why nothing can be written any more.
     broken: Option<std::io::Error>,
+}
+
+/// Where the last line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drawn {
+    /// The cursor is in it.
+    Here,
+    /// Below the line that the cursor is in.
+    Below,
 }
 
 /// A line that stands only until something else is written.
@@ -83,6 +107,10 @@ impl Screen {
             answer: Sanitiser::default(),
             fresh: true,
             passing: None,
+            note: String::new(),
+            draft: String::new(),
+            drawn: None,
+            column: 0,
             passed: 0,
             broken: None,
         }
@@ -102,8 +130,9 @@ impl Screen {
     /// Begins a new line, unless the cursor is at the beginning of one, and forgets an open sequence.
     pub(crate) fn settle(&mut self) {
         self.answer = Sanitiser::default();
-        self.erase();
-        if !self.fresh {
+        if self.fresh {
+            self.clear();
+        } else {
             self.raw("\n");
         }
     }
@@ -113,7 +142,7 @@ impl Screen {
         self.settle();
         let text = if self.terminal { clean(text) } else { text.into() };
         if self.colours && style != Style::Plain {
-            self.raw(&format!("{}{text}\u{1b}[0m\n", style.code()));
+            self.raw(&format!("{}{text}{RESET}\n", style.code()));
         } else {
             self.raw(&format!("{text}\n"));
         }
@@ -138,20 +167,28 @@ impl Screen {
         line
     }
 
-    /// What a passing line says from now on, in less than the width of a terminal; false once it is gone.
+    /// What a passing line says from now on; false once it is gone.
     pub(crate) fn passing(&mut self, line: Passing, text: &str) -> bool {
         if self.passing != Some(line) || self.broken.is_some() {
             return false;
         }
-        let (begin, end) = if self.colours { (Style::Dim.code(), "\u{1b}[0m") } else { ("", "") };
-        self.write(&format!("{ERASE}{begin}{}{end}", clean(text)));
+        text.clone_into(&mut self.note);
+        self.draw();
         true
     }
 
     /// Takes a passing line back, unless it is gone.
     pub(crate) fn gone(&mut self, line: Passing) {
         if self.passing == Some(line) {
-            self.erase();
+            self.clear();
+        }
+    }
+
+    /// What a person has typed so far: it stands below everything else.
+    pub(crate) fn draft(&mut self, text: &str) {
+        if self.erases && self.draft != text {
+            text.clone_into(&mut self.draft);
+            self.draw();
         }
     }
 
@@ -167,13 +204,48 @@ impl Screen {
 
     /// Takes any passing line back.
     pub(crate) fn clear(&mut self) {
-        self.erase();
+        if self.passing.take().is_some() {
+            self.note.clear();
+            self.draw();
+        }
     }
 
-    fn erase(&mut self) {
-        if self.passing.take().is_some() {
-            self.write(ERASE);
-            self.fresh = true;
+    /// Shows the passing line and the draft, or takes back what was shown of them.
+    fn draw(&mut self) {
+        let is_empty = self.note.is_empty() && self.draft.is_empty();
+        if is_empty && self.drawn.is_none() {
+            return;
+        }
+        let mut out = self.taken_back();
+        let width = width();
+        // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
+        let is_full = self.column > 0 && self.column.is_multiple_of(width);
+        if !is_empty && (self.fresh || !is_full) {
+            let line = last_line(&self.note, &self.draft, width);
+            let (begin, end) = if self.colours { (Style::Dim.code(), RESET) } else { ("", "") };
+            let line = format!("{ERASE}{begin}{line}{end}");
+            let (drawn, line) = match self.fresh {
+                true => (Drawn::Here, line),
+                false => (Drawn::Below, format!("{BELOW}{line}{BACK}")),
+            };
+            self.drawn = Some(drawn);
+            // A line that is written anew need not be empty before.
+            if drawn == Drawn::Here {
+                out.clear();
+            }
+            out.push_str(&line);
+        }
+        if !out.is_empty() {
+            self.write(&out);
+        }
+    }
+
+    /// What takes back the passing line and the draft.
+    fn taken_back(&mut self) -> String {
+        match self.drawn.take() {
+            None => String::new(),
+            Some(Drawn::Here) => ERASE.to_owned(),
+            Some(Drawn::Below) => format!("{BELOW}{ERASE}{BACK}"),
         }
     }
 
@@ -181,9 +253,19 @@ impl Screen {
         if text.is_empty() {
             return;
         }
-        self.erase();
-        self.write(text);
+        if self.passing.take().is_some() {
+            self.note.clear();
+        }
+        match self.taken_back() {
+            none if none.is_empty() => self.write(text),
+            back => self.write(&format!("{back}{text}")),
+        }
         self.fresh = text.ends_with('\n');
+        let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
+        self.column = taken + rest.chars().count();
+        if !self.draft.is_empty() {
+            self.draw();
+        }
     }
 
     fn write(&mut self, text: &str) {
@@ -205,10 +287,58 @@ impl Screen {
     }
 }
 
+fn width() -> usize {
+    match tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        Ok(_) | Err(_) => 80,
+    }
+}
+
+/// A note and the end of a draft, in less than the width of a terminal.
+fn last_line(note: &str, draft: &str, width: usize) -> String {
+    let mut left = width.saturating_sub(1);
+    let mut fits = |c: &char| {
+        // What is not ASCII may be two columns wide.
+        let columns = if c.is_ascii() { 1 } else { 2 };
+        let fits = columns <= left;
+        left = left.saturating_sub(columns);
+        fits
+    };
+    let note: String = clean(note).chars().take_while(&mut fits).collect();
+    if draft.is_empty() {
+        return note;
+    }
+    let mark: String = (if note.is_empty() { "› " } else { " › " }).chars().take_while(&mut fits).collect();
+    let draft = clean(draft).replace(['\n', '\t'], " ");
+    let mut end: Vec<char> = draft.chars().rev().take_while(&mut fits).collect();
+    end.reverse();
+    format!("{note}{mark}{}", end.iter().collect::<String>())
+}
+
 /// One line on standard error: warnings, errors, and what -v shows.
 pub(crate) fn tell(text: &str) {
     let mut out = std::io::stderr().lock();
     let text = if out.is_terminal() { clean(text) } else { text.into() };
     // With standard error closed there is nobody left to tell.
     let _ = writeln!(out, "{}", text.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_line;
+
+    #[test]
+    fn the_last_line_has_room_for_the_note_and_the_end_of_what_is_typed() {
+        assert_eq!(last_line("waiting", "", 80), "waiting");
+        assert_eq!(last_line("", "some\ntext", 80), "› some text");
+        assert_eq!(last_line("waiting", "text", 80), "waiting › text");
+        assert_eq!(last_line("waiting", "0123456789", 17), "waiting › 56789");
+        assert_eq!(last_line("waiting", "text", 5), "wait");
+        assert_eq!(last_line("", "語語語", 8), "› 語語");
+    }
+
+    #[test]
+    fn what_is_typed_cannot_control_the_terminal() {
+        assert_eq!(last_line("", "a\u{1b}[2Jb", 80), "› ab");
+    }
 }

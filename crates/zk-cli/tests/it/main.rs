@@ -12,6 +12,8 @@ mod doctor;
 mod failures;
 #[cfg(test)]
 mod flags;
+#[cfg(test)]
+mod keys;
 mod models;
 #[cfg(test)]
 mod providers;

@@ -22,12 +22,17 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// The program on a terminal; nothing where there is no `script`.
     pub(crate) fn open(person: &Person, args: &str) -> Option<Self> {
+        Self::run(person, &format!("exec {} {args}", program().display()))
+    }
+
+    /// A command of a shell on a terminal; nothing where there is no `script`.
+    pub(crate) fn run(person: &Person, command: &str) -> Option<Self> {
         let script = Path::new("/usr/bin/script");
         if !script.exists() {
             println!("skipped: there is no {}", script.display());
             return None;
         }
-        let command = format!("stty rows 40 cols 120; exec {} {args}", program().display());
+        let command = format!("stty rows 40 cols 120; {command}");
         let mut child = person.spawn(script, &["-qfec", &command, "/dev/null"], Stdio::piped());
         let seen = Arc::new(Mutex::new(String::new()));
         let (mut output, shared) = (child.stdout.take().unwrap(), seen.clone());
@@ -55,6 +60,16 @@ impl Terminal {
         let mut seen = self.seen.lock().unwrap();
         let (_, rest) = seen.split_once(text).unwrap();
         *seen = rest.to_owned();
+    }
+
+    /// As [`Terminal::expect`], and gives what came before `text`.
+    pub(crate) fn until(&self, text: &str) -> String {
+        self.see(text);
+        let mut seen = self.seen.lock().unwrap();
+        let (before, rest) = seen.split_once(text).unwrap();
+        let before = before.to_owned();
+        *seen = rest.to_owned();
+        before
     }
 
     pub(crate) fn keys(&mut self, keys: &str) {

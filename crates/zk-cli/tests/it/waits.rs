@@ -9,7 +9,7 @@ use crate::zk::{Person, server};
 
 /// The end of a passing line: nothing of it is left.
 const ERASED: &str = "\r\u{1b}[K";
-const HINT: &str = "Ctrl-C stops";
+const HINT: &str = " stops";
 
 /// A server whose first answer is that it takes another one after `seconds`.
 fn busy(seconds: u64) -> FakeServer {

@@ -3,16 +3,16 @@ use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 
-use super::Chat;
+use super::{Chat, Went};
 use crate::term::Style;
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
 const KEPT: usize = 32 * 1024;
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
-pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) {
+pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> Went {
     if command.is_empty() {
-        return;
+        return Went::Well;
     }
     let cx = chat.agent.bus().cx();
     let output = match cx.emit(UserBash { command: command.to_owned(), private }).await {
@@ -22,24 +22,30 @@ pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         }
         Ok(None) => match execute(chat, command, &stop).await {
             Ok(output) => output,
-            Err(error) => return chat.shown.line(Style::Red, &error),
+            Err(error) => return failed(chat, &error),
         },
-        Err(error) => return chat.shown.line(Style::Red, &error.to_string()),
+        Err(error) => return failed(chat, &error.to_string()),
     };
     if output.exit_code != 0 {
         chat.shown.line(Style::Red, &format!("exit code {}", output.exit_code));
     }
     if private {
-        return;
+        return Went::Well;
     }
     let text = format!(
         "The user ran a command.\n$ {command}\n{}\n(exit code {})",
         output.output.trim_end(),
         output.exit_code
     );
-    if let Err(error) = chat.agent.inject(Message::injected(text, "user:bash")) {
-        chat.shown.line(Style::Red, &error.to_string());
+    match chat.agent.inject(Message::injected(text, "user:bash")) {
+        Ok(()) => Went::Well,
+        Err(error) => failed(chat, &error.to_string()),
     }
+}
+
+fn failed(chat: &Chat, why: &str) -> Went {
+    chat.shown.line(Style::Red, why);
+    Went::Badly
 }
 
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {

@@ -1,109 +1,112 @@
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(test)]
+mod tests;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-
-/// How often a wait for a key looks whether it is still wanted.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
-/// How a terminal treats what is typed.
-#[derive(Clone)]
-pub(crate) struct Mode(Termios);
-
-impl Mode {
-    pub(crate) fn of_stdin() -> io::Result<Self> {
-        Ok(Self(tcgetattr(io::stdin())?))
-    }
-
-    /// Makes the terminal behave like this again.
-    pub(crate) fn apply(&self) {
-        // A terminal that is gone needs no repair.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
-    }
-
-    /// Keys one by one and unseen, while Ctrl-C stays a signal. What was typed before the question is thrown
-    /// away: nobody approves by accident.
-    fn keys(&self) -> io::Result<Restore<'_>> {
-        let mut raw = self.0.clone();
-        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
-        Ok(Restore(self))
-    }
-
-    /// Whole lines, typed before or not.
-    fn lines(&self) -> io::Result<Restore<'_>> {
-        tcsetattr(io::stdin(), OptionalActions::Flush, &self.0)?;
-        Ok(Restore(self))
-    }
+/// What a person presses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(char),
+    Enter,
+    /// Takes the last character back.
+    Back,
+    /// Takes the last word back: Ctrl-W.
+    BackWord,
+    /// Takes everything back: Ctrl-U.
+    BackAll,
+    Escape,
+    /// Ctrl-Z.
+    Suspend,
+    /// Ctrl-\.
+    Quit,
 }
 
-struct Restore<'a>(&'a Mode);
-
-impl Drop for Restore<'_> {
-    fn drop(&mut self) {
-        self.0.apply();
-    }
+/// Makes keys of the bytes a terminal sends. Keys that zk has no use for, such as the arrows, give none.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    state: State,
+    /// The beginning of a character.
+    partial: Vec<u8>,
 }
 
-/// Asks, and gives the first key that is `wanted`; nothing when it is not wanted any more or nobody is there.
-///
-/// The question is shown once the terminal takes keys: whoever answers it is heard, whoever typed before it is
-/// not.
-pub(crate) fn key(
-    unwanted: &AtomicBool,
-    ask: impl FnOnce(),
-    wanted: impl Fn(char) -> bool,
-) -> io::Result<Option<char>> {
-    let mode = Mode::of_stdin()?;
-    let _restore = mode.keys()?;
-    ask();
-    let mut buffer = [0; 64];
-    while !unwanted.load(Ordering::Acquire) {
-        if !ready()? {
-            continue;
-        }
-        let read = rustix::io::read(io::stdin(), &mut buffer)?;
-        let text = String::from_utf8_lossy(buffer.get(..read).unwrap_or_default()).to_lowercase();
-        let Some(key) = text.chars().next() else { return Ok(None) };
-        if wanted(key) {
-            return Ok(Some(key));
-        }
-    }
-    Ok(None)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    /// After ESC: the key itself, or the beginning of a sequence.
+    Escape,
+    /// In a control sequence, until its final byte.
+    Control,
+    /// Before the one byte of a sequence that ESC O began.
+    Single,
+    /// In a string that the terminal sends of itself, until BEL or ESC \.
+    String,
+    StringEscape,
 }
 
-/// Asks, and gives the next line without its end; nothing when it is not wanted any more or nobody is there.
-pub(crate) fn line(unwanted: &AtomicBool, ask: impl FnOnce()) -> io::Result<Option<String>> {
-    let mode = Mode::of_stdin()?;
-    let _restore = mode.lines()?;
-    ask();
-    let mut typed = Vec::new();
-    let mut buffer = [0; 1024];
-    while !unwanted.load(Ordering::Acquire) {
-        if !ready()? {
-            continue;
+impl Keys {
+    /// The key that ends with `byte`, if one does.
+    pub(super) fn push(&mut self, byte: u8) -> Option<Key> {
+        let (state, key) = match (self.state, byte) {
+            (State::Ground | State::Single | State::Control, 0x1b) => (State::Escape, None),
+            (State::Ground, _) => (State::Ground, self.plain(byte)),
+            (State::Escape, 0x1b) => (State::Escape, Some(Key::Escape)),
+            (State::Escape, b'[') => (State::Control, None),
+            (State::Escape, b'O') => (State::Single, None),
+            (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => (State::String, None),
+            // Alt and a key.
+            (State::Escape, 0..0x80) => (State::Ground, None),
+            (State::Escape, _) => (State::Ground, self.plain(byte)),
+            (State::Control, 0x40..=0x7e) | (State::Single, _) => (State::Ground, None),
+            (State::Control, _) => (State::Control, None),
+            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, None),
+            (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
+            (State::String | State::StringEscape, _) => (State::String, None),
+        };
+        self.state = state;
+        key
+    }
+
+    /// Whether more bytes may follow at once.
+    pub(super) fn is_within(&self) -> bool {
+        self.state != State::Ground
+    }
+
+    /// Nothing followed: what looked like a sequence was a key, or is not worth waiting for.
+    pub(super) fn end(&mut self) -> Option<Key> {
+        let escape = std::mem::take(&mut self.state) == State::Escape;
+        escape.then_some(Key::Escape)
+    }
+
+    fn plain(&mut self, byte: u8) -> Option<Key> {
+        if !self.partial.is_empty() || byte >= 0x80 {
+            return self.part(byte);
         }
-        let read = rustix::io::read(io::stdin(), &mut buffer)?;
-        typed.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        if typed.ends_with(b"\n") {
-            return Ok(Some(String::from_utf8_lossy(&typed).trim().to_owned()));
-        }
-        if read == 0 {
-            return Ok(None);
+        match byte {
+            b'\r' | b'\n' => Some(Key::Enter),
+            b'\t' => Some(Key::Char(' ')),
+            0x08 | 0x7f => Some(Key::Back),
+            0x15 => Some(Key::BackAll),
+            0x17 => Some(Key::BackWord),
+            0x1a => Some(Key::Suspend),
+            0x1c => Some(Key::Quit),
+            0..0x20 => None,
+            _ => Some(Key::Char(byte.into())),
         }
     }
-    Ok(None)
-}
 
-fn ready() -> io::Result<bool> {
-    let stdin = io::stdin();
-    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-    match poll(&mut fds, Some(&LOOK)) {
-        Ok(count) => Ok(count > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
+    /// One byte of a character that has several.
+    fn part(&mut self, byte: u8) -> Option<Key> {
+        self.partial.push(byte);
+        match std::str::from_utf8(&self.partial) {
+            Ok(text) => {
+                let key = text.chars().next().map(Key::Char);
+                self.partial.clear();
+                key
+            }
+            Err(error) if error.error_len().is_none() => None,
+            Err(_) => {
+                self.partial.clear();
+                None
+            }
+        }
     }
 }

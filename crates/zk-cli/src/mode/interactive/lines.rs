@@ -37,17 +37,32 @@ impl Lines {
         Ok(Self { editor, kept })
     }
 
-    pub(crate) fn read(&mut self) -> Typed {
-        let typed = match self.editor.readline("› ") {
+    /// Reads a line that begins with `draft`.
+    pub(crate) fn read(&mut self, draft: &str) -> Typed {
+        let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
             Ok(line) => Typed::Line(line),
             Err(ReadlineError::Interrupted) => Typed::Interrupt,
             Err(ReadlineError::Eof) => Typed::End,
             Err(error) => Typed::Failed(error.to_string()),
         };
-        if let (Typed::Line(_), Some(path)) = (&typed, &self.kept) {
+        if matches!(typed, Typed::Line(_)) {
+            self.keep();
+        }
+        typed
+    }
+
+    /// Remembers a line that was typed elsewhere.
+    pub(crate) fn remember(&mut self, line: &str) {
+        // A line that is not remembered is typed again.
+        if self.editor.add_history_entry(line).is_ok_and(|added| added) {
+            self.keep();
+        }
+    }
+
+    fn keep(&mut self) {
+        if let Some(path) = &self.kept {
             // A history that cannot be written costs the arrow keys, not the conversation.
             let _ = self.editor.append_history(path);
         }
-        typed
     }
 }

@@ -1,12 +1,14 @@
 //! A conversation on a terminal.
 
 mod bash;
+mod keyboard;
 mod keys;
 mod lines;
 mod slash;
+mod tty;
 mod ui;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
@@ -14,8 +16,9 @@ use zk_core::events::Input;
 use zk_core::model::AgentError;
 use zk_core::service::{Command, CommandOutcome, Provider};
 
-use self::keys::Mode;
+use self::keyboard::Keyboard;
 use self::lines::{Lines, Typed};
+use self::tty::Tty;
 use self::ui::TerminalUi;
 use super::notes;
 use super::show::{self, Shown};
@@ -30,23 +33,24 @@ use crate::term::{Screen, Style};
 
 pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    let usual = Mode::of_stdin().map_err(cannot)?;
-    let signals = Signals::watch(move || usual.apply()).map_err(cannot)?;
+    let tty = Tty::of_stdin().map_err(cannot)?;
+    let leaving = tty.clone();
+    let signals = Signals::watch(move || leaving.leave()).map_err(cannot)?;
     signals.disarm();
     let runtime = runtime()?;
     let mut lines = Lines::new(ground.dirs.line_history()).map_err(Failure::failed)?;
-    let chat = runtime.block_on(Chat::open(ground, &prompt, signals))?;
+    let chat = runtime.block_on(Chat::open(ground, &prompt, tty, signals))?;
     chat.greet(ground);
 
-    let mut next = prompt.text;
+    let mut given = prompt.text;
     let mut interrupted = false;
     let exit = loop {
-        let text = match next.take() {
+        let text = match given.take().or_else(|| chat.next(&mut lines)) {
             Some(text) => {
                 chat.shown.line(Style::Plain, &format!("› {text}"));
                 text
             }
-            None => match lines.read() {
+            None => match lines.read(&chat.keyboard.take_draft()) {
                 Typed::Line(text) => text,
                 Typed::Interrupt if interrupted => break Exit::Done,
                 Typed::Interrupt => {
@@ -62,32 +66,44 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
             },
         };
         interrupted = false;
-        if let Some(exit) = runtime.block_on(chat.take(text.trim())) {
-            break exit;
+        match runtime.block_on(chat.take(text.trim())) {
+            Went::Well => {}
+            Went::Badly => chat.keyboard.unqueue(),
+            Went::Over(exit) => break exit,
         }
     };
     runtime.block_on(chat.close());
     Ok(exit)
 }
 
+/// How it went with a line.
+enum Went {
+    Well,
+    /// It was stopped, or failed.
+    Badly,
+    /// The conversation is over.
+    Over(Exit),
+}
+
 struct Chat {
     agent: Agent,
     session: Session,
     shown: Shown,
-    ui: Arc<TerminalUi>,
+    keyboard: Keyboard,
     signals: Signals,
     cwd: std::path::PathBuf,
 }
 
 impl Chat {
-    async fn open(ground: &Ground, prompt: &Prompt, signals: Signals) -> Outcome<Self> {
+    async fn open(ground: &Ground, prompt: &Prompt, tty: Tty, signals: Signals) -> Outcome<Self> {
         let endpoint = ground.endpoint().await?;
         let provider = compose::provider(ground, &endpoint).await?;
         let session = sessions::begin(ground, prompt.resume.as_ref()).await?;
-        let shown = Shown(Arc::new(Mutex::new(Screen::new(&ground.env))));
-        let ui = Arc::new(TerminalUi::new(shown.clone()));
+        let shown = Shown::with_keys(Screen::new(&ground.env));
+        let keyboard = Keyboard::new(tty, shown.clone(), ground.limits.clone());
+        let ui = Arc::new(TerminalUi::new(shown.clone(), keyboard.clone()));
         let allow_all = ground.settings.flag("permissions.allow_all");
-        let bus = compose::bus(ground, &session, Manners { ui: Some(ui.clone()), allow_all })?;
+        let bus = compose::bus(ground, &session, Manners { ui: Some(ui), allow_all })?;
         let model = compose::model(ground, &*provider, &session).await?;
         let agent = compose::agent(ground, &bus, provider.clone(), model, &session)?;
         shown.listen(&bus.scope("terminal-output"));
@@ -99,7 +115,7 @@ impl Chat {
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
-        Ok(Self { agent, session, shown, ui, signals, cwd: ground.cwd.clone() })
+        Ok(Self { agent, session, shown, keyboard, signals, cwd: ground.cwd.clone() })
     }
 
     fn greet(&self, ground: &Ground) {
@@ -124,66 +140,89 @@ impl Chat {
         }
     }
 
-    /// Does what a line asks for; an exit code ends the conversation.
-    async fn take(&self, line: &str) -> Option<Exit> {
+    /// The next of the texts that were typed during a run.
+    fn next(&self, lines: &mut Lines) -> Option<String> {
+        let text = self.keyboard.next()?;
+        lines.remember(&text);
+        Some(text)
+    }
+
+    /// Does what a line asks for.
+    async fn take(&self, line: &str) -> Went {
         if line.is_empty() {
-            return None;
+            return Went::Well;
         }
         if let Some(command) = line.strip_prefix('!') {
             let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
-            return self.watched(|stop| bash::run(self, command.trim(), private, stop)).await;
+            let work = |stop| bash::run(self, command.trim(), private, stop);
+            return self.watched(work).await.unwrap_or_else(|went| went);
         }
         match self.command(line).await {
-            Some(CommandOutcome::Done) => None,
+            Err(went) => went,
+            Ok(outcome) => self.follow(line, outcome).await,
+        }
+    }
+
+    /// Does what came of a line.
+    async fn follow(&self, line: &str, outcome: Option<CommandOutcome>) -> Went {
+        match outcome {
+            Some(CommandOutcome::Done) => Went::Well,
             Some(CommandOutcome::Show(text)) => {
                 text.lines().for_each(|line| self.shown.line(Style::Plain, line));
-                None
+                Went::Well
             }
             Some(CommandOutcome::Prompt(prompt)) => self.ask(&prompt).await,
-            Some(CommandOutcome::Quit) => Some(Exit::Done),
+            Some(CommandOutcome::Quit) => Went::Over(Exit::Done),
             None => self.ask(line).await,
         }
     }
 
     /// Runs `/name arguments`; nothing when the line is a prompt.
-    async fn command(&self, line: &str) -> Option<CommandOutcome> {
-        let rest = line.strip_prefix('/')?;
+    async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, Went> {
+        let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
         let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let cx = self.agent.bus().cx();
         let Some(command) = cx.item::<dyn Command>(name) else {
             // Something like `/etc/hosts` is the beginning of a prompt.
             if name.is_empty() || name.contains('/') {
-                return None;
+                return Ok(None);
             }
             let all = cx.items::<dyn Command>();
             let hint = near::did_you_mean(name, all.iter().map(|command| &*command.name));
-            return Some(CommandOutcome::Show(format!(
-                "there is no command /{name}{hint}; /help lists them"
-            )));
+            let text = format!("there is no command /{name}{hint}; /help lists them");
+            return Ok(Some(CommandOutcome::Show(text)));
         };
-        Some(match command.run(args.trim(), &cx).await {
-            Ok(outcome) => outcome,
-            Err(error) => CommandOutcome::Show(error.to_string()),
+        let run = async |stop: CancellationToken| {
+            let ran = stop.run_until_cancelled(command.run(args.trim(), &cx)).await;
+            if ran.is_none() {
+                self.shown.line(Style::Yellow, "stopped");
+            }
+            ran
+        };
+        Ok(match self.watched(run).await? {
+            Some(Ok(outcome)) => Some(outcome),
+            Some(Err(error)) => Some(CommandOutcome::Show(error.to_string())),
+            None => return Err(Went::Badly),
         })
     }
 
     /// One run.
-    async fn ask(&self, prompt: &str) -> Option<Exit> {
+    async fn ask(&self, prompt: &str) -> Went {
         let cx = self.agent.bus().cx();
         let input = Input { text: prompt.to_owned(), images: Vec::new(), handled: false };
         let text = match cx.emit(input).await {
-            Ok(input) if input.handled => return None,
+            Ok(input) if input.handled => return Went::Well,
             Ok(input) => input.text,
             Err(error) => {
                 self.shown.line(Style::Red, &error.to_string());
-                return None;
+                return Went::Badly;
             }
         };
         let run = match self.agent.run(text) {
             Ok(run) => run,
             Err(error) => {
                 self.shown.line(Style::Red, &error.to_string());
-                return None;
+                return Went::Badly;
             }
         };
         let handle = run.handle();
@@ -207,22 +246,32 @@ impl Chat {
                 Err(error) => self.shown.line(Style::Red, &error.to_string()),
             }
             self.shown.line(Style::Dim, &show::totals(&outcome.stats));
+            if outcome.result.is_ok() { Went::Well } else { Went::Badly }
         })
         .await
+        .unwrap_or_else(|went| went)
     }
 
-    /// Does `work` while Ctrl-C stops it.
-    async fn watched<F: Future<Output = ()>>(
+    /// Does `work` while Escape and Ctrl-C stop it; fails when they did, or the conversation has to end.
+    async fn watched<T, F: Future<Output = T>>(
         &self,
         work: impl FnOnce(CancellationToken) -> F,
-    ) -> Option<Exit> {
+    ) -> Result<T, Went> {
         let stop = CancellationToken::new();
         self.signals.arm_run(stop.clone());
-        work(stop).await;
-        self.ui.settled().await;
+        let watching = self.keyboard.watch(stop.clone());
+        if let Err(error) = &watching {
+            self.shown.line(Style::Yellow, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
+        }
+        let worked = work(stop.clone()).await;
+        drop(watching);
         let seen = self.signals.seen();
         self.signals.disarm();
-        seen.filter(|exit| *exit == Exit::Terminated)
+        match seen {
+            Some(exit) if exit == Exit::Terminated => Err(Went::Over(exit)),
+            Some(_) | None if stop.is_cancelled() => Err(Went::Badly),
+            Some(_) | None => Ok(worked),
+        }
     }
 
     async fn close(&self) {

@@ -169,7 +169,10 @@ fn help(cx: &Cx) -> String {
         .collect();
     lines.push("!command    run a command of your own; the model sees its output".to_owned());
     lines.push("!!command   the same, and the model does not see it".to_owned());
-    lines.push("Ctrl-C      stop the run; at the prompt, twice ends the conversation".to_owned());
+    lines.push("Esc         stop the run; what is typed meanwhile waits at the prompt".to_owned());
+    lines
+        .push("Enter       during a run: keep the text for the next prompt, or try again at once".to_owned());
+    lines.push("Ctrl-C      as Esc; at the prompt, twice ends the conversation".to_owned());
     lines.push("Ctrl-D      end the conversation".to_owned());
     lines.join("\n")
 }
