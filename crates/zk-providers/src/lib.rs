@@ -41,6 +41,7 @@ mod frames;
 mod gemini;
 mod http;
 mod ollama;
+mod once_more;
 mod opaque;
 mod output;
 mod prefix;

@@ -4,6 +4,7 @@ mod blocks;
 mod context;
 mod headers;
 mod hosted;
+mod refused;
 mod report;
 mod request;
 mod stream;
@@ -26,9 +27,11 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
+use crate::once_more::once_more;
 use crate::output;
 use crate::vendor;
 use headers::Headers;
+use refused::{Refused, is_about_thinking};
 use tally::Pricing;
 
 pub(crate) use blocks::told;
@@ -86,11 +89,12 @@ impl Default for AnthropicOptions {
 /// assert_eq!(claude.model("claude-opus-5").window, Some(1_000_000));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Anthropic {
     link: Arc<Link>,
-    options: AnthropicOptions,
-    headers: Headers,
+    options: Arc<AnthropicOptions>,
+    headers: Arc<Headers>,
+    refused: Arc<Refused>,
 }
 
 const MESSAGES: &str = "/v1/messages";
@@ -111,7 +115,8 @@ impl Anthropic {
         let mut connection = connection;
         let headers = Headers::prepare(&mut connection, &options)?;
         let link = Link::new(connection, BASE_URL, Some("x-api-key"))?;
-        Ok(Self { link: Arc::new(link), options, headers })
+        let (link, options, headers) = (Arc::new(link), Arc::new(options), Arc::new(headers));
+        Ok(Self { link, options, headers, refused: Arc::default() })
     }
 
     fn ask(&self, request: &Request) -> thinking::Ask {
@@ -125,6 +130,15 @@ impl Anthropic {
         let extra = self.link.extra_body();
         let body = request::Body { request, mark, ask, extra, options: &self.options, count_only };
         if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
+    }
+
+    fn send(&self, request: &Request, cx: &Cx) -> EventStream {
+        let ask = self.ask(request);
+        let headers = named(self.headers.of(thinking::interleaves(&ask, request)));
+        let outgoing =
+            self.body(request, ask, false).map(|body| Outgoing { path: MESSAGES.into(), headers, body });
+        let decoder = Decoder::new(request.model.reference()).priced(self.pricing(request));
+        self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     /// What an answer to `request` costs, whoever has a part in it.
@@ -171,16 +185,23 @@ impl Provider for Anthropic {
         thinking::has_formats(&model.id) && output::strict(schema, output::ANTHROPIC).is_some()
     }
 
-    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let ask = self.ask(&request);
-        let headers = named(self.headers.of(thinking::interleaves(&ask, &request)));
-        let outgoing =
-            self.body(&request, ask, false).map(|body| Outgoing { path: MESSAGES.into(), headers, body });
-        let decoder = Decoder::new(request.model.reference()).priced(self.pricing(&request));
-        self.link.stream(&request.model.id, outgoing, decoder, cx)
+    fn stream(&self, mut request: Request, cx: &Cx) -> EventStream {
+        request.history = self.refused.left_out(request.history);
+        let first = self.send(&request, cx);
+        let (claude, model, inner) = (self.clone(), request.model.reference(), cx.clone());
+        let again = move |error: &ProviderError| {
+            if !is_about_thinking(error) || !claude.refused.note(&request.history) {
+                return None;
+            }
+            request.history = claude.refused.left_out(request.history);
+            let why = format!("{}; it is sent again without the thinking so far", error.message);
+            Some((why, claude.send(&request, &inner)))
+        };
+        once_more(first, again, model, cx)
     }
 
-    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+    async fn count_tokens(&self, mut request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+        request.history = self.refused.left_out(request.history);
         let body = self.body(&request, self.ask(&request), true);
         let headers = self.headers.of(false);
         let path = "/v1/messages/count_tokens";

@@ -129,6 +129,9 @@ impl Decoder {
         if let Some(usage) = message.get("usage") {
             self.count(usage, out);
         }
+        for name in ["context_management", "input_transformations"] {
+            self.report.note(name, message.get_mut(name).map(Value::take));
+        }
         // A call that code on the provider's side makes comes whole, with the message.
         if let Some(Value::Array(content)) = message.get_mut("content").map(Value::take) {
             for block in content {

@@ -4,7 +4,6 @@ mod chunk;
 mod few;
 mod finish;
 mod names;
-mod once_more;
 mod partial;
 mod parts;
 mod quota;
@@ -30,8 +29,8 @@ use crate::connection::{Connection, Link};
 use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::Outgoing;
 use crate::fault::Fault;
+use crate::once_more::once_more;
 use crate::{vendor, weight};
-use once_more::{Attempt, once_more};
 
 pub(crate) use stream::Decoder;
 
@@ -147,12 +146,15 @@ impl Provider for Gemini {
         let link = self.link.clone();
         let (model, tools) = (request.model.reference(), request.tools.clone());
         let (origin, inner) = (model.clone(), cx.clone());
-        let attempt = move |attempt| {
+        let decoder = Decoder::new(origin.clone(), tools.clone()).refusing_empty();
+        let first = link.stream(&origin.model, outgoing.clone(), decoder, cx);
+        // These models give a response that says nothing now and then; the last one counts.
+        let again = move |error: &ProviderError| {
             let decoder = Decoder::new(origin.clone(), tools);
-            let decoder = if attempt == Attempt::First { decoder.refusing_empty() } else { decoder };
-            link.stream(&origin.model, outgoing, decoder, &inner)
+            let stream = || link.stream(&origin.model, outgoing, decoder, &inner);
+            (error.code.as_deref() == Some(stream::EMPTY)).then(|| (error.message.clone(), stream()))
         };
-        let events = once_more(attempt, model, cx);
+        let events = once_more(first, again, model, cx);
         Box::pin(
             events.map(move |event| event.map_err(|error| quota::judge(error, || weight::bytes(&request)))),
         )

@@ -274,3 +274,20 @@ fn what_the_provider_did_beside_answering_is_reported() {
         assert!(reports.is_empty(), "at most one");
     }
 }
+
+#[test]
+fn thinking_that_was_left_out_is_reported_wherever_it_is_told() {
+    let dropped = json!([{"type": "thinking_dropped", "path": "messages.1.content.0",
+        "reason": "prefix_binding_mismatch"}]);
+    let start = json!({"type": "message_start", "message": {"input_transformations": dropped}});
+    let end = json!({"type": "message_delta", "delta": {}, "input_transformations": dropped});
+    let stop = "data: {\"type\":\"message_stop\"}\n\n";
+    for body in [format!("data: {start}\n\n{stop}"), format!("data: {end}\n\n{OK}")] {
+        let mut replay = Replay::anthropic(ModelRef::new("anthropic", MODEL));
+        replay.feed(body.as_bytes());
+        replay.finish();
+        let events: Vec<_> = std::iter::from_fn(|| replay.next().expect("an answer")).collect();
+        let report = StreamEvent::Report(json!({"input_transformations": dropped}));
+        assert!(events.contains(&report), "{events:?}");
+    }
+}

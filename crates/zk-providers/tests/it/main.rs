@@ -11,6 +11,7 @@
 
 mod anthropic_hosted;
 mod anthropic_settings;
+mod anthropic_thinking;
 mod anthropic_usage;
 mod auth;
 mod breakage;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CallId, Message, ModelRef};
+use super::{Block, CallId, Message, ModelRef, Thinking};
 
 pub use ids::IdRule;
 pub use media::MediaTypes;
@@ -143,6 +143,22 @@ impl WireReady {
     #[must_use]
     pub fn normalise(history: &[Arc<Message>], rules: &WireRules) -> Self {
         pair::normalise(history, rules)
+    }
+
+    /// The same history without the thinking that `is_unwanted` names. Every message still says something, since
+    /// none is made of thinking alone.
+    #[must_use]
+    pub fn without_thinking(&self, is_unwanted: impl Fn(&Thinking) -> bool) -> Self {
+        let goes = |block: &Block| matches!(block, Block::Thinking(thinking) if is_unwanted(thinking));
+        let message = |message: &Arc<Message>| {
+            if !message.content.iter().any(goes) {
+                return message.clone();
+            }
+            let mut message = Message::clone(message);
+            message.content.retain(|block| !goes(block));
+            message.shared()
+        };
+        Self { messages: self.messages.iter().map(message).collect(), repairs: self.repairs.clone() }
     }
 
     /// The messages: at least one, alternating, beginning with the user, and ending with the user unless the

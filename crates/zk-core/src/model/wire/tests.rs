@@ -1,5 +1,6 @@
 mod hosted;
 mod names;
+mod thinking;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,27 @@
+use super::*;
+
+fn thought(signature: &str) -> Block {
+    let origin = Some(own());
+    Block::Thinking(Thinking { signature: Some(signature.to_owned()), origin, ..Thinking::default() })
+}
+
+#[test]
+fn thinking_that_is_unwanted_goes_and_everything_else_stays_as_it_was() {
+    let rules = WireRules { thinking: ThinkingReplay::Signed, ..rules() };
+    let history = [
+        user("hello"),
+        Message::assistant(vec![thought("a"), Block::text("hi"), thought("b")]),
+        user("more"),
+        Message::assistant(vec![thought("c"), Block::text("ok")]),
+        user("bye"),
+    ]
+    .map(Message::shared);
+    let ready = WireReady::normalise(&history, &rules);
+    let less = ready.without_thinking(|thinking| thinking.signature.as_deref() != Some("c"));
+    assert_eq!(less.messages()[1].content, [Block::text("hi")]);
+    for at in [0, 2, 3, 4] {
+        assert!(Arc::ptr_eq(&less.messages()[at], &ready.messages()[at]), "it is shared: {at}");
+    }
+    let none = ready.without_thinking(|_| true);
+    assert!(none.messages().iter().all(|message| message.content.len() == 1));
+}
