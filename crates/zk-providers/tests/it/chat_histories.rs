@@ -1,18 +1,16 @@
 //! The recorded histories of Chat Completions, in the requests of the profile they belong to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use zk_core::model::{
-    Block, Image, Message, ModelRef, Role, Thinking, ThinkingLevel, ThinkingRequest, ToolCall, ToolContent,
-    ToolSpec, WireData,
-};
+use zk_core::model::{ThinkingLevel, ThinkingRequest, ToolSpec};
 use zk_core::service::{Provider, Request, ToolChoice};
 use zk_providers::CompatProfile;
+use zk_providers::formats::Format;
 
 use crate::collect::request;
 use crate::fixtures;
+use crate::recordings::conversations::sendable;
 use crate::vendors::{provider, sent};
 
 /// Whose recordings are whose.
@@ -27,88 +25,11 @@ const FOLDERS: [(&str, &str); 6] = [
 /// In the files worth reading all that YAML for: a request that goes on after a call.
 const RESULT: &str = "\"role\":\"tool\"";
 
-/// A recorded message as a history has it: the other way round than the adapter goes. Nothing where it says
-/// what a history cannot.
-fn blocks(message: &Value, origin: &ModelRef) -> Result<(Role, Vec<Block>), String> {
-    let text = |name: &str| message[name].as_str().unwrap_or_default();
-    match text("role") {
-        "user" => Ok((Role::User, parts(&message["content"])?)),
-        "tool" => {
-            let content = match &message["content"] {
-                Value::String(text) => text.as_str().into(),
-                other => ToolContent::Blocks(parts(other)?),
-            };
-            Ok((Role::User, vec![Block::result(text("tool_call_id"), content, false)]))
-        }
-        "assistant" => {
-            let mut blocks = Vec::new();
-            let details = &message["reasoning_details"];
-            if !details.is_null() || !text("reasoning_content").is_empty() {
-                let data = json!({ "reasoning_details": details });
-                let wire = (!details.is_null()).then(|| WireData { origin: origin.clone(), data });
-                blocks.push(Block::Thinking(Thinking {
-                    text: text("reasoning_content").into(),
-                    origin: Some(origin.clone()),
-                    wire,
-                    ..Thinking::default()
-                }));
-            }
-            let said: String = parts(&message["content"])?.iter().filter_map(Block::as_text).collect();
-            if !said.is_empty() {
-                blocks.push(Block::text(said));
-            }
-            for call in message["tool_calls"].as_array().into_iter().flatten() {
-                let part = |path: &str| call.pointer(path).and_then(Value::as_str).unwrap_or_default();
-                let args =
-                    serde_json::from_str(part("/function/arguments")).map_err(|error| error.to_string())?;
-                let args = if args == Value::Null { json!({}) } else { args };
-                blocks.push(Block::ToolCall(ToolCall::new(part("/id"), part("/function/name"), args)));
-            }
-            Ok((Role::Assistant, blocks))
-        }
-        other => Err(format!("a message of role {other}")),
-    }
-}
-
-fn parts(content: &Value) -> Result<Vec<Block>, String> {
-    let Some(parts) = content.as_array() else {
-        return Ok(content.as_str().map(Block::text).into_iter().collect());
-    };
-    let part = |part: &Value| match part["type"].as_str().unwrap_or_default() {
-        "text" => Ok(Block::text(part["text"].as_str().unwrap_or_default())),
-        "image_url" => {
-            let url = part["image_url"]["url"].as_str().unwrap_or_default();
-            let data = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
-            let (head, data) = data.ok_or("an image by its address")?;
-            Ok(Block::Image(Image { media_type: head.into(), data: data.into() }))
-        }
-        other => Err(format!("a part of type {other}")),
-    };
-    parts.iter().map(part).collect()
-}
-
 /// The request that asks for the same as a recorded one.
 fn same(recorded: &Value, provider: &dyn Provider) -> Result<Request, String> {
     let id = recorded["model"].as_str().ok_or("no model")?;
     let origin = provider.model(id).reference();
-    let mut system = String::new();
-    let mut messages: Vec<Message> = Vec::new();
-    for message in recorded["messages"].as_array().into_iter().flatten() {
-        if message["role"] == "system" {
-            system
-                .push_str(&parts(&message["content"])?.iter().filter_map(Block::as_text).collect::<String>());
-            continue;
-        }
-        let (role, blocks) = blocks(message, &origin)?;
-        match messages.last_mut() {
-            Some(last) if last.role == role => last.content.extend(blocks),
-            _ => messages.push(Message { role, ..Message::user(blocks) }),
-        }
-    }
-    let is_user = |message: Option<&Message>| message.is_some_and(|message| message.role == Role::User);
-    if !is_user(messages.first()) || !is_user(messages.last()) {
-        return Err("it does not begin and end with the user".into());
-    }
+    let conversation = sendable(Format::OpenAiChat, recorded, &origin)?;
     let tool = |tool: &Value| {
         let function = &tool["function"];
         let text = |name: &str| function[name].as_str().unwrap_or_default();
@@ -136,14 +57,13 @@ fn same(recorded: &Value, provider: &dyn Provider) -> Result<Request, String> {
         _ if budget.is_some() => ThinkingLevel::High,
         _ => ThinkingLevel::Off,
     };
-    let history: Vec<_> = messages.into_iter().map(Arc::new).collect();
     Ok(Request {
-        system: system.into(),
+        system: conversation.system.into(),
         tools: tools.collect(),
         tool_choice,
         thinking: ThinkingRequest { level, budget },
         cache: false,
-        ..request(provider, id, &history)
+        ..request(provider, id, &conversation.messages)
     })
 }
 

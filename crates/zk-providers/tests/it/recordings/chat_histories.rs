@@ -1,14 +1,15 @@
 //! The recorded histories, in the adapter's own requests to Chat Completions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
-use zk_core::model::{Block, Image, Message, ModelRef, Role, Thinking, ToolCall, ToolSpec};
+use zk_core::model::{Block, ToolSpec};
 use zk_core::service::{Request, ToolChoice};
 use zk_providers::Clocks;
+use zk_providers::formats::{Conversation, Format};
 
+use super::conversations::{has_thoughts_in_parts, sendable};
 use super::differences::{Differences, Explained};
 use super::{Dialect, exchanges_of};
 use crate::collect::{collect, request};
@@ -57,69 +58,16 @@ fn text(content: &Value) -> Option<String> {
     }
 }
 
-/// A recorded request as a system prompt and a history; why not, where it says what a history cannot.
-fn history(body: &Value, origin: &ModelRef) -> Result<(String, Vec<Arc<Message>>), &'static str> {
-    let mut system: Option<String> = None;
-    let mut history = Vec::new();
-    for message in body["messages"].as_array().into_iter().flatten() {
-        let said = text(&message["content"]);
-        match message["role"].as_str() {
-            Some("system" | "developer") if history.is_empty() && system.is_none() => system = said,
-            Some("system" | "developer") => return Err("a second system prompt"),
-            Some("user") => history.push(Message::user(parts(&message["content"])?).shared()),
-            Some("assistant") => {
-                let mut blocks = Vec::new();
-                if let Some(thought) = message["reasoning_content"].as_str() {
-                    let origin = Some(origin.clone());
-                    let thinking = Thinking { text: thought.into(), origin, ..Thinking::default() };
-                    blocks.push(Block::Thinking(thinking));
-                }
-                let said = said.ok_or("parts that are no text")?;
-                if !said.is_empty() {
-                    blocks.push(Block::text(said));
-                }
-                for call in message["tool_calls"].as_array().into_iter().flatten() {
-                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                    let function = &call["function"];
-                    let args = serde_json::from_str(&text(&function["arguments"])).ok();
-                    let args = args.filter(Value::is_object).ok_or("arguments that are none")?;
-                    let call = ToolCall::new(text(&call["id"]), text(&function["name"]), args);
-                    blocks.push(Block::ToolCall(call));
-                }
-                history.push(Message::assistant(blocks).shared());
-            }
-            Some("tool") => {
-                let id = message["tool_call_id"].as_str().ok_or("a result without a call")?;
-                let said = said.ok_or("an image in a result, which few servers take")?;
-                history.push(Message::user(vec![Block::result(id, said, false)]).shared());
-            }
-            _ => return Err("a role of its own"),
-        }
+/// The same, if it has nothing that the tolerant profile does not send.
+fn plainly(conversation: Conversation, recorded: &Value) -> Result<Conversation, String> {
+    let blocks = || conversation.messages.iter().flat_map(|message| &message.content);
+    if blocks().any(|block| matches!(block, Block::Document(_))) {
+        return Err("a document, which few servers take".into());
     }
-    let role = |message: Option<&Arc<Message>>| message.map(|message| message.role);
-    match (role(history.first()), role(history.last())) {
-        (Some(Role::User), Some(Role::User)) => Ok((system.unwrap_or_default(), history)),
-        (Some(Role::Assistant), _) => Err("it does not begin with the user"),
-        _ => Err("it does not end with the user"),
+    if has_thoughts_in_parts(recorded) {
+        return Err("thoughts in parts, which one vendor has".into());
     }
-}
-
-fn parts(content: &Value) -> Result<Vec<Block>, &'static str> {
-    let Some(parts) = content.as_array() else {
-        return Ok(content.as_str().map(Block::text).into_iter().collect());
-    };
-    let part = |part: &Value| match part["type"].as_str() {
-        Some("text") => Ok(Block::text(part["text"].as_str().unwrap_or_default())),
-        Some("image_url") => {
-            let url = part["image_url"]["url"].as_str().and_then(|url| url.strip_prefix("data:"));
-            let (media_type, data) =
-                url.and_then(|url| url.split_once(";base64,")).ok_or("an image by its address")?;
-            Ok(Block::Image(Image { media_type: media_type.into(), data: data.into() }))
-        }
-        Some("file") => Err("a document, which few servers take"),
-        _ => Err("media that zk does not know"),
-    };
-    parts.iter().map(part).collect()
+    Ok(conversation)
 }
 
 /// The body with everything said one way that may be said in two.
@@ -141,6 +89,8 @@ pub(super) fn plain(body: &Value) -> Value {
             fields.remove("index");
             let args =
                 fields["function"]["arguments"].as_str().and_then(|args| serde_json::from_str(args).ok());
+            // No arguments are an object without any.
+            let args = args.map(|args: Value| if args.is_null() { json!({}) } else { args });
             fields["function"]["arguments"] = args.unwrap_or_default();
         }
         let fields = message.as_object_mut().expect("a message");
@@ -192,8 +142,10 @@ async fn the_recorded_chats_are_sent_as_they_were_recorded() {
             continue;
         };
         let model = exchange.model();
-        let (system, history) = match history(&recorded, &provider.model(&model).reference()) {
-            Ok(history) => history,
+        let origin = provider.model(&model).reference();
+        let conversation = sendable(Format::OpenAiChat, &recorded, &origin);
+        let conversation = match conversation.and_then(|conversation| plainly(conversation, &recorded)) {
+            Ok(conversation) => conversation,
             Err(why) => {
                 println!("left out: {} ({why})", exchange.place());
                 count(&format!("left out: {why}"));
@@ -205,11 +157,11 @@ async fn the_recorded_chats_are_sent_as_they_were_recorded() {
         let spec = |tool| ToolSpec::new(text(tool, "name"), text(tool, "description"), schema(tool));
         let limit = recorded["max_tokens"].as_u64().and_then(|limit| u32::try_from(limit).ok());
         let asked = Request {
-            system: system.into(),
+            system: conversation.system.into(),
             tools: recorded["tools"].as_array().into_iter().flatten().map(spec).collect(),
             tool_choice: choice(&recorded),
             max_tokens: limit.unwrap_or(4096),
-            ..request(&*provider, &model, &history)
+            ..request(&*provider, &model, &conversation.messages)
         };
         collect(provider.stream(asked, &Bus::new().cx())).await.expect("the server answers");
         let ours = server.received().pop().expect("a request").json();

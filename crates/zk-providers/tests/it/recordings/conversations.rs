@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zk_core::model::{Block, IdRule, Message, Model};
+use zk_core::model::{Block, IdRule, Message, Model, ModelRef, Role};
 use zk_providers::formats::{Conversation, Format, FormatError};
 use zk_providers::{CompatProfile, ReasoningEcho};
 
@@ -22,6 +22,27 @@ fn requests(dialect: Dialect) -> Vec<(Exchange, Value)> {
 
 fn model(exchange: &Exchange) -> Model {
     Model::unknown("recorded", exchange.model())
+}
+
+/// The recorded conversation, if a request can send it as it is; why not, otherwise.
+pub(crate) fn sendable(format: Format, body: &Value, origin: &ModelRef) -> Result<Conversation, String> {
+    let unsupported = |error: FormatError| match error {
+        FormatError::Unsupported { reason, .. } => reason,
+        other => panic!("{other}: {body}"),
+    };
+    let conversation = format.read(body, origin).map_err(unsupported)?;
+    let is_user = |message: Option<&Arc<Message>>| message.is_some_and(|message| message.role == Role::User);
+    let messages = &conversation.messages;
+    match (is_user(messages.first()), is_user(messages.last())) {
+        _ if is_instructed(&conversation) => Err("it has an instruction in the middle".into()),
+        (true, true) => Ok(conversation),
+        (false, _) => Err("it does not begin with the user".into()),
+        (_, false) => Err("it does not end with the user".into()),
+    }
+}
+
+fn is_instructed(conversation: &Conversation) -> bool {
+    conversation.messages.iter().any(|message| message.injected_by.as_deref() == Some("system"))
 }
 
 /// Those that can be read, and why the others cannot.
@@ -137,8 +158,7 @@ fn every_recorded_conversation_of_messages_is_written_as_it_was_read() {
     let mut instructed = 0;
     for (exchange, body, read) in conversations(Format::AnthropicMessages, Dialect::Anthropic) {
         let Ok(read) = read else { continue };
-        let is_instruction = |message: &Arc<Message>| message.injected_by.as_deref() == Some("system");
-        if read.messages.iter().any(is_instruction) {
+        if is_instructed(&read) {
             // An instruction in the middle becomes part of what the user says there.
             instructed += 1;
             continue;
@@ -158,7 +178,7 @@ fn every_recorded_conversation_of_messages_is_written_as_it_was_read() {
 
 const CHATS: &[Explained] = &[("messages[].prefix", "Mistral's own word for what is the default")];
 
-/// The body with more said one way: one name for instructions, one field for thoughts, one for no arguments.
+/// The body with more said one way: one name for instructions, one field for thoughts.
 fn plain_chat(body: &Value) -> Value {
     let mut body = chat_histories::plain(body);
     for message in body["messages"].as_array_mut().expect("messages") {
@@ -170,26 +190,23 @@ fn plain_chat(body: &Value) -> Value {
             fields.remove("reasoning");
         }
         fields.retain(|name, value| name != "reasoning_content" || *value != "");
-        for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
-            let arguments = &mut call["function"]["arguments"];
-            if arguments.is_null() {
-                *arguments = json!({});
-            }
-        }
     }
     body
 }
 
+pub(super) fn has_thoughts_in_parts(body: &Value) -> bool {
+    let messages = body["messages"].as_array().into_iter().flatten();
+    let mut parts = messages.flat_map(|message| message["content"].as_array().into_iter().flatten());
+    parts.any(|part| part["type"] == "thinking")
+}
+
 /// A server that takes whatever a recorded one took.
 fn every_field(body: &Value) -> CompatProfile {
-    let is_thought = |part: &Value| part["type"] == "thinking";
-    let parts = body["messages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .flat_map(|message| message["content"].as_array().into_iter().flatten());
-    let has_parts = parts.into_iter().any(is_thought);
-    let echo = if has_parts { ReasoningEcho::Parts } else { ReasoningEcho::In("reasoning_content".into()) };
+    let echo = if has_thoughts_in_parts(body) {
+        ReasoningEcho::Parts
+    } else {
+        ReasoningEcho::In("reasoning_content".into())
+    };
     CompatProfile {
         documents: true,
         image_in_tool_result: true,

@@ -1,14 +1,15 @@
 //! The recorded histories, in the adapter's own Messages requests.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zk_core::kernel::Bus;
-use zk_core::model::{Block, Message, ModelRef, Role, Thinking, ToolCall, ToolContent, ToolSpec};
+use zk_core::model::ToolSpec;
 use zk_core::service::{Request, ToolChoice};
 use zk_providers::Clocks;
+use zk_providers::formats::Format;
 
+use super::conversations::sendable;
 use super::differences::{Differences, Explained};
 use super::{Dialect, exchanges_of};
 use crate::collect::{collect, request};
@@ -34,62 +35,6 @@ const EXPLAINED: &[Explained] = &[
     ("tools[].input_schema.properties", "a schema says that it is an object, and of what"),
     ("tools[].input_schema.type", "a schema says that it is an object, and of what"),
 ];
-
-/// A recorded request as a history; why not, where it says what a history cannot.
-fn history(body: &Value, origin: &ModelRef) -> Result<Vec<Arc<Message>>, &'static str> {
-    let mut history = Vec::new();
-    for message in body["messages"].as_array().into_iter().flatten() {
-        let role = match message["role"].as_str() {
-            Some("user") => Role::User,
-            Some("assistant") => Role::Assistant,
-            _ => return Err("a system message in the conversation"),
-        };
-        let blocks = blocks(&message["content"], origin)?;
-        history.push(Message { role, ..Message::user(blocks) }.shared());
-    }
-    let is_user = |message: Option<&Arc<Message>>| message.is_some_and(|message| message.role == Role::User);
-    match (is_user(history.first()), is_user(history.last())) {
-        (true, true) => Ok(history),
-        (false, _) => Err("it does not begin with the user"),
-        (_, false) => Err("it does not end with the user"),
-    }
-}
-
-fn blocks(content: &Value, origin: &ModelRef) -> Result<Vec<Block>, &'static str> {
-    let Some(parts) = content.as_array() else {
-        return Ok(content.as_str().map(Block::text).into_iter().collect());
-    };
-    let block = |part: &Value| {
-        let text = |name: &str| part[name].as_str().unwrap_or_default().to_owned();
-        let origin = Some(origin.clone());
-        match part["type"].as_str() {
-            Some("text") if part["citations"].is_array() => Err("a text with citations"),
-            Some("text") => Ok(Block::text(text("text"))),
-            Some("tool_use") => {
-                Ok(Block::ToolCall(ToolCall::new(text("id"), text("name"), part["input"].clone())))
-            }
-            Some("tool_result") => {
-                let content = match &part["content"] {
-                    Value::String(text) => text.as_str().into(),
-                    parts => ToolContent::Blocks(blocks(parts, origin.as_ref().expect("it was just made"))?),
-                };
-                Ok(Block::result(text("tool_use_id"), content, part["is_error"] == true))
-            }
-            Some("thinking") => Ok(Block::Thinking(Thinking {
-                text: text("thinking"),
-                signature: Some(text("signature")),
-                origin,
-                ..Thinking::default()
-            })),
-            Some("redacted_thinking") => {
-                Ok(Block::Thinking(Thinking { redacted: Some(text("data")), origin, ..Thinking::default() }))
-            }
-            Some("document" | "image") => Err("a document that is not sent as bytes"),
-            _ => Err("a tool of the provider's side"),
-        }
-    };
-    parts.iter().map(block).collect()
-}
 
 /// The body with everything said one way that may be said in two.
 pub(super) fn plain(body: &Value) -> Value {
@@ -148,43 +93,39 @@ async fn the_recorded_messages_are_sent_as_they_were_recorded() {
         };
         let tools = || recorded["tools"].as_array().into_iter().flatten();
         let model = exchange.model();
-        let history = match history(&recorded, &provider.model(&model).reference()) {
+        let origin = provider.model(&model).reference();
+        let conversation = match sendable(Format::AnthropicMessages, &recorded, &origin) {
             Ok(_) if tools().any(|tool| tool["input_schema"].is_null()) => {
-                Err("a tool of the provider's side")
+                Err("a tool of the provider's side".to_owned())
             }
-            Ok(_) if tools().any(|tool| !tool["input_schema"].is_object()) => Err("a schema that is refused"),
+            Ok(_) if tools().any(|tool| !tool["input_schema"].is_object()) => {
+                Err("a schema that is refused".to_owned())
+            }
             other => other,
         };
-        let history = match history {
-            Ok(history) => history,
+        let conversation = match conversation {
+            Ok(conversation) => conversation,
             Err(why) => {
                 println!("left out: {} ({why})", exchange.place());
                 count(&format!("left out: {why}"));
                 continue;
             }
         };
-        let body = plain(&recorded);
-        let system: Vec<&str> = body["system"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|part| part["text"].as_str())
-            .collect();
         let text = |tool: &Value, name: &str| tool[name].as_str().unwrap_or_default().to_owned();
         let spec =
             |tool| ToolSpec::new(text(tool, "name"), text(tool, "description"), tool["input_schema"].clone());
         let limit = recorded["max_tokens"].as_u64().and_then(|limit| u32::try_from(limit).ok());
         let asked = Request {
-            system: system.join("\n\n").into(),
+            system: conversation.system.into(),
             tools: tools().map(spec).collect(),
             tool_choice: choice(&recorded),
             max_tokens: limit.unwrap_or(4096),
             cache: recorded.to_string().contains("cache_control"),
-            ..request(&*provider, &model, &history)
+            ..request(&*provider, &model, &conversation.messages)
         };
         collect(provider.stream(asked, &Bus::new().cx())).await.expect("the server answers");
         let ours = server.received().pop().expect("a request").json();
-        differences.compare(&exchange.place(), &plain(&ours), &body, EXPLAINED);
+        differences.compare(&exchange.place(), &plain(&ours), &plain(&recorded), EXPLAINED);
         count("compared");
     }
     println!("{counts:#?}");

@@ -1,7 +1,7 @@
 //! Every recorded exchange with a model, through the real adapters: one table of the dialects, one of the exchanges.
 
 mod chat_histories;
-mod conversations;
+pub(crate) mod conversations;
 mod differences;
 mod errors;
 mod formats;
