@@ -1,0 +1,21 @@
+//! A conversation in the other format: `cargo run -p zk-providers --example convert <conversation.json`.
+
+use zk_core::model::Model;
+use zk_providers::formats::{Conversation, Format};
+
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let given = serde_json::from_reader(std::io::stdin())?;
+    let model = Model::unknown("any", "model");
+    let conversation = Conversation::read(&given, &model.reference())?;
+    let other = match Format::detect(&given) {
+        Some(Format::AnthropicMessages) => Format::OpenAiChat,
+        _ => Format::AnthropicMessages,
+    };
+    let written = conversation.write(other, &model)?;
+    for repair in &written.repairs {
+        eprintln!("mended: {repair:?}");
+    }
+    println!("{:#}", written.into_body());
+    Ok(())
+}
