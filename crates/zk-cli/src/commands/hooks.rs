@@ -22,6 +22,7 @@ pub(crate) fn hooks(ground: &Ground) -> Outcome<Exit> {
                     RegistrationKind::Item(kind) => last(kind),
                     RegistrationKind::Decorator(kind) => format!("decorator of {}", last(kind)),
                     RegistrationKind::Service(kind) => format!("service {}", last(kind)),
+                    RegistrationKind::Watcher(kind) => format!("watcher of {}", last(kind)),
                 };
                 let stage = one.stage.map_or(String::new(), |stage| format!(" ({stage:?})").to_lowercase());
                 format!("{kind:<16} {:<22} {}{stage}  {}", one.name, one.source, one.location)

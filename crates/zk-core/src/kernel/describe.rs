@@ -39,6 +39,8 @@ pub enum RegistrationKind {
     Decorator(&'static str),
     /// A service.
     Service(&'static str),
+    /// Hears of changes of registry items.
+    Watcher(&'static str),
 }
 
 impl Bus {

@@ -33,6 +33,7 @@ mod scope;
 mod shelf;
 mod source;
 mod table;
+mod watch;
 
 pub use bus::{Bus, BusBuilder};
 pub use cx::Cx;
@@ -47,3 +48,4 @@ pub use registry::{Item, NameTaken};
 pub use reply::{Answer, IntoReply};
 pub use scope::{Hook, HookOptions, Scope, ScopeGuard, Tombstones};
 pub use source::{Origin, Reach, Source, Stage};
+pub use watch::ItemChange;

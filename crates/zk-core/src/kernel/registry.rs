@@ -8,6 +8,7 @@ use super::bus::BusInner;
 use super::describe::Registration;
 use super::shelf::{AnyShelf, Claim, Decorator, Shelf};
 use super::table::{read, write};
+use super::watch::{News, Watcher};
 
 /// A registered item, decorated.
 pub struct Item<T: ?Sized> {
@@ -91,7 +92,7 @@ impl Shelves {
         name: &str,
         claim: Claim<T>,
         replace: bool,
-    ) -> Result<(), NameTaken> {
+    ) -> Result<News, NameTaken> {
         let claimant = claim.source.clone();
         self.shelf_or_new::<T>().put(name, claim, replace).map_err(|owner| NameTaken {
             kind: type_name::<T>(),
@@ -99,6 +100,10 @@ impl Shelves {
             owner,
             claimant,
         })
+    }
+
+    pub(super) fn watch<T: ?Sized + Send + Sync + 'static>(&self, watcher: Watcher) {
+        self.shelf_or_new::<T>().watch(watcher);
     }
 
     pub(super) fn decorate<T: ?Sized + Send + Sync + 'static>(
@@ -149,8 +154,8 @@ impl Shelves {
         }
     }
 
-    pub(super) fn remove_scope(&self, scope: u64) {
-        self.all().iter().for_each(|shelf| shelf.remove_scope(scope));
+    pub(super) fn remove_scope(&self, scope: u64, bus: &BusInner) {
+        self.all().iter().for_each(|shelf| shelf.remove_scope(scope).tell(bus));
     }
 
     pub(super) fn describe(&self, services: bool, out: &mut Vec<Registration>) {

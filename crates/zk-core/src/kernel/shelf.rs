@@ -8,6 +8,7 @@ use super::describe::{Registration, RegistrationKind, place};
 use super::erase::catch;
 use super::registry::Found;
 use super::table::{read, write};
+use super::watch::{ItemChange, News, Watcher};
 use super::{Cause, HookError, Source};
 
 /// The items of one kind on one bus.
@@ -19,6 +20,7 @@ struct State<T: ?Sized> {
     every: Vec<Decorator<T>>,
     /// Ancestors' items inside the decorators of this bus: which item, and the result.
     inherited: BTreeMap<Arc<str>, (Arc<T>, Dressed<T>)>,
+    watchers: Vec<Watcher>,
 }
 
 /// One name. It outlives its item, so decorators registered before the item, or kept across a reload, apply.
@@ -64,20 +66,26 @@ impl<T: ?Sized> Default for Slot<T> {
 
 impl<T: ?Sized> Default for Shelf<T> {
     fn default() -> Self {
-        Self(RwLock::new(State { slots: BTreeMap::new(), every: Vec::new(), inherited: BTreeMap::new() }))
+        Self(RwLock::new(State {
+            slots: BTreeMap::new(),
+            every: Vec::new(),
+            inherited: BTreeMap::new(),
+            watchers: Vec::new(),
+        }))
     }
 }
 
 /// A shelf of any kind of item.
 pub(super) trait AnyShelf: Any + Send + Sync {
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    fn remove_scope(&self, scope: u64);
+    fn remove_scope(&self, scope: u64) -> News;
     fn describe(&self, service: bool, out: &mut Vec<Registration>);
 }
 
 impl<T: ?Sized + Send + Sync + 'static> Shelf<T> {
     /// Registers an item; fails with the owner of a name that is taken.
-    pub(super) fn put(&self, name: &str, claim: Claim<T>, replace: bool) -> Result<(), Source> {
+    pub(super) fn put(&self, name: &str, claim: Claim<T>, replace: bool) -> Result<News, Source> {
+        let change = ItemChange { name: Arc::from(name), owner: Some(claim.source.clone()) };
         let mut state = write(&self.0);
         let slot = state.slots.entry(Arc::from(name)).or_default();
         if let Some(owner) = slot.claims.last()
@@ -89,7 +97,11 @@ impl<T: ?Sized + Send + Sync + 'static> Shelf<T> {
         slot.claims.retain(|older| older.scope != claim.scope);
         slot.claims.push(claim);
         slot.dressed = Arc::default();
-        Ok(())
+        Ok(News { changes: vec![change], watchers: state.watchers.clone() })
+    }
+
+    pub(super) fn watch(&self, watcher: Watcher) {
+        write(&self.0).watchers.push(watcher);
     }
 
     pub(super) fn decorate(&self, name: Option<&str>, decorator: Decorator<T>) {
@@ -199,15 +211,22 @@ impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
         self
     }
 
-    fn remove_scope(&self, scope: u64) {
+    fn remove_scope(&self, scope: u64) -> News {
         let mut state = write(&self.0);
+        let mut changes = Vec::new();
+        state.watchers.retain(|watcher| watcher.scope != scope);
         let everywhere = state.every.iter().any(|decorator| decorator.scope == scope);
         state.every.retain(|decorator| decorator.scope != scope);
         let mut decorated = everywhere;
-        for slot in state.slots.values_mut() {
+        for (name, slot) in &mut state.slots {
             let (claims, decorators) = (slot.claims.len(), slot.decorators.len());
+            let had_it = slot.claims.last().is_some_and(|claim| claim.scope == scope);
             slot.claims.retain(|claim| claim.scope != scope);
             slot.decorators.retain(|decorator| decorator.scope != scope);
+            if had_it {
+                let owner = slot.claims.last().map(|claim| claim.source.clone());
+                changes.push(ItemChange { name: name.clone(), owner });
+            }
             decorated |= slot.decorators.len() != decorators;
             if everywhere || slot.claims.len() != claims || slot.decorators.len() != decorators {
                 slot.dressed = Arc::default();
@@ -217,6 +236,7 @@ impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
         if decorated {
             state.inherited.clear();
         }
+        News { changes, watchers: state.watchers.clone() }
     }
 
     fn describe(&self, service: bool, out: &mut Vec<Registration>) {
@@ -242,6 +262,9 @@ impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
         }
         for wrap in &state.every {
             out.push(entry(RegistrationKind::Decorator(kind), "*", &wrap.source, wrap.location));
+        }
+        for watcher in &state.watchers {
+            out.push(entry(RegistrationKind::Watcher(kind), "*", &watcher.source, watcher.location));
         }
     }
 }

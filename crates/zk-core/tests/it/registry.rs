@@ -202,3 +202,47 @@ async fn a_service_can_be_swapped_and_the_earlier_one_returns() {
     assert_eq!(cx.get::<dyn Greet>().unwrap().greet(), "headless");
     assert!(bus.items::<dyn Greet>().is_empty(), "a service is no item");
 }
+
+#[tokio::test]
+async fn whoever_watches_a_kind_of_item_hears_who_has_a_name_now() {
+    let (bus, log) = reporting_bus(OnError::Continue);
+    let watcher = bus.scope("watcher");
+    let heard = log.clone();
+    watcher.on_items::<dyn Greet>(move |change| {
+        let owner = change.owner.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string);
+        heard.note(format!("{} {owner}", change.name));
+    });
+    let (first, second) = (bus.scope("first"), bus.scope("second"));
+    first.provide("a", plain("1")).unwrap();
+    first.provide("b", plain("1")).unwrap();
+    second.provide("a", plain("2")).unwrap_err();
+    second.provide_replacing("a", plain("2"));
+    second.decorate("b", wrap("w"));
+    second.provide("answer", Arc::new(42_u32)).unwrap();
+    assert_eq!(log.take(), ["a first", "b first", "a second"]);
+    first.close().await;
+    assert_eq!(log.take(), ["b nobody"], "the other name has a new owner already");
+    second.close().await;
+    assert_eq!(log.take(), ["a nobody"]);
+    watcher.close().await;
+    bus.scope("late").provide("c", plain("3")).unwrap();
+    assert_eq!(log.take(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_name_that_falls_back_to_an_earlier_owner_is_told_and_a_watcher_may_look_and_may_panic() {
+    let (bus, log) = reporting_bus(OnError::Continue);
+    let (heard, looked) = (log.clone(), bus.clone());
+    bus.scope("panics").on_items::<dyn Greet>(|_| panic!("no"));
+    bus.scope("looks").on_items::<dyn Greet>(move |change| {
+        heard.note(greet(&looked, &change.name).unwrap_or_default());
+    });
+    let (first, second) = (bus.scope("first"), bus.scope("second"));
+    first.provide("a", plain("1")).unwrap();
+    second.provide_replacing("a", plain("2"));
+    second.close().await;
+    let seen = log.take();
+    let greeted: Vec<_> = seen.iter().filter(|line| line.len() == 1).collect();
+    assert_eq!(greeted, ["1", "2", "1"]);
+    assert_eq!(seen.len(), 6, "{seen:?}");
+}

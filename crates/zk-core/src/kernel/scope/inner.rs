@@ -121,8 +121,8 @@ impl ScopeInner {
             table.retain(|entry| entry.scope != self.id);
             table.retain_observers(|observer| observer.scope != self.id);
         });
-        bus.items.remove_scope(self.id);
-        bus.services.remove_scope(self.id);
+        bus.items.remove_scope(self.id, &bus);
+        bus.services.remove_scope(self.id, &bus);
     }
 
     /// Another thread may have closed the scope while something was being registered through it.

@@ -1,6 +1,7 @@
 mod guard;
 mod hook;
 mod inner;
+mod items;
 mod tombstones;
 
 use std::any::TypeId;
@@ -195,7 +196,7 @@ impl Scope {
     ) -> Result<(), NameTaken> {
         let location = Location::caller();
         let Some(bus) = self.open_bus(location) else { return Ok(()) };
-        bus.inner.items.put(name, self.claim(item, location), false)?;
+        bus.inner.items.put(name, self.claim(item, location), false)?.tell(&bus.inner);
         self.inner.undo_if_closed();
         Ok(())
     }
@@ -206,7 +207,9 @@ impl Scope {
     pub fn provide_replacing<T: ?Sized + Send + Sync + 'static>(&self, name: &str, item: Arc<T>) {
         let location = Location::caller();
         if let Some(bus) = self.open_bus(location) {
-            let _ = bus.inner.items.put(name, self.claim(item, location), true);
+            if let Ok(news) = bus.inner.items.put(name, self.claim(item, location), true) {
+                news.tell(&bus.inner);
+            }
             self.inner.undo_if_closed();
         }
     }
