@@ -102,7 +102,8 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    Agent: AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect, ThinkingSelect;
+    Agent: AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect, ThinkingSelect,
+        ModelsQuery, ModelsChanged;
     Session: SessionStart, SessionTurns, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;

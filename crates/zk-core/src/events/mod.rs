@@ -18,6 +18,7 @@
 mod catalogue;
 mod context;
 mod input;
+mod models;
 mod provider;
 mod resources;
 mod run;
@@ -30,6 +31,7 @@ mod turn;
 pub use catalogue::{EventDoc, Phase, catalogue};
 pub use context::{ContextOverflow, ContextReduced, ContextTransform};
 pub use input::{BashOutput, Input, InputReply, UserBash};
+pub use models::{ModelsCause, ModelsChanged, ModelsQuery, ModelsReply, SilentProvider};
 pub use provider::{
     ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
 };

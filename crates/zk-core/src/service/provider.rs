@@ -31,6 +31,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// The models it knows of without asking anybody, to be shown.
+    fn known_models(&self) -> Vec<Model> {
+        Vec::new()
+    }
+
     /// Whose quota its requests count against, as an opaque text: the same for all providers of one endpoint and
     /// key, however they were made. Nothing of the key can be told from it. Without one, a provider is taken
     /// for the only one of its kind.

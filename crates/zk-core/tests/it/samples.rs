@@ -7,8 +7,8 @@ use zk_core::events::*;
 use zk_core::kernel::AnyEvent;
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Block, ErrorKind, Message, ModelRef, Stats, ThinkingLevel, ThinkingRequest, ToolContent, ToolError,
-    TurnId, TurnUsage, Usage,
+    Block, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest, ToolContent,
+    ToolError, TurnId, TurnUsage, Usage,
 };
 use zk_core::service::{RetryNotice, RunStatus, ToolChoice};
 
@@ -82,6 +82,13 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
         },
         ModelSelect { from: None, to: model(), cause: Cause::Set },
         ThinkingSelect { from: ThinkingLevel::Off, to: ThinkingLevel::High, cause: Cause::Restore },
+        ModelsQuery {
+            provider: Some("lab".into()),
+            refresh: true,
+            models: vec![Model::unknown("lab", "lab-1")],
+            silent: vec![SilentProvider { provider: "lab".into(), error: Some(ErrorKind::Transport) }],
+        },
+        ModelsChanged { provider: "lab".into(), cause: ModelsCause::Registered },
         Input { text: "hi".into(), images: Vec::new(), handled: false },
         UserBash { command: "ls".into(), private: true },
         SpawnBefore { child: "helper".into(), depth: 1, prompt: "look".into(), model: model() },
