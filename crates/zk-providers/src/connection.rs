@@ -1,5 +1,6 @@
 //! Where a provider is and what it is shown: what every dialect needs, whatever it says then.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::fault::{Call, Fault};
 use crate::http::Http;
 use crate::prefix::{Encode, Head, Prefixes};
 use crate::secret::{Auth, Secret};
+use crate::vendor::Vendor;
 
 /// Where requests go, and what they show there. Its `Debug` shows no key.
 ///
@@ -112,6 +114,8 @@ pub(crate) struct Link {
     name: String,
     default_model: Option<String>,
     models: Overrides,
+    /// Whether it leads to the vendor of that name, who has the models of the table.
+    is_usual: bool,
     extra_body: Map<String, Value>,
     endpoint: Arc<Endpoint>,
     clocks: Clocks,
@@ -148,7 +152,9 @@ impl Link {
         let endpoint = Endpoint::new(&base_url, shape, auth, key_header, &extra_headers, http)?;
         let usual = if endpoint.is_loopback() { Clocks::local() } else { Clocks::remote() };
         let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));
-        Ok(Self { name, default_model, models, extra_body, endpoint, clocks, prefixes: Prefixes::default() })
+        let is_usual = Vendor::named(&name).is_some_and(|vendor| vendor.base_url == Some(&base_url));
+        let prefixes = Prefixes::default();
+        Ok(Self { name, default_model, models, is_usual, extra_body, endpoint, clocks, prefixes })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -169,6 +175,17 @@ impl Link {
 
     pub(crate) fn models(&self) -> &Overrides {
         &self.models
+    }
+
+    /// The ids of the table, where its vendor is asked, and those something is said about, in alphabetical order.
+    pub(crate) fn known_ids(&self) -> BTreeSet<&str> {
+        let mut ids: BTreeSet<&str> = self.models.ids().collect();
+        if self.is_usual {
+            for id in catalogue::known_models(&self.name) {
+                ids.insert(id);
+            }
+        }
+        ids
     }
 
     /// What the table knows of a model here, or at the vendor `usual` whose dialect is spoken.

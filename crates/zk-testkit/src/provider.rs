@@ -173,6 +173,10 @@ impl Provider for ScriptedProvider {
         Some(self.model.as_ref().map_or_else(|| Self::MODEL.to_owned(), |model| model.id.clone()))
     }
 
+    fn known_models(&self) -> Vec<Model> {
+        self.default_model().map(|id| self.model(&id)).into_iter().collect()
+    }
+
     fn rules(&self, model: &Model) -> WireRules {
         match &self.rules {
             Some(rules) => rules(model),

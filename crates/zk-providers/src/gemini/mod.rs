@@ -114,6 +114,10 @@ impl Provider for Gemini {
         self.link.default_model()
     }
 
+    fn known_models(&self) -> Vec<Model> {
+        self.link.known_ids().iter().map(|id| self.model(id)).collect()
+    }
+
     fn quota_key(&self) -> Option<String> {
         Some(self.link.quota_key())
     }

@@ -91,6 +91,10 @@ impl Provider for Retrying {
         self.inner.default_model()
     }
 
+    fn known_models(&self) -> Vec<Model> {
+        self.inner.known_models()
+    }
+
     fn quota_key(&self) -> Option<String> {
         self.inner.quota_key()
     }

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use zk_core::model::ThinkingReplay;
 
 use super::*;
-use crate::catalogue;
+use crate::catalogue::{self, Override};
 use crate::secret::Auth;
 
 #[test]
@@ -28,6 +28,30 @@ fn every_vendor_makes_a_provider_of_its_name() {
         let provider = vendor.provider(connection).expect(vendor.name);
         assert_eq!(provider.name(), vendor.name);
         assert_eq!(provider.default_model().as_deref(), vendor.default_model);
+    }
+}
+
+#[test]
+fn a_vendor_knows_the_models_of_the_table_at_its_own_address_and_elsewhere_only_what_is_said() {
+    for vendor in VENDORS {
+        let mut usual = vendor.connection().key("canary-key");
+        usual.account = Some("canary-account".to_owned());
+        let Some(base_url) = vendor.base_url else { continue };
+        let said = Override { window: Some(7), ..Override::default() };
+        usual.models = [("said-1".to_owned(), said)].into_iter().collect();
+        let elsewhere = Connection { base_url: "https://canary-host.example/v1".to_owned(), ..usual.clone() };
+        let ids = |connection: Connection| {
+            let known = vendor.provider(connection).expect(vendor.name).known_models();
+            let text = serde_json::to_string(&known).unwrap();
+            assert!(!text.contains("canary") && !text.contains(base_url), "{}: {text}", vendor.name);
+            assert!(known.iter().all(|model| model.provider == vendor.name), "{}", vendor.name);
+            known.into_iter().map(|model| model.id).collect::<Vec<_>>()
+        };
+        let mut table: Vec<_> = catalogue::known_models(vendor.name).map(str::to_owned).collect();
+        assert_eq!(ids(elsewhere), ["said-1"], "{}", vendor.name);
+        table.push("said-1".to_owned());
+        table.sort_unstable();
+        assert_eq!(ids(usual), table, "{}", vendor.name);
     }
 }
 
