@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +57,8 @@ pub(crate) struct AgentState {
     pub(crate) model: Model,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
+    /// What the endpoints listed, by provider.
+    pub(crate) listed: BTreeMap<String, Vec<Model>>,
     /// What happened but could not be stored: announced again before anything else happens.
     pub(crate) unstored: Vec<Commit>,
     pub(crate) current: Weak<RunShared>,
@@ -135,6 +138,7 @@ impl Agent {
                     model: config.model,
                     thinking: config.thinking,
                     history: config.history,
+                    listed: BTreeMap::new(),
                     unstored: Vec::new(),
                     current: Weak::new(),
                 }),

@@ -8,6 +8,7 @@ use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{Provider, Tool};
 
 use crate::agent::{Agent, Config};
+use crate::models;
 use crate::spawn::{self, SpawnOptions};
 use crate::tools::Aliases;
 use crate::{Behavior, Preset, ToolSet};
@@ -195,6 +196,7 @@ impl AgentBuilder {
             session: self.session,
             cwd: self.cwd,
         });
+        models::offer(&agent, &scope);
         if let Some(options) = self.spawn {
             spawn::offer(&agent, options, &scope)?;
         }

@@ -27,6 +27,7 @@ mod builder;
 mod driver;
 mod gates;
 mod machine;
+mod models;
 mod options;
 mod output;
 mod overflow;

@@ -15,6 +15,7 @@ mod dispatch;
 mod errors;
 mod gates;
 mod lifecycle;
+mod models;
 mod order;
 mod output;
 mod presets;
