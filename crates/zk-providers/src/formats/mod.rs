@@ -38,8 +38,8 @@
 //! the `index` of a call, the `detail` of an image. Everything else that a history has no place for is a
 //! [`FormatError`] that says where it stands: images, documents and files by their address or by an id, since
 //! a history holds bytes; documents that ask for citations; audio, video, calls of custom tools; and fields
-//! that are not known, unless they say nothing. Of a request body only the conversation is read; its other
-//! fields are settings.
+//! that are not known, unless they say nothing. Of a request body only the conversation is read and written;
+//! its other fields are settings, also the `container` in which code ran.
 //!
 //! # Read what was written
 //!
