@@ -186,6 +186,7 @@ impl Provider for ScriptedProvider {
                 vision: model.capabilities.vision,
                 media: MediaTypes::ANY,
                 image_in_tool_result: model.capabilities.image_in_tool_result,
+                image_in_answer: false,
                 thinking: ThinkingReplay::Echo,
                 resumes: false,
             },

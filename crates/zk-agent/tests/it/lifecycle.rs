@@ -85,7 +85,7 @@ async fn handlers_transform_the_input_one_after_the_other() {
     };
     scope.on_sync(append(" b"));
     scope.on_sync(append(" c"));
-    let image = Block::Image(Image { media_type: "image/png".into(), data: "AAAA".into() });
+    let image = Block::Image(Image::new("image/png", "AAAA"));
     rig.run(RunOptions::prompt(vec![image, Block::text("a")])).await.result.unwrap();
     assert_lines(&told(&rig.agent.history()), "user: a b c | [image]\nmodel: answer 1");
 }

@@ -13,7 +13,7 @@ use crate::support::{TestTool, rig, rig_on, rig_with, told};
 
 fn snap() -> TestTool {
     TestTool::new("snap", async |_, _| {
-        let image = Image { media_type: "image/png".into(), data: "AAAA".into() };
+        let image = Image::new("image/png", "AAAA");
         let blocks = vec![Block::text("a picture"), Block::Image(image)];
         Ok(ToolOutput { content: ToolContent::Blocks(blocks), display: None, details: None })
     })

@@ -43,6 +43,16 @@ pub struct Image {
     pub media_type: String,
     /// The bytes in standard base64.
     pub data: String,
+    /// What the provider wants back with it, if a model made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireData>,
+}
+
+impl Image {
+    /// An image of a type such as `image/png`, its bytes in standard base64.
+    pub fn new(media_type: impl Into<String>, data: impl Into<String>) -> Self {
+        Self { media_type: media_type.into(), data: data.into(), wire: None }
+    }
 }
 
 /// A document.

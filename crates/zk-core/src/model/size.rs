@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_block_counts_what_the_model_reads_of_it() {
-        let image = || Block::Image(Image { media_type: "image/png".into(), data: "A".repeat(100_000) });
+        let image = || Block::Image(Image::new("image/png", "A".repeat(100_000)));
         let origin = ModelRef::new("p", "m");
         for (block, expected) in [
             (Block::text("four"), 4),

@@ -53,7 +53,7 @@ async fn input_is_rewritten_step_by_step_and_keeps_its_images() {
             Some(InputReply::Transform { text: format!("{}{suffix}", ev.text), images: None })
         });
     }
-    let image = zk_core::model::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let image = zk_core::model::Image::new("image/png", "AA==");
     let after = bus.cx().emit(Input { images: vec![image.clone()], ..input("hi") }).await.unwrap();
     assert_eq!((after.text.as_str(), after.images, after.handled), ("hi a b", vec![image], false));
 }

@@ -246,6 +246,7 @@ fn rules(model: &Model) -> WireRules {
         vision: model.capabilities.vision,
         media: MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] },
         image_in_tool_result: model.capabilities.image_in_tool_result,
+        image_in_answer: false,
         thinking: ThinkingReplay::Signed,
         resumes: true,
     }

@@ -209,6 +209,7 @@ fn rules(profile: &CompatProfile, traits: &Traits<'_>, model: &Model) -> WireRul
             documents: if profile.documents { &["application/pdf", "text/*"] } else { &["text/*"] },
         },
         image_in_tool_result: model.capabilities.image_in_tool_result,
+        image_in_answer: false,
         thinking: match traits.echo {
             ReasoningEcho::No => ThinkingReplay::Never,
             ReasoningEcho::In(_)

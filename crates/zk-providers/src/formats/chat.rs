@@ -111,7 +111,7 @@ fn part(part: &Node<'_>) -> Result<Block, FormatError> {
                 _ => image,
             };
             let (media_type, data) = media::inline(&url)?;
-            Ok(Block::Image(Image { media_type, data }))
+            Ok(Block::Image(Image::new(media_type, data)))
         }
         "file" => {
             part.only(&["file"])?;

@@ -142,7 +142,7 @@ fn image(block: &Node<'_>) -> Result<Block, FormatError> {
         "file" => return Err(source.unsupported(BY_REFERENCE)),
         _ => return Err(source.at("type").unexpected("`base64` or `url`")),
     };
-    Ok(Block::Image(Image { media_type, data }))
+    Ok(Block::Image(Image::new(media_type, data)))
 }
 
 fn document(block: &Node<'_>) -> Result<Block, FormatError> {

@@ -132,6 +132,7 @@ impl Provider for Gemini {
                 documents: &["application/pdf", "text/*"],
             },
             image_in_tool_result: model.capabilities.image_in_tool_result,
+            image_in_answer: true,
             thinking: ThinkingReplay::Signed,
             resumes: false,
         }

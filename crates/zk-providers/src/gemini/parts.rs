@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use zk_core::model::{Block, CallId, Message, Thinking, ToolCall, ToolContent, ToolResult};
+use zk_core::model::{Block, CallId, Image, Message, Thinking, ToolCall, ToolContent, ToolResult, WireData};
 
 use super::{names, run};
 
@@ -80,7 +80,7 @@ pub(super) fn of_model(message: &Message, wants_signatures: bool) -> Vec<Part<'_
                 parts.push(part);
             }
             Block::Compaction(compaction) => parts.extend(texts(&compaction.summary, None, false)),
-            Block::Image(image) => parts.push(data(&image.media_type, &image.data)),
+            Block::Image(image) => parts.push(own_image(image)),
             Block::Document(document) => parts.push(data(&document.media_type, &document.data)),
             Block::Provider(block) => {
                 parts.push(Part { opaque: Some(&block.wire.data), ..Part::default() });
@@ -111,11 +111,7 @@ pub(super) fn of_user<'a>(
     (answers, rest)
 }
 
-fn texts<'a>(
-    text: &'a str,
-    wire: Option<&'a zk_core::model::WireData>,
-    thought: bool,
-) -> impl Iterator<Item = Part<'a>> {
+fn texts<'a>(text: &'a str, wire: Option<&'a WireData>, thought: bool) -> impl Iterator<Item = Part<'a>> {
     run::parts(text, wire).into_iter().map(move |(text, thought_signature)| Part {
         text: Some(text),
         thought,
@@ -138,12 +134,20 @@ fn thoughts(thinking: &Thinking) -> Vec<Part<'_>> {
 }
 
 fn function_call(call: &ToolCall) -> Part<'_> {
-    let data = call.wire.as_ref().map(|wire| &wire.data);
     Part {
         function_call: Some(FunctionCall { id: id(call), name: names::sent(&call.name), args: &call.args }),
-        thought_signature: data.and_then(|data| data.get("thoughtSignature")?.as_str()),
+        thought_signature: signature(call.wire.as_ref()),
         ..Part::default()
     }
+}
+
+/// An image of the model's own.
+fn own_image(image: &Image) -> Part<'_> {
+    Part { thought_signature: signature(image.wire.as_ref()), ..data(&image.media_type, &image.data) }
+}
+
+fn signature(wire: Option<&WireData>) -> Option<&str> {
+    wire?.data.get("thoughtSignature")?.as_str()
 }
 
 /// Only an id that Gemini gave goes back; without one it goes by names and order.

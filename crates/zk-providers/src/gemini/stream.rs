@@ -109,7 +109,7 @@ impl Decoder {
         } else if let Some(data) = part.inline_data.take() {
             self.end_run(out);
             if !is_thought {
-                self.image(data, out);
+                self.image(data, signature, out);
             }
         } else {
             // Whatever is added later has no block.
@@ -156,10 +156,12 @@ impl Decoder {
         }
     }
 
-    fn image(&mut self, data: InlineData<'_>, out: &mut Out) {
+    fn image(&mut self, data: InlineData<'_>, signature: Option<String>, out: &mut Out) {
         let (Some(kind), Some(bytes)) = (data.mime_type, data.data) else { return };
         if kind.starts_with("image/") {
-            let image = Image { media_type: kind.into_string(), data: bytes.into_string() };
+            let mut image = Image::new(kind.into_string(), bytes.into_string());
+            let data = signature.map(|signature| json!({ "thoughtSignature": signature }));
+            image.wire = data.map(|data| WireData { origin: self.origin.clone(), data });
             let block = self.begin();
             out.push_back(StreamEvent::Block { block, content: Block::Image(image) });
         }

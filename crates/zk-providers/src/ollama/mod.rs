@@ -237,6 +237,7 @@ impl Provider for Ollama {
             vision: model.capabilities.vision,
             media: MediaTypes { images: &["image/jpeg", "image/png", "image/webp"], documents: &["text/*"] },
             image_in_tool_result: false,
+            image_in_answer: false,
             thinking: ThinkingReplay::Echo,
             resumes: false,
         }

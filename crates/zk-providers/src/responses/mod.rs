@@ -182,6 +182,7 @@ impl Provider for Responses {
                 },
             },
             image_in_tool_result: model.capabilities.image_in_tool_result,
+            image_in_answer: false,
             thinking: match self.options.backend {
                 ResponsesBackend::Api | ResponsesBackend::Codex => ThinkingReplay::Signed,
                 ResponsesBackend::Compatible if self.options.echo_reasoning => ThinkingReplay::Echo,

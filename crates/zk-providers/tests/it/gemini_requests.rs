@@ -53,7 +53,7 @@ fn tools() -> Arc<[Arc<ToolSpec>]> {
 }
 
 fn image() -> Block {
-    Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() })
+    Block::Image(Image::new("image/png", "aGk="))
 }
 
 /// Signed thinking and text, parallel calls, an image in a result, an error, steering, a foreign call.
@@ -317,6 +317,43 @@ async fn an_image_in_an_answer_is_a_block() {
         })
         .collect();
     assert_eq!(blocks, [(0, Block::text("here")), (1, image())]);
+}
+
+/// The parts that a response of `parts` goes back as, to `model`.
+async fn parts_sent_back(parts: &Value, model: &str) -> Value {
+    let server =
+        Server::start([Reply::sse(chunk(parts, &json!({"finishReason": "STOP"}))), Reply::sse(ok())]).await;
+    let gemini = provider(&server);
+    let mut blocks = Vec::new();
+    let mut events = gemini.stream(question(&gemini, "gemini-3-pro-image"), &Bus::new().cx());
+    while let Some(event) = events.next().await {
+        if let StreamEvent::Block { content, .. } = event.expect("an answer") {
+            blocks.push(content);
+        }
+    }
+    let answer = Message { stop: Some(StopReason::EndTurn), ..Message::assistant(blocks) };
+    let history = [Message::user_text("draw"), answer, Message::user_text("more")].map(Message::shared);
+    collect(gemini.stream(request(&gemini, model, &history), &Bus::new().cx())).await.expect("an answer");
+    server.received().remove(1).json()["contents"][1]["parts"].clone()
+}
+
+#[tokio::test]
+async fn an_image_of_the_model_goes_back_to_it_with_its_signature() {
+    let image = |data: &str| json!({"mimeType": "image/png", "data": data});
+    let parts = json!([
+        {"text": "two sketches", "thoughtSignature": "s0"},
+        {"inlineData": image("aGk="), "thoughtSignature": "s1"},
+        {"inlineData": image("aG8=")},
+        {"text": "done"},
+    ]);
+    assert_eq!(parts_sent_back(&parts, "gemini-3-pro-image").await, parts);
+    let plain = json!([
+        {"text": "two sketches"},
+        {"inlineData": image("aGk=")},
+        {"inlineData": image("aG8=")},
+        {"text": "done"},
+    ]);
+    assert_eq!(parts_sent_back(&parts, "gemini-3.5-flash").await, plain, "a signature is for its own model");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ const PDF: &str = "JVBERg==";
 const NOTES: &str = "[document notes.md]\n# Notes";
 
 fn image(media_type: &str) -> Block {
-    Block::Image(Image { media_type: media_type.into(), data: PNG.into() })
+    Block::Image(Image::new(media_type, PNG))
 }
 
 fn document(media_type: &str, name: &str, data: &str) -> Block {

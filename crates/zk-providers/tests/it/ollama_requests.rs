@@ -57,7 +57,7 @@ fn tools() -> Arc<[Arc<ToolSpec>]> {
 async fn a_tricky_history_in_ollamas_shape() {
     let server = Server::start([ok()]).await;
     let ollama = provider(&server);
-    let image = || Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() });
+    let image = || Block::Image(Image::new("image/png", "aGk="));
     let origin = Some(ollama.model("qwen3:4b").reference());
     let history = [
         Message::user(vec![Block::text("look at this"), image()]).shared(),

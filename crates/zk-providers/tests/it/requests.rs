@@ -56,7 +56,7 @@ fn tools() -> Arc<[Arc<ToolSpec>]> {
 }
 
 fn image() -> Block {
-    Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() })
+    Block::Image(Image::new("image/png", "aGk="))
 }
 
 fn call(id: &str, name: &str, args: Value) -> Block {

@@ -65,7 +65,7 @@ fn tricky(provider: &Responses, model: &str) -> Vec<Arc<Message>> {
     cut.malformed = Some("{\"path\": \"src".into());
     let media = ToolContent::Blocks(vec![
         Block::text("two pages"),
-        Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() }),
+        Block::Image(Image::new("image/png", "aGk=")),
         Block::Document(Document { media_type: "application/pdf".into(), name: None, data: "aGk=".into() }),
     ]);
     [

@@ -290,7 +290,7 @@ async fn a_connections_own_headers_win_over_those_of_the_vendor() {
 
 #[tokio::test]
 async fn deepseek_gets_strings_and_a_word_about_images() {
-    let image = Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() });
+    let image = Block::Image(Image::new("image/png", "aGk="));
     let profile = profile("deepseek");
     let received = sent(&profile, |provider| {
         let message = Message::user(vec![Block::text("look"), image.clone()]).shared();

@@ -92,8 +92,12 @@ fn asks<'a>(
                     return broken(Rule::Thinking, format!("{place}: this thinking must not be sent"));
                 }
             }
+            Block::Image(image) if rules.image_in_answer && is_taken(block, rules) => {
+                speaks = true;
+                own(image.wire.as_ref(), &place, rules)?;
+            }
             Block::Image(_) | Block::Document(_) => {
-                return broken(Rule::Media, format!("{place}: an assistant message carries no media"));
+                return broken(Rule::Media, format!("{place}: this answer may not carry it"));
             }
             Block::ToolResult(_) => {
                 return broken(Rule::Role, format!("{place}: a result in an assistant message"));

@@ -189,7 +189,7 @@ async fn delays_and_pace_follow_the_clock_of_the_runtime() {
 async fn a_history_made_for_another_provider_is_rejected() {
     let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("never said")))
         .with_rules(|model| WireRules { vision: false, ..WireRules::tolerant(model.reference()) });
-    let image = Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() });
+    let image = Block::Image(Image::new("image/png", "aGk="));
     let history = [Message::user(vec![image]).shared()];
     let mut request = request(&provider, &history);
     request.history = WireReady::normalise(&history, &WireRules::tolerant(request.model.reference()));

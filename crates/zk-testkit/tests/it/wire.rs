@@ -63,6 +63,7 @@ fn dialects() -> Vec<(&'static str, WireRules)> {
         ("chat", tolerant.clone()),
         ("mistral", WireRules { ids: IdRule::NINE, media: narrow, ..tolerant.clone() }),
         ("echo", WireRules { thinking: ThinkingReplay::Echo, ..tolerant.clone() }),
+        ("drawing", WireRules { image_in_answer: true, media: narrow, ..tolerant.clone() }),
         ("resuming", WireRules { resumes: true, ..tolerant.clone() }),
         ("no vision", WireRules { vision: false, image_in_tool_result: true, ..tolerant }),
     ]
@@ -109,8 +110,8 @@ fn call(id: &'static str) -> impl Strategy<Value = Block> {
 
 fn media() -> impl Strategy<Value = Block> {
     prop_oneof![
-        Just(Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() })),
-        Just(Block::Image(Image { media_type: "image/bmp".into(), data: "aGk=".into() })),
+        (prop::sample::select(vec!["image/png", "image/bmp"]), wire())
+            .prop_map(|(kind, wire)| Block::Image(Image { wire, ..Image::new(kind, "aGk=") })),
         prop::sample::select(vec!["application/pdf", "text/plain"]).prop_map(|media_type| {
             let name = Some("a file".into());
             Block::Document(Document { media_type: media_type.into(), name, data: "aGk=".into() })

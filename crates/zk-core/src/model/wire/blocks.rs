@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{IMAGE_OMITTED, MALFORMED_KEY, NO_OUTPUT, ThinkingReplay, WireRules, media};
+use super::{IMAGE_OMITTED, MADE_IMAGE_OMITTED, MALFORMED_KEY, NO_OUTPUT, ThinkingReplay, WireRules, media};
 use crate::model::{
-    Block, Compaction, ProviderBlock, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+    Block, Compaction, Image, ProviderBlock, StopReason, Text, Thinking, ToolCall, ToolContent, ToolResult,
+    WireData,
 };
 
 pub(super) enum Fate {
@@ -20,7 +21,8 @@ pub(super) fn assistant(block: &Block, stop: Option<&StopReason>, rules: &WireRu
         Block::ToolCall(call) => self::call(call, stop, rules),
         Block::Provider(block) => provider(block, stop, rules),
         Block::Compaction(compaction) => Fate::Become(self::compaction(compaction)),
-        Block::Image(_) | Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
+        Block::Image(image) => made(image, block, rules),
+        Block::Document(_) => Fate::Become(Block::text(IMAGE_OMITTED)),
         Block::ToolResult(_) => Fate::Drop,
     }
 }
@@ -34,6 +36,20 @@ pub(super) fn user(block: &Block, rules: &WireRules) -> Fate {
         }
         Block::ToolResult(result) => self::result(result),
         Block::ToolCall(_) | Block::Thinking(_) | Block::Provider(_) => Fate::Drop,
+    }
+}
+
+/// An image that a model made.
+fn made(image: &Image, block: &Block, rules: &WireRules) -> Fate {
+    if !rules.image_in_answer {
+        return Fate::Become(Block::text(MADE_IMAGE_OMITTED));
+    }
+    match media::omitted(block, rules) {
+        Some(text) => Fate::Become(Block::text(text)),
+        None if is_foreign(image.wire.as_ref(), rules) => {
+            Fate::Become(Block::Image(Image { wire: None, ..image.clone() }))
+        }
+        None => Fate::Keep,
     }
 }
 

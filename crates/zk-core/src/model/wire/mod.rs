@@ -34,6 +34,8 @@ pub const OPENING: &str = "(The beginning of this conversation is not available.
 pub const CONTINUE: &str = "Continue.";
 /// What stands in for an image the model cannot see.
 pub const IMAGE_OMITTED: &str = "[image omitted: this model cannot see images]";
+/// What stands in for an image that a model made, where answers cannot carry one.
+pub const MADE_IMAGE_OMITTED: &str = "[image omitted: it was made in this answer and cannot be shown again]";
 /// What stands in a tool result for an image that follows after the results.
 pub const IMAGE_FOLLOWS: &str = "[image: attached after the tool results]";
 /// The same for a document.
@@ -54,6 +56,8 @@ pub struct WireRules {
     pub media: MediaTypes,
     /// Whether a tool result may carry them; otherwise they follow the results.
     pub image_in_tool_result: bool,
+    /// Whether an answer may carry the images its model made when it goes back.
+    pub image_in_answer: bool,
     /// Which thinking goes back.
     pub thinking: ThinkingReplay,
     /// Whether the provider goes on with its own message when a history ends with one it paused
@@ -82,6 +86,7 @@ impl WireRules {
             vision: true,
             media: MediaTypes::ANY,
             image_in_tool_result: false,
+            image_in_answer: false,
             thinking: ThinkingReplay::Never,
             resumes: false,
         }

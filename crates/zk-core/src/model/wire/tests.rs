@@ -1,4 +1,5 @@
 mod hosted;
+mod images;
 mod names;
 mod thinking;
 
@@ -39,7 +40,7 @@ fn result(id: &str, text: &str) -> Block {
 }
 
 fn image() -> Block {
-    Block::Image(Image { media_type: "image/png".into(), data: "aGk=".into() })
+    Block::Image(Image::new("image/png", "aGk="))
 }
 
 fn with_image(id: &str, is_error: bool) -> Block {
@@ -343,7 +344,7 @@ fn what_is_not_taken_is_named_wherever_it_stands() {
         image_in_tool_result: true,
         ..rules()
     };
-    let drawing = Block::Image(Image { media_type: "image/svg+xml".into(), data: "aGk=".into() });
+    let drawing = Block::Image(Image::new("image/svg+xml", "aGk="));
     let document = |media_type: &str, name: Option<&str>| {
         let (media_type, name) = (media_type.to_owned(), name.map(str::to_owned));
         Block::Document(Document { media_type, name, data: "aGk=".into() })

@@ -21,7 +21,7 @@ fn said(message: &Value) -> Message {
 #[test]
 fn every_part_of_the_user_is_read() {
     let url = "data:image/png;base64,AAAA";
-    let image = Block::Image(Image { media_type: "image/png".into(), data: "AAAA".into() });
+    let image = Block::Image(Image::new("image/png", "AAAA"));
     let file =
         Document { media_type: "application/pdf".into(), name: Some("a.pdf".into()), data: "AAAA".into() };
     let conversation = read(
@@ -65,7 +65,7 @@ fn results_that_follow_each_other_are_one_message() {
             {"role": "tool", "tool_call_id": "d", "content": "four"},
         ]),
     );
-    let image = Block::Image(Image { media_type: "image/png".into(), data: "AAAA".into() });
+    let image = Block::Image(Image::new("image/png", "AAAA"));
     let content = ToolContent::Blocks(vec![Block::text("two"), image]);
     let two = ToolResult { call_id: "b".into(), content, is_error: false };
     let expected = [

@@ -8,7 +8,7 @@ use zk_providers::formats::{Conversation, Format};
 use super::{blocks, messages, origin, read};
 
 fn image() -> Block {
-    Block::Image(Image { media_type: "image/png".into(), data: "AAAA".into() })
+    Block::Image(Image::new("image/png", "AAAA"))
 }
 
 fn document(media_type: &str, name: Option<&str>, data: &str) -> Block {

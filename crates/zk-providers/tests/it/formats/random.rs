@@ -42,7 +42,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn image() -> impl Strategy<Value = Block> {
     let kind = prop::sample::select(vec!["image/png", "image/jpeg", "image/webp"]);
-    (kind, "[A-Za-z0-9+/]{4}").prop_map(|(kind, data)| Block::Image(Image { media_type: kind.into(), data }))
+    (kind, "[A-Za-z0-9+/]{4}").prop_map(|(kind, data)| Block::Image(Image::new(kind, data)))
 }
 
 fn pdf() -> impl Strategy<Value = Block> {

@@ -157,7 +157,7 @@ fn what_has_to_be_mended_is_mended_and_told() {
 
 #[test]
 fn an_image_of_a_result_stays_in_it_where_the_format_has_it_there() {
-    let image = Image { media_type: "image/png".into(), data: "AAAA".into() };
+    let image = Image::new("image/png", "AAAA");
     let content = ToolContent::Blocks(vec![Block::text("seen"), Block::Image(image)]);
     let result = ToolResult { call_id: "c1".into(), content, is_error: false };
     let conversation = conversation(vec![

@@ -108,7 +108,7 @@ fn parts(content: &Value) -> Result<Vec<Block>, String> {
     let part = |part: &Value| match part["type"].as_str().unwrap_or_default() {
         "input_text" | "output_text" | "text" => Ok(Block::text(part["text"].as_str().unwrap_or_default())),
         "input_image" => match data(&part["image_url"]) {
-            Some((media_type, data)) => Ok(Block::Image(Image { media_type, data })),
+            Some((media_type, data)) => Ok(Block::Image(Image::new(media_type, data))),
             None => Err("an image by its address".to_owned()),
         },
         "input_file" => match data(&part["file_data"]) {

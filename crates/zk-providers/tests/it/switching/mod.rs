@@ -45,6 +45,12 @@ async fn travel(route: &[Stop<'_>]) -> BTreeMap<&'static str, Heard> {
             call_by(stop, &at.server, &mut history).await;
         }
         at.until.push(at.server.bodies().len());
+        let bodies: Vec<String> = at.server.bodies().iter().map(ToString::to_string).collect();
+        assert_none(&bodies, visit::PAINTER, route);
+        let provider = stop.station.provider(&at.server);
+        let shows = provider.rules(&provider.model(stop.model)).image_in_answer;
+        let is_shown = bodies.iter().any(|body| body.contains(visit::PAINTED));
+        assert_eq!(is_shown, shows, "{}: what another model drew", stop.station.name);
         let broken = at.server.violations();
         assert!(broken.is_empty(), "{} after {:?}: {broken:?}", stop.station.name, names(route));
     }

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Bus;
 use zk_core::model::{
-    Block, ErrorKind, Image, Message, StopReason, Thinking, ThinkingLevel, ThinkingRequest, ToolCall,
-    ToolContent, ToolSpec, WireReady,
+    Block, ErrorKind, Image, Message, ModelRef, StopReason, Thinking, ThinkingLevel, ThinkingRequest,
+    ToolCall, ToolContent, ToolSpec, WireData, WireReady,
 };
 use zk_core::service::{Provider, Request, StreamEvent};
 use zk_testkit::{Asked, FakeServer, Script, Turn};
@@ -57,6 +57,10 @@ const GARBLED: &str = "look<|channel|>json";
 /// Twelve bytes that pass for a picture.
 const PICTURE: &str = "iVBORw0KGgoAAAAN";
 
+/// A model that only ever drew, and what it drew.
+pub(super) const PAINTER: &str = "painter-1";
+pub(super) const PAINTED: &str = "iVBORw0KGgoAAAAO";
+
 /// What the model does, by the last thing it was told.
 pub(super) fn script() -> Script {
     Script::answering(|asked| {
@@ -100,6 +104,7 @@ pub(super) async fn stay(stop: &Stop<'_>, server: &FakeServer, history: &mut Vec
         history.push(Message::user_text(words).shared());
         take_turn(&*provider, stop, history, outcome).await;
     }
+    history.push(drawing());
     begin_loop(&*provider, stop, history).await;
 }
 
@@ -111,9 +116,19 @@ pub(super) async fn call_by(stop: &Stop<'_>, server: &FakeServer, history: &mut 
     take_turn(&*provider, stop, history, StopReason::EndTurn).await;
 }
 
+/// What a painter somewhere else made, with its proof.
+fn drawing() -> Arc<Message> {
+    let origin = ModelRef::new("elsewhere", PAINTER);
+    let wire = WireData { origin: origin.clone(), data: json!({"thoughtSignature": proof(PAINTER)}) };
+    let image = Image { wire: Some(wire), ..Image::new("image/png", PAINTED) };
+    let content = vec![Block::text("Here it is."), Block::Image(image)];
+    let stop = Some(StopReason::EndTurn);
+    Message { origin: Some(origin), stop, ..Message::assistant(content) }.shared()
+}
+
 /// Two calls and their results: a picture, and a failure with a picture.
 async fn begin_loop(provider: &dyn Provider, stop: &Stop<'_>, history: &mut Vec<Arc<Message>>) {
-    let picture = || Block::Image(Image { media_type: "image/png".to_owned(), data: PICTURE.to_owned() });
+    let picture = || Block::Image(Image::new("image/png", PICTURE));
     history.push(Message::user(vec![picture(), Block::text(TOOLS)]).shared());
     let calls = take_turn(provider, stop, history, StopReason::ToolUse).await;
     assert_eq!(calls.len(), 2, "{}", stop.model);

@@ -28,7 +28,7 @@ fn block(value: &Value) -> Option<Block> {
     };
     match value.get("type").and_then(Value::as_str)? {
         "text" => Some(Block::text(string(value, "text"))),
-        "image" => Some(Block::Image(Image { media_type: source("media_type"), data: source("data") })),
+        "image" => Some(Block::Image(Image::new(source("media_type"), source("data")))),
         "tool_use" => {
             let args = value.get("input").cloned().unwrap_or_default();
             Some(Block::ToolCall(ToolCall::new(string(value, "id"), string(value, "name"), args)))

@@ -64,5 +64,5 @@ fn result(answer: &Value, open: &mut Vec<(CallId, String)>) -> Block {
 }
 
 fn image(data: &Value) -> Block {
-    Block::Image(Image { media_type: text(data, "mimeType").to_owned(), data: text(data, "data").to_owned() })
+    Block::Image(Image::new(text(data, "mimeType"), text(data, "data")))
 }

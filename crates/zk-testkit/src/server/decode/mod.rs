@@ -71,5 +71,5 @@ fn add(messages: &mut Vec<Message>, message: Message) {
 fn data_url(url: &str) -> Option<Block> {
     let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     let (media_type, data) = (media_type.to_owned(), data.to_owned());
-    Some(Block::Image(Image { media_type, data }))
+    Some(Block::Image(Image::new(media_type, data)))
 }

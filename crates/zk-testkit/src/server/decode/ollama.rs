@@ -29,7 +29,7 @@ pub(super) fn conversation(body: &Value) -> (String, Vec<Message>) {
                 let said = Some(text(message, "content")).filter(|said| !said.is_empty()).map(Block::text);
                 let images = list(message, "images").iter().filter_map(Value::as_str).map(|data| {
                     // The request does not say of which kind it is.
-                    Block::Image(Image { media_type: "image/*".to_owned(), data: data.to_owned() })
+                    Block::Image(Image::new("image/*", data))
                 });
                 add(&mut messages, Message::user(said.into_iter().chain(images).collect()));
             }

@@ -1,0 +1,52 @@
+use super::*;
+
+fn made(origin: Option<ModelRef>) -> Block {
+    let wire = origin.map(|origin| WireData { origin, data: json!({"signature": "s"}) });
+    Block::Image(Image { wire, ..Image::new("image/png", "aGk=") })
+}
+
+#[test]
+fn an_image_that_a_model_made_goes_back_where_answers_carry_images() {
+    let drawing = WireRules {
+        image_in_answer: true,
+        media: MediaTypes { images: MediaTypes::WEB, documents: &[] },
+        ..rules()
+    };
+    let theirs = Some(ModelRef::new("maker", "other"));
+    let content = vec![
+        Block::text("here"),
+        made(Some(own())),
+        made(theirs),
+        made(None),
+        Block::Image(Image::new("image/svg+xml", "aGk=")),
+    ];
+    let history = vec![user("draw"), Message::assistant(content), user("more")];
+    let ready = normalise(history.clone(), &drawing);
+    let unknown = Block::text("[image omitted: image/svg+xml is not taken here]");
+    let here = Block::text("here");
+    assert_eq!(said(&ready)[1], [here.clone(), made(Some(own())), made(None), made(None), unknown]);
+    let omitted = || Block::text(MADE_IMAGE_OMITTED);
+    assert_eq!(
+        said(&normalise(history.clone(), &rules()))[1],
+        [here, omitted(), omitted(), omitted(), omitted()]
+    );
+    let blind = normalise(history, &WireRules { vision: false, ..drawing });
+    assert_eq!(said(&blind)[1][1], Block::text(IMAGE_OMITTED));
+}
+
+#[test]
+fn an_image_alone_is_an_answer_and_is_shared_as_it_is() {
+    let drawing = WireRules { image_in_answer: true, ..rules() };
+    let history =
+        [user("draw"), Message::assistant(vec![made(Some(own()))]), user("more")].map(Message::shared);
+    let ready = WireReady::normalise(&history, &drawing);
+    assert!(Arc::ptr_eq(&ready.messages()[1], &history[1]));
+}
+
+#[test]
+fn an_image_that_was_stored_without_data_of_its_maker_is_read() {
+    let stored = json!({"type": "image", "media_type": "image/png", "data": "aGk="});
+    let read: Block = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(read, made(None));
+    assert_eq!(serde_json::to_value(&read).unwrap(), stored);
+}
