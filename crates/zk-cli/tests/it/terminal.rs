@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use zk_testkit::{Script, Turn};
+use zk_testkit::{FakeServer, Script, Turn};
 
 use crate::zk::{LONG, Person, program, server};
 
@@ -105,7 +105,7 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
     terminal.expect("/thinking");
     terminal.expect("› ");
     terminal.keys("/modle\r");
-    terminal.expect("did you mean `model`?");
+    terminal.expect("did you mean `model` or `models`?");
     terminal.expect("› ");
     terminal.keys("/model claude-opus-55\r");
     terminal.expect("zk does not know this model; did you mean `claude-opus-5-5`");
@@ -159,6 +159,29 @@ fn a_conversation_goes_on_with_another_provider() {
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
     assert_eq!((first.violations(), second.violations()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn the_models_of_every_provider_of_the_conversation_are_listed() {
+    let server = FakeServer::builder(Script::new()).models(["claude-a", "claude-b"]).start().unwrap();
+    let person = Person::asking(&server);
+    let other = format!("base_url = \"{}\"\napi_key = \"k\"\nmodel = \"lab-1\"\n", server.openai_url());
+    person.settings(&format!("[providers.lab]\n{other}"));
+    let Some(mut terminal) = Terminal::open(&person, "--provider anthropic --model claude-a") else { return };
+    terminal.expect("› ");
+    terminal.keys("/models\r");
+    terminal.expect("● anthropic/claude-a");
+    terminal.expect("  anthropic/claude-b");
+    terminal.expect("› ");
+    terminal.keys("/provider lab\r");
+    terminal.expect("lab/lab-1");
+    terminal.expect("› ");
+    terminal.keys("/models B\r");
+    terminal.expect("  anthropic/claude-b");
+    terminal.expect("  lab/claude-a");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bash;
 mod keyboard;
 mod keys;
 mod lines;
+mod models;
 mod slash;
 mod tty;
 mod ui;

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::models;
 use crate::app::Ground;
 use crate::exit::{Failure, Outcome};
 use crate::{commands, compose, near, sessions};
@@ -32,6 +33,7 @@ struct Slash {
 enum What {
     Help,
     Model,
+    Models,
     Provider,
     Quit,
     Sessions,
@@ -40,8 +42,16 @@ enum What {
 }
 
 impl What {
-    const ALL: [Self; 7] =
-        [Self::Help, Self::Model, Self::Provider, Self::Quit, Self::Sessions, Self::Thinking, Self::Tools];
+    const ALL: [Self; 8] = [
+        Self::Help,
+        Self::Model,
+        Self::Models,
+        Self::Provider,
+        Self::Quit,
+        Self::Sessions,
+        Self::Thinking,
+        Self::Tools,
+    ];
 }
 
 #[async_trait]
@@ -50,6 +60,7 @@ impl Command for Slash {
         match self.what {
             What::Help => "help",
             What::Model => "model",
+            What::Models => "models",
             What::Provider => "provider",
             What::Quit => "quit",
             What::Sessions => "sessions",
@@ -62,6 +73,7 @@ impl Command for Slash {
         match self.what {
             What::Help => "list the commands",
             What::Model => "show the model, or go on with another: /model ID",
+            What::Models => "list the models there are: /models [WORD …]",
             What::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             What::Quit => "end the conversation",
             What::Sessions => "list the sessions of this directory",
@@ -75,6 +87,7 @@ impl Command for Slash {
             What::Quit => return Ok(CommandOutcome::Quit),
             What::Help => help(cx),
             What::Model => self.hand.model(args).await?,
+            What::Models => models::list(args, &self.hand.agent.model().reference(), cx).await?,
             What::Provider => self.hand.provider(args).await?,
             What::Sessions => self.hand.sessions().await?,
             What::Thinking => self.hand.thinking(args).await?,
