@@ -1,8 +1,9 @@
 //! The recorded traffic, if it is there.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,8 +42,21 @@ pub(crate) fn folder() -> Option<PathBuf> {
 /// Everything that was recorded, read once: reading YAML is slow.
 pub(crate) fn all() -> &'static [Recorded] {
     static ALL: LazyLock<Vec<Recorded>> =
-        LazyLock::new(|| folder().map(|folder| load(&folder)).unwrap_or_default());
+        LazyLock::new(|| folder().map(|folder| load(&folder, |_| true)).unwrap_or_default());
     &ALL
+}
+
+/// What was recorded in the files whose text has this word in it, and in those that are quick to read.
+pub(crate) fn with(word: &'static str) -> &'static [Recorded] {
+    static READ: Mutex<BTreeMap<&str, &[Recorded]>> = Mutex::new(BTreeMap::new());
+    let mut read = READ.lock().expect("nobody fails while reading");
+    read.entry(word).or_insert_with(|| {
+        let holds = |path: &PathBuf| {
+            let is_slow = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+            !is_slow || std::fs::read_to_string(path).is_ok_and(|text| text.contains(word))
+        };
+        folder().map(|folder| load(&folder, holds)).unwrap_or_default().leak()
+    })
 }
 
 /// What one folder or file of them holds, if its text has this word in it.
@@ -58,9 +72,10 @@ pub(crate) fn below(place: &str, word: &str) -> Option<Vec<Recorded>> {
     Some(read(&folder, &files))
 }
 
-fn load(folder: &Path) -> Vec<Recorded> {
+fn load(folder: &Path, holds: impl Fn(&PathBuf) -> bool) -> Vec<Recorded> {
     let mut files = Vec::new();
     walk(folder, &mut files);
+    files.retain(holds);
     files.sort();
     let half = files.split_off(files.len() / 2);
     let (mut all, rest) = std::thread::scope(|scope| {

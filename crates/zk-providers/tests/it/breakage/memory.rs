@@ -54,27 +54,11 @@ fn judge(dialect: Dialect, broken: &Broken, whole: &Answer) -> Result<(), String
     }
 }
 
-/// The streams of so few events have every fault everywhere.
-const FEW: usize = 4;
-
-/// Whether a fault is there at a boundary, counting on from stream to stream: a cut always, the others in turn, and
-/// what costs most seldom. That keeps the test within seconds.
-fn is_in_turn(fault: &str, turn: usize) -> bool {
-    match (fault, turn % 6) {
-        ("malformed event", at) => at == 0,
-        ("overloaded in the stream", at) => at == 1,
-        ("rate limit in the stream", at) => at == 2,
-        ("cut in an event", at) => at == 3,
-        ("giant chunk", at) => at == 4 && turn.is_multiple_of(4),
-        _ => true,
-    }
-}
-
 type Counts = BTreeMap<(String, String), usize>;
 
 fn broken(samples: &[Sample]) -> (Counts, Vec<String>) {
     let (mut counts, mut wrong) = (Counts::new(), Vec::new());
-    for (rank, sample) in samples.iter().enumerate() {
+    for sample in samples {
         let dialect = sample.dialect;
         let whole = read(dialect, sample.body().as_bytes())
             .now_or_never()
@@ -90,26 +74,47 @@ fn broken(samples: &[Sample]) -> (Counts, Vec<String>) {
             }
         };
         run(0, &uncounted(sample));
-        for (turn, at) in (rank..).zip(sample.more_boundaries()) {
-            let all = in_bytes(sample, at, GIANT);
-            all.iter()
-                .filter(|broken| sample.events.len() <= FEW || is_in_turn(broken.fault, turn))
-                .for_each(|broken| run(at, broken));
+        for at in sample.more_boundaries() {
+            in_bytes(sample, at, GIANT).iter().for_each(|broken| run(at, broken));
         }
         *counts.entry(("streams".to_owned(), format!("{dialect:?}"))).or_default() += 1;
     }
     (counts, wrong)
 }
 
-#[test]
-fn every_recorded_stream_with_every_fault_of_its_bytes_ends_in_a_declared_state() {
-    let samples = recorded();
+/// Breaks every recorded stream of a dialect, of which there are this many at least.
+fn check(dialect: Dialect, streams: usize) {
+    let samples = recorded(dialect);
     if samples.is_empty() {
         return;
     }
     let (counts, wrong) = broken(&samples);
     print_table("fault", &counts);
-    let total: usize = counts.iter().filter(|((row, _), _)| row == "streams").map(|(_, count)| count).sum();
-    assert!(total > 1500, "the fixtures are smaller than they were");
+    assert!(samples.len() >= streams, "the fixtures are smaller than they were: {}", samples.len());
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_recorded_stream_of_anthropic_with_every_fault_of_its_bytes_ends_in_a_declared_state() {
+    check(Dialect::Anthropic, 350);
+}
+
+#[test]
+fn every_recorded_chat_stream_with_every_fault_of_its_bytes_ends_in_a_declared_state() {
+    check(Dialect::Chat, 900);
+}
+
+#[test]
+fn every_recorded_stream_of_responses_with_every_fault_of_its_bytes_ends_in_a_declared_state() {
+    check(Dialect::Responses, 300);
+}
+
+#[test]
+fn every_recorded_stream_of_gemini_with_every_fault_of_its_bytes_ends_in_a_declared_state() {
+    check(Dialect::Gemini, 250);
+}
+
+#[test]
+fn every_recorded_stream_of_ollama_with_every_fault_of_its_bytes_ends_in_a_declared_state() {
+    check(Dialect::Ollama, 20);
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use zk_core::model::StopReason;
 
 use crate::collect::Answer;
-use crate::recordings::{Dialect, Exchange, Form, exchanges, exchanges_of};
+use crate::recordings::{Dialect, Exchange, Form, exchanges_of};
 
 type Holds = fn(&Answer, &str) -> bool;
 
@@ -127,12 +127,11 @@ pub(crate) fn samples() -> Vec<Sample> {
     all
 }
 
-/// Every stream that was recorded, and every answer that was recorded whole, unless it is broken as it is.
-pub(crate) fn recorded() -> Vec<Sample> {
-    let mut all = exchanges();
+/// Every stream of a dialect that was recorded, and every answer that was recorded whole, unless it is broken as it is.
+pub(crate) fn recorded(dialect: Dialect) -> Vec<Sample> {
+    let mut all = exchanges_of(dialect);
     all.retain(|exchange| {
-        matches!(exchange.form, Form::Streamed | Form::Whole)
-            && exchange.dialect.naive(&exchange.body).is_ok()
+        matches!(exchange.form, Form::Streamed | Form::Whole) && dialect.naive(&exchange.body).is_ok()
     });
     all.iter().map(|exchange| Sample::new(exchange, "recorded")).collect()
 }

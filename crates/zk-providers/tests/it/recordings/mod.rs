@@ -47,13 +47,17 @@ impl Dialect {
     /// The dialect of what is asked there; nothing where no model answers.
     pub(crate) fn of(url: &str) -> Option<Self> {
         let path = url.split('?').next().unwrap_or_default().trim_end_matches('/');
-        match path {
-            _ if path.ends_with("/messages") => Some(Self::Anthropic),
-            _ if path.ends_with("/chat/completions") => Some(Self::Chat),
-            _ if path.ends_with("/responses") => Some(Self::Responses),
-            _ if path.ends_with("enerateContent") => Some(Self::Gemini),
-            _ if path.ends_with("/api/chat") => Some(Self::Ollama),
-            _ => None,
+        Self::ALL.into_iter().find(|dialect| path.ends_with(dialect.path()))
+    }
+
+    /// What the addresses of its questions end with.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Anthropic => "/messages",
+            Self::Chat => "/chat/completions",
+            Self::Responses => "/responses",
+            Self::Gemini => "enerateContent",
+            Self::Ollama => "/api/chat",
         }
     }
 
@@ -262,9 +266,8 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
 
 /// Those of one dialect.
 pub(crate) fn exchanges_of(dialect: Dialect) -> Vec<Exchange> {
-    let mut all = exchanges();
-    all.retain(|exchange| exchange.dialect == dialect);
-    all
+    let all = fixtures::with(dialect.path()).iter().filter_map(Exchange::new);
+    all.filter(|exchange| exchange.dialect == dialect).collect()
 }
 
 /// What both readings can know: not the ids that are made up here nor what several models cost together, and of
