@@ -106,7 +106,11 @@ fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        if kind.is_dir() && !NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+        // In a linked worktree `.git` is a file.
+        if NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+            continue;
+        }
+        if kind.is_dir() {
             collect(&entry.path(), into)?;
         } else if kind.is_file() {
             into.push(entry.path());
