@@ -52,6 +52,7 @@ mod schema;
 mod secret;
 pub mod sse;
 mod text;
+mod tiers;
 mod vendor;
 mod weight;
 

@@ -52,8 +52,8 @@ pub struct PriceTier {
 const HOUR_FACTOR: f64 = 2.0;
 
 impl Prices {
-    /// What the response that used `usage` costs in US dollars, to a billionth. Discounts and surcharges of a service tier are
-    /// not in it: no usage says which tier has answered.
+    /// What the response that used `usage` costs in US dollars, to a billionth. What a service tier adds or takes off
+    /// is not in it: whoever knows the tier that answered says so in [`Usage::billed`].
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> f64 {
         let context = usage.read();

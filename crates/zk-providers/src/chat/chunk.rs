@@ -22,6 +22,8 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
+    pub(super) service_tier: Option<&'a RawValue>,
+    #[serde(borrow)]
     pub(super) x_groq: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,

@@ -17,6 +17,7 @@ use crate::exchange::Decode;
 use crate::fault::{ErrorBody, Fault, of_stream, quote};
 use crate::sse::SseEvent;
 use crate::text::Str;
+use crate::tiers::Tiers;
 
 type Out = VecDeque<StreamEvent>;
 
@@ -33,6 +34,9 @@ pub(crate) struct Decoder {
     refusal: String,
     calls: Calls,
     usage: Usage,
+    tiers: Tiers,
+    /// The tier that answers, as JSON.
+    tier: Option<Box<RawValue>>,
     finish: Option<String>,
     /// The same in the words of the vendor behind a gateway.
     native_finish: Option<String>,
@@ -56,6 +60,8 @@ impl Decoder {
             refusal: String::new(),
             calls: Calls::default(),
             usage: Usage::default(),
+            tiers: Tiers::of(profile.catalogue.as_deref().unwrap_or_default(), model),
+            tier: None,
             finish: None,
             native_finish: None,
             choice: None,
@@ -71,6 +77,9 @@ impl Decoder {
                 model: chunk.model.filter(|model| !model.is_empty()).map(Str::into_string),
                 request_id: chunk.id.filter(|id| !id.is_empty()).map(Str::into_string),
             });
+        }
+        if let Some(tier) = chunk.service_tier {
+            self.tier = Some(tier.to_owned());
         }
         let mut choice_usage = None;
         if let Some(choice) = chunk.choices.0.filter(|choice| self.is_ours(choice.index)) {
@@ -171,7 +180,9 @@ impl Decoder {
         }
         self.calls.finish(cut, &mut self.begun, out)?;
         self.done = true;
-        out.push_back(StreamEvent::Done { stop, usage: self.usage });
+        let tier = self.tier.take().and_then(|tier| serde_json::from_str::<String>(tier.get()).ok());
+        let usage = self.tiers.billed(self.usage, tier.as_deref().unwrap_or_default());
+        out.push_back(StreamEvent::Done { stop, usage });
         Ok(())
     }
 

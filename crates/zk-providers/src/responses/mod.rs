@@ -25,6 +25,7 @@ use crate::endpoint::{BaseUrl, SetupError};
 use crate::exchange::{Outgoing, named};
 use crate::fault::Fault;
 use crate::output;
+use crate::tiers::Tiers;
 use crate::vendor;
 
 pub use options::{ResponsesBackend, ResponsesOptions};
@@ -205,7 +206,10 @@ impl Provider for Responses {
         // The others say so themselves when the limit was reached.
         let is_silent = self.options.backend == ResponsesBackend::Compatible;
         let limit = request::limit(&request, self.options.backend).filter(|_| is_silent);
-        let decoder = Decoder::new(request.model.reference(), limit);
+        let mut decoder = Decoder::new(request.model.reference(), limit);
+        if self.options.backend == ResponsesBackend::Api {
+            decoder = decoder.in_tiers(Tiers::of("openai", &request.model));
+        }
         self.link.stream(&request.model.id, outgoing, decoder, cx)
     }
 

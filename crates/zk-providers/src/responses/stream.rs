@@ -16,6 +16,7 @@ use crate::exchange::Decode;
 use crate::fault::{ErrorBody, Fault, of_stream};
 use crate::sse::SseEvent;
 use crate::text::Str;
+use crate::tiers::Tiers;
 
 type Out = VecDeque<StreamEvent>;
 
@@ -26,6 +27,7 @@ pub(crate) struct Decoder {
     open: Vec<Open>,
     begun: u32,
     blocks: Blocks,
+    tiers: Tiers,
     started: bool,
     /// Whether any item came on its own.
     streamed: bool,
@@ -67,10 +69,17 @@ impl Decoder {
             open: Vec::new(),
             begun: 0,
             blocks: Blocks::new(origin),
+            tiers: Tiers::default(),
             started: false,
             streamed: false,
             done: false,
         }
+    }
+
+    /// Reckons what a response costs in the tier that answers.
+    pub(super) fn in_tiers(mut self, tiers: Tiers) -> Self {
+        self.tiers = tiers;
+        self
     }
 
     fn start(&mut self, response: Option<&RawValue>, out: &mut Out) {
@@ -133,7 +142,7 @@ impl Decoder {
             let cut = ending == Ending::Incomplete;
             self.blocks.close(open, whole.unwrap_or(&Value::Null), cut, out);
         }
-        let usage = finish::usage(response);
+        let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
         let stop = self.stop(ending, response, usage.output);
         if stop == StopReason::MaxTokens {
             self.blocks.doubt_last();

@@ -39,6 +39,7 @@ mod responses_requests;
 mod rows;
 mod server;
 mod switching;
+mod tiers;
 mod too_long;
 mod vendor_quirks;
 mod vendors;
