@@ -16,7 +16,15 @@ pub(crate) struct Terminal {
     child: Child,
     keys: ChildStdin,
     seen: Arc<Mutex<String>>,
-    reading: JoinHandle<()>,
+    reading: Option<JoinHandle<()>>,
+}
+
+impl Drop for Terminal {
+    /// A test that fails leaves nothing behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Terminal {
@@ -43,7 +51,7 @@ impl Terminal {
             }
         });
         let keys = child.stdin.take().unwrap();
-        Some(Self { child, keys, seen, reading })
+        Some(Self { child, keys, seen, reading: Some(reading) })
     }
 
     pub(crate) fn see(&self, text: &str) {
@@ -80,7 +88,7 @@ impl Terminal {
     /// Waits for the end of the program, and gives what was not expected of its output.
     pub(crate) fn rest(mut self) -> String {
         self.child.wait().unwrap();
-        self.reading.join().unwrap();
+        self.reading.take().unwrap().join().unwrap();
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 

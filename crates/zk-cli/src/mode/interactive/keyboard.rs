@@ -238,7 +238,12 @@ impl Inner {
             if typed.is_empty() {
                 self.press_all(mode, keys.end().as_slice());
             }
-            is_ours = mode.mend();
+            let were_ours = std::mem::replace(&mut is_ours, mode.mend());
+            match (were_ours, is_ours) {
+                (true, false) => self.shown.screen().draft(""),
+                (false, true) => self.show(&self.state()),
+                (true, true) | (false, false) => {}
+            }
             if typed.is_empty() || !is_ours {
                 continue;
             }
@@ -260,7 +265,9 @@ impl Inner {
                 Key::Suspend => {
                     self.shown.screen().draft("");
                     mode.send(Signal::TSTP);
-                    self.show(&self.state());
+                    if mode.mend() {
+                        self.show(&self.state());
+                    }
                 }
                 Key::Quit => mode.send(Signal::QUIT),
                 Key::Enter if !is_last => self.press(Key::Char('\n')),
