@@ -239,12 +239,19 @@ pub(crate) fn conversation(
     Ok((system, messages, ready))
 }
 
+/// The most bytes of an image, counted as they are sent. One that is larger is an error of the whole request.
+const LARGEST_IMAGE: usize = 5 << 20;
+
 fn rules(model: &Model) -> WireRules {
     WireRules {
         target: model.reference(),
         ids: IdRule::UP_TO_64,
         vision: model.capabilities.vision,
-        media: MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] },
+        media: MediaTypes {
+            images: MediaTypes::WEB,
+            documents: &["application/pdf", "text/*"],
+            largest_image: Some(LARGEST_IMAGE),
+        },
         image_in_tool_result: model.capabilities.image_in_tool_result,
         image_in_answer: false,
         thinking: ThinkingReplay::Signed,

@@ -207,6 +207,7 @@ fn rules(profile: &CompatProfile, traits: &Traits<'_>, model: &Model) -> WireRul
         media: MediaTypes {
             images: MediaTypes::WEB,
             documents: if profile.documents { &["application/pdf", "text/*"] } else { &["text/*"] },
+            largest_image: None,
         },
         image_in_tool_result: model.capabilities.image_in_tool_result,
         image_in_answer: false,

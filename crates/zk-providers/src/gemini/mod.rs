@@ -130,6 +130,7 @@ impl Provider for Gemini {
             media: MediaTypes {
                 images: &["image/heic", "image/heif", "image/jpeg", "image/png", "image/webp"],
                 documents: &["application/pdf", "text/*"],
+                largest_image: None,
             },
             image_in_tool_result: model.capabilities.image_in_tool_result,
             image_in_answer: true,

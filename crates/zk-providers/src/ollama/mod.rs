@@ -235,7 +235,11 @@ impl Provider for Ollama {
             target: model.reference(),
             ids: IdRule::UP_TO_64,
             vision: model.capabilities.vision,
-            media: MediaTypes { images: &["image/jpeg", "image/png", "image/webp"], documents: &["text/*"] },
+            media: MediaTypes {
+                images: &["image/jpeg", "image/png", "image/webp"],
+                documents: &["text/*"],
+                largest_image: None,
+            },
             image_in_tool_result: false,
             image_in_answer: false,
             thinking: ThinkingReplay::Echo,

@@ -181,6 +181,7 @@ impl Provider for Responses {
                     ResponsesBackend::Api | ResponsesBackend::Codex => &["*"],
                     ResponsesBackend::Compatible => &["text/*"],
                 },
+                largest_image: None,
             },
             image_in_tool_result: model.capabilities.image_in_tool_result,
             image_in_answer: false,

@@ -184,3 +184,28 @@ async fn ollama_takes_images_beside_the_text_and_no_documents() {
     assert_eq!(messages[3]["content"], format!("failed\n{IMAGE_FOLLOWS}"));
     assert_eq!((&messages[4]["content"], &messages[4]["images"]), (&json!("and?"), &json!([PNG, PNG])));
 }
+
+#[tokio::test]
+async fn an_image_that_anthropic_would_refuse_is_named_instead() {
+    let station = STATIONS.iter().find(|known| known.name == "anthropic").expect("a station");
+    let server = station.server(Script::new().forever(|_| Turn::new().text("ok")));
+    let provider = station.provider(&server);
+    let image = |length: usize| Block::Image(Image::new("image/png", "A".repeat(length)));
+    let most = 5 << 20;
+    let seen = ToolContent::Blocks(vec![image(most + 4)]);
+    let history = [
+        Message::user(vec![Block::text("see"), image(most), image(most + 4)]),
+        Message::assistant(vec![Block::ToolCall(ToolCall::new("c", "look", json!({})))]),
+        Message::user(vec![Block::result("c", seen, false)]),
+    ];
+    let tools = [ToolSpec::new("look", "Looks.", json!({"type": "object"}))].into();
+    let history = history.map(Message::shared);
+    let asked = Request { tools, ..request(&*provider, "claude-sonnet-5", &history) };
+    collect(provider.stream(asked, &Bus::new().cx())).await.expect("an answer");
+    assert!(server.violations().is_empty(), "{:?}", server.violations());
+    let body = server.bodies().remove(0);
+    let told = "[image omitted: it has 3.93 MB, and no more than 3.93 MB are taken here]";
+    let content = &body["messages"][0]["content"];
+    assert_eq!((&content[1]["type"], &content[2]["text"]), (&json!("image"), &json!(told)));
+    assert_eq!(body["messages"][2]["content"][0]["content"][0]["text"], told);
+}

@@ -165,7 +165,10 @@ fn answers(message: &Message, at: usize, open: &[&CallId], rules: &WireRules) ->
 
 fn is_taken(block: &Block, rules: &WireRules) -> bool {
     match block {
-        Block::Image(image) => rules.vision && rules.media.takes_image(&image.media_type),
+        Block::Image(image) => {
+            let media = rules.media;
+            rules.vision && media.takes_image(&image.media_type) && !media.is_too_large(&image.data)
+        }
         Block::Document(document) => {
             let is_text = document.media_type.to_lowercase().starts_with("text/");
             (rules.vision || is_text) && rules.media.takes_document(&document.media_type)

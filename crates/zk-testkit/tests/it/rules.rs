@@ -80,6 +80,11 @@ fn a_proper_request_is_accepted() {
 fn anthropic_rejects_what_breaks_a_rule() {
     let marked = |kind: Value| with(kind, "/cache_control", json!({"type": "ephemeral"}));
     let text = |text: &str| json!({"type": "text", "text": text});
+    let png = |size: usize| {
+        let source = json!({"type": "base64", "media_type": "image/png", "data": "A".repeat(size)});
+        json!({"type": "image", "source": source})
+    };
+    assert_eq!(check(Dialect::Anthropic, &with(anthropic(), "/messages/2/content/2", png(5 << 20))), Ok(()));
     let table = [
         ("/model", json!(null), Rule::NoModel),
         ("/max_tokens", json!(null), Rule::NoMaxTokens),
@@ -120,6 +125,7 @@ fn anthropic_rejects_what_breaks_a_rule() {
             json!({"type": "image", "source": {"type": "base64", "data": ""}}),
             Rule::Media,
         ),
+        ("/messages/2/content/2", png((5 << 20) + 1), Rule::Media),
         (
             "/messages/2/content/2",
             json!({"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": "AAAA"}}),

@@ -49,7 +49,7 @@ fn own() -> ModelRef {
 
 fn dialects() -> Vec<(&'static str, WireRules)> {
     let tolerant = WireRules::tolerant(own());
-    let narrow = MediaTypes { images: &["image/png"], documents: &["text/*"] };
+    let narrow = MediaTypes { images: &["image/png"], documents: &["text/*"], largest_image: None };
     vec![
         (
             "anthropic",

@@ -12,9 +12,11 @@ const LONGEST_NAME: usize = 100;
 /// ```
 /// use zk_core::model::MediaTypes;
 ///
-/// let media = MediaTypes { images: MediaTypes::WEB, documents: &["application/pdf", "text/*"] };
+/// let documents = &["application/pdf", "text/*"];
+/// let media = MediaTypes { images: MediaTypes::WEB, documents, largest_image: Some(4) };
 /// assert!(media.takes_document("text/plain; charset=utf-8"));
 /// assert!(!media.takes_image("image/svg+xml"));
+/// assert!(media.is_too_large("aGVsbG8="));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaTypes {
@@ -22,11 +24,13 @@ pub struct MediaTypes {
     pub images: &'static [&'static str],
     /// Types of documents.
     pub documents: &'static [&'static str],
+    /// The most bytes of an image as it is sent, in base64; nothing where no limit is known.
+    pub largest_image: Option<usize>,
 }
 
 impl MediaTypes {
     /// Whatever there is.
-    pub const ANY: Self = Self { images: &["*"], documents: &["*"] };
+    pub const ANY: Self = Self { images: &["*"], documents: &["*"], largest_image: None };
     /// The images that browsers show, and with them most services.
     pub const WEB: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/webp"];
 
@@ -34,6 +38,12 @@ impl MediaTypes {
     #[must_use]
     pub fn takes_image(&self, media_type: &str) -> bool {
         takes(self.images, media_type)
+    }
+
+    /// Whether an image with these bytes, in base64, is larger than what is taken.
+    #[must_use]
+    pub fn is_too_large(&self, data: &str) -> bool {
+        self.largest_image.is_some_and(|largest| data.len() > largest)
     }
 
     /// Whether a document of this type is taken.
@@ -58,6 +68,13 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
         Block::Image(image) if !rules.media.takes_image(&image.media_type) => {
             Some(format!("[image omitted: {} is not taken here]", shown(&image.media_type)))
         }
+        Block::Image(image) if rules.media.is_too_large(&image.data) => {
+            let largest = rules.media.largest_image.unwrap_or_default();
+            let (size, most) = (megabytes(image.data.len()), megabytes(largest));
+            Some(format!(
+                "[image omitted: it has {size:.2} MB, and no more than {most:.2} MB are taken here]"
+            ))
+        }
         // A document of text needs no eyes.
         Block::Document(document)
             if rules.media.takes_document(&document.media_type) && (rules.vision || document.is_text()) =>
@@ -76,6 +93,11 @@ pub(super) fn omitted(block: &Block, rules: &WireRules) -> Option<String> {
         | Block::Compaction(_)
         | Block::Provider(_) => None,
     }
+}
+
+/// What so many bytes of base64 stand for.
+fn megabytes(encoded: usize) -> f64 {
+    encoded as f64 * 0.75 / 1e6
 }
 
 /// A name that came from anywhere, on one line.

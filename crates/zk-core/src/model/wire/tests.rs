@@ -340,7 +340,7 @@ fn an_image_never_stays_in_a_failed_result() {
 #[test]
 fn what_is_not_taken_is_named_wherever_it_stands() {
     let narrow = WireRules {
-        media: MediaTypes { images: MediaTypes::WEB, documents: &["text/*"] },
+        media: MediaTypes { images: MediaTypes::WEB, documents: &["text/*"], largest_image: None },
         image_in_tool_result: true,
         ..rules()
     };

@@ -6,6 +6,9 @@ use super::super::{Checked, IMAGES, Rule, Strictness, broken, is_blank, is_tool_
 use super::hosted;
 use super::params::thinks_with_budget;
 
+/// The most bytes of an image in base64.
+const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
+
 /// What the history contains.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -165,6 +168,11 @@ fn media(block: &Value, kind: &str, place: &str) -> Checked {
         }
         Some("base64") if source("media_type").is_none_or(|kind| !kind.contains('/')) => {
             broken(Rule::Media, format!("{place}.{kind}.source.base64.media_type: Field required"))
+        }
+        Some("base64")
+            if kind == "image" && source("data").is_some_and(|data| data.len() > LARGEST_IMAGE) =>
+        {
+            broken(Rule::Media, format!("{place}.image.source.base64: image exceeds 5 MB maximum"))
         }
         Some("base64") => {
             let types = if kind == "image" { IMAGES } else { &["application/pdf"][..] };

@@ -9,7 +9,7 @@ fn made(origin: Option<ModelRef>) -> Block {
 fn an_image_that_a_model_made_goes_back_where_answers_carry_images() {
     let drawing = WireRules {
         image_in_answer: true,
-        media: MediaTypes { images: MediaTypes::WEB, documents: &[] },
+        media: MediaTypes { images: MediaTypes::WEB, documents: &[], largest_image: None },
         ..rules()
     };
     let theirs = Some(ModelRef::new("maker", "other"));
@@ -32,6 +32,22 @@ fn an_image_that_a_model_made_goes_back_where_answers_carry_images() {
     );
     let blind = normalise(history, &WireRules { vision: false, ..drawing });
     assert_eq!(said(&blind)[1][1], Block::text(IMAGE_OMITTED));
+}
+
+#[test]
+fn an_image_that_is_too_large_is_named_wherever_it_stands() {
+    let media = MediaTypes { largest_image: Some(1_000_000), ..MediaTypes::ANY };
+    let strict = WireRules { media, image_in_answer: true, image_in_tool_result: true, ..rules() };
+    let image = |length: usize| Block::Image(Image::new("image/png", "A".repeat(length)));
+    let both = || vec![image(1_000_000), image(2_000_004)];
+    let told = Block::text("[image omitted: it has 1.50 MB, and no more than 0.75 MB are taken here]");
+    let within = |blocks| Message::user(vec![Block::result("a", ToolContent::Blocks(blocks), false)]);
+    let answer = Message::assistant(vec![image(1_000_000), image(2_000_004), call("a")]);
+    let ready = normalise(vec![Message::user(both()), answer, within(both())], &strict);
+    let expected = vec![image(1_000_000), told];
+    assert_eq!(said(&ready)[0], expected);
+    assert_eq!(said(&ready)[1][..2], expected);
+    assert_eq!(said(&ready)[2], within(expected).content);
 }
 
 #[test]
