@@ -10,6 +10,7 @@ mod profile;
 mod reasoning;
 mod request;
 mod stream;
+mod tags;
 mod usage;
 mod vendors;
 

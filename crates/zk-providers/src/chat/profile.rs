@@ -76,6 +76,9 @@ pub struct CompatProfile {
     pub ids: IdRule,
     /// Whether tools have to be named that a history used, even if none is offered.
     pub tools_for_history: bool,
+    /// Whether text that begins with `<think>` is reasoning up to `</think>`: servers that do not tell the two
+    /// apart pass on what the model writes.
+    pub think_tags: bool,
     /// Whether `[DONE]` alone may end a response.
     pub finish_optional: bool,
     /// Whether an input above the window is answered as if nothing were wrong.
@@ -257,13 +260,15 @@ pub(super) const TOLERANT: CompatProfile = CompatProfile {
     assistant_after_tools: false,
     ids: IdRule::UP_TO_40,
     tools_for_history: false,
+    think_tags: false,
     finish_optional: true,
     silent_overflow: false,
 };
 
 /// Servers nothing is known of. llama.cpp, which is behind many, calls another tool than the one it was told;
 /// llama-cpp-python knows nothing but names.
-pub(super) const UNKNOWN: CompatProfile = CompatProfile { tool_choice: ToolChoices::NamedAlone, ..TOLERANT };
+pub(super) const UNKNOWN: CompatProfile =
+    CompatProfile { tool_choice: ToolChoices::NamedAlone, think_tags: true, ..TOLERANT };
 
 impl CompatProfile {
     /// The profile called `name`.

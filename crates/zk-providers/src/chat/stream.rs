@@ -11,6 +11,7 @@ use zk_core::service::StreamEvent;
 use super::calls::Calls;
 use super::chunk::{Chunk, Content, Delta};
 use super::details::Details;
+use super::tags::{Part, Tags};
 use super::usage;
 use crate::anthropic::unreadable;
 use crate::exchange::Decode;
@@ -31,6 +32,7 @@ pub(crate) struct Decoder {
     thinking: Option<(u32, String)>,
     details: Details,
     text: Option<(u32, String)>,
+    tags: Tags,
     refusal: String,
     calls: Calls,
     usage: Usage,
@@ -57,6 +59,7 @@ impl Decoder {
             thinking: None,
             details: Details::default(),
             text: None,
+            tags: if profile.think_tags { Tags::default() } else { Tags::off() },
             refusal: String::new(),
             calls: Calls::default(),
             usage: Usage::default(),
@@ -140,6 +143,19 @@ impl Decoder {
     }
 
     fn say(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+        let mut tags = std::mem::take(&mut self.tags);
+        tags.piece(delta, |part| self.part(part, out));
+        self.tags = tags;
+    }
+
+    fn part(&mut self, part: Part<'_>, out: &mut Out) {
+        match part {
+            Part::Thought(delta) => self.think(delta, out),
+            Part::Said(delta) => self.write(delta, out),
+        }
+    }
+
+    fn write(&mut self, delta: Cow<'_, str>, out: &mut Out) {
         if let Some(block) = append(&mut self.text, &delta, &mut self.begun) {
             out.push_back(StreamEvent::Text { block, delta: delta.into_owned() });
         }
@@ -166,6 +182,9 @@ impl Decoder {
     fn complete(&mut self, out: &mut Out) -> Result<(), Fault> {
         let stop = self.stop()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
+        if let Some(rest) = self.tags.end() {
+            self.part(rest, out);
+        }
         let details = std::mem::take(&mut self.details);
         if let Some((block, text)) = self.thinking.take() {
             let signature = details.signature().map(str::to_owned);

@@ -181,12 +181,14 @@ pub const PROFILES: &[CompatProfile] = &[
     CompatProfile {
         name: Cow::Borrowed("huggingface"),
         catalogue: Some(Cow::Borrowed("huggingface")),
+        think_tags: true,
         ..TOLERANT
     },
     CompatProfile {
         name: Cow::Borrowed("nvidia"),
         catalogue: Some(Cow::Borrowed("nvidia")),
         reasoning: ReasoningFormat::TemplateKwargs,
+        think_tags: true,
         ..TOLERANT
     },
     CompatProfile {
@@ -194,6 +196,7 @@ pub const PROFILES: &[CompatProfile] = &[
         json_schema: JsonSchemas::Alone,
         reasoning: ReasoningFormat::TemplateKwargs,
         echo: REASONING,
+        think_tags: true,
         finish_optional: false,
         ..TOLERANT
     },
@@ -201,6 +204,7 @@ pub const PROFILES: &[CompatProfile] = &[
         name: Cow::Borrowed("lmstudio"),
         json_schema: JsonSchemas::Alone,
         tool_choice: ToolChoices::NoName,
+        think_tags: true,
         finish_optional: false,
         ..TOLERANT
     },
@@ -210,6 +214,7 @@ pub const PROFILES: &[CompatProfile] = &[
         tool_choice: ToolChoices::NoName,
         reasoning: ReasoningFormat::TemplateKwargs,
         echo: REASONING_CONTENT,
+        think_tags: true,
         finish_optional: false,
         ..TOLERANT
     },

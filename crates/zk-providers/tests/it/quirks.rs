@@ -67,6 +67,24 @@ fn of_several_answers_only_the_one_that_began_first_is_read() {
     assert!(matches!(events.last(), Some(StreamEvent::Done { stop: StopReason::MaxTokens, .. })));
 }
 
+#[test]
+fn thoughts_between_tags_are_thoughts() {
+    let said = ["<th", "ink>\nOne and", " one</thi", "nk>\n\n", "Two", " <think>"];
+    let (events, error) =
+        chat(&[&said.map(|text| delta(json!({"content": text})))[..], &[finish("stop")]].concat());
+    assert!(error.is_none(), "{error:?}");
+    let blocks: Vec<&Block> = events
+        .iter()
+        .filter_map(|event| match event {
+            StreamEvent::Block { content, .. } => Some(content),
+            _ => None,
+        })
+        .collect();
+    let [Block::Thinking(thinking), Block::Text(text)] = &blocks[..] else { panic!("{blocks:?}") };
+    assert_eq!((thinking.text.as_str(), text.text.as_str()), ("One and one", "Two <think>"));
+    assert_eq!(thinking.origin, Some(model()));
+}
+
 fn pieces(calls: Value) -> Value {
     let mut fields = json!({});
     fields["tool_calls"] = calls;

@@ -266,6 +266,12 @@ pub(crate) fn chat(body: &str) -> Answer {
             finish = reason.to_owned();
         }
     }
+    // What a server does not tell apart is between tags.
+    if let Some(aloud) = answer.text.trim_start().strip_prefix("<think>") {
+        let (thought, said) = aloud.split_once("</think>").unwrap_or((aloud, ""));
+        answer.thinking.push_str(thought.trim_start_matches(['\r', '\n']));
+        answer.text = said.trim_start().to_owned();
+    }
     let last = calls.len().saturating_sub(1);
     for (at, (id, name, json)) in calls.into_iter().enumerate() {
         let parsed = if json.is_empty() && finish == "length" && at == last { None } else { args(&json) };

@@ -1,0 +1,174 @@
+//! Reasoning that a server leaves in the text, between tags at its beginning.
+
+use std::borrow::Cow;
+
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+
+/// Which part of an answer a piece of its text belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part<'a> {
+    Thought(Cow<'a, str>),
+    Said(Cow<'a, str>),
+}
+
+/// Tells reasoning between tags from what is said behind it, however the text is cut into pieces. Only what the
+/// answer begins with counts: further on, tags are what the model writes about.
+#[derive(Debug, Default)]
+pub(super) struct Tags {
+    state: State,
+    /// What may be the beginning of a tag.
+    held: String,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing but space has come.
+    #[default]
+    Start,
+    /// Behind the opening tag, where nothing but ends of lines have come.
+    Opened,
+    Inside,
+    /// Behind the closing tag, where nothing but space has come.
+    Behind,
+    /// Nothing is looked at any more.
+    Text,
+}
+
+impl Tags {
+    /// Where text is just text.
+    pub(super) fn off() -> Self {
+        Self { state: State::Text, held: String::new() }
+    }
+
+    /// What a piece of the text makes known.
+    pub(super) fn piece<'a>(&mut self, delta: Cow<'a, str>, mut tell: impl FnMut(Part<'a>)) {
+        if self.state == State::Text {
+            return tell(Part::Said(delta));
+        }
+        self.held.push_str(&delta);
+        let mut rest = std::mem::take(&mut self.held);
+        loop {
+            match self.state {
+                State::Start => {
+                    let begun = rest.trim_start();
+                    if OPEN.starts_with(begun) && begun.len() < OPEN.len() {
+                        break;
+                    }
+                    match begun.strip_prefix(OPEN) {
+                        Some(thought) => {
+                            rest = thought.to_owned();
+                            self.state = State::Opened;
+                        }
+                        None => self.state = State::Text,
+                    }
+                }
+                State::Opened => {
+                    rest = rest.trim_start_matches(['\r', '\n']).to_owned();
+                    if rest.is_empty() {
+                        return;
+                    }
+                    self.state = State::Inside;
+                }
+                State::Inside => {
+                    let Some((thought, said)) = rest.split_once(CLOSE) else {
+                        let held = rest.split_off(rest.len() - beginning_of_close(&rest));
+                        tell(Part::Thought(std::mem::replace(&mut rest, held).into()));
+                        break;
+                    };
+                    tell(Part::Thought(thought.to_owned().into()));
+                    rest = said.to_owned();
+                    self.state = State::Behind;
+                }
+                State::Behind => {
+                    rest = rest.trim_start().to_owned();
+                    if rest.is_empty() {
+                        return;
+                    }
+                    self.state = State::Text;
+                }
+                State::Text => return tell(Part::Said(rest.into())),
+            }
+        }
+        self.held = rest;
+    }
+
+    /// What is left when the answer is over.
+    pub(super) fn end(&mut self) -> Option<Part<'static>> {
+        let held = std::mem::take(&mut self.held);
+        match std::mem::replace(&mut self.state, State::Text) {
+            _ if held.is_empty() => None,
+            State::Inside => Some(Part::Thought(held.into())),
+            State::Start | State::Opened | State::Behind | State::Text => Some(Part::Said(held.into())),
+        }
+    }
+}
+
+/// How many bytes at the end of a text may be the beginning of the closing tag.
+fn beginning_of_close(text: &str) -> usize {
+    (1..CLOSE.len())
+        .rev()
+        .find(|length| CLOSE.get(..*length).is_some_and(|tag| text.ends_with(tag)))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What is thought and what is said, of a text in these pieces.
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
+        let (mut tags, mut thought, mut said) = (Tags::default(), String::new(), String::new());
+        let mut tell = |part: Part<'_>| match part {
+            Part::Thought(text) => thought.push_str(&text),
+            Part::Said(text) => said.push_str(&text),
+        };
+        for piece in pieces {
+            tags.piece(piece.into(), &mut tell);
+        }
+        if let Some(rest) = tags.end() {
+            tell(rest);
+        }
+        (thought, said)
+    }
+
+    #[test]
+    fn only_what_an_answer_begins_with_is_thought() {
+        for (text, thought, said) in [
+            ("<think>\nhm\n</think>\n\nHi", "hm\n", "Hi"),
+            ("\n <think>a < b</think>c</think>", "a < b", "c</think>"),
+            ("<think></think>Hi", "", "Hi"),
+            ("Use <think>x</think>", "", "Use <think>x</think>"),
+            ("<thin", "", "<thin"),
+            (" ", "", " "),
+            ("<think>cut in the middle </thi", "cut in the middle </thi", ""),
+            ("</think>Hi", "", "</think>Hi"),
+            ("<thinking>x</thinking>", "", "<thinking>x</thinking>"),
+        ] {
+            assert_eq!(read([text]), (thought.to_owned(), said.to_owned()), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_make_no_difference(
+            text in "[ \n]{0,2}(<think>)?([a-zä<>/]|</?think>|\n){0,12}(</think>)?[ \n]{0,2}[a-zä<]{0,6}",
+            cuts in prop::collection::vec(0..80usize, 0..8),
+        ) {
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|at| text.is_char_boundary(*at)).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).filter_map(|pair| text.get(pair[0]..pair[1]));
+            prop_assert_eq!(read(pieces), read([&*text]));
+        }
+
+        #[test]
+        fn nothing_is_lost_but_tags_and_the_space_around_them(text in "([a-z<>/ \n]|</?think>){0,20}") {
+            let (thought, said) = read([&*text]);
+            let plain = |text: &str| text.replace(OPEN, "").replace(CLOSE, "").replace(char::is_whitespace, "");
+            prop_assert_eq!(plain(&(thought + &said)), plain(&text));
+        }
+    }
+}
