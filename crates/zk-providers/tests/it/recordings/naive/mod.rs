@@ -56,7 +56,7 @@ pub(crate) fn failure(url: &str, body: &str) -> Option<&'static str> {
     let ended = if url.contains("/messages") {
         values.iter().any(|value| value["type"] == "message_stop")
     } else {
-        // The most tolerant profile takes `[DONE]` for an end: recordings of OpenAI without a reason exist.
+        // The most tolerant profile takes `[DONE]` for an end: recordings without a reason exist.
         body.contains("data: [DONE]")
             || values
                 .iter()
