@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A place, with `[]` for the number in a list and `.*` behind it for all that is below too, and why both are right
-/// there.
+/// A place, and why both are right there. `[]` stands for the number in a list, `*.` before it for any first name,
+/// and `.*` behind it for all that is below too. `+` in front means only what zk adds, `-` only what it leaves out.
 pub(crate) type Explained = (&'static str, &'static str);
 
 /// The differences of many requests, by their place.
@@ -23,12 +23,12 @@ impl Differences {
         let mut found = Vec::new();
         walk(String::new(), ours, recorded, &mut found);
         for (path, ours, recorded) in found {
-            let is_it = |(known, _): &&Explained| match known.strip_suffix(".*") {
-                Some(above) => path
-                    .strip_prefix(above)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '['])),
-                None => path == *known,
+            let sign = match (&ours, &recorded) {
+                (_, Value::Null) => '+',
+                (Value::Null, _) => '-',
+                _ => ' ',
             };
+            let is_it = |(known, _): &&Explained| matches(known, sign, &path);
             match explained.iter().find(is_it) {
                 Some((known, why)) => *self.counts.entry(format!("{known}: {why}")).or_default() += 1,
                 None => {
@@ -54,6 +54,22 @@ impl Differences {
             unexplained.join("\n")
         );
         assert!(stale.is_empty() || self.compared == 0, "these explain nothing: {stale:#?}");
+    }
+}
+
+fn matches(known: &str, sign: char, path: &str) -> bool {
+    let signed = known.strip_prefix(['+', '-']);
+    if signed.is_some() && !known.starts_with(sign) {
+        return false;
+    }
+    let known = signed.unwrap_or(known);
+    let below = || path.split_once('.').map_or("", |(_, below)| below);
+    let (known, path) = known.strip_prefix("*.").map_or_else(|| (known, path), |known| (known, below()));
+    match known.strip_suffix(".*") {
+        Some(above) => {
+            path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        }
+        None => path == known,
     }
 }
 
