@@ -4,6 +4,7 @@ mod blocks;
 mod context;
 mod headers;
 mod hosted;
+mod marks;
 mod refused;
 mod report;
 mod request;
@@ -126,7 +127,7 @@ impl Anthropic {
     }
 
     fn body(&self, request: &Request, ask: thinking::Ask, count_only: bool) -> Result<Bytes, Fault> {
-        let mark = request.cache.then(|| request::CacheControl::new(self.options.cache_ttl));
+        let mark = request.cache.then(|| marks::CacheControl::new(self.options.cache_ttl));
         let extra = self.link.extra_body();
         let body = request::Body { request, mark, ask, extra, options: &self.options, count_only };
         if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }

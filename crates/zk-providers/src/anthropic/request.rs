@@ -11,29 +11,11 @@ use zk_core::model::{Block, Document, Image, Message, Role, ToolContent, ToolRes
 use zk_core::service::{Request, ToolChoice};
 
 use super::hosted;
+use super::marks::{self, CacheControl};
 use super::thinking::{Ask, has_formats};
 use crate::documents;
 use crate::output;
 use crate::prefix::Encode;
-
-/// The mark behind which the provider keeps what it has read.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct CacheControl {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<&'static str>,
-}
-
-impl CacheControl {
-    pub(super) fn new(ttl: super::CacheTtl) -> Self {
-        let ttl = match ttl {
-            super::CacheTtl::FiveMinutes => None,
-            super::CacheTtl::OneHour => Some("1h"),
-        };
-        Self { kind: "ephemeral", ttl }
-    }
-}
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {
@@ -248,8 +230,10 @@ impl Encode for Body<'_> {
         Ok(())
     }
 
-    fn marks_last(&self) -> bool {
-        self.mark.is_some()
+    fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool {
+        let has_room = || !marks::has_others(self.extra, &self.options.hosted_tools);
+        let is_last = at + 1 == history.len();
+        self.mark.is_some() && (is_last || (marks::is_far_back(at, history) && has_room()))
     }
 }
 

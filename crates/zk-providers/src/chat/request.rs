@@ -242,8 +242,8 @@ impl Encode for Body<'_> {
         Ok(())
     }
 
-    fn marks_last(&self) -> bool {
-        self.marks()
+    fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool {
+        self.marks() && at + 1 == history.len()
     }
 }
 

@@ -31,8 +31,8 @@ pub(crate) trait Encode {
     ) -> serde_json::Result<()>;
     /// Everything after the history: what may change from one request to the next.
     fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()>;
-    /// Whether the last message carries a mark it will not carry once it is not the last.
-    fn marks_last(&self) -> bool;
+    /// Whether the message `at` carries a mark that it will not carry once it stands further up.
+    fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool;
 }
 
 /// What the head of a body depends on.
@@ -101,10 +101,11 @@ impl Prefixes {
         encode: &impl Encode,
     ) -> serde_json::Result<Bytes> {
         let recent: Vec<_> = self.recent().iter().cloned().collect();
+        let unmarked = (0..history.len()).take_while(|at| !encode.is_marked(*at, history)).count();
         let found = recent
             .iter()
             .filter(|kept| kept.head.model == head.model)
-            .map(|kept| (kept.shares(history), kept))
+            .map(|kept| (kept.shares(history).min(unmarked), kept))
             .max_by_key(|(shared, _)| *shared);
         let (shared, kept) = found.map_or((0, None), |(shared, kept)| (shared, Some(kept)));
         // A kept body that goes the same way is the best guess at this one's size.
@@ -130,17 +131,16 @@ impl Prefixes {
             );
         }
         for (at, message) in history.iter().enumerate().skip(shared) {
-            let is_last = at + 1 == history.len();
             if out.last() != Some(&b'[') {
                 out.push(b',');
             }
             let before = out.len();
-            let marked = is_last && encode.marks_last();
+            let marked = encode.is_marked(at, history);
             encode.message(message, history.get(..at).unwrap_or_default(), marked, &mut out)?;
             if out.len() == before && out.last() == Some(&b',') {
                 out.pop();
             }
-            if !marked {
+            if at == messages.len() && !marked {
                 messages.push((message.clone(), out.len()));
             }
         }

@@ -40,8 +40,9 @@ impl Encode for Plain {
         Ok(())
     }
 
-    fn marks_last(&self) -> bool {
-        self.marks
+    fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool {
+        let is_named = history.get(at).is_some_and(|message| message.text().starts_with('!'));
+        is_named || (self.marks && at + 1 == history.len())
     }
 }
 
@@ -77,6 +78,16 @@ fn a_mark_moves_on_and_leaves_nothing_behind() {
     assert_eq!(write(&prefixes, head("m", "s"), &all[..2], true).0, "head[a,b*]tail");
     let (body, wrote) = write(&prefixes, head("m", "s"), &all, true);
     assert_eq!((body.as_str(), wrote), ("head[a,b,c*]tail", vec!["b".to_owned(), "c".to_owned()]));
+}
+
+#[test]
+fn what_follows_a_mark_in_the_middle_is_written_again_once_it_is_gone() {
+    let prefixes = Prefixes::default();
+    write(&prefixes, head("m", "s"), &history(&["a", "b", "c"]), true);
+    let (body, wrote) = write(&prefixes, head("m", "s"), &history(&["a", "!", "c", "d"]), true);
+    assert_eq!((body.as_str(), wrote.join("")), ("head[a,!*,c,d*]tail", "!cd".to_owned()));
+    let (body, wrote) = write(&prefixes, head("m", "s"), &history(&["a", "!", "c", "d", "e"]), false);
+    assert_eq!((body.as_str(), wrote.join("")), ("head[a,!*,c,d,e]tail", "!cde".to_owned()));
 }
 
 #[test]

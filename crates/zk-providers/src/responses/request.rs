@@ -175,7 +175,7 @@ impl Encode for Body<'_> {
         Ok(())
     }
 
-    fn marks_last(&self) -> bool {
+    fn is_marked(&self, _: usize, _: &[Arc<Message>]) -> bool {
         false
     }
 }

@@ -15,6 +15,7 @@ mod anthropic_thinking;
 mod anthropic_usage;
 mod auth;
 mod breakage;
+mod cache_marks;
 mod chat_histories;
 mod collect;
 mod corpus;
