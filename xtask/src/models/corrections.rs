@@ -49,6 +49,12 @@ pub(super) const CORRECTIONS: &[Correction] = &[
         why: "the service takes either name",
     },
     Correction {
+        provider: "openai",
+        id: "gpt-5.6-sol",
+        change: Change::AlsoCalled("gpt-5.6"),
+        why: "the service takes either name, and answers with the longer one",
+    },
+    Correction {
         provider: "gemini",
         id: "gemma-4-*",
         change: Change::Efforts("minimal,high"),

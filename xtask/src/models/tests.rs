@@ -14,6 +14,7 @@ fn catalogue(lines: &[&str]) -> String {
         ("google", "deep-research-max", "google-generative-ai"),
         ("huggingface", "thinkingmachines/Inkling-Small", "a"),
         ("mistral", "ministral-3b-2512", "a"),
+        ("openai", "gpt-5.6-sol", "a"),
         ("openai", "decides", "openai-decisions"),
         ("openrouter", "decides", "typesafe-system-one"),
     ];
