@@ -177,22 +177,18 @@ pub(crate) fn plain(input: &Value) -> Vec<Value> {
 const EXPLAINED: &[Explained] = &[
     ("stream", "zk always streams"),
     ("store", "zk sends the history whole, and leaves nothing with the provider"),
-    ("include", "zk asks for the seals of what a model thinks"),
-    ("previous_response_id", "zk sends the history whole"),
-    ("temperature", "zk leaves sampling to the provider"),
-    ("parallel_tool_calls", "zk leaves parallel calls to the provider"),
+    ("+include", "zk asks for the seals of what a model thinks"),
+    ("-previous_response_id", "zk sends the history whole"),
+    ("-temperature", "zk leaves sampling to the provider"),
+    ("-parallel_tool_calls", "zk leaves parallel calls to the provider"),
     ("max_output_tokens", "without a limit zk sends its own, and never less than the API takes"),
-    ("text", "a format is asked for by a request of its own"),
-    ("tool_choice", "zk offers the tools that may be called, and no others"),
+    ("-text", "a format is asked for by a request of its own"),
+    ("-tool_choice", "zk offers the tools that may be called, and no others"),
     ("tools[].strict", "zk checks arguments itself"),
-    (
-        "reasoning",
-        "zk asks by level, says so where none is wanted, and asks no model that is not known to think",
-    ),
-    ("reasoning.effort", "a model gets the highest effort it is known to take"),
+    ("+reasoning", "zk says so where no thinking is wanted"),
     ("reasoning.summary", "zk asks for summaries in one way"),
-    ("reasoning.mode", "a wish of its own goes into the extra body"),
-    ("reasoning.context", "a wish of its own goes into the extra body"),
+    ("-reasoning.mode", "a wish of its own goes into the extra body"),
+    ("-reasoning.context", "a wish of its own goes into the extra body"),
 ];
 
 /// What the system prompt of a recorded request is: the instructions, and what stands in the input.
