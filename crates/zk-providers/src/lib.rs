@@ -58,7 +58,8 @@ mod weight;
 
 pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use catalogue::{
-    Override, Overrides, known_efforts, known_model, known_models, known_providers, near_matches,
+    Override, Overrides, Shutdown, known_efforts, known_model, known_models, known_providers, known_shutdown,
+    near_matches,
 };
 pub use chat::{
     CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas,

@@ -74,6 +74,25 @@ pub(super) const CORRECTIONS: &[Correction] = &[
     },
 ];
 
+/// When models are shut down, as their providers announced. The catalogue does not say it.
+pub(super) const SHUTDOWNS: &[Shutdown] = &[
+    Shutdown {
+        provider: "openai",
+        date: "2026-10-23",
+        ids: &["gpt-4-turbo", "gpt-4.1-nano", "o1", "o3-mini", "o4-mini"],
+    },
+    Shutdown { provider: "openai", date: "2026-12-11", ids: &["gpt-5", "gpt-5-mini", "gpt-5-nano", "o3"] },
+    Shutdown { provider: "openai", date: "2027-01-14", ids: &["gpt-4.1", "gpt-4o"] },
+];
+
+/// The last day of some models.
+pub(super) struct Shutdown {
+    pub(super) provider: &'static str,
+    /// `YYYY-MM-DD`.
+    pub(super) date: &'static str,
+    pub(super) ids: &'static [&'static str],
+}
+
 /// Rows of one API that are left out. A `*` at the end of `id` stands for any rest.
 pub(super) struct LeftOut {
     pub(super) api: &'static str,

@@ -1,7 +1,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-use super::corrections::{CORRECTIONS, Change, LEFT_OUT, PROVIDERS, means};
+use super::corrections::{CORRECTIONS, Change, LEFT_OUT, PROVIDERS, SHUTDOWNS, means};
 use super::table::{LEVELS, Row};
 
 /// The rows of the catalogue that zk has a use for, corrected.
@@ -38,6 +38,15 @@ pub(super) fn read(text: &str) -> Result<Vec<Row>> {
     if let Some((out, _)) = LEFT_OUT.iter().zip(&left_out).find(|(_, seen)| !**seen) {
         bail!("leaving out {} of {} ({}) means no model any more: take it out", out.id, out.api, out.why);
     }
+    for shutdown in SHUTDOWNS {
+        for id in shutdown.ids {
+            let is_it = |row: &&mut Row| row.provider == shutdown.provider && row.id == *id;
+            let Some(row) = rows.iter_mut().find(is_it) else {
+                bail!("the shutdown of {}/{id} means no model any more: take it out", shutdown.provider);
+            };
+            row.shutdown = shutdown.date.to_owned();
+        }
+    }
     Ok(rows)
 }
 
@@ -67,6 +76,7 @@ fn row(line: &str) -> Result<Option<(&str, Row)>> {
         vision: input.split('+').any(|kind| kind == "image"),
         thinking: thinking(name, reasons, !known.is_empty()),
         efforts: if reasons { self::efforts(&known)? } else { "-".to_owned() },
+        shutdown: "-".to_owned(),
     };
     Ok(Some((api, row)))
 }

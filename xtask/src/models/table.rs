@@ -1,7 +1,7 @@
 use super::corrections::PROVIDERS;
 
 const HEAD: &str = "# provider\tid\twindow\tmax_output\tinput\toutput\tcache_read\tcache_write\ttiers\tvision\
-                    \tthinking\tefforts";
+                    \tthinking\tefforts\tshutdown";
 
 /// The levels of effort, the least first, with the word each usually has.
 pub(super) const LEVELS: &[(&str, &str)] = &[
@@ -30,6 +30,8 @@ pub(super) struct Row {
     pub(super) vision: bool,
     pub(super) thinking: &'static str,
     pub(super) efforts: String,
+    /// `YYYY-MM-DD`.
+    pub(super) shutdown: String,
 }
 
 /// The table of `rows`, in the order it is searched in.
@@ -53,6 +55,7 @@ pub(super) fn write(rows: &[Row]) -> String {
             vision,
             row.thinking,
             &row.efforts,
+            &row.shutdown,
         ];
         text.push_str(&cells.join("\t"));
         text.push('\n');
@@ -73,7 +76,8 @@ pub(super) fn faults(text: &str) -> Vec<String> {
             continue;
         }
         let cells: Vec<&str> = line.split('\t').collect();
-        let [provider, id, window, max_output, rates @ .., tiers, vision, thinking, efforts] = &cells[..]
+        let [provider, id, window, max_output, rates @ .., tiers, vision, thinking, efforts, shutdown] =
+            &cells[..]
         else {
             fault(format!("{} cells", cells.len()));
             continue;
@@ -113,11 +117,20 @@ pub(super) fn faults(text: &str) -> Vec<String> {
         if *efforts != "-" && (*thinking == "none" || !are_efforts(efforts)) {
             fault(format!("`{efforts}` are no efforts of a model whose thinking is `{thinking}`"));
         }
+        if *shutdown != "-" && !is_date(shutdown) {
+            fault(format!("`{shutdown}` is no date"));
+        }
     }
     if before.is_none() {
         faults.push("there is no model".to_owned());
     }
     faults
+}
+
+/// Whether it is `YYYY-MM-DD`: such dates are in the order of their texts.
+fn is_date(cell: &str) -> bool {
+    let shape: String = cell.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
+    shape == "0000-00-00"
 }
 
 fn is_rate(cell: &str) -> bool {

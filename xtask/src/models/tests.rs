@@ -1,3 +1,4 @@
+use super::corrections::SHUTDOWNS;
 use super::source::read;
 use super::table::{faults, write};
 
@@ -18,8 +19,9 @@ fn catalogue(lines: &[&str]) -> String {
         ("openai", "decides", "openai-decisions"),
         ("openrouter", "decides", "typesafe-system-one"),
     ];
+    let ends = SHUTDOWNS.iter().flat_map(|end| end.ids.iter().map(|id| (end.provider, *id, "a")));
     let mut text = HEAD.to_owned();
-    for (provider, id, api) in wanted {
+    for (provider, id, api) in wanted.into_iter().chain(ends) {
         text.push_str(&format!("{provider}\t{id}\t{api}\t1000000\t8192\t1\t2\t0.1\t0\t\ttext\tR\t\n"));
     }
     lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
@@ -46,7 +48,7 @@ fn a_model_of_the_catalogue_becomes_a_line_under_zks_name_of_its_provider() {
     assert_eq!(
         line_of(&table, "k"),
         "moonshot\tk\t262144\t131072\t0.95\t4\t0.16\t0\t200000:2.5:15:0.25:0\tyes\teffort\
-         \tminimal=low,low,high,max"
+         \tminimal=low,low,high,max\t-"
     );
     assert!(!table.contains("nobody") && !table.contains("decides") && !table.contains("deep-research"));
 }
@@ -54,10 +56,19 @@ fn a_model_of_the_catalogue_becomes_a_line_under_zks_name_of_its_provider() {
 #[test]
 fn corrections_outlive_what_the_catalogue_says() {
     let table = write(&read(&catalogue(&[])).unwrap());
-    assert!(line_of(&table, "claude-opus-4-6").ends_with("\toff,low,medium,high,xhigh=max,max"));
+    assert!(line_of(&table, "claude-opus-4-6").ends_with("\toff,low,medium,high,xhigh=max,max\t-"));
     assert!(line_of(&table, "ministral-3b-2512").contains("\t1000000\t131072\t"));
     let (one, other) = (line_of(&table, "deepseek-flash"), line_of(&table, "deepseek-v4-flash"));
     assert_eq!(one.replace("deepseek-flash", "deepseek-v4-flash"), other);
+}
+
+#[test]
+fn a_model_has_the_day_it_is_shut_down_on() {
+    let table = write(&read(&catalogue(&[])).unwrap());
+    assert!(line_of(&table, "o1").ends_with("\t2026-10-23"));
+    assert!(line_of(&table, "gpt-5.6").ends_with("\t-"));
+    let error = read(&catalogue(&[]).replace("\to1\t", "\to11\t")).err().unwrap().to_string();
+    assert!(error.contains("openai/o1 ") && error.contains("take it out"), "{error}");
 }
 
 #[test]
@@ -84,6 +95,7 @@ fn a_table_that_cannot_be_searched_or_believed_is_told_line_by_line() {
         ("\teffort\t-", "\teffort\thigh,low"),
         ("\tno\t", "\tmaybe\t"),
         ("mistral\t", "nobody\t"),
+        ("\t2026-10-23", "\tsoon"),
     ] {
         assert!(table.contains(from), "{from}");
         assert!(!faults(&table.replace(from, to)).is_empty(), "{to}");

@@ -2,9 +2,12 @@
 //! says instead.
 
 mod overrides;
+mod shutdown;
 mod table;
 #[cfg(test)]
 mod tests;
+
+use std::time::SystemTime;
 
 use zk_core::model::Model;
 
@@ -12,6 +15,7 @@ use crate::effort::Efforts;
 use crate::vendor::Vendor;
 
 pub use overrides::{Override, Overrides};
+pub use shutdown::Shutdown;
 pub(crate) use table::Row;
 
 /// The providers of the table. Those that serve their own models come first: a model that is looked up at
@@ -71,6 +75,7 @@ fn without_date(id: &str) -> Option<&str> {
 }
 
 /// The ids of `provider` in the table that look most like `id`, best first, at most three: for "did you mean".
+/// Models that were shut down are none of them.
 ///
 /// ```
 /// let found = zk_providers::near_matches("anthropic", "claude-sonet-5");
@@ -78,13 +83,18 @@ fn without_date(id: &str) -> Option<&str> {
 /// ```
 #[must_use]
 pub fn near_matches(provider: &str, id: &str) -> Vec<&'static str> {
+    served_near(provider, id, SystemTime::now())
+}
+
+fn served_near(provider: &str, id: &str, now: SystemTime) -> Vec<&'static str> {
     let id = id.to_lowercase();
     let mut found: Vec<(f64, &'static str)> = known_models(provider)
         .map(|known| (strsim::normalized_damerau_levenshtein(&id, &known.to_lowercase()), known))
         .filter(|(likeness, _)| *likeness > 0.6)
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    found.into_iter().map(|(_, id)| id).take(3).collect()
+    let is_served = |id: &&str| known_shutdown(provider, id).is_none_or(|end| !end.is_past(now));
+    found.into_iter().map(|(_, id)| id).filter(is_served).take(3).collect()
 }
 
 /// The name under which the models of `provider` stand in the table: two vendors can serve the same ones.
@@ -141,9 +151,23 @@ pub fn known_efforts(provider: &str, id: &str) -> Efforts {
     find(Some(listed_at(provider)), id).map(Row::efforts).unwrap_or_default()
 }
 
+/// When the model `id` of `provider` is shut down, if the table knows a day.
+///
+/// ```
+/// assert!(zk_providers::known_shutdown("openai", "o1").is_some());
+/// assert!(zk_providers::known_shutdown("openai", "gpt-6.1-sol").is_none());
+/// ```
+#[must_use]
+pub fn known_shutdown(provider: &str, id: &str) -> Option<Shutdown> {
+    find(Some(listed_at(provider)), id)?.shutdown()
+}
+
 /// Advice on a model the provider does not know.
-pub(crate) fn did_you_mean(provider: &str, id: &str) -> Option<String> {
-    let near = near_matches(provider, id);
+pub(crate) fn did_you_mean(provider: &str, id: &str, now: SystemTime) -> Option<String> {
+    if let Some(end) = known_shutdown(provider, id).filter(|end| end.is_past(now)) {
+        return Some(format!("It was shut down on {end}: choose another model"));
+    }
+    let near = served_near(provider, id, now);
     let (last, others) = near.split_last()?;
     let names: Vec<String> = others.iter().map(|id| format!("`{id}`")).collect();
     Some(match names.is_empty() {

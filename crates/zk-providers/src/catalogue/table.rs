@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use zk_core::model::{Capabilities, Model, PriceTier, Prices, Rates, ThinkingSupport};
 
+use super::shutdown::Shutdown;
 use crate::effort::Efforts;
 
 /// In the order of its first two columns; `cargo xtask models` writes it and checks that.
@@ -18,9 +19,15 @@ pub(crate) struct Row {
     vision: bool,
     thinking: ThinkingSupport,
     efforts: Efforts,
+    shutdown: Option<Shutdown>,
 }
 
 impl Row {
+    /// When the model is shut down, if that was announced.
+    pub(super) fn shutdown(&self) -> Option<Shutdown> {
+        self.shutdown
+    }
+
     /// The levels of effort the model has.
     pub(crate) fn efforts(self) -> Efforts {
         self.efforts
@@ -66,7 +73,8 @@ impl Row {
                 None => (level, None),
             })),
         };
-        Some(Self { window, max_output, prices, vision, thinking, efforts })
+        let shutdown = cells.next().filter(|date| *date != "-").map(Shutdown::on);
+        Some(Self { window, max_output, prices, vision, thinking, efforts, shutdown })
     }
 }
 

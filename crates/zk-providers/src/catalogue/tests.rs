@@ -1,9 +1,11 @@
+use std::time::{Duration, UNIX_EPOCH};
+
 use zk_core::model::{Prices, ThinkingLevel, ThinkingSupport, Usage};
 
 use super::table::{TABLE, line};
 use crate::vendor::Vendor;
 
-use super::{PROVIDERS, Row, did_you_mean, find, known_models, near_matches};
+use super::{PROVIDERS, Row, did_you_mean, find, known_models, known_shutdown, near_matches};
 
 fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     TABLE.lines().filter(|line| !line.starts_with('#')).map(|line| {
@@ -23,6 +25,30 @@ fn every_line_of_the_table_is_a_model_and_is_found() {
         let rates = model.prices.unwrap().rates;
         assert!(rates.input <= rates.output, "{text}");
     }
+}
+
+#[test]
+fn the_day_a_model_is_shut_down_is_known_with_and_without_its_date_and_other_days_are_not() {
+    let day = |provider: &str, id: &str| known_shutdown(provider, id).map(|end| end.to_string());
+    for (provider, id) in [("openai", "o3"), ("openai_chat", "o3"), ("openai", "o3-2025-04-16")] {
+        assert_eq!(day(provider, id).as_deref(), Some("2026-12-11"), "{provider}/{id}");
+    }
+    for (provider, id) in [("openai", "o3-pro"), ("openrouter", "openai/o3"), ("openai_codex", "o3")] {
+        assert_eq!(day(provider, id), None, "{provider}/{id}");
+    }
+}
+
+#[test]
+fn a_model_that_was_shut_down_is_named_so_and_is_no_suggestion() {
+    let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+    let advice = |id, now| did_you_mean("openai", id, now).unwrap();
+    assert_eq!(
+        advice("gpt-4-turbo-2024-04-09", later),
+        "It was shut down on 2026-10-23: choose another model"
+    );
+    assert!(!advice("gpt-4-turbo", UNIX_EPOCH).contains("shut down"));
+    assert!(advice("gpt-4.1-nan", UNIX_EPOCH).contains("`gpt-4.1-nano`"));
+    assert!(!advice("gpt-4.1-nan", later).contains("`gpt-4.1-nano`"));
 }
 
 #[test]
@@ -128,5 +154,5 @@ fn a_typing_error_finds_its_neighbours() {
     assert_eq!(near_matches("openai", "gpt5.1").first(), Some(&"gpt-5.1"));
     assert_eq!(near_matches("minimax", "minimax-m3").first(), Some(&"MiniMax-M3"));
     assert!(near_matches("openai", "my-own-model").is_empty());
-    assert_eq!(did_you_mean("openai", "gtp-4o").unwrap().matches('`').count() % 2, 0);
+    assert_eq!(did_you_mean("openai", "gtp-4o", UNIX_EPOCH).unwrap().matches('`').count() % 2, 0);
 }

@@ -10,7 +10,7 @@ mod rules;
 mod tests;
 mod wait;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
@@ -121,7 +121,7 @@ impl Call {
         let hint = fault.hint.or_else(|| {
             let is_unknown = fault.code.as_deref() == Some("model_not_found") || fault.status == Some(404);
             if is_unknown {
-                let near = crate::catalogue::did_you_mean(&self.provider, &self.model);
+                let near = crate::catalogue::did_you_mean(&self.provider, &self.model, SystemTime::now());
                 return near
                     .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
             }
