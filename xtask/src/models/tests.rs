@@ -1,6 +1,6 @@
 use super::corrections::SHUTDOWNS;
 use super::source::read;
-use super::table::{faults, write};
+use super::table::{LEVELS, faults, write};
 
 const HEAD: &str =
     "provider\tid\tapi\tcontext\tmax\tin\tout\tread\twrite\ttiers\tinput\treasoning\tefforts\n";
@@ -69,6 +69,14 @@ fn a_model_has_the_day_it_is_shut_down_on() {
     assert!(line_of(&table, "gpt-5.6").ends_with("\t-"));
     let error = read(&catalogue(&[]).replace("\to1\t", "\to11\t")).err().unwrap().to_string();
     assert!(error.contains("openai/o1 ") && error.contains("take it out"), "{error}");
+}
+
+#[test]
+fn the_levels_and_their_words_are_those_the_table_is_read_with() {
+    let rungs: String = LEVELS.iter().map(|(level, word)| format!("    ({level:?}, {word:?}),\n")).collect();
+    let source = include_str!("../../../crates/zk-providers/src/effort.rs");
+    let ladder = format!("const LADDER: [(&str, &str); {}] = [\n{rungs}];", LEVELS.len());
+    assert!(source.contains(&ladder), "crates/zk-providers/src/effort.rs has not this any more:\n{ladder}");
 }
 
 #[test]

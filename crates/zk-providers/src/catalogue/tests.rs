@@ -28,6 +28,24 @@ fn every_line_of_the_table_is_a_model_and_is_found() {
 }
 
 #[test]
+fn every_level_of_effort_in_the_table_is_read() {
+    let mut count = 0;
+    for (_, id, text) in rows() {
+        let cell = text.split('\t').nth(11).unwrap();
+        let named: Vec<&str> = cell.split(',').filter(|level| *level != "-").collect();
+        let efforts = Row::read(text).unwrap().efforts();
+        assert_eq!(efforts.levels().count(), named.len(), "{id}: {cell}");
+        for ((level, word), written) in efforts.levels().zip(named) {
+            let usual = if level == "off" { "none" } else { level };
+            let (name, said) = written.split_once('=').unwrap_or((written, usual));
+            assert_eq!((level, word), (name, said), "{id}: {cell}");
+            count += 1;
+        }
+    }
+    assert!(count > 500, "{count}");
+}
+
+#[test]
 fn the_day_a_model_is_shut_down_is_known_with_and_without_its_date_and_other_days_are_not() {
     let day = |provider: &str, id: &str| known_shutdown(provider, id).map(|end| end.to_string());
     for (provider, id) in [("openai", "o3"), ("openai_chat", "o3"), ("openai", "o3-2025-04-16")] {
