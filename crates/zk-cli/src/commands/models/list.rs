@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use zk_core::model::{Model, ThinkingSupport};
-use zk_providers::Efforts;
+use zk_providers::{Efforts, Shutdown, known_shutdown};
 
 use crate::exit::{Failure, Outcome};
 
@@ -14,6 +15,9 @@ pub(super) struct Listed {
     /// As the settings write them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     efforts: Vec<String>,
+    /// Its last day, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shutdown: Option<Shutdown>,
     /// Whether the server named it.
     live: bool,
 }
@@ -27,7 +31,8 @@ impl Listed {
             true => level.to_owned(),
             false => format!("{level}={word}"),
         });
-        Self { efforts: efforts.collect(), model, live: false }
+        let shutdown = known_shutdown(&model.provider, &model.id);
+        Self { efforts: efforts.collect(), model, shutdown, live: false }
     }
 
     /// Whether the provider and the id contain every word. The words are in small letters.
@@ -55,8 +60,19 @@ impl Listed {
             price(rates.map(|rates| rates.output)),
             thinking.to_owned(),
             if model.capabilities.vision { "yes" } else { "-" }.to_owned(),
-            if self.live { "server" } else { "catalogue" }.to_owned(),
+            self.source(SystemTime::now()),
         ]
+    }
+
+    /// Who named it, and whether it is served for long.
+    fn source(&self, now: SystemTime) -> String {
+        let source = if self.live { "server" } else { "catalogue" };
+        match self.shutdown {
+            Some(end) if !end.is_past(now) => format!("{source}, until {end}"),
+            // What a server lists it serves, whatever was announced.
+            Some(end) if !self.live => format!("{source}, shut down {end}"),
+            Some(_) | None => source.to_owned(),
+        }
     }
 }
 
@@ -118,6 +134,8 @@ fn line(row: &[String; 8], widths: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use zk_core::model::{Prices, Rates};
 
     use super::*;
@@ -144,6 +162,18 @@ mod tests {
         };
         assert!(contains(&[]) && contains(&["big", "host/v"]) && contains(&["model-4"]));
         assert!(!contains(&["big", "small"]));
+    }
+
+    #[test]
+    fn a_model_with_a_last_day_says_it_and_a_listed_one_is_there() {
+        let o1 = |live| Listed { live, ..Listed::known(Model::unknown("openai", "o1"), &Efforts::default()) };
+        let later = UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+        assert_eq!(o1(false).source(UNIX_EPOCH), "catalogue, until 2026-10-23");
+        assert_eq!(o1(true).source(UNIX_EPOCH), "server, until 2026-10-23");
+        assert_eq!(o1(false).source(later), "catalogue, shut down 2026-10-23");
+        assert_eq!(o1(true).source(later), "server");
+        assert!(serde_json::to_string(&o1(false)).unwrap().contains("\"shutdown\":\"2026-10-23\""));
+        assert_eq!(known("b").source(later), "catalogue");
     }
 
     #[test]
