@@ -1,9 +1,10 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
-use zk_core::events::{ProviderRetry, StreamText, StreamThinking, StreamToolArgs, TurnAfter, TurnBefore};
+use zk_core::events::{
+    ProviderRetry, ProviderSilence, StreamProvider, StreamText, StreamThinking, StreamToolArgs, TurnAfter,
+};
 use zk_core::kernel::{Cx, Scope};
 use zk_core::service::RetryNotice;
 
@@ -11,57 +12,49 @@ use super::notes;
 use super::show::Shown;
 use crate::term::{Passing, Style};
 
-/// How long nothing comes before it is said that somebody waits.
-const SILENCE: Duration = Duration::from_secs(3);
-
-/// Says how long a model has been asked without a sign of it, in a line that goes away with the first one.
-/// `clear` makes room for that line.
-pub(crate) fn watch_silence<F>(scope: &Scope, shown: &Shown, clear: F)
+/// Says how long nothing has been heard of an answer, and when that ends, in a line that goes away with the next
+/// sign of it. `within` says whether somebody else left the cursor within a line.
+pub(crate) fn watch_silence<F>(scope: &Scope, shown: &Shown, within: F)
 where
-    F: Fn() + Clone + Send + Sync + 'static,
+    F: Fn() -> bool + Send + Sync + 'static,
 {
     if !shown.screen().erases() {
         return;
     }
-    let wait = Arc::new(Mutex::new(CancellationToken::new()));
-    let (ended, screen) = (wait.clone(), shown.clone());
+    let line: Arc<Mutex<Option<Passing>>> = Arc::default();
+    let (passing, screen) = (line.clone(), shown.clone());
     let end = move || {
-        ended.lock().unwrap_or_else(PoisonError::into_inner).cancel();
-        screen.screen().clear();
+        if let Some(line) = lock(&passing).take() {
+            screen.screen().gone(line);
+        }
     };
     let shown = shown.clone();
-    scope.on_sync(move |event: &TurnBefore, _: &Cx| {
-        let ended = CancellationToken::new();
-        *wait.lock().unwrap_or_else(PoisonError::into_inner) = ended.clone();
-        tokio::spawn(count_up(shown.clone(), clear.clone(), ended, event.model.to_string()));
+    scope.on_sync(move |event: &ProviderSilence, _: &Cx| {
+        let text = notes::silence(event, if shown.has_keys() { "Esc" } else { "Ctrl-C" });
+        let mut line = lock(&line);
+        if let Some(passing) = *line
+            && shown.screen().passing(passing, &text)
+        {
+            return;
+        }
+        let within = within();
+        let mut screen = shown.screen();
+        let passing = screen.hover(within);
+        screen.passing(passing, &text);
+        *line = Some(passing);
     });
-    let [said, thought, called, failed] = [end.clone(), end.clone(), end.clone(), end.clone()];
+    let [said, thought, called, other, failed] =
+        [end.clone(), end.clone(), end.clone(), end.clone(), end.clone()];
     scope.on_sync(move |_: &StreamText, _: &Cx| said());
     scope.on_sync(move |_: &StreamThinking, _: &Cx| thought());
     scope.on_sync(move |_: &StreamToolArgs, _: &Cx| called());
+    scope.on_sync(move |_: &StreamProvider, _: &Cx| other());
     scope.on_sync(move |_: &ProviderRetry, _: &Cx| failed());
     scope.on_sync(move |_: &TurnAfter, _: &Cx| end());
 }
 
-async fn count_up(shown: Shown, clear: impl Fn(), ended: CancellationToken, model: String) {
-    let since = Instant::now();
-    if ended.run_until_cancelled(sleep(SILENCE)).await.is_none() {
-        return;
-    }
-    clear();
-    let line = {
-        let mut screen = shown.screen();
-        // The first word may have come in this moment, and stand where the line would.
-        if ended.is_cancelled() {
-            return;
-        }
-        screen.pass()
-    };
-    let stops = if shown.has_keys() { "Esc" } else { "Ctrl-C" };
-    let text = || format!("no word from {model} for {} s · {stops} stops", since.elapsed().as_secs());
-    while !ended.is_cancelled() && shown.screen().passing(line, &text()) {
-        sleep(Duration::from_secs(1)).await;
-    }
+fn lock(line: &Mutex<Option<Passing>>) -> MutexGuard<'_, Option<Passing>> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shown {

@@ -102,8 +102,8 @@ impl Headless {
         self.denials.watch(&scope);
         match self.format {
             Format::Text => {
-                let told = self.told();
-                watch_silence(&scope, &self.shown, move || drop(told()));
+                let answer = self.answer.clone();
+                watch_silence(&scope, &self.shown, move || lock(&answer).is_within_line());
                 let (shown, answer) = (self.shown.clone(), self.answer.clone());
                 scope.on_sync(move |_: &StreamStart, _: &Cx| {
                     shown.settle();
@@ -302,14 +302,19 @@ impl Answer {
         self.output.add(|out| out.extend_from_slice(text.as_bytes()));
     }
 
-    /// Lets something else be written; whether that begins within a line of a terminal.
-    fn leave(&mut self) -> bool {
+    /// Whether what has been written ends within a line of a terminal.
+    fn is_within_line(&self) -> bool {
         if self.sanitiser.is_none() {
             return false;
         }
         // Both ends of a terminal are one screen: what comes first is to be seen first.
         self.output.catch_up(GLANCE);
-        let within = self.last.is_some_and(|last| last != '\n');
+        self.last.is_some_and(|last| last != '\n')
+    }
+
+    /// Lets something else be written; whether that begins within a line of a terminal.
+    fn leave(&mut self) -> bool {
+        let within = self.is_within_line();
         if within {
             self.last = Some('\n');
         }

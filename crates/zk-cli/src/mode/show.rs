@@ -40,7 +40,7 @@ impl Shown {
     /// Shows what happens: the answer as it streams, calls and their results in a line each.
     pub(crate) fn listen(&self, scope: &Scope) {
         let tree = || HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
-        watch_silence(scope, self, || ());
+        watch_silence(scope, self, || false);
         let shown = self.clone();
         scope.on_sync(move |event: &StreamText, _: &Cx| shown.screen().stream(&event.delta));
         let (shown, thinking) = (self.clone(), Arc::new(AtomicBool::new(false)));

@@ -58,6 +58,8 @@ pub(crate) struct Screen {
     answer: Sanitiser,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
+    /// Whether it is somebody else who left it within one.
+    lent: bool,
     /// The passing line, and what it says.
     passing: Option<Passing>,
     note: String,
@@ -106,6 +108,7 @@ impl Screen {
             erases,
             answer: Sanitiser::default(),
             fresh: true,
+            lent: false,
             passing: None,
             note: String::new(),
             draft: String::new(),
@@ -130,7 +133,7 @@ impl Screen {
     /// Begins a new line, unless the cursor is at the beginning of one, and forgets an open sequence.
     pub(crate) fn settle(&mut self) {
         self.answer = Sanitiser::default();
-        if self.fresh {
+        if self.fresh || self.lent {
             self.clear();
         } else {
             self.raw("\n");
@@ -151,6 +154,7 @@ impl Screen {
     /// Somebody else left the cursor of this terminal within a line.
     pub(crate) fn within_line(&mut self) {
         self.fresh &= !self.terminal;
+        self.lent = false;
     }
 
     /// Whether lines can be taken back.
@@ -161,6 +165,18 @@ impl Screen {
     /// Begins a passing line, for a screen that [erases](Self::erases).
     pub(crate) fn pass(&mut self) -> Passing {
         self.settle();
+        self.passed += 1;
+        let line = Passing(self.passed);
+        self.passing = Some(line);
+        line
+    }
+
+    /// Begins a passing line that leaves the cursor where it is, which may be `within` a line of somebody else.
+    pub(crate) fn hover(&mut self, within: bool) -> Passing {
+        self.clear();
+        if within && self.fresh {
+            (self.fresh, self.lent) = (false, true);
+        }
         self.passed += 1;
         let line = Passing(self.passed);
         self.passing = Some(line);
@@ -207,6 +223,7 @@ impl Screen {
         if self.passing.take().is_some() {
             self.note.clear();
             self.draw();
+            self.fresh |= std::mem::take(&mut self.lent);
         }
     }
 
@@ -260,7 +277,7 @@ impl Screen {
             none if none.is_empty() => self.write(text),
             back => self.write(&format!("{back}{text}")),
         }
-        self.fresh = text.ends_with('\n');
+        (self.fresh, self.lent) = (text.ends_with('\n'), false);
         let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
         self.column = taken + rest.chars().count();
         if !self.draft.is_empty() {

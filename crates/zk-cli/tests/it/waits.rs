@@ -144,7 +144,8 @@ fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
         let server = slow();
         let person = Person::asking(&server);
         let Some(mut terminal) = Terminal::open(&person, args) else { return };
-        for waited in ["no word from anthropic/", " for 3 s", " for 4 s", ERASED, "Answer."] {
+        for waited in ["no word from anthropic/", " for 3 s, giving up at ", " for 4 s, ", ERASED, "Answer."]
+        {
             terminal.expect(waited);
         }
         if args == "'go'" {
@@ -153,4 +154,36 @@ fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
         }
         assert!(!terminal.rest().contains("no word"), "{args}");
     }
+}
+
+// D-20: both clocks, also when the answer has begun.
+#[test]
+fn silence_within_an_answer_is_counted_below_it_and_the_answer_goes_on_where_it_was() {
+    for args in ["'go'", "-p go"] {
+        let half = || Script::new().turn(|t| t.text("One ").delay(Duration::from_millis(4500)).text("two."));
+        let server = server(half());
+        let person = Person::asking(&server);
+        let Some(mut terminal) = Terminal::open(&person, args) else { return };
+        terminal.expect("One ");
+        for waited in [" for 3 s, giving up at 1200 s", " for 4 s, ", ERASED, "two."] {
+            terminal.expect(waited);
+        }
+        if args == "'go'" {
+            terminal.expect("› ");
+            terminal.keys("/quit\r");
+        }
+        assert!(!terminal.rest().contains("no word"), "{args}");
+    }
+}
+
+#[test]
+fn signs_of_life_are_told_from_none() {
+    let server = slow();
+    server.fault_on(1, Fault::PingOnly(Duration::from_millis(100)));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "-p go") else { return };
+    terminal.expect("only signs of life from anthropic/");
+    terminal.expect(" for 4 s, giving up at 3600 s · Ctrl-C stops");
+    terminal.keys("\u{3}");
+    assert_eq!(terminal.code(), Some(130));
 }

@@ -109,7 +109,7 @@ catalogue! {
     Input: Input, UserBash;
     Turn: ContextTransform, ContextOverflow, ContextReduced, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
-    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, ProviderRetry;
+    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, ProviderSilence, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
         StreamProvider, StreamEnd;
     Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,

@@ -33,7 +33,8 @@ pub use context::{ContextOverflow, ContextReduced, ContextTransform};
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use models::{ModelsCause, ModelsChanged, ModelsQuery, ModelsReply, SilentProvider};
 pub use provider::{
-    ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
+    ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, ProviderSilence,
+    RequestPatch,
 };
 pub use resources::{Resources, ResourcesDiscover};
 pub use run::{

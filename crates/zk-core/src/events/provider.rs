@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
-use crate::model::{ModelRef, ThinkingRequest, TurnId};
+use crate::model::{ModelRef, Phase, ThinkingRequest, TurnId};
 use crate::service::{RetryNotice, ToolChoice};
 
 /// The parameters of the request about to be made. Handlers patch them, for this turn only.
@@ -106,6 +106,25 @@ pub struct ProviderReport {
     pub report: Value,
 }
 notify!(ProviderReport, "provider:report");
+
+/// Nothing has been heard of an answer for a while. Announced once a second from the fourth second on, until there is
+/// something to show.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ProviderSilence {
+    /// The model.
+    pub model: ModelRef,
+    /// How far the request has got.
+    pub phase: Phase,
+    /// Milliseconds without an event that says something.
+    pub silent_ms: u64,
+    /// With how many the request is given up.
+    pub silent_limit_ms: u64,
+    /// Milliseconds without any data: fewer, if the connection gives signs of life.
+    pub no_data_ms: u64,
+    /// With how many the request is given up, once the response has begun.
+    pub no_data_limit_ms: Option<u64>,
+}
+notify!(ProviderSilence, "provider:silence");
 
 /// A request waits: it failed and will be sent again, or another one met the rate limit they share.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -173,6 +173,14 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
             elapsed_ms: 12,
         },
         ProviderReport { turn_id: turn(), model: model(), report: json!({"server_tool_use": {"web_search_requests": 1}}) },
+        ProviderSilence {
+            model: model(),
+            phase: zk_core::model::Phase::Stream,
+            silent_ms: 5000,
+            silent_limit_ms: 600_000,
+            no_data_ms: 400,
+            no_data_limit_ms: Some(120_000),
+        },
         ProviderRetry {
             model: model(),
             retry: RetryNotice {

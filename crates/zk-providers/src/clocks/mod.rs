@@ -78,6 +78,20 @@ pub(crate) struct Watch {
     last_event: Option<Instant>,
     /// When the reader last had what it waited for.
     answered: Option<Instant>,
+    /// When it was last told how long nothing has come.
+    told: Option<Instant>,
+}
+
+/// How long nothing comes before it is told of; then every second.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// How long nothing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    /// Without an event that says something, and how long that may be.
+    pub(crate) silent: (Duration, Duration),
+    /// Without any data; once some has come, there is a limit to that, too.
+    pub(crate) no_data: (Duration, Option<Duration>),
 }
 
 /// Which clock ran out.
@@ -102,7 +116,7 @@ impl fmt::Display for Clock {
 
 impl Watch {
     pub(crate) fn new(clocks: Clocks, started: Instant) -> Self {
-        Self { clocks, started, last_byte: None, last_event: None, answered: None }
+        Self { clocks, started, last_byte: None, last_event: None, answered: None, told: None }
     }
 
     /// Something arrived.
@@ -146,6 +160,26 @@ impl Watch {
             Some(alive) if alive.0 < waiting.0 => alive,
             Some(_) | None => waiting,
         }
+    }
+
+    /// When it is time to tell how long nothing has come.
+    pub(crate) fn next_word(&self) -> Instant {
+        let begun = self.last_event.unwrap_or(self.started);
+        let told = self.told.map(|told| told.saturating_duration_since(begun));
+        begun + told.map_or(QUIET, |told| QUIET.max(Duration::from_secs(told.as_secs() + 1)))
+    }
+
+    /// How long nothing has come, which is told now.
+    pub(crate) fn tell(&mut self) -> Silence {
+        let now = Instant::now();
+        self.told = Some(now);
+        let silent = now.saturating_duration_since(self.last_event.unwrap_or(self.started));
+        let limit = if self.last_event.is_some() { self.clocks.progress } else { self.clocks.first_event };
+        let no_data = match self.last_byte {
+            Some(last) => (now.saturating_duration_since(last), Some(self.clocks.liveness)),
+            None => (silent, None),
+        };
+        Silence { silent: (silent, limit), no_data }
     }
 
     /// The failure of a response whose `clock` ran out.

@@ -102,3 +102,28 @@ fn this_machine_is_given_more_time_than_the_network() {
         assert!(clocks.first_event > clocks.progress && clocks.progress > clocks.liveness);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_told_from_the_fourth_second_on_and_once_a_second() {
+    let mut watch = Watch::new(CLOCKS, Instant::now());
+    let due = |watch: &Watch| watch.next_word().saturating_duration_since(Instant::now()).as_secs();
+    assert_eq!(due(&watch), 3);
+    advance(Duration::from_secs(10)).await;
+    assert_eq!(due(&watch), 0);
+    let silence = watch.tell();
+    let seconds = Duration::from_secs;
+    assert_eq!(silence.silent, (seconds(10), CLOCKS.first_event));
+    assert_eq!(silence.no_data, (seconds(10), None));
+    assert_eq!(due(&watch), 1);
+    watch.byte();
+    advance(Duration::from_millis(300)).await;
+    let rest = watch.next_word() - Instant::now();
+    assert_eq!(rest.as_millis(), 700, "in step with the silence");
+    advance(Duration::from_millis(3700)).await;
+    let silence = watch.tell();
+    assert_eq!(silence.silent, (seconds(14), CLOCKS.first_event));
+    assert_eq!(silence.no_data, (seconds(4), Some(CLOCKS.liveness)));
+    watch.byte();
+    watch.event();
+    assert_eq!(due(&watch), 3, "an event begins it anew");
+}

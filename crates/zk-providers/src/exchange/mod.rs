@@ -1,6 +1,7 @@
 //! One request and its streamed response, the same for every dialect: announce, send, watch, decode.
 
 mod json;
+mod waiting;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 use zk_core::events::{ProviderPayload, ProviderResponse};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
@@ -24,6 +25,7 @@ use crate::frames::Frames;
 use crate::sse::SseEvent;
 
 pub(crate) use json::ask;
+use waiting::{Waited, wait_for};
 
 /// The most bytes of an error body that are read.
 const ERROR_BODY: usize = 64 << 10;
@@ -194,12 +196,10 @@ impl<D: Decode> Exchange<D> {
         for (name, value) in outgoing.headers {
             request = request.header(name, value);
         }
-        let (at, clock) = self.watch.deadline(false);
-        let response = tokio::select! {
-            biased;
-            sent = self.endpoint.send(request.body(outgoing.body), &self.cx) => sent?,
-            () = self.cx.stop_token().cancelled() => return Err(Fault::aborted()),
-            () = sleep_until(at) => return Err(self.watch.stalled(clock)),
+        let sent = self.endpoint.send(request.body(outgoing.body), &self.cx);
+        let response = match wait_for(sent, &mut self.watch, &self.call, &self.cx, false).await? {
+            Waited::For(sent) => sent?,
+            Waited::InVain(clock) => return Err(self.watch.stalled(clock)),
         };
         self.call.request_id = request_id(response.headers());
         let status = response.status();
@@ -243,18 +243,13 @@ impl<D: Decode> Exchange<D> {
         self.call.phase = self.watch.phase();
         self.watch.wait();
         let complete = self.decoder.is_complete();
-        let (at, clock) = self.watch.deadline(complete);
-        let chunk = tokio::select! {
-            biased;
-            chunk = response.chunk() => chunk,
-            () = self.cx.stop_token().cancelled() => return Err(Fault::aborted()),
-            () = sleep_until(at) => {
-                if clock == Clock::Ending {
-                    self.flush();
-                    return Ok(());
-                }
-                return Err(self.watch.stalled(clock));
+        let chunk = match wait_for(response.chunk(), &mut self.watch, &self.call, &self.cx, complete).await? {
+            Waited::For(chunk) => chunk,
+            Waited::InVain(Clock::Ending) => {
+                self.flush();
+                return Ok(());
             }
+            Waited::InVain(clock) => return Err(self.watch.stalled(clock)),
         };
         match chunk {
             Ok(Some(bytes)) => {
