@@ -3,32 +3,31 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zk_core::events::{ProviderPayload, ProviderResponse};
-use zk_core::kernel::{Bus, Cx};
+use zk_core::kernel::Bus;
 use zk_core::model::{
     Block, Image, Message, ModelRef, StopReason, Thinking, ThinkingLevel, ThinkingRequest, ToolCall,
     ToolContent, ToolSpec,
 };
 use zk_core::service::{Provider, Request, ToolChoice};
 use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, CacheMarks, CacheTtl, Compat, CompatProfile, Connection, EmptyContent,
-    ReasoningEcho, SetupError, ToolChoices,
+    Anthropic, AnthropicOptions, CacheMarks, Compat, CompatProfile, Connection, EmptyContent, ReasoningEcho,
+    ToolChoices,
 };
 
 use crate::collect::{collect, request};
 use crate::server::{Received, Reply, Server};
 
-const CHAT: &str =
+pub(crate) const CHAT: &str =
     "data: {\"choices\":[{\"delta\":{\"content\":\"ok\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
-const MESSAGES: &str =
+pub(crate) const MESSAGES: &str =
     "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"message_stop\"}\n\n";
 
-async fn server() -> Server {
+pub(crate) async fn server() -> Server {
     Server::start([Reply::sse(CHAT)]).await
 }
 
 /// What a provider sends for a request.
-async fn sent(
+pub(crate) async fn sent(
     make: impl Fn(&str) -> Box<dyn Provider>,
     body: &str,
     build: impl Fn(&dyn Provider) -> Request,
@@ -39,12 +38,12 @@ async fn sent(
     server.received().remove(0)
 }
 
-fn claude(url: &str) -> Box<dyn Provider> {
+pub(crate) fn claude(url: &str) -> Box<dyn Provider> {
     let connection = Anthropic::connection().base_url(url).key("k-test");
     Box::new(Anthropic::new(connection, AnthropicOptions::default()).expect("valid options"))
 }
 
-fn compat(profile: CompatProfile) -> impl Fn(&str) -> Box<dyn Provider> {
+pub(crate) fn compat(profile: CompatProfile) -> impl Fn(&str) -> Box<dyn Provider> {
     move |url| Box::new(Compat::new(Connection::at(url), profile.clone()).expect("valid options"))
 }
 
@@ -100,7 +99,7 @@ fn tricky(origin: &ModelRef) -> Vec<Arc<Message>> {
     ]
 }
 
-fn tricky_request(provider: &dyn Provider, model: &str) -> Request {
+pub(crate) fn tricky_request(provider: &dyn Provider, model: &str) -> Request {
     let history = tricky(&provider.model(model).reference());
     Request {
         system: "Be brief.".into(),
@@ -341,117 +340,4 @@ async fn tools_of_the_past_are_named_when_none_is_offered() {
     let body = received.await.json();
     assert_eq!(body["tool_choice"], json!({"type": "none"}));
     assert_eq!(body["tools"].as_array().map(Vec::len), Some(2));
-}
-
-#[tokio::test]
-async fn betas_tokens_and_extras_are_sent() {
-    let make = |url: &str| -> Box<dyn Provider> {
-        let extra = json!({"metadata": {"user_id": "u"}, "max_tokens": 7});
-        Box::new(
-            Anthropic::new(
-                Connection {
-                    base_url: format!("{url}/v1/"),
-                    auth: Auth::Bearer("sk-ant-oat-x".into()),
-                    extra_body: extra.as_object().cloned().unwrap_or_default(),
-                    extra_headers: vec![("X-App".into(), "zk".into())],
-                    ..Anthropic::connection()
-                },
-                AnthropicOptions {
-                    version: "2026-10-21".into(),
-                    betas: vec!["one".into(), "two".into(), "one".into()],
-                    cache_ttl: CacheTtl::OneHour,
-                    ..AnthropicOptions::default()
-                },
-            )
-            .expect("valid options"),
-        )
-    };
-    let received = sent(make, MESSAGES, |provider| tricky_request(provider, "claude-opus-5")).await;
-    assert_eq!(received.header("authorization"), Some("Bearer sk-ant-oat-x"));
-    assert_eq!(received.header("x-api-key"), None);
-    assert_eq!(received.header("anthropic-beta"), Some("one,two,oauth-2025-04-20"));
-    assert_eq!(received.header("anthropic-version"), Some("2026-10-21"));
-    assert_eq!(received.header("x-app"), Some("zk"));
-    let body = received.json();
-    assert_eq!((&body["metadata"]["user_id"], &body["max_tokens"]), (&json!("u"), &json!(7)));
-    assert_eq!(body["system"][0]["cache_control"], json!({"type": "ephemeral", "ttl": "1h"}));
-}
-
-#[tokio::test]
-async fn a_key_can_go_into_a_header_of_its_own() {
-    let make = |url: &str| -> Box<dyn Provider> {
-        let auth = Auth::Header { name: "api-key".into(), prefix: "Token ".into(), key: " k \n".into() };
-        Box::new(
-            Compat::new(
-                Connection { auth, ..Connection::at(format!("{url}/v1/chat/completions/")) },
-                CompatProfile::default(),
-            )
-            .expect("valid"),
-        )
-    };
-    let received = sent(make, CHAT, |provider| tricky_request(provider, "m")).await;
-    assert_eq!(received.header("api-key"), Some("Token k"));
-    assert!(received.head.starts_with("POST /v1/chat/completions HTTP/1.1"));
-}
-
-#[test]
-fn settings_that_cannot_work_are_refused_at_once() {
-    let make = |connection| Compat::new(connection, CompatProfile::default()).map(|_| ());
-    for url in ["", "localhost:8080", "ftp://host", "http://"] {
-        let error = make(Connection::at(url)).expect_err("no base URL");
-        assert!(matches!(&error, SetupError::BaseUrl { url: shown, .. } if shown == url), "{error}");
-    }
-    let error = make(Connection::at("http://127.0.0.1").key("secret\nline")).expect_err("no key");
-    assert!(error == SetupError::Key && !error.to_string().contains("secret"));
-    for field in ["model", "messages", "tools"] {
-        let extra_body = json!({"top_k": 5, field: []}).as_object().cloned().expect("fields");
-        let error = make(Connection { extra_body, ..Connection::at("http://127.0.0.1") });
-        assert_eq!(error, Err(SetupError::Field { name: field.to_owned() }));
-    }
-}
-
-#[tokio::test]
-async fn listeners_see_the_body_and_can_change_it() {
-    let server = server().await;
-    let provider = compat(CompatProfile::default())(&server.url);
-    let bus = Bus::new();
-    let scope = bus.scope("test");
-    scope.on_sync(|event: &ProviderPayload, _: &Cx| {
-        let mut body = event.payload.clone();
-        body["temperature"] = json!(0.5);
-        Some(body)
-    });
-    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let log = seen.clone();
-    scope.on_sync(move |event: &ProviderResponse, _: &Cx| log.lock().expect("the log").push(event.clone()));
-    collect(provider.stream(tricky_request(&*provider, "m"), &bus.cx())).await.expect("the server answers");
-    assert_eq!(server.received()[0].json()["temperature"], json!(0.5));
-    let seen = seen.lock().expect("the log");
-    assert_eq!((seen.len(), seen[0].status, seen[0].request_id.as_deref()), (1, 200, Some("req_test")));
-}
-
-#[tokio::test]
-async fn models_are_listed_with_what_the_server_says_of_them() {
-    let anthropic = "{\"data\":[{\"id\":\"claude-opus-5\",\"max_input_tokens\":500000,\"max_tokens\":1000},{\"id\":\"new\"}]}";
-    let server = Server::start([Reply::json("200 OK", anthropic)]).await;
-    let models = claude(&server.url).list_models(&Bus::new().cx()).await.expect("a list").expect("a list");
-    assert_eq!((models.len(), models[0].window, models[0].max_output), (2, Some(500_000), Some(1000)));
-    assert!(server.received()[0].head.starts_with("GET /v1/models?limit=1000 "));
-
-    let chat = "{\"data\":[{\"id\":\"tiny\",\"meta\":{\"n_ctx\":4096,\"n_ctx_train\":9}},{\"id\":\"x/y\",\"context_length\":9000}]}";
-    let server = Server::start([Reply::json("200 OK", chat)]).await;
-    let provider = compat(CompatProfile::default())(&server.url);
-    let models = provider.list_models(&Bus::new().cx()).await.expect("a list").expect("a list");
-    assert_eq!(models.iter().map(|model| model.window).collect::<Vec<_>>(), [Some(4096), Some(9000)]);
-}
-
-#[tokio::test]
-async fn tokens_are_counted_without_the_fields_that_only_a_response_needs() {
-    let server = Server::start([Reply::json("200 OK", "{\"input_tokens\":42}")]).await;
-    let provider = claude(&server.url);
-    let count = provider.count_tokens(tricky_request(&*provider, "claude-opus-5"), &Bus::new().cx()).await;
-    assert_eq!(count.expect("a count"), Some(42));
-    let received = &server.received()[0];
-    assert!(received.head.starts_with("POST /v1/messages/count_tokens "));
-    assert!(received.json().get("stream").is_none() && received.json().get("max_tokens").is_none());
 }
