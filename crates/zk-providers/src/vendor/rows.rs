@@ -96,6 +96,8 @@ pub const VENDORS: &[Vendor] = &[
         .with("zai-org/GLM-5.3"),
     service("huggingface", "https://router.huggingface.co/v1", &["HF_TOKEN"], Speaks::Chat("huggingface")),
     service("nvidia", "https://integrate.api.nvidia.com/v1", &["NVIDIA_API_KEY"], Speaks::Chat("nvidia")),
+    // Of its models, those that it documents for this dialect: what is behind it is not known.
+    service("opencode", "https://opencode.ai/zen/v1", &["OPENCODE_API_KEY"], Speaks::Chat("openai_compat")),
     service("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], Speaks::Anthropic)
         .with("MiniMax-M3"),
     OLLAMA,
