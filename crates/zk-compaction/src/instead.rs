@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zk_core::model::{Block, Message, ToolContent, ToolResult, output_bytes};
+use zk_core::model::{Block, Message, ToolContent, output_bytes};
 
 /// What stands in for a result that was left out.
 pub(crate) const STUB: &str =
@@ -88,21 +88,8 @@ fn clip(text: &mut String, bytes: usize) -> bool {
     true
 }
 
-pub(crate) fn results(message: &Message) -> impl Iterator<Item = &ToolResult> {
-    message.content.iter().filter_map(|block| match block {
-        Block::ToolResult(result) => Some(result),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::Thinking(_)
-        | Block::Compaction(_)
-        | Block::Provider(_) => None,
-    })
-}
-
 pub(crate) fn result_bytes(message: &Message) -> usize {
-    results(message).map(|result| output_bytes(&result.content)).sum()
+    message.results().map(|result| output_bytes(&result.content)).sum()
 }
 
 fn address(message: &Arc<Message>) -> usize {

@@ -4,7 +4,7 @@ use zk_core::events::{ContextOverflow, ContextReduced, ContextTransform};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
 use zk_core::model::{Message, Role, context_size};
 
-use crate::instead::{Instead, results};
+use crate::instead::Instead;
 
 /// The bytes that a token is taken for: few, as code and other languages than English have fewer in one.
 const TOKEN: u64 = 3;
@@ -150,7 +150,7 @@ impl View {
             size = self.size(messages);
         }
         if size > target {
-            let newest_results: usize = newest.iter().map(|message| self::results(message).count()).sum();
+            let newest_results: usize = newest.iter().map(|message| message.results().count()).sum();
             let share = (target / 2 / newest_results.max(1)).max(LEAST);
             results += newest.iter().map(|message| self.instead.clip(message, share)).sum::<usize>();
         }
@@ -194,5 +194,5 @@ fn is_prompt(message: &Message) -> bool {
 }
 
 fn has_results(message: &Message) -> bool {
-    results(message).next().is_some()
+    message.results().next().is_some()
 }

@@ -114,7 +114,7 @@ mod tests {
     use zk_core::model::{Block, ToolCall};
 
     use super::*;
-    use crate::instead::{STUB, results};
+    use crate::instead::STUB;
 
     fn turn(number: usize, bytes: usize) -> [Arc<Message>; 2] {
         let id = format!("c{number}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn left_out(messages: &[Arc<Message>]) -> usize {
-        messages.iter().flat_map(|message| results(message)).filter(|r| r.content == STUB.into()).count()
+        messages.iter().flat_map(|message| message.results()).filter(|r| r.content == STUB.into()).count()
     }
 
     #[tokio::test(flavor = "current_thread")]

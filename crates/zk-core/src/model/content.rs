@@ -243,6 +243,36 @@ impl Block {
         }
     }
 
+    /// The result, if it is one.
+    #[must_use]
+    pub fn as_result(&self) -> Option<&ToolResult> {
+        match self {
+            Self::ToolResult(result) => Some(result),
+            Self::Text(_)
+            | Self::Image(_)
+            | Self::Document(_)
+            | Self::ToolCall(_)
+            | Self::Thinking(_)
+            | Self::Compaction(_)
+            | Self::Provider(_) => None,
+        }
+    }
+
+    /// The reasoning, if it is some.
+    #[must_use]
+    pub fn as_thinking(&self) -> Option<&Thinking> {
+        match self {
+            Self::Thinking(thinking) => Some(thinking),
+            Self::Text(_)
+            | Self::Image(_)
+            | Self::Document(_)
+            | Self::ToolCall(_)
+            | Self::ToolResult(_)
+            | Self::Compaction(_)
+            | Self::Provider(_) => None,
+        }
+    }
+
     /// The block in its provider's own shape, if it is one.
     #[must_use]
     pub fn as_provider(&self) -> Option<&ProviderBlock> {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Block, ModelRef, StopReason, ToolCall};
+use super::{Block, ModelRef, StopReason, ToolCall, ToolResult};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -71,6 +71,11 @@ impl Message {
             | Block::Compaction(_)
             | Block::Provider(_) => None,
         })
+    }
+
+    /// The tool results in it, in order.
+    pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.content.iter().filter_map(Block::as_result)
     }
 
     /// Its text blocks joined, without thinking, calls or results.

@@ -42,18 +42,7 @@ impl Refused {
     /// out is bound to it. Gives whether there was any.
     pub(super) fn note(&self, history: &WireReady) -> bool {
         let blocks = history.messages().iter().flat_map(|message| &message.content);
-        let marks: Vec<u64> = blocks
-            .filter_map(|block| match block {
-                Block::Thinking(thinking) => Some(mark(thinking)),
-                Block::Text(_)
-                | Block::Image(_)
-                | Block::Document(_)
-                | Block::ToolCall(_)
-                | Block::ToolResult(_)
-                | Block::Compaction(_)
-                | Block::Provider(_) => None,
-            })
-            .collect();
+        let marks: Vec<u64> = blocks.filter_map(Block::as_thinking).map(mark).collect();
         let any = !marks.is_empty();
         self.known().extend(marks);
         any

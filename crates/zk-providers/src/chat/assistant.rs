@@ -20,7 +20,7 @@ impl Body<'_> {
         if text.is_empty() && calls.is_empty() {
             return None;
         }
-        let thoughts: Vec<&Thinking> = message.content.iter().filter_map(thinking).collect();
+        let thoughts: Vec<&Thinking> = message.content.iter().filter_map(Block::as_thinking).collect();
         let mut fields = Map::new();
         fields.insert("role".into(), "assistant".into());
         match self.profile.empty_content {
@@ -65,18 +65,5 @@ impl Body<'_> {
             }
         };
         fields.insert(name.to_owned(), value);
-    }
-}
-
-fn thinking(block: &Block) -> Option<&Thinking> {
-    match block {
-        Block::Thinking(thinking) => Some(thinking),
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::ToolResult(_)
-        | Block::Compaction(_)
-        | Block::Provider(_) => None,
     }
 }

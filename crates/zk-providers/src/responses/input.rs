@@ -33,19 +33,13 @@ fn user(message: &Message) -> Vec<Value> {
     let mut items = Vec::new();
     let mut parts = Vec::new();
     for block in &message.content {
-        match block {
-            Block::ToolResult(result) => items.push(json!({
+        match block.as_result() {
+            Some(result) => items.push(json!({
                 "type": "function_call_output",
                 "call_id": result.call_id.as_str(),
                 "output": output(&result.content),
             })),
-            Block::Text(_)
-            | Block::Image(_)
-            | Block::Document(_)
-            | Block::ToolCall(_)
-            | Block::Thinking(_)
-            | Block::Compaction(_)
-            | Block::Provider(_) => parts.extend(part(block)),
+            None => parts.extend(part(block)),
         }
     }
     if !parts.is_empty() {

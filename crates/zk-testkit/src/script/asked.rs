@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use zk_core::model::{Block, CallId, Message, Role};
+use zk_core::model::{CallId, Message, Role};
 use zk_core::service::Request;
 
 /// What a model was asked, whichever way the request came.
@@ -59,17 +59,7 @@ impl Asked {
             let caller = before.last()?;
             caller.calls().find(|call| &call.id == id).map(|call| call.name.clone())
         };
-        let results = last.content.iter().filter_map(|block| match block {
-            Block::ToolResult(result) => Some(result),
-            Block::Text(_)
-            | Block::Image(_)
-            | Block::Document(_)
-            | Block::ToolCall(_)
-            | Block::Thinking(_)
-            | Block::Compaction(_)
-            | Block::Provider(_) => None,
-        });
-        results
+        last.results()
             .map(|result| Answered {
                 call_id: result.call_id.clone(),
                 tool: name(&result.call_id).unwrap_or_default(),

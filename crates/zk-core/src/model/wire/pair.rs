@@ -262,17 +262,10 @@ fn answer(mut draft: Draft, mut open: Vec<Open>, rules: &WireRules, repairs: &mu
 
 /// Whether a user message answers exactly `open` already, so the stored message can be shared.
 fn is_in_order(blocks: &[Block], open: &[Open], rules: &WireRules) -> bool {
-    let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| match block {
-        Block::ToolResult(result) => {
+    let leading = blocks.iter().take(open.len()).zip(open).all(|(block, call)| {
+        block.as_result().is_some_and(|result| {
             call.stored == call.sent && result.call_id == call.sent && media::split(result, rules).is_none()
-        }
-        Block::Text(_)
-        | Block::Image(_)
-        | Block::Document(_)
-        | Block::ToolCall(_)
-        | Block::Thinking(_)
-        | Block::Compaction(_)
-        | Block::Provider(_) => false,
+        })
     });
     leading
         && blocks.len() >= open.len()
