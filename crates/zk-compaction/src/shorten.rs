@@ -1,8 +1,9 @@
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zk_core::events::{ContextOverflow, ContextReduced, ContextTransform};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
-use zk_core::model::{Message, Role, context_size};
+use zk_core::model::{Message, Role, TurnId, context_size};
 
 use crate::instead::Instead;
 
@@ -41,7 +42,7 @@ impl Plugin for Shorten {
         scope.on_sync(move |event: &ContextOverflow, _: &Cx| {
             let room = event.window.map_or(u64::MAX, |window| window / 2 * TOKEN);
             let room = usize::try_from(room).unwrap_or(usize::MAX);
-            told.lock().target = Some(room.min(event.size / 2));
+            told.lock().targets.insert(event.turn_id.clone(), room.min(event.size / 2));
         });
         scope.handle_at::<ContextTransform, _>(Stage::Early, state);
         Ok(())
@@ -61,7 +62,7 @@ impl Handler<ContextTransform> for Shortener {
     async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
         let (sent, reduced) = {
             let mut view = self.lock();
-            match view.target.take() {
+            match view.targets.remove(&event.turn_id) {
                 None if view.is_whole() => return Ok(None),
                 None => (view.of(&event.messages), None),
                 Some(target) => {
@@ -85,10 +86,11 @@ impl Handler<ContextTransform> for Shortener {
 /// What is sent of a conversation.
 #[derive(Default)]
 struct View {
-    /// How much is to be sent at most, if that is to change.
-    target: Option<usize>,
+    /// How much is to be sent at most in turns that overflowed, as other conversations go on at the same time.
+    targets: HashMap<TurnId, usize>,
     instead: Instead,
-    cut: Option<Cut>,
+    /// One for each conversation that was cut: each point that one went on from may have its own.
+    cuts: Vec<Cut>,
 }
 
 /// The beginning of a conversation that is not sent.
@@ -104,7 +106,7 @@ struct Cut {
 impl View {
     /// Whether everything is sent as it is stored.
     fn is_whole(&self) -> bool {
-        self.cut.is_none() && self.instead.is_empty()
+        self.cuts.is_empty() && self.instead.is_empty()
     }
 
     fn of(&self, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
@@ -114,14 +116,17 @@ impl View {
 
     /// What stands for the beginning of `messages`, and what it does not stand for.
     fn parts<'a>(&'a self, messages: &'a [Arc<Message>]) -> (&'a [Arc<Message>], &'a [Arc<Message>]) {
-        self.cut
-            .as_ref()
-            .and_then(|cut| {
-                // Another conversation, or an earlier point of this one, may come by.
-                let at = messages.iter().position(|message| Arc::ptr_eq(message, &cut.first))?;
-                Some((&*cut.head, messages.get(at..)?))
-            })
-            .unwrap_or((&[], messages))
+        let Some((cut, at)) = self.cut_of(messages) else { return (&[], messages) };
+        let head = self.cuts.get(cut).map_or(&[][..], |cut| &cut.head);
+        (head, messages.get(at..).unwrap_or_default())
+    }
+
+    /// Which cut `messages` have, and how many of them are before its end.
+    fn cut_of(&self, messages: &[Arc<Message>]) -> Option<(usize, usize)> {
+        let ends = self.cuts.iter().enumerate().filter_map(|(cut, Cut { first, .. })| {
+            Some((cut, messages.iter().position(|message| Arc::ptr_eq(message, first))?))
+        });
+        ends.max_by_key(|(_, at)| *at)
     }
 
     fn size(&self, messages: &[Arc<Message>]) -> usize {
@@ -159,8 +164,9 @@ impl View {
 
     /// Leaves the oldest messages out: as few as it takes, and at most all before the newest turn. Gives how many.
     fn cut(&mut self, messages: &[Arc<Message>], answered: usize, target: usize) -> usize {
-        let (_, visible) = self.parts(messages);
-        let begin = messages.len() - visible.len();
+        let before = self.cut_of(messages);
+        let begin = before.map_or(0, |(_, at)| at);
+        let visible = messages.get(begin..).unwrap_or_default();
         // The task is worth more than what was said of it, unless it is what fills the window.
         let first = messages.first().filter(|first| is_prompt(first) && first.size() <= target / 4);
         let kept = first.map_or(0, |first| first.size());
@@ -184,8 +190,14 @@ impl View {
         );
         let head =
             first.cloned().into_iter().chain([Message::injected(note, "compaction").shared()]).collect();
-        let before = self.cut.replace(Cut { first: message.clone(), gone, head });
-        gone - before.map_or(0, |cut| cut.gone)
+        let cut = Cut { first: message.clone(), gone, head };
+        match before.and_then(|(before, _)| self.cuts.get_mut(before)) {
+            Some(before) => gone - std::mem::replace(before, cut).gone,
+            None => {
+                self.cuts.push(cut);
+                gone
+            }
+        }
     }
 }
 

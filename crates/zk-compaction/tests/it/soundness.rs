@@ -32,15 +32,47 @@ fn history(turns: &[(Option<usize>, Vec<usize>)]) -> Vec<Arc<Message>> {
     history
 }
 
-async fn sent(bus: &Bus, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-    let event = ContextTransform { turn_id: "t".into(), messages: messages.to_vec() };
+async fn sent(bus: &Bus, turn: &str, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let event = ContextTransform { turn_id: turn.into(), messages: messages.to_vec() };
     bus.cx().emit(event).await.unwrap().messages
 }
 
-async fn overflow(bus: &Bus, size: usize, window: Option<u64>) {
+async fn overflow(bus: &Bus, turn: &str, size: usize, window: Option<u64>) {
     let model = ModelRef::new("p", "m");
     let error = "too long".into();
-    bus.cx().emit(ContextOverflow { turn_id: "t".into(), model, window, size, error }).await.unwrap();
+    bus.cx().emit(ContextOverflow { turn_id: turn.into(), model, window, size, error }).await.unwrap();
+}
+
+fn talk(messages: usize) -> Vec<Arc<Message>> {
+    let said = |at| match at % 2 {
+        0 => Message::user_text("ä".repeat(500)),
+        _ => Message::assistant(vec![Block::text("o".repeat(1000))]),
+    };
+    (0..messages).map(|at| said(at).shared()).collect()
+}
+
+#[tokio::test]
+async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_stays_as_it_was() {
+    let bus = Bus::new();
+    bus.install(&Shorten).unwrap();
+    let whole = talk(41);
+    overflow(&bus, "t1", context_size(&whole), None).await;
+    let later = sent(&bus, "t1", &whole).await;
+    let earlier = &whole[..7];
+    overflow(&bus, "t2", context_size(earlier), None).await;
+    assert!(sent(&bus, "t2", earlier).await.len() < earlier.len());
+    assert_eq!(sent(&bus, "t3", &whole).await, later);
+}
+
+#[tokio::test]
+async fn of_two_conversations_at_once_the_one_that_overflowed_is_shortened() {
+    let bus = Bus::new();
+    bus.install(&Shorten).unwrap();
+    let (one, other) = (talk(9), talk(9));
+    overflow(&bus, "t1", context_size(&one), None).await;
+    overflow(&bus, "t2", 1, None).await;
+    assert_eq!(sent(&bus, "t3", &other).await, other);
+    assert!(sent(&bus, "t1", &one).await.len() < one.len());
 }
 
 fn repairs(messages: &[Arc<Message>]) -> usize {
@@ -62,20 +94,20 @@ proptest! {
             bus.install(&Shorten).unwrap();
             let mut history = history(&turns);
             let stored = history.clone();
-            let mut before = sent(&bus, &history).await;
+            let mut before = sent(&bus, "t", &history).await;
             prop_assert_eq!(&before, &history, "nothing is touched before an overflow");
             for _ in 0..times {
-                overflow(&bus, context_size(&before), window).await;
-                let after = sent(&bus, &history).await;
+                overflow(&bus, "t", context_size(&before), window).await;
+                let after = sent(&bus, "t", &history).await;
                 prop_assert!(context_size(&after) <= context_size(&before).max(1) + 200, "it grew");
                 prop_assert_eq!(repairs(&after), repairs(&history), "{:?}", after);
-                prop_assert_eq!(&sent(&bus, &history).await, &after, "it stays as it is");
+                prop_assert_eq!(&sent(&bus, "t", &history).await, &after, "it stays as it is");
                 let newest = |all: &[Arc<Message>]| all.last().unwrap().content.len();
                 prop_assert_eq!(newest(&after), newest(&history));
                 before = after;
             }
             history.push(Message::user_text("more").shared());
-            let more = sent(&bus, &history).await;
+            let more = sent(&bus, "t", &history).await;
             prop_assert!(more.starts_with(&before) && more.len() == before.len() + 1);
             prop_assert!(stored.iter().zip(&history).all(|(stored, now)| Arc::ptr_eq(stored, now)));
             Ok(())
