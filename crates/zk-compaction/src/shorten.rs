@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zk_core::events::{ContextOverflow, ContextReduced, ContextTransform};
+use zk_core::events::{ContextOverflow, ContextReduced, ContextTransform, ModelSelect};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
 use zk_core::model::{Message, Role, TurnId, context_size};
 
@@ -20,7 +20,8 @@ const LEAST: usize = 1024;
 /// the newest turn, the oldest messages but the first one, and the middle of the newest results. Then the bytes
 /// stay the same until the conversation overflows again. What was left out is announced as [`ContextReduced`].
 ///
-/// A resumed session begins with the whole conversation again, and overflows once more.
+/// Another model gets the whole conversation again: what did not fit one may fit the next. So does a resumed session,
+/// which overflows once more.
 ///
 /// ```
 /// use zk_compaction::Shorten;
@@ -44,6 +45,8 @@ impl Plugin for Shorten {
             let room = usize::try_from(room).unwrap_or(usize::MAX);
             told.lock().targets.insert(event.turn_id.clone(), room.min(event.size / 2));
         });
+        let new = state.clone();
+        scope.on_sync(move |_: &ModelSelect, _: &Cx| *new.lock() = View::default());
         scope.handle_at::<ContextTransform, _>(Stage::Early, state);
         Ok(())
     }

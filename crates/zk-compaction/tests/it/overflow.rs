@@ -221,6 +221,22 @@ async fn an_answer_that_is_cut_again_at_once_ends_the_run() {
     assert_eq!(rig.provider.asked().len(), 7);
 }
 
+// P-71
+#[tokio::test]
+async fn another_model_gets_the_whole_conversation_again() {
+    let script = Script::answering(|asked| match asked.number {
+        1..=5 => Turn::new().call("page", json!({"number": asked.number})),
+        6 => Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long"),
+        _ => Turn::new().text("Done."),
+    });
+    let rig = rig(script, |builder| builder.plugin(Shorten));
+    rig.agent.run("read").unwrap().wait().await.result.unwrap();
+    rig.agent.set_model(rig.provider.model("larger")).await.unwrap();
+    rig.agent.run("again").unwrap().wait().await.result.unwrap();
+    let sizes: Vec<usize> = rig.provider.asked().iter().map(|asked| context_size(&asked.messages)).collect();
+    assert!(sizes[6] < sizes[5] && sizes[7] > sizes[5], "{sizes:?}");
+}
+
 #[tokio::test]
 async fn a_smaller_window_is_half_filled_at_most() {
     let script = Script::answering(|asked| match asked.number {
