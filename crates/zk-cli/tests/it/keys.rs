@@ -57,6 +57,24 @@ fn escape_stops_a_request_that_nobody_answers() {
 }
 
 #[test]
+fn escape_that_comes_too_late_takes_nothing_of_what_is_typed_next() {
+    let (person, listener) = mute();
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let _request = listener.accept().unwrap();
+    terminal.keys(ESCAPE);
+    terminal.expect("stopped");
+    terminal.expect("› ");
+    terminal.keys(ESCAPE);
+    // Longer than the bytes of one key are apart.
+    std::thread::sleep(Duration::from_millis(400));
+    terminal.keys("/help\r");
+    terminal.expect("Esc         stop the run");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
 fn escape_stops_a_tool() {
     let server = server(Script::new().turn(|t| t.call("shell", json!({"command": "sleep 600"}))));
     let person = Person::asking(&server);

@@ -8,6 +8,10 @@ use crate::sessions::make_private;
 /// Lines that are kept for the arrow keys.
 const KEPT: usize = 500;
 
+/// How long after ESC the rest of a sequence may come, in milliseconds. Without an end to it, Escape would make
+/// another key of the next one.
+const SEQUENCE: u16 = 100;
+
 /// What a person typed.
 pub(crate) enum Typed {
     Line(String),
@@ -27,7 +31,11 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn new(history: Option<PathBuf>) -> rustyline::Result<Self> {
-        let config = Config::builder().max_history_size(KEPT)?.auto_add_history(true).build();
+        let config = Config::builder()
+            .max_history_size(KEPT)?
+            .auto_add_history(true)
+            .keyseq_timeout(Some(SEQUENCE))
+            .build();
         let mut editor = DefaultEditor::with_config(config)?;
         let kept = history.filter(|path| path.parent().is_some_and(|dir| make_private(dir).is_ok()));
         if let Some(path) = &kept {
