@@ -77,7 +77,7 @@ fn chat(deltas: usize) -> Vec<u8> {
     let chunk = |delta: &str, finish: &str| {
         format!(
             "data: {{\"id\":\"chatcmpl-0123456789\",\"object\":\"chat.completion.chunk\",\"created\":1795218616,\
-             \"model\":\"m\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":[{{\"index\":0,\"delta\":{delta},\
+             \"model\":\"m\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":[{{\"index\":0,\"delta\":{delta},\
              \"logprobs\":null,\"finish_reason\":{finish}}}],\"usage\":null}}\n\n"
         )
     };

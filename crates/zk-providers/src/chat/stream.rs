@@ -81,7 +81,9 @@ impl Decoder {
                 request_id: chunk.id.filter(|id| !id.is_empty()).map(Str::into_string),
             });
         }
-        if let Some(tier) = chunk.service_tier {
+        // Every chunk says so, but it is kept once.
+        let known = self.tier.as_deref().map(RawValue::get);
+        if let Some(tier) = chunk.service_tier.filter(|tier| known != Some(tier.get())) {
             self.tier = Some(tier.to_owned());
         }
         let mut choice_usage = None;
