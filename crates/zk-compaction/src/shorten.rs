@@ -41,7 +41,7 @@ impl Plugin for Shorten {
         let state = Arc::new(Shortener::default());
         let told = state.clone();
         scope.on_sync(move |event: &ContextOverflow, _: &Cx| {
-            let room = event.window.map_or(u64::MAX, |window| window / 2 * TOKEN);
+            let room = event.window.map_or(u64::MAX, |window| (window / 2).saturating_mul(TOKEN));
             let room = usize::try_from(room).unwrap_or(usize::MAX);
             told.lock().targets.insert(event.turn_id.clone(), room.min(event.size / 2));
         });

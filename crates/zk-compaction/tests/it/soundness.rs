@@ -65,6 +65,15 @@ async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_
 }
 
 #[tokio::test]
+async fn a_window_that_no_model_has_is_as_good_as_none() {
+    let bus = Bus::new();
+    bus.install(&Shorten).unwrap();
+    let talk = talk(9);
+    overflow(&bus, "t", context_size(&talk), Some(u64::MAX)).await;
+    assert!(sent(&bus, "t", &talk).await.len() < talk.len());
+}
+
+#[tokio::test]
 async fn of_two_conversations_at_once_the_one_that_overflowed_is_shortened() {
     let bus = Bus::new();
     bus.install(&Shorten).unwrap();
