@@ -46,7 +46,12 @@ impl Plugin for Shorten {
             told.lock().targets.insert(event.turn_id.clone(), room.min(event.size / 2));
         });
         let new = state.clone();
-        scope.on_sync(move |_: &ModelSelect, _: &Cx| *new.lock() = View::default());
+        scope.on_sync(move |_: &ModelSelect, _: &Cx| {
+            let mut view = new.lock();
+            // A turn that goes on has its old model, which is still to be given less.
+            let targets = std::mem::take(&mut view.targets);
+            *view = View { targets, ..View::default() };
+        });
         scope.handle_at::<ContextTransform, _>(Stage::Early, state);
         Ok(())
     }

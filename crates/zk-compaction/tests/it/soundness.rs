@@ -3,7 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 use zk_compaction::Shorten;
-use zk_core::events::{ContextOverflow, ContextTransform};
+use zk_core::events::{Cause, ContextOverflow, ContextTransform, ModelSelect};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules, context_size};
 
@@ -62,6 +62,17 @@ async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_
     overflow(&bus, "t2", context_size(earlier), None).await;
     assert!(sent(&bus, "t2", earlier).await.len() < earlier.len());
     assert_eq!(sent(&bus, "t3", &whole).await, later);
+}
+
+#[tokio::test]
+async fn a_turn_that_overflowed_is_shortened_also_when_another_model_is_chosen_meanwhile() {
+    let bus = Bus::new();
+    bus.install(&Shorten).unwrap();
+    let talk = talk(9);
+    overflow(&bus, "t", context_size(&talk), None).await;
+    let to = ModelRef::new("p", "other");
+    bus.cx().emit(ModelSelect { from: None, to, cause: Cause::Set }).await.unwrap();
+    assert!(sent(&bus, "t", &talk).await.len() < talk.len());
 }
 
 #[tokio::test]
