@@ -5,7 +5,12 @@ use zk_providers::formats::{Conversation, Format};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "an example shows what it made")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let given = serde_json::from_reader(std::io::stdin())?;
+    let text = std::io::read_to_string(std::io::stdin())?;
+    if text.trim().is_empty() {
+        println!("usage: convert <conversation.json");
+        return Ok(());
+    }
+    let given = serde_json::from_str(&text)?;
     let model = Model::unknown("any", "model");
     let conversation = Conversation::read(&given, &model.reference())?;
     let other = match Format::detect(&given) {
