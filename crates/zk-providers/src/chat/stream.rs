@@ -136,6 +136,11 @@ impl Decoder {
         if let Some(refusal) = delta.refusal {
             self.refusal.push_str(&refusal);
         }
+        let calls = delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+        if calls || delta.function_call.is_some() {
+            // What may be the beginning of a tag stands before the call in any case.
+            self.let_go(out);
+        }
         for piece in delta.tool_calls.iter().flatten() {
             self.calls.piece(piece, &mut self.begun, out);
         }
@@ -148,6 +153,12 @@ impl Decoder {
         let mut tags = std::mem::take(&mut self.tags);
         tags.piece(delta, |part| self.part(part, out));
         self.tags = tags;
+    }
+
+    fn let_go(&mut self, out: &mut Out) {
+        if let Some(rest) = self.tags.end() {
+            self.part(rest, out);
+        }
     }
 
     fn part(&mut self, part: Part<'_>, out: &mut Out) {
@@ -184,9 +195,7 @@ impl Decoder {
     fn complete(&mut self, out: &mut Out) -> Result<(), Fault> {
         let stop = self.stop()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
-        if let Some(rest) = self.tags.end() {
-            self.part(rest, out);
-        }
+        self.let_go(out);
         let details = std::mem::take(&mut self.details);
         if let Some((block, text)) = self.thinking.take() {
             let signature = details.signature().map(str::to_owned);

@@ -85,6 +85,23 @@ fn thoughts_between_tags_are_thoughts() {
     assert_eq!(thinking.origin, Some(model()));
 }
 
+#[test]
+fn what_could_have_become_a_tag_stands_before_the_call_behind_it() {
+    let call = json!([{"index": 0, "id": "c1", "function": {"name": "ls", "arguments": "{}"}}]);
+    let said = json!({"content": "<", "tool_calls": []});
+    let (events, error) = chat(&[delta(said), delta(json!({"tool_calls": call})), finish("tool_calls")]);
+    assert!(error.is_none(), "{error:?}");
+    let begun: Vec<u32> = events
+        .iter()
+        .filter_map(|event| match event {
+            StreamEvent::Text { block, delta } if delta == "<" => Some(*block),
+            StreamEvent::ToolCall { block, .. } => Some(*block),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(begun, [0, 1]);
+}
+
 fn pieces(calls: Value) -> Value {
     let mut fields = json!({});
     fields["tool_calls"] = calls;
