@@ -221,6 +221,7 @@ impl Endpoint {
     pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Fault {
         let fault = fault::of_response(status, headers, body, SystemTime::now());
         let fault = self.without_secrets(fault).at(Phase::Response);
+        let fault = if matches!(self.auth, Auth::None) { fault.without_key() } else { fault };
         let lost = status == StatusCode::NOT_FOUND && !fault.message.to_lowercase().contains("model");
         if lost && fault.hint.is_none() {
             let hint = format!("Is the base URL {} right? {}", self.place(), self.advice);

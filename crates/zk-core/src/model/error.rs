@@ -183,7 +183,11 @@ impl ProviderError {
 
 impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}: {}", self.provider, self.model, self.kind.as_str())?;
+        match self.model.as_str() {
+            // It is about no model.
+            "*" => write!(f, "{}: {}", self.provider, self.kind.as_str())?,
+            model => write!(f, "{}/{model}: {}", self.provider, self.kind.as_str())?,
+        }
         if let Some(status) = self.status {
             write!(f, " (HTTP {status}")?;
             if let Some(code) = self.code.as_ref().filter(|code| **code != status.to_string()) {

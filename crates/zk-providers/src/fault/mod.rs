@@ -89,6 +89,15 @@ impl Fault {
         }
     }
 
+    /// The fault of a server that was sent no key.
+    pub(crate) fn without_key(self) -> Self {
+        let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::KEY;
+        match advice::NO_KEY.filter(|_| is_usual && self.kind == ErrorKind::Auth) {
+            Some(advice) => self.hint(advice),
+            None => self,
+        }
+    }
+
     pub(crate) fn never_retry(mut self) -> Self {
         self.should_retry = Some(false);
         self

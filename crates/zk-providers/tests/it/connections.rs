@@ -126,3 +126,22 @@ async fn tokens_are_counted_without_the_fields_that_only_a_response_needs() {
     assert!(received.head.starts_with("POST /v1/messages/count_tokens "));
     assert!(received.json().get("stream").is_none() && received.json().get("max_tokens").is_none());
 }
+
+#[tokio::test]
+async fn a_server_that_was_sent_no_key_is_not_said_to_find_it_wrong() {
+    let refusal = || {
+        Reply::json("401 Unauthorized", r#"{"error":{"message":"Invalid API key","code":"invalid_api_key"}}"#)
+    };
+    for (key, advice) in [(None, "No API key reached the provider"), (Some("k"), "Check the API key")] {
+        let server = Server::start([refusal()]).await;
+        let connection = Connection::at(&server.url);
+        let connection = match key {
+            Some(key) => connection.key(key),
+            None => connection,
+        };
+        let provider = Compat::new(connection, CompatProfile::default()).expect("valid");
+        let error = provider.list_models(&Bus::new().cx()).await.expect_err("a refusal");
+        let told = error.to_string();
+        assert!(told.contains(advice) && told.starts_with("openai_compat: not authorised"), "{told}");
+    }
+}
