@@ -25,7 +25,7 @@ impl Default for Tail {
 }
 
 impl Tail {
-    /// Begins to leave results out above `bytes`, measured as [`output_bytes`] does.
+    /// Begins to leave results out above `bytes`, measured as [`output_bytes`](zk_core::model::output_bytes) does.
     #[must_use]
     pub fn threshold(mut self, bytes: usize) -> Self {
         self.threshold = bytes;
