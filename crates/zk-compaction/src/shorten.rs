@@ -145,12 +145,12 @@ impl View {
     /// how many results and messages that took.
     fn reduce(&mut self, messages: &[Arc<Message>], target: usize) -> (usize, usize) {
         let answered = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
-        let (old, newest) = messages.split_at(answered);
+        let newest = messages.get(answered..).unwrap_or_default();
         let mut size = self.size(messages);
         let (mut results, mut left_out) = (0, 0);
-        let (_, visible) = self.parts(old);
-        let visible: Vec<Arc<Message>> = visible.to_vec();
-        for message in &visible {
+        // What a cut left out already makes nothing smaller.
+        let begin = self.cut_of(messages).map_or(0, |(_, at)| at);
+        for message in messages.get(begin..answered).unwrap_or_default() {
             if size <= target {
                 break;
             }
