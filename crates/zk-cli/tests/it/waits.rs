@@ -133,52 +133,40 @@ fn programs_get_the_event_and_no_line() {
     assert_eq!(retry["retry"]["attempt"], 1, "{retry}");
 }
 
-/// A server that thinks about its answer for a while before it says a word.
-fn slow() -> FakeServer {
-    server(Script::new().turn(|t| t.delay(Duration::from_millis(4500)).text("Answer.")))
-}
+/// How long a model says nothing.
+const SILENT: Duration = Duration::from_millis(4500);
 
-#[test]
-fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
+/// In a conversation and in one run: what a person sees of a silence, in this order, and nothing of it in the end.
+fn sees_the_silence(answer: fn(Turn) -> Turn, seen: &[&str]) {
     for args in ["'go'", "-p go"] {
-        let server = slow();
+        let server = server(Script::new().turn(answer));
         let person = Person::asking(&server);
         let Some(mut terminal) = Terminal::open(&person, args) else { return };
-        for waited in ["no word from anthropic/", " for 3 s, giving up at ", " for 4 s, ", ERASED, "Answer."]
-        {
-            terminal.expect(waited);
-        }
+        seen.iter().for_each(|text| terminal.expect(text));
         if args == "'go'" {
             terminal.expect("› ");
             terminal.keys("/quit\r");
         }
         assert!(!terminal.rest().contains("no word"), "{args}");
     }
+}
+
+#[test]
+fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
+    let seen = ["no word from anthropic/", " for 3 s, giving up at ", " for 4 s, ", ERASED, "Answer."];
+    sees_the_silence(|t| t.delay(SILENT).text("Answer."), &seen);
 }
 
 // D-20: both clocks, also when the answer has begun.
 #[test]
 fn silence_within_an_answer_is_counted_below_it_and_the_answer_goes_on_where_it_was() {
-    for args in ["'go'", "-p go"] {
-        let half = || Script::new().turn(|t| t.text("One ").delay(Duration::from_millis(4500)).text("two."));
-        let server = server(half());
-        let person = Person::asking(&server);
-        let Some(mut terminal) = Terminal::open(&person, args) else { return };
-        terminal.expect("One ");
-        for waited in [" for 3 s, giving up at 1200 s", " for 4 s, ", ERASED, "two."] {
-            terminal.expect(waited);
-        }
-        if args == "'go'" {
-            terminal.expect("› ");
-            terminal.keys("/quit\r");
-        }
-        assert!(!terminal.rest().contains("no word"), "{args}");
-    }
+    let seen = ["One ", " for 3 s, giving up at 1200 s", " for 4 s, ", ERASED, "two."];
+    sees_the_silence(|t| t.text("One ").delay(SILENT).text("two."), &seen);
 }
 
 #[test]
 fn signs_of_life_are_told_from_none() {
-    let server = slow();
+    let server = server(Script::new().turn(|t| t.text("Answer.")));
     server.fault_on(1, Fault::PingOnly(Duration::from_millis(100)));
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "-p go") else { return };
