@@ -1,4 +1,4 @@
-use zk_core::events::{OutputReady, TurnsCause};
+use zk_core::events::{MessagesCause, OutputReady};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, Message, StopReason};
 
@@ -39,7 +39,7 @@ impl Driver {
         if due {
             let name = self.agent.aliases.wire(OUTPUT_TOOL);
             let message = Message::injected(format!("Give the final answer by calling `{name}`."), "output");
-            self.commit(self.turns(vec![message.shared()], TurnsCause::Harness)).await?;
+            self.commit(self.turns(vec![message.shared()], MessagesCause::Harness)).await?;
         }
         Ok(!due)
     }
@@ -68,7 +68,7 @@ impl Driver {
         }
         let text = format!("The answer does not follow the schema: {why}. Give the whole answer again.");
         let message = Message::injected(text, "output").shared();
-        self.commit(self.turns(vec![message], TurnsCause::Harness)).await?;
+        self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
         Ok(false)
     }
 

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, Input, SessionEnd, SessionStart, SessionTurns,
-    SteerInject, SteerKind, SystemBefore, ToolResultsAfter, TurnsCause,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, Input, MessagesCause, SessionEnd, SessionMessages,
+    SessionStart, SteerInject, SteerKind, SystemBefore, ToolResultsAfter,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, Model, ThinkingRequest, TurnId, TurnUsage};
@@ -41,17 +41,17 @@ pub(crate) enum Commit {
     /// An assistant message and the results of its calls, as one unit.
     Pair(ToolResultsAfter),
     /// Any other messages.
-    Turns(SessionTurns),
+    Turns(SessionMessages),
 }
 
 impl Commit {
     /// A message put in from outside a run.
     pub(crate) fn injected(message: Arc<Message>) -> Self {
-        Self::Turns(SessionTurns {
+        Self::Turns(SessionMessages {
             run_id: "".into(),
             messages: vec![message],
             usage: None,
-            cause: TurnsCause::Harness,
+            cause: MessagesCause::Harness,
         })
     }
 
@@ -159,10 +159,10 @@ impl Driver {
             .await?;
         self.system = start.system.into();
         if let Some(prompt) = prompt {
-            self.commit(self.turns(vec![prompt], TurnsCause::Prompt)).await?;
+            self.commit(self.turns(vec![prompt], MessagesCause::Prompt)).await?;
         }
         if !start.messages.is_empty() {
-            self.commit(self.turns(start.messages, TurnsCause::Harness)).await?;
+            self.commit(self.turns(start.messages, MessagesCause::Harness)).await?;
         }
         if self.options.system.is_some() {
             self.cx.emit(SystemBefore { system: self.system.clone() }).await?;
@@ -271,22 +271,22 @@ impl Driver {
             return Err(error.into());
         }
         let cause = match kind {
-            SteerKind::Steer => TurnsCause::Steer,
-            SteerKind::FollowUp => TurnsCause::FollowUp,
+            SteerKind::Steer => MessagesCause::Steer,
+            SteerKind::FollowUp => MessagesCause::FollowUp,
         };
         self.commit(self.turns(messages, cause)).await
     }
 
-    pub(crate) fn turns(&self, messages: Vec<Arc<Message>>, cause: TurnsCause) -> Commit {
-        Commit::Turns(SessionTurns { run_id: self.shared.id.clone(), messages, usage: None, cause })
+    pub(crate) fn turns(&self, messages: Vec<Arc<Message>>, cause: MessagesCause) -> Commit {
+        Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: None, cause })
     }
 
     pub(crate) fn answer(&self, message: Arc<Message>, usage: Option<TurnUsage>) -> Commit {
-        Commit::Turns(SessionTurns {
+        Commit::Turns(SessionMessages {
             run_id: self.shared.id.clone(),
             messages: vec![message],
             usage,
-            cause: TurnsCause::Answer,
+            cause: MessagesCause::Answer,
         })
     }
 

@@ -3,7 +3,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use zk_core::events::{ModelsCause, ModelsChanged, ModelsQuery, ModelsReply, SilentProvider};
+use zk_core::events::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
 use zk_core::kernel::{Answer, Cx, Handler, ItemChange, Scope, Stage};
 use zk_core::model::{ErrorKind, Model};
 use zk_core::service::Provider;
@@ -36,7 +36,7 @@ impl Handler<ModelsQuery> for Answers {
         let mut reply = ModelsReply::default();
         if ev.refresh {
             let asked = providers.iter().map(|provider| agent.list(&**provider, cx));
-            reply.silent.extend(join_all(asked).await.into_iter().flatten());
+            reply.failed.extend(join_all(asked).await.into_iter().flatten());
         }
         reply.models.extend(providers.iter().flat_map(|provider| agent.models_of(&**provider)));
         Ok(Some(reply))
@@ -60,14 +60,14 @@ impl AgentInner {
     }
 
     /// Asks an endpoint for its models; gives the provider if it does not tell.
-    async fn list(&self, provider: &dyn Provider, cx: &Cx) -> Option<SilentProvider> {
+    async fn list(&self, provider: &dyn Provider, cx: &Cx) -> Option<ListingFailed> {
         let name = provider.name();
-        let silent = |error| Some(SilentProvider { provider: name.to_owned(), error });
+        let failed = |error| Some(ListingFailed { provider: name.to_owned(), error });
         let listed = match tokio::time::timeout(LISTING, provider.list_models(cx)).await {
             Ok(Ok(Some(models))) => models,
-            Ok(Ok(None)) => return silent(None),
-            Ok(Err(error)) => return silent(Some(error.kind)),
-            Err(_) => return silent(Some(ErrorKind::Stalled)),
+            Ok(Ok(None)) => return failed(None),
+            Ok(Err(error)) => return failed(Some(error.kind)),
+            Err(_) => return failed(Some(ErrorKind::Stalled)),
         };
         let before = self.models_of(provider);
         self.state().listed.insert(name.to_owned(), listed);

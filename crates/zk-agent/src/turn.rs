@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    BudgetExceeded, ContextTransform, HistoryRepaired, MessageEnd, ProviderRequest, SystemTransform,
-    TurnAfter, TurnBefore, TurnsCause, UsageUpdate,
+    BudgetExceeded, ContextTransform, HistoryRepaired, MessageEnd, MessagesCause, ProviderRequest,
+    SystemTransform, TurnAfter, TurnBefore, UsageUpdate,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
@@ -175,7 +175,7 @@ impl Driver {
         self.announce_usage(cx, turn).await?;
         let nudges = std::mem::take(&mut self.shared.queues().nudges);
         if !nudges.is_empty() {
-            self.commit(self.turns(nudges, TurnsCause::Harness)).await?;
+            self.commit(self.turns(nudges, MessagesCause::Harness)).await?;
         }
         self.check_output_budget(cx, number, turn_id, bytes).await?;
         self.announce_output(cx, &message).await
@@ -253,7 +253,7 @@ impl Driver {
              Write down what matters in them before calling more tools."
         );
         let message = Message::injected(text, "tool-output-budget").shared();
-        self.commit(self.turns(vec![message], TurnsCause::Harness)).await?;
+        self.commit(self.turns(vec![message], MessagesCause::Harness)).await?;
         Ok(cx.emit(BudgetExceeded { turn, turn_id, bytes, budget }).await?)
     }
 

@@ -67,7 +67,7 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
         }
     });
     if let Some(ui) = manners.ui {
-        bus.scope("terminal").serve::<dyn Ui>(ui);
+        bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
     Ok(bus)
 }

@@ -17,7 +17,7 @@ use crate::{Environment, ProcessExec, WorkspacePaths};
 /// let paths = WorkspacePaths::new([std::env::temp_dir()]).unwrap();
 /// let bus = Bus::new();
 /// bus.install(&LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), paths)).unwrap();
-/// assert!(bus.get::<dyn Exec>().is_some() && bus.get::<dyn Paths>().is_some());
+/// assert!(bus.service::<dyn Exec>().is_some() && bus.service::<dyn Paths>().is_some());
 /// bus.close().await;
 /// # });
 /// ```
@@ -41,8 +41,8 @@ impl Plugin for LocalPlugin {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        scope.serve::<dyn Exec>(self.exec.clone());
-        scope.serve::<dyn Paths>(self.paths.clone());
+        scope.provide_service::<dyn Exec>(self.exec.clone());
+        scope.provide_service::<dyn Paths>(self.paths.clone());
         let exec = self.exec.clone();
         scope.on_close(async move || exec.close().await);
         Ok(())

@@ -1,6 +1,6 @@
 //! Writes a session, lets go of it, and resumes it from the disk.
 
-use zk_core::events::{SessionTurns, TurnsCause};
+use zk_core::events::{MessagesCause, SessionMessages};
 use zk_core::kernel::{BoxError, Bus};
 use zk_core::model::Message;
 use zk_core::service::{NewSession, SessionStore};
@@ -17,8 +17,8 @@ async fn main() -> Result<(), BoxError> {
     let bus = Bus::new();
     bus.install(&Recorder::new(session.clone()))?;
     let messages = vec![Message::user_text("fix the failing test").shared()];
-    let cause = TurnsCause::Prompt;
-    bus.cx().emit(SessionTurns { run_id: "r_1".into(), messages, usage: None, cause }).await?;
+    let cause = MessagesCause::Prompt;
+    bus.cx().emit(SessionMessages { run_id: "r_1".into(), messages, usage: None, cause }).await?;
     session.close().await?;
 
     let found = latest(&store, &cwd).await?.ok_or("the session is gone")?;

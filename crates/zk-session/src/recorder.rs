@@ -7,8 +7,8 @@ use std::task::Poll;
 
 use tokio::sync::Mutex;
 use zk_core::events::{
-    AgentStart, Cause, ModelSelect, SessionEnd, SessionStart, SessionTurns, ThinkingSelect, ToolGate,
-    ToolResultsAfter, TurnsCause,
+    AgentStart, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionStart, ThinkingSelect,
+    ToolGate, ToolResultsAfter,
 };
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
 use zk_core::model::{EntryId, Message, ModelRef, Role, ThinkingLevel, TurnUsage};
@@ -21,7 +21,7 @@ use crate::Loaded;
 /// | event | entries |
 /// |---|---|
 /// | `session:start` | the run's start |
-/// | `session:turns` | the messages |
+/// | `session:messages` | the messages |
 /// | `agent:start`, `model:select`, `thinking:select` | model and thinking level, when they changed |
 /// | `tool-results:after` | the assistant message and its results, in one append |
 /// | `session:end` | the run's end |
@@ -82,7 +82,7 @@ impl Plugin for Recorder {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.handle::<SessionStart, _>(self.log.clone());
-        scope.handle::<SessionTurns, _>(self.log.clone());
+        scope.handle::<SessionMessages, _>(self.log.clone());
         scope.handle::<AgentStart, _>(self.log.clone());
         scope.handle::<ModelSelect, _>(self.log.clone());
         scope.handle::<ThinkingSelect, _>(self.log.clone());
@@ -221,13 +221,16 @@ impl Handler<SessionStart> for Log {
     }
 }
 
-impl Handler<SessionTurns> for Log {
-    async fn call(&self, ev: &SessionTurns, _: &Cx) -> Answer<SessionTurns> {
+impl Handler<SessionMessages> for Log {
+    async fn call(&self, ev: &SessionMessages, _: &Cx) -> Answer<SessionMessages> {
         let news = self.state.lock().await.take(&ev.messages);
         let entries = messages(&news, ev.usage.as_ref());
         match ev.cause {
-            TurnsCause::Prompt => self.queue(entries).await?,
-            TurnsCause::Answer | TurnsCause::Steer | TurnsCause::FollowUp | TurnsCause::Harness => {
+            MessagesCause::Prompt => self.queue(entries).await?,
+            MessagesCause::Answer
+            | MessagesCause::Steer
+            | MessagesCause::FollowUp
+            | MessagesCause::Harness => {
                 self.write(entries).await?;
             }
         }

@@ -6,14 +6,14 @@ use zk_core::service::{Exec, PathError, Paths, ToolCx};
 
 /// The path service.
 pub(crate) fn paths(cx: &ToolCx) -> Result<Arc<dyn Paths>, ToolError> {
-    cx.cx.get::<dyn Paths>().ok_or_else(|| {
+    cx.cx.service::<dyn Paths>().ok_or_else(|| {
         ToolError::failed("this agent has no path service, so it cannot reach files; its host must serve one")
     })
 }
 
 /// What runs commands.
 pub(crate) fn exec(cx: &ToolCx) -> Result<Arc<dyn Exec>, ToolError> {
-    cx.cx.get::<dyn Exec>().ok_or_else(|| {
+    cx.cx.service::<dyn Exec>().ok_or_else(|| {
         ToolError::failed("this agent has nothing that runs commands; its host must serve one")
     })
 }

@@ -50,7 +50,7 @@ fn waiting() -> Rig {
             Input,
             SessionStart,
             AgentBeforeStart,
-            SessionTurns,
+            SessionMessages,
             AgentStart,
             ContextTransform,
             SystemTransform,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
-use zk_core::events::{SessionEnd, SessionStart, SessionTurns, ToolResultsAfter, TurnsCause};
+use zk_core::events::{MessagesCause, SessionEnd, SessionMessages, SessionStart, ToolResultsAfter};
 use zk_core::kernel::{Cx, Event, Stage};
 use zk_core::model::{AgentError, Message};
 use zk_testkit::Script;
@@ -50,7 +50,14 @@ async fn a_pair_that_cannot_be_stored_stops_the_run_and_is_announced_again_first
     rig.run("go on").await.result.unwrap();
     assert_eq!(
         rig.names(&["tool-results", "session", "input"]),
-        ["tool-results:after", "input", "session:start", "session:turns", "session:turns", "session:end"]
+        [
+            "tool-results:after",
+            "input",
+            "session:start",
+            "session:messages",
+            "session:messages",
+            "session:end"
+        ]
     );
     assert_lines(
         &told(&rig.store.messages()),
@@ -68,7 +75,7 @@ async fn a_pair_that_cannot_be_stored_stops_the_run_and_is_announced_again_first
 async fn a_prompt_and_an_answer_that_cannot_be_stored_stop_the_run_too() {
     for (nth, requests) in [(1, 0), (2, 2)] {
         let rig = rig(script());
-        fails_on::<SessionTurns>(&rig, nth);
+        fails_on::<SessionMessages>(&rig, nth);
         stops(&rig).await;
         assert_eq!(rig.provider.requests().len(), requests);
         rig.run("go on").await.result.unwrap();
@@ -79,7 +86,7 @@ async fn a_prompt_and_an_answer_that_cannot_be_stored_stop_the_run_too() {
 #[tokio::test]
 async fn a_store_that_stays_broken_lets_nothing_else_happen() {
     let rig = rig(script());
-    rig.scope("disk").on_sync_at(Stage::Early, |_: &SessionTurns, _: &Cx| Err::<(), _>("disk full"));
+    rig.scope("disk").on_sync_at(Stage::Early, |_: &SessionMessages, _: &Cx| Err::<(), _>("disk full"));
     stops(&rig).await;
     stops(&rig).await;
     assert_eq!(rig.agent.history().len(), 1, "the second prompt was not taken");
@@ -114,7 +121,7 @@ async fn call_and_results_are_announced_as_one_unit_before_the_next_request() {
     });
     rig.run("go").await.result.unwrap();
     assert_eq!(rig.recorder.named("tool-results:after").len(), 1);
-    let causes: Vec<_> = rig.recorder.named("session:turns").iter().map(|e| e["cause"].clone()).collect();
+    let causes: Vec<_> = rig.recorder.named("session:messages").iter().map(|e| e["cause"].clone()).collect();
     assert_eq!(causes, ["prompt", "answer"], "an assistant message with calls comes in no other way");
 }
 
@@ -124,10 +131,10 @@ async fn an_injected_message_is_stored_with_the_next_run() {
     rig.agent.inject(Message::injected("$ ls\na.txt", "shell")).unwrap();
     assert_eq!(rig.store.messages().len(), 0);
     rig.run("what is there?").await.result.unwrap();
-    assert_eq!(rig.recorder.names()[0], "session:turns");
+    assert_eq!(rig.recorder.names()[0], "session:messages");
     assert_eq!(
-        rig.recorder.named("session:turns")[0]["cause"],
-        serde_json::to_value(TurnsCause::Harness).unwrap()
+        rig.recorder.named("session:messages")[0]["cause"],
+        serde_json::to_value(MessagesCause::Harness).unwrap()
     );
     let arc = rig.store.messages()[0].clone();
     assert!(Arc::ptr_eq(&arc, &rig.agent.history()[0]), "the same shared message, not a copy");

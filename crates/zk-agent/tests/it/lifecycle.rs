@@ -32,7 +32,7 @@ async fn a_second_run_while_one_is_going_on_is_an_error() {
     rig.run("now").await.result.unwrap();
 }
 
-// Z-3, P-56, Z-23: a prompt is required unless the history ends with the user; then there is no `session:turns`.
+// Z-3, P-56, Z-23: a prompt is required unless the history ends with the user; then there is no `session:messages`.
 #[tokio::test]
 async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
     let rig = rig(chatty());
@@ -44,7 +44,7 @@ async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
     rig.agent.inject(Message::user_text("a note")).unwrap();
     rig.recorder.clear();
     rig.run(RunOptions::resume()).await.result.unwrap();
-    let causes: Vec<_> = rig.recorder.named("session:turns").iter().map(|e| e["cause"].clone()).collect();
+    let causes: Vec<_> = rig.recorder.named("session:messages").iter().map(|e| e["cause"].clone()).collect();
     assert_eq!(causes, ["harness", "answer"]);
     assert_eq!(rig.recorder.named("input").len(), 0);
 }

@@ -144,7 +144,7 @@ async fn an_endpoint_that_does_not_answer_is_told_by_the_kind_of_its_error_alone
     let query = rig.agent.bus().cx().emit(refreshed()).await.unwrap();
     let silent = json!([{"provider": "lab", "error": "auth"}]);
     let told = serde_json::to_value(&query).unwrap();
-    assert_eq!(told["silent"], silent);
+    assert_eq!(told["failed"], silent);
     assert!(!told.to_string().contains("canary") && !told.to_string().contains("secret-host"));
     assert_eq!(query.models.len(), 2, "what is known without asking is there all the same");
 }

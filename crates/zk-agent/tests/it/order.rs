@@ -37,7 +37,7 @@ async fn a_run_with_a_tool_call_announces_everything_in_order() {
         input  text="What does it say?"
         session:start
         agent:before-start  prompt=user("What does it say?")
-        session:turns  cause="prompt" messages=[user("What does it say?")]
+        session:messages  cause="prompt" messages=[user("What does it say?")]
         agent:start  model=scripted/scripted-1 thinking="off" tools=["echo", "fail"]
         context:transform  messages=[user("What does it say?")]
         system:transform  turn=1
@@ -65,7 +65,7 @@ async fn a_run_with_a_tool_call_announces_everything_in_order() {
         stream:end  text="It says hi."
         message:end  message=assistant("It says hi.")
         turn:after  message=assistant("It says hi.") turn=2
-        session:turns  cause="answer" messages=[assistant("It says hi.")] usage={model=scripted/scripted-1}
+        session:messages  cause="answer" messages=[assistant("It says hi.")] usage={model=scripted/scripted-1}
         usage  total={input=10 output=5} turn={model=scripted/scripted-1}
         agent:done  stats={tool_calls={echo=1} turns=2 usage={input=10 output=5}} status="completed" text="It says hi."
         session:end  status="completed" to=4
@@ -249,12 +249,12 @@ async fn an_answer_alone_has_no_tool_events() {
         [
             "session:start",
             "agent:before-start",
-            "session:turns",
+            "session:messages",
             "agent:start",
             "turn:before",
             "message:end",
             "turn:after",
-            "session:turns",
+            "session:messages",
             "usage",
             "agent:done",
             "session:end",
@@ -277,11 +277,11 @@ async fn a_stopped_run_announces_its_end_in_order() {
         r##"
         session:start
         agent:before-start  prompt=user("go")
-        session:turns  cause="prompt" messages=[user("go")]
+        session:messages  cause="prompt" messages=[user("go")]
         agent:start  model=scripted/scripted-1 thinking="off" tools=["echo", "fail"]
         turn:before  messages=1 model=scripted/scripted-1 thinking={level="off"} turn=1
         turn:after  error="the run was stopped" turn=1
-        session:turns  cause="answer" messages=[assistant("Let me ")]
+        session:messages  cause="answer" messages=[assistant("Let me ")]
         agent:abort
         agent:done  error="the run was stopped" status="aborted" text="Let me "
         session:end  status="aborted" to=2
@@ -303,11 +303,11 @@ async fn a_failed_response_still_has_its_turn_after() {
         r##"
         session:start
         agent:before-start  prompt=user("go")
-        session:turns  cause="prompt" messages=[user("go")]
+        session:messages  cause="prompt" messages=[user("go")]
         agent:start  model=scripted/scripted-1 thinking="off" tools=["echo", "fail"]
         turn:before  messages=1 model=scripted/scripted-1 thinking={level="off"} turn=1
         turn:after  error="scripted/scripted-1: overloaded while in the stream: try later" turn=1
-        session:turns  cause="answer" messages=[assistant("Let me ")]
+        session:messages  cause="answer" messages=[assistant("Let me ")]
         agent:done  error="scripted/scripted-1: overloaded while in the stream: try later" status="error" text="Let me "
         session:end  status="error" to=2
         "##,

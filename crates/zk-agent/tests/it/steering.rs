@@ -70,7 +70,7 @@ async fn steering_after_a_finished_answer_goes_on() {
     let outcome = run(&rig, &slot).await;
     outcome.result.unwrap();
     assert_eq!(outcome.text, "That too.");
-    assert_eq!(rig.names(&["steer", "session:turns"]).len(), 5);
+    assert_eq!(rig.names(&["steer", "session:messages"]).len(), 5);
     assert_lines(
         &told(&rig.agent.history()),
         "user: go
@@ -109,7 +109,7 @@ async fn a_follow_up_restarts_a_run_that_would_have_ended() {
     );
     let kinds: Vec<_> = rig.recorder.of::<SteerInject>().iter().map(|event| event["kind"].clone()).collect();
     assert_eq!(kinds, ["steer", "follow_up"]);
-    let causes: Vec<_> = rig.recorder.named("session:turns").iter().map(|e| e["cause"].clone()).collect();
+    let causes: Vec<_> = rig.recorder.named("session:messages").iter().map(|e| e["cause"].clone()).collect();
     assert_eq!(causes, ["prompt", "answer", "steer", "answer", "follow_up", "answer"]);
 }
 

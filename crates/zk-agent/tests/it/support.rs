@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_agent::{Agent, AgentBuilder, RunOptions, RunOutcome};
-use zk_core::events::{SessionTurns, ToolResultsAfter};
+use zk_core::events::{SessionMessages, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
@@ -160,8 +160,9 @@ impl Plugin for Store {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         let kept = self.kept.clone();
-        scope
-            .on_sync(move |turns: &SessionTurns, _: &Cx| kept.lock().unwrap().extend(turns.messages.clone()));
+        scope.on_sync(move |turns: &SessionMessages, _: &Cx| {
+            kept.lock().unwrap().extend(turns.messages.clone())
+        });
         let kept = self.kept.clone();
         scope.on_sync(move |pair: &ToolResultsAfter, _: &Cx| {
             kept.lock().unwrap().extend([pair.assistant.clone(), pair.results.clone()]);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use zk_agent::{Behavior, RunOptions};
-use zk_core::events::{ResultPatch, ToolTransform, TurnsCause};
+use zk_core::events::{MessagesCause, ResultPatch, ToolTransform};
 use zk_core::kernel::{Bus, Cx, OnError};
 use zk_core::model::{Block, Capabilities, Display, Image, Model, StopReason, ToolContent, ToolOutput, wire};
 use zk_testkit::{Script, ScriptedProvider};
@@ -163,8 +163,8 @@ async fn results_over_the_byte_budget_bring_one_message_and_one_event() {
     let history = rig.agent.history();
     assert_eq!(history[3].injected_by.as_deref(), Some("tool-output-budget"));
     assert_eq!(history.iter().filter(|message| message.injected_by.is_some()).count(), 1);
-    let causes = rig.recorder.named("session:turns");
-    assert_eq!(causes[1]["cause"], serde_json::to_value(TurnsCause::Harness).unwrap());
+    let causes = rig.recorder.named("session:messages");
+    assert_eq!(causes[1]["cause"], serde_json::to_value(MessagesCause::Harness).unwrap());
 }
 
 // Z-26: canonical and shown name, turn and call, on every tool event.

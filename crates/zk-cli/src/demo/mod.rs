@@ -90,7 +90,7 @@ async fn repair(ground: &Ground, shown: &Shown, stop: &CancellationToken) -> Out
 
 /// Whether the project's tests pass, asked of the tests and not of the model.
 async fn tests_pass(ground: &Ground, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
-    let Some(exec) = bus.get::<dyn Exec>() else { return false };
+    let Some(exec) = bus.service::<dyn Exec>() else { return false };
     let mut ignored = |_: OutputStream, _: &[u8]| ();
     let request = ExecRequest::shell("bash test.sh", ground.cwd.clone());
     exec.run(request, &mut ignored, stop).await.is_ok_and(|outcome| outcome.exit == CommandExit::Code(0))

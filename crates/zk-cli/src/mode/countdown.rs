@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zk_core::events::{
-    ProviderRetry, ProviderSilence, StreamProvider, StreamText, StreamThinking, StreamToolArgs, TurnAfter,
+    ProviderRetry, StreamIdle, StreamProvider, StreamText, StreamThinking, StreamToolArgs, TurnAfter,
 };
 use zk_core::kernel::{Cx, Scope};
 use zk_core::service::RetryNotice;
@@ -29,7 +29,7 @@ where
         }
     };
     let shown = shown.clone();
-    scope.on_sync(move |event: &ProviderSilence, _: &Cx| {
+    scope.on_sync(move |event: &StreamIdle, _: &Cx| {
         let text = notes::silence(event, if shown.has_keys() { "Esc" } else { "Ctrl-C" });
         let mut line = lock(&line);
         if let Some(passing) = *line

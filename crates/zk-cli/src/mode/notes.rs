@@ -1,7 +1,7 @@
 //! What happens in a run, in one line each, for a person.
 
 use zk_agent::RunOutcome;
-use zk_core::events::{ContextReduced, ProviderSilence, ToolAfter, ToolArgsRepaired};
+use zk_core::events::{ContextReduced, StreamIdle, ToolAfter, ToolArgsRepaired};
 use zk_core::model::{Display, StopReason};
 use zk_core::service::RetryNotice;
 
@@ -51,16 +51,16 @@ pub(crate) fn reduced(event: &ContextReduced) -> String {
 }
 
 /// How long nothing has been heard of an answer, and until when that is waited for.
-pub(crate) fn silence(event: &ProviderSilence, stops: &str) -> String {
-    let ProviderSilence { model, silent_ms, silent_limit_ms, no_data_ms, no_data_limit_ms, .. } = event;
-    let began = silent_ms.saturating_sub(*no_data_ms);
+pub(crate) fn silence(event: &StreamIdle, stops: &str) -> String {
+    let StreamIdle { model, idle_ms, idle_limit_ms, no_data_ms, no_data_limit_ms, .. } = event;
+    let began = idle_ms.saturating_sub(*no_data_ms);
     // Signs of life come every few seconds, or not at all.
     let (what, limit) = if began > 1000 {
-        ("only signs of life", *silent_limit_ms)
+        ("only signs of life", *idle_limit_ms)
     } else {
-        ("no word", no_data_limit_ms.map_or(u64::MAX, |limit| limit + began).min(*silent_limit_ms))
+        ("no word", no_data_limit_ms.map_or(u64::MAX, |limit| limit + began).min(*idle_limit_ms))
     };
-    let (waited, limit) = (silent_ms / 1000, (limit + 500) / 1000);
+    let (waited, limit) = (idle_ms / 1000, (limit + 500) / 1000);
     format!("{what} from {model} for {waited} s, giving up at {limit} s · {stops} stops")
 }
 

@@ -104,12 +104,12 @@ macro_rules! catalogue {
 catalogue! {
     Agent: AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect, ThinkingSelect,
         ModelsQuery, ModelsChanged;
-    Session: SessionStart, SessionTurns, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
+    Session: SessionStart, SessionMessages, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;
     Turn: ContextTransform, ContextOverflow, ContextReduced, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
-    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, ProviderSilence, ProviderRetry;
+    Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, StreamIdle, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
         StreamProvider, StreamEnd;
     Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,

@@ -1,11 +1,11 @@
 //! The catalogue: every point in an agent's life, by phase, in the order it is reached.
 //!
-//! A run: `input` → `session:start` → `agent:before-start` → `session:turns` (the prompt) → `system:before` →
+//! A run: `input` → `session:start` → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
 //! `agent:start` → turns → `agent:done` → `session:end`.
 //!
 //! A turn: `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
 //! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
-//! (always) → the tool calls → `tool-results:after` or `session:turns` → `usage`. A request that does not fit the
+//! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not fit the
 //! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
 //! `provider:request` → `provider:payload` …
 //!
@@ -31,10 +31,10 @@ mod turn;
 pub use catalogue::{EventDoc, Phase, catalogue};
 pub use context::{ContextOverflow, ContextReduced, ContextTransform};
 pub use input::{BashOutput, Input, InputReply, UserBash};
-pub use models::{ModelsCause, ModelsChanged, ModelsQuery, ModelsReply, SilentProvider};
+pub use models::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
 pub use provider::{
-    ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, ProviderSilence,
-    RequestPatch,
+    ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
+    StreamIdle,
 };
 pub use resources::{Resources, ResourcesDiscover};
 pub use run::{
@@ -42,8 +42,8 @@ pub use run::{
     ThinkingSelect,
 };
 pub use session::{
-    SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree,
-    SessionEnd, SessionStart, SessionTurns, TurnsCause,
+    MessagesCause, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
+    SessionBeforeTree, SessionEnd, SessionMessages, SessionStart,
 };
 pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
 pub use stream::{

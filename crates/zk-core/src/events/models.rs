@@ -20,12 +20,12 @@ pub struct ModelsQuery {
     /// The models so far.
     pub models: Vec<Model>,
     /// The providers so far that were asked and did not give a list.
-    pub silent: Vec<SilentProvider>,
+    pub failed: Vec<ListingFailed>,
 }
 
 /// A provider that did not say which models it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SilentProvider {
+pub struct ListingFailed {
     /// Its name.
     pub provider: String,
     /// What kept it from that; nothing if its API has no such list.
@@ -51,12 +51,12 @@ pub struct ModelsReply {
     /// The models, in the order in which to show them.
     pub models: Vec<Model>,
     /// The providers that were asked and did not give a list.
-    pub silent: Vec<SilentProvider>,
+    pub failed: Vec<ListingFailed>,
 }
 
 impl From<Vec<Model>> for ModelsReply {
     fn from(models: Vec<Model>) -> Self {
-        Self { models, silent: Vec::new() }
+        Self { models, failed: Vec::new() }
     }
 }
 
@@ -79,7 +79,7 @@ impl Absorb for ModelsQuery {
                 }
             }
         }
-        self.silent.extend(reply.silent);
+        self.failed.extend(reply.failed);
         ControlFlow::Continue(())
     }
 }

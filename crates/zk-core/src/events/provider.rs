@@ -110,21 +110,21 @@ notify!(ProviderReport, "provider:report");
 /// Nothing has been heard of an answer for a while. Announced once a second from the fourth second on, until there is
 /// something to show.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ProviderSilence {
+pub struct StreamIdle {
     /// The model.
     pub model: ModelRef,
     /// How far the request has got.
     pub phase: Phase,
     /// Milliseconds without an event that says something.
-    pub silent_ms: u64,
+    pub idle_ms: u64,
     /// With how many the request is given up.
-    pub silent_limit_ms: u64,
+    pub idle_limit_ms: u64,
     /// Milliseconds without any data: fewer, if the connection gives signs of life.
     pub no_data_ms: u64,
     /// With how many the request is given up, once the response has begun.
     pub no_data_limit_ms: Option<u64>,
 }
-notify!(ProviderSilence, "provider:silence");
+notify!(StreamIdle, "stream:idle");
 
 /// A request waits: it failed and will be sent again, or another one met the rate limit they share.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

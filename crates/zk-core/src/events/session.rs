@@ -24,7 +24,7 @@ notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
 /// Messages joined the conversation, other than an assistant message with its tool results, which are stored
 /// as a pair at `tool-results:after`. A handler that fails stops the run: nothing goes on unstored.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct SessionTurns {
+pub struct SessionMessages {
     /// The run.
     pub run_id: RunId,
     /// The messages, in order.
@@ -32,14 +32,14 @@ pub struct SessionTurns {
     /// Usage of the turn, when the messages are a model's answer.
     pub usage: Option<TurnUsage>,
     /// What brought them.
-    pub cause: TurnsCause,
+    pub cause: MessagesCause,
 }
-notify!(SessionTurns, "session:turns", ON_ERROR = OnError::Throw, CANCELLABLE = false);
+notify!(SessionMessages, "session:messages", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
 /// What brought messages into a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum TurnsCause {
+pub enum MessagesCause {
     /// The prompt of the run.
     Prompt,
     /// An answer without tool calls, whole or broken off.

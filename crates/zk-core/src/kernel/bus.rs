@@ -220,7 +220,7 @@ impl Bus {
 
     /// The service of type `T`, of this bus or the nearest ancestor that has one.
     #[must_use]
-    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+    pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.lineage().find_map(|bus| match bus.inner.services.get::<T>("", &bus.inner) {
             Found::Item(service) => Some(service),
             Found::Absent | Found::Broken => None,

@@ -68,10 +68,10 @@ impl Cx {
         self.stop.is_cancelled()
     }
 
-    /// The service of type `T`: `cx.get::<dyn Ui>()`. Ask again instead of keeping it: it can be swapped.
+    /// The service of type `T`: `cx.service::<dyn Ui>()`. Ask again instead of keeping it: it can be swapped.
     #[must_use]
-    pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.bus.get()
+    pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.bus.service()
     }
 
     /// The registered item of kind `T` called `name`.

@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The person at the other end, if there is one. A service: ask `cx.get::<dyn Ui>()` each time, it can be
+/// The person at the other end, if there is one. A service: ask `cx.service::<dyn Ui>()` each time, it can be
 /// swapped while an agent runs.
 #[async_trait]
 pub trait Ui: Send + Sync {

@@ -57,7 +57,7 @@ fn every_event_and_every_field_of_it_is_described() {
 fn the_modes_and_policies_of_the_catalogue_are_as_documented() {
     for event in catalogue() {
         let closed = matches!(event.name, "tool:gate" | "tool-results:after")
-            || matches!(event.name, "session:start" | "session:turns" | "session:end");
+            || matches!(event.name, "session:start" | "session:messages" | "session:end");
         assert_eq!(event.on_error == OnError::Throw, closed, "{}", event.name);
         assert_eq!(event.mode == "Notify", event.reply == "()", "{}", event.name);
     }

@@ -89,9 +89,9 @@ async fn a_child_whose_decorator_panics_does_not_fall_back_to_its_parents_item()
 async fn a_child_has_its_parents_services_and_may_have_its_own() {
     let parent = Bus::new();
     let child = parent.child("child");
-    parent.scope("host").serve(Arc::new("parent".to_owned()));
-    assert_eq!(*child.get::<String>().unwrap(), "parent");
-    child.scope("host").serve(Arc::new("child".to_owned()));
-    assert_eq!(*child.cx().get::<String>().unwrap(), "child");
-    assert_eq!(*parent.get::<String>().unwrap(), "parent");
+    parent.scope("host").provide_service(Arc::new("parent".to_owned()));
+    assert_eq!(*child.service::<String>().unwrap(), "parent");
+    child.scope("host").provide_service(Arc::new("child".to_owned()));
+    assert_eq!(*child.cx().service::<String>().unwrap(), "child");
+    assert_eq!(*parent.service::<String>().unwrap(), "parent");
 }

@@ -70,7 +70,7 @@ async fn a_handler_that_waits_holds_up_the_next_one() {
 }
 
 fn shared(_: &Ping, cx: &Cx) {
-    if let Some(log) = cx.get::<Log>() {
+    if let Some(log) = cx.service::<Log>() {
         log.note("called");
     }
 }
@@ -80,7 +80,7 @@ fn shared(_: &Ping, cx: &Cx) {
 async fn the_same_function_registered_twice_is_one_registration() {
     let (bus, log) = (Bus::new(), Log::default());
     let scope = bus.scope("test");
-    scope.serve(std::sync::Arc::new(log.clone()));
+    scope.provide_service(std::sync::Arc::new(log.clone()));
     scope.on_sync(shared);
     let second = scope.on_sync(shared);
     bus.cx().emit(Ping(0)).await.unwrap();
@@ -96,7 +96,7 @@ async fn the_same_function_registered_twice_is_one_registration() {
 async fn the_same_function_of_two_plugins_or_stages_is_two_registrations() {
     let (bus, log) = (Bus::new(), Log::default());
     let scope = bus.scope("a");
-    scope.serve(std::sync::Arc::new(log.clone()));
+    scope.provide_service(std::sync::Arc::new(log.clone()));
     scope.on_sync(shared);
     scope.on_sync_at(HookOptions { stage: Stage::Late, ..HookOptions::default() }, shared);
     bus.scope("b").on_sync(shared);
@@ -120,13 +120,13 @@ async fn closures_with_state_are_each_a_registration_of_their_own() {
 #[tokio::test]
 async fn an_observer_registered_for_descendants_too_is_not_swallowed_by_the_one_that_is_not() {
     fn watch(_: &dyn zk_core::kernel::AnyEvent, cx: &Cx) {
-        if let Some(log) = cx.get::<Log>() {
+        if let Some(log) = cx.service::<Log>() {
             log.note("seen");
         }
     }
     let (bus, log) = (Bus::new(), Log::default());
     let scope = bus.scope("test");
-    scope.serve(std::sync::Arc::new(log.clone()));
+    scope.provide_service(std::sync::Arc::new(log.clone()));
     scope.observe(watch);
     scope.observe(watch);
     scope.observe_at(zk_core::kernel::Reach::Descendants, watch);

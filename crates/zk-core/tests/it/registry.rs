@@ -192,14 +192,14 @@ async fn a_decorator_may_look_up_other_items() {
 async fn a_service_can_be_swapped_and_the_earlier_one_returns() {
     let bus = Bus::new();
     let cx = bus.cx();
-    assert!(cx.get::<dyn Greet>().is_none());
+    assert!(cx.service::<dyn Greet>().is_none());
     let (headless, terminal) = (bus.scope("headless"), bus.scope("terminal"));
-    headless.serve(plain("headless"));
-    assert_eq!(cx.get::<dyn Greet>().unwrap().greet(), "headless");
-    terminal.serve(plain("terminal"));
-    assert_eq!(cx.get::<dyn Greet>().unwrap().greet(), "terminal");
+    headless.provide_service(plain("headless"));
+    assert_eq!(cx.service::<dyn Greet>().unwrap().greet(), "headless");
+    terminal.provide_service(plain("terminal"));
+    assert_eq!(cx.service::<dyn Greet>().unwrap().greet(), "terminal");
     terminal.close().await;
-    assert_eq!(cx.get::<dyn Greet>().unwrap().greet(), "headless");
+    assert_eq!(cx.service::<dyn Greet>().unwrap().greet(), "headless");
     assert!(bus.items::<dyn Greet>().is_empty(), "a service is no item");
 }
 

@@ -86,7 +86,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
             provider: Some("lab".into()),
             refresh: true,
             models: vec![Model::unknown("lab", "lab-1")],
-            silent: vec![SilentProvider { provider: "lab".into(), error: Some(ErrorKind::Transport) }],
+            failed: vec![ListingFailed { provider: "lab".into(), error: Some(ErrorKind::Transport) }],
         },
         ModelsChanged { provider: "lab".into(), cause: ModelsCause::Registered },
         Input { text: "hi".into(), images: Vec::new(), handled: false },
@@ -101,11 +101,11 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
 fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
         SessionStart { session_id: Some("s_1".into()), run_id: "r_1".into(), messages: 3 },
-        SessionTurns {
+        SessionMessages {
             run_id: "r_1".into(),
             messages: vec![message()],
             usage: Some(usage()),
-            cause: TurnsCause::Answer,
+            cause: MessagesCause::Answer,
         },
         SessionEnd { session_id: None, run_id: "r_1".into(), status: RunStatus::Aborted, from: 3, to: 5 },
         SessionBeforeSwitch { from: Some("s_1".into()), to: None },
@@ -173,11 +173,11 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
             elapsed_ms: 12,
         },
         ProviderReport { turn_id: turn(), model: model(), report: json!({"server_tool_use": {"web_search_requests": 1}}) },
-        ProviderSilence {
+        StreamIdle {
             model: model(),
             phase: zk_core::model::Phase::Stream,
-            silent_ms: 5000,
-            silent_limit_ms: 600_000,
+            idle_ms: 5000,
+            idle_limit_ms: 600_000,
             no_data_ms: 400,
             no_data_limit_ms: Some(120_000),
         },

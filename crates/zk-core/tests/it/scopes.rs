@@ -16,7 +16,7 @@ async fn closing_a_scope_removes_everything_registered_through_it_and_nothing_el
         scope.provide(scope.source().as_str(), Arc::new(1_u32)).unwrap();
         scope.decorate::<u32>("any", |item| item);
         scope.decorate_all::<u32>(|item| item);
-        scope.serve(Arc::new("service".to_owned()));
+        scope.provide_service(Arc::new("service".to_owned()));
     }
     assert_eq!(bus.describe().len(), 12);
     mine.close().await;
@@ -248,7 +248,7 @@ fn describe_lists_who_registered_what_when_and_where() {
     scope.provide("answer", Arc::new(42_u32)).unwrap();
     scope.decorate::<u32>("answer", |item| item);
     scope.decorate_all::<u32>(|item| item);
-    scope.serve(Arc::new(String::new()));
+    scope.provide_service(Arc::new(String::new()));
 
     let all = bus.describe();
     let what: Vec<_> = all.iter().map(|one| (one.kind.clone(), one.name.as_str(), one.descendants)).collect();

@@ -2,7 +2,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::sleep_until;
-use zk_core::events::ProviderSilence;
+use zk_core::events::StreamIdle;
 use zk_core::kernel::Cx;
 
 use super::{model_of, refused};
@@ -29,7 +29,7 @@ pub(super) async fn wait_for<T>(
     complete: bool,
 ) -> Result<Waited<T>, Fault> {
     let (at, clock) = watch.deadline(complete);
-    let tells = !complete && cx.bus().listens::<ProviderSilence>();
+    let tells = !complete && cx.bus().listens::<StreamIdle>();
     let mut what = pin!(what);
     loop {
         let word = watch.next_word();
@@ -42,11 +42,11 @@ pub(super) async fn wait_for<T>(
         }
         let silence = watch.tell();
         let ms = |time: Duration| time.as_millis() as u64;
-        let told = cx.emit(ProviderSilence {
+        let told = cx.emit(StreamIdle {
             model: model_of(call),
             phase: call.phase,
-            silent_ms: ms(silence.silent.0),
-            silent_limit_ms: ms(silence.silent.1),
+            idle_ms: ms(silence.silent.0),
+            idle_limit_ms: ms(silence.silent.1),
             no_data_ms: ms(silence.no_data.0),
             no_data_limit_ms: silence.no_data.1.map(ms),
         });

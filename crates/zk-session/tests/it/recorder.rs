@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use zk_core::events::{
-    AgentStart, CallRef, Cause, ModelSelect, SessionEnd, SessionStart, SessionTurns, ThinkingSelect,
-    ToolGate, ToolResultsAfter, TurnsCause,
+    AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionStart,
+    ThinkingSelect, ToolGate, ToolResultsAfter,
 };
 use zk_core::kernel::{Bus, Cx, EmitError};
 use zk_core::model::{
@@ -79,12 +79,12 @@ fn end() -> SessionEnd {
     SessionEnd { session_id: None, run_id: "r_1".into(), status: RunStatus::Completed, from: 0, to: 0 }
 }
 
-fn turns(cause: TurnsCause, message: Message) -> SessionTurns {
-    SessionTurns { run_id: "r_1".into(), messages: vec![message.shared()], usage: None, cause }
+fn turns(cause: MessagesCause, message: Message) -> SessionMessages {
+    SessionMessages { run_id: "r_1".into(), messages: vec![message.shared()], usage: None, cause }
 }
 
-fn prompt() -> SessionTurns {
-    turns(TurnsCause::Prompt, Message::user_text("hello"))
+fn prompt() -> SessionMessages {
+    turns(MessagesCause::Prompt, Message::user_text("hello"))
 }
 
 fn model(name: &str) -> ModelRef {
@@ -145,8 +145,8 @@ async fn a_run_is_recorded_in_the_order_it_happened() {
     cx.emit(results()).await.unwrap();
     assert_eq!(moody.appends.load(Ordering::SeqCst), 3, "the pair is one append");
     let answer = Message { origin: Some(model("m")), ..Message::assistant(vec![Block::text("answer")]) };
-    cx.emit(SessionTurns { usage: Some(usage()), ..turns(TurnsCause::Answer, answer) }).await.unwrap();
-    cx.emit(turns(TurnsCause::Steer, Message::user_text("but"))).await.unwrap();
+    cx.emit(SessionMessages { usage: Some(usage()), ..turns(MessagesCause::Answer, answer) }).await.unwrap();
+    cx.emit(turns(MessagesCause::Steer, Message::user_text("but"))).await.unwrap();
     cx.emit(end()).await.unwrap();
     let kinds = kinds(&session).await;
     assert_eq!(words(&kinds), ["start", "hello", "call", "result", "answer", "but", "end"]);

@@ -117,7 +117,7 @@ impl Memory {
             return None;
         }
         let shown = &gate.call.display_name;
-        let Some(person) = cx.get::<dyn Ui>().filter(|ui| ui.is_interactive()) else {
+        let Some(person) = cx.service::<dyn Ui>().filter(|ui| ui.is_interactive()) else {
             return Some(Ruling::refuse(format!(
                 "`{shown}` changes things and nobody is here to approve it; to allow it, run zk with --allow-all, or \
                  start it on a terminal to be asked"

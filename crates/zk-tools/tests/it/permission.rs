@@ -33,7 +33,7 @@ impl Ui for Person {
 
 fn person(desk: &Desk, answer: UiAnswer) -> Arc<Person> {
     let person = Arc::new(Person { answer, asked: Mutex::default() });
-    desk.bus.scope("host").serve::<dyn Ui>(person.clone());
+    desk.bus.scope("host").provide_service::<dyn Ui>(person.clone());
     person
 }
 

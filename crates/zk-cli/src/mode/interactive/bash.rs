@@ -49,7 +49,7 @@ fn failed(chat: &Chat, why: &str) -> Went {
 }
 
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
-    let exec = chat.agent.bus().get::<dyn Exec>().ok_or("nothing here can run commands")?;
+    let exec = chat.agent.bus().service::<dyn Exec>().ok_or("nothing here can run commands")?;
     let mut kept = Vec::new();
     let shown = chat.shown.clone();
     let mut sink = |_: OutputStream, bytes: &[u8]| {

@@ -1,4 +1,4 @@
-use zk_core::events::{ModelsQuery, SilentProvider};
+use zk_core::events::{ListingFailed, ModelsQuery};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{Model, ModelRef};
 
@@ -22,13 +22,13 @@ pub(super) async fn list(words: &str, current: &ModelRef, cx: &Cx) -> Result<Str
         0 => {}
         more => lines.push(format!("… and {more} more: /models WORD lists those that contain it")),
     }
-    lines.extend(known.silent.iter().filter_map(excuse));
+    lines.extend(known.failed.iter().filter_map(excuse));
     Ok(lines.join("\n"))
 }
 
 /// Why a provider's list is not there; nothing where there cannot be one.
-fn excuse(silent: &SilentProvider) -> Option<String> {
-    let SilentProvider { provider, error } = silent;
+fn excuse(failed: &ListingFailed) -> Option<String> {
+    let ListingFailed { provider, error } = failed;
     error.map(|kind| format!("{provider} did not list its models: {}", kind.as_str()))
 }
 
@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn a_long_list_says_how_much_of_it_is_missing_and_who_is() {
-        let silent = vec![
-            SilentProvider { provider: "shut".into(), error: Some(ErrorKind::Auth) },
-            SilentProvider { provider: "listless".into(), error: None },
+        let failed = vec![
+            ListingFailed { provider: "shut".into(), error: Some(ErrorKind::Auth) },
+            ListingFailed { provider: "listless".into(), error: None },
         ];
         let models = (0..SHOWN + 3).map(|at| Model::unknown("lab", at.to_string())).collect();
-        let told = told("", &ModelsReply { models, silent });
+        let told = told("", &ModelsReply { models, failed });
         let last: Vec<&str> = told.lines().skip(SHOWN).collect();
         assert_eq!(last.len(), 2, "{told}");
         assert!(last[0].starts_with("… and 3 more") && last[1].starts_with("shut did not list"), "{told}");

@@ -262,7 +262,7 @@ impl Scope {
 
     /// Offers `service` as *the* `T`, in place of an earlier one, which comes back when this scope closes.
     #[track_caller]
-    pub fn serve<T: ?Sized + Send + Sync + 'static>(&self, service: Arc<T>) {
+    pub fn provide_service<T: ?Sized + Send + Sync + 'static>(&self, service: Arc<T>) {
         let location = Location::caller();
         if let Some(bus) = self.open_bus(location) {
             let _ = bus.inner.services.put("", self.claim(service, location), true);
