@@ -17,63 +17,49 @@
 //! | [`Http`] | the HTTP clients, made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
 //!
+//! # Where things are
+//!
+//! | wing | what is in it |
+//! |---|---|
+//! | `wire` | HTTP clients, connections, event streams, time-outs, errors, retries: the same for every dialect |
+//! | `encode` | what dialects share in writing requests and reading answers |
+//! | `facts` | vendors, models, profiles, service tiers, meanings of errors: data |
+//! | `dialects` | the protocols |
+//! | [`auth`], [`formats`] | keys and sign-in; conversations of other programs |
+//!
 //! # What this crate must never know
 //!
 //! The loop, the tools, the sessions and the settings files. It reads no environment, prints nothing, keeps
 //! no key in anything that can be shown, and never changes a history: what it sends is a
 //! [`WireReady`](zk_core::model::WireReady), as it is.
 
-mod anthropic;
-mod args;
 pub mod auth;
-mod catalogue;
-mod chat;
-mod clocks;
-mod connection;
-mod documents;
-mod effort;
-mod endpoint;
-mod exchange;
-mod extra;
-mod fault;
+mod dialects;
+mod encode;
+mod facts;
 pub mod formats;
-mod frames;
-mod gemini;
-mod http;
-mod ollama;
-mod once_more;
-mod opaque;
-mod output;
-mod prefix;
-mod replay;
-mod responses;
-mod retry;
-mod schema;
-mod secret;
-pub mod sse;
-mod text;
-mod tiers;
-mod vendor;
-mod weight;
+mod wire;
 
-pub use anthropic::{Anthropic, AnthropicOptions, CacheTtl};
-pub use catalogue::{
+pub use dialects::anthropic::{Anthropic, AnthropicOptions, CacheTtl};
+pub use dialects::chat::Compat;
+pub use dialects::gemini::Gemini;
+pub use dialects::ollama::{Ollama, OllamaOptions};
+pub use dialects::responses::{Responses, ResponsesBackend, ResponsesOptions};
+pub use encode::effort::Efforts;
+pub use facts::catalogue::{
     Override, Overrides, Shutdown, known_efforts, known_model, known_models, known_providers, known_shutdown,
     near_matches,
 };
-pub use chat::{
-    CacheMarks, Compat, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas,
-    ModelPattern, PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
+pub use facts::profiles::{
+    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
+    PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
-pub use clocks::Clocks;
-pub use connection::Connection;
-pub use effort::Efforts;
-pub use endpoint::SetupError;
-pub use gemini::Gemini;
-pub use http::Http;
-pub use ollama::{Ollama, OllamaOptions};
-pub use replay::Replay;
-pub use responses::{Responses, ResponsesBackend, ResponsesOptions};
-pub use retry::{Limits, RetryPolicy, Retrying};
-pub use secret::{Auth, Secret};
-pub use vendor::{Access, Speaks, VENDORS, Vendor};
+pub use facts::vendors::{Access, Speaks, VENDORS, Vendor};
+pub use wire::clocks::Clocks;
+pub use wire::connection::Connection;
+pub use wire::endpoint::SetupError;
+pub use wire::http::Http;
+pub use wire::replay::Replay;
+pub use wire::retry::{Limits, RetryPolicy, Retrying};
+pub use wire::secret::{Auth, Secret};
+pub use wire::sse;

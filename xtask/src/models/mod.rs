@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::Workspace;
 
 /// The table that is checked in.
-const TABLE: &str = "crates/zk-providers/src/catalogue/models.tsv";
+const TABLE: &str = "crates/zk-providers/src/facts/catalogue/models.tsv";
 
 /// The catalogue it is made from, next to the checkout. It is not part of it.
 const SOURCE: &str = "../shared/spec/models.tsv";

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::token::clean;
 use super::{AuthError, pkce};
-use crate::secret::Secret;
+use crate::wire::secret::Secret;
 
 /// How long one connection may take: browsers on this machine take milliseconds.
 const CONNECTION: Duration = Duration::from_secs(5);

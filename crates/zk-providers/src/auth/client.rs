@@ -2,7 +2,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::AuthError;
-use crate::http::is_loopback;
+use crate::wire::http::is_loopback;
 
 /// An authorisation server, and who zk is to it: data, so that another server is another value.
 ///

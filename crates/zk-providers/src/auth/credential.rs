@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use crate::secret::Secret;
+use crate::wire::secret::Secret;
 
 /// What a store keeps under the name of a provider.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_core::model::ErrorKind;
 
 use super::StoreError;
-use crate::fault::Fault;
+use crate::wire::error::Fault;
 
 /// Why there is no token. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
 
-use crate::secret::Secret;
+use crate::wire::secret::Secret;
 
 /// How long a command may take to print a key.
 const LIMIT: Duration = Duration::from_secs(10);

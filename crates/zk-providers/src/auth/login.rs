@@ -9,8 +9,8 @@ use super::callback::{Answer, Callback, Expected, answer_of};
 use super::client::{OAuthClient, Redirect};
 use super::token::{Grant, TokenEndpoint};
 use super::{AuthError, OAuthTokens, pkce};
-use crate::http::Http;
-use crate::secret::Secret;
+use crate::wire::http::Http;
+use crate::wire::secret::Secret;
 
 /// How long the token endpoint may take.
 pub(super) const TOKEN_LIMIT: Duration = Duration::from_secs(30);

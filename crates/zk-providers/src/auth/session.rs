@@ -14,8 +14,8 @@ use super::source::TokenSource;
 use super::store::CredentialStore;
 use super::token::{Grant, TokenEndpoint};
 use super::{AuthError, Credential, OAuthRefresh, OAuthTokens};
-use crate::http::Http;
-use crate::secret::Secret;
+use crate::wire::http::Http;
+use crate::wire::secret::Secret;
 
 /// How long before its end a token is refreshed.
 const MARGIN: Duration = Duration::from_secs(5 * 60);

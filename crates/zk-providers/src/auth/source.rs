@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use zk_core::kernel::Cx;
 
 use super::AuthError;
-use crate::secret::Secret;
+use crate::wire::secret::Secret;
 
 /// Gives the token each request shows, as `Authorization: Bearer …`.
 ///

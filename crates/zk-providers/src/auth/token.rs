@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use super::client::{OAuthClient, TokenBody};
 use super::{AuthError, OAuthTokens, jwt};
-use crate::endpoint::{read_some, root_cause};
-use crate::http::Http;
-use crate::secret::Secret;
+use crate::wire::endpoint::{read_some, root_cause};
+use crate::wire::http::Http;
+use crate::wire::secret::Secret;
 
 /// The most bytes of an answer that are read.
 const ANSWER: usize = 256 << 10;

@@ -11,8 +11,8 @@ use super::draft::Draft;
 use super::error::FormatError;
 use super::media;
 use super::node::Node;
-use crate::args;
-use crate::chat::Details;
+use crate::dialects::chat::Details;
+use crate::encode::args;
 
 /// The fields that carry thoughts as text. Servers that fill several of them write the same into each.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];

@@ -13,7 +13,7 @@ use super::draft::Draft;
 use super::error::FormatError;
 use super::media;
 use super::node::Node;
-use crate::anthropic;
+use crate::dialects::anthropic;
 
 const BY_REFERENCE: &str = "it is stored at the provider, and a history holds bytes: put them here as base64, in a source of that type";
 

@@ -6,8 +6,9 @@ use zk_core::model::{Block, Capabilities, Message, Model, WireReady};
 
 use super::error::FormatError;
 use super::{Conversation, Format};
-use crate::anthropic;
-use crate::chat::{self, CompatProfile};
+use crate::dialects::anthropic;
+use crate::dialects::chat;
+use crate::facts::profiles::CompatProfile;
 
 /// A conversation in a format.
 #[derive(Clone, Debug, PartialEq)]

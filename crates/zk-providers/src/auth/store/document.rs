@@ -6,7 +6,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
 use crate::auth::{Credential, OAuthTokens};
-use crate::secret::Secret;
+use crate::wire::secret::Secret;
 
 /// The format this zk writes.
 const VERSION: u64 = 1;

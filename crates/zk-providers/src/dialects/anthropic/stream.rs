@@ -1,0 +1,352 @@
+//! A streamed response in Anthropic's shape.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use zk_core::model::{Block, ModelRef, StopReason, ToolCall};
+use zk_core::service::StreamEvent;
+
+use super::blocks::{Kind, Open};
+use super::report::Report;
+use super::usage::{Pricing, UsageCounts};
+use crate::encode::args;
+use crate::encode::json_str::Str;
+use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::exchange::Decode;
+use crate::wire::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+/// The number of a block that has none.
+const WHOLE: u64 = u64::MAX;
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    origin: ModelRef,
+    /// The blocks that have begun and not ended.
+    open: Vec<Open>,
+    begun: u32,
+    /// A call without arguments, until it is known that it was not cut.
+    bare: Option<(u32, ToolCall)>,
+    /// Whether there was more than thinking.
+    speaks: bool,
+    /// Where code of this conversation runs at the provider's.
+    container: Option<Value>,
+    counts: UsageCounts,
+    report: Report,
+    stop: Option<StopReason>,
+    started: bool,
+    done: bool,
+}
+
+/// The kinds of events that are read.
+const KINDS: [&str; 6] = [
+    "content_block_delta",
+    "content_block_start",
+    "content_block_stop",
+    "message_start",
+    "message_delta",
+    "message_stop",
+];
+
+#[derive(Deserialize)]
+struct Kinded<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+}
+
+/// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    context_management: Option<Value>,
+    input_transformations: Option<Value>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) signature: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) partial_json: Option<Str<'a>>,
+    #[serde(borrow)]
+    stop_reason: Option<Str<'a>>,
+    #[serde(borrow)]
+    stop_sequence: Option<Str<'a>>,
+    stop_details: Option<Value>,
+    pub(super) citation: Option<Value>,
+    container: Option<Value>,
+}
+
+impl Decoder {
+    pub(crate) fn new(origin: ModelRef) -> Self {
+        Self {
+            origin,
+            open: Vec::new(),
+            begun: 0,
+            bare: None,
+            speaks: false,
+            container: None,
+            counts: UsageCounts::default(),
+            report: Report::default(),
+            stop: None,
+            started: false,
+            done: false,
+        }
+    }
+
+    /// Reckons what an answer costs that several responses had a part in.
+    pub(super) fn priced(mut self, pricing: Pricing) -> Self {
+        self.counts = UsageCounts::priced(pricing);
+        self
+    }
+
+    fn message_start(&mut self, message: Option<&RawValue>, out: &mut Out) -> Result<(), Fault> {
+        // A proxy may send it twice; the first one counts.
+        if std::mem::replace(&mut self.started, true) {
+            return Ok(());
+        }
+        let mut message: Value = parse(message)?;
+        let model = message.get("model").and_then(Value::as_str).map(str::to_owned);
+        let request_id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+        out.push_back(StreamEvent::Start { model, request_id });
+        if let Some(usage) = message.get("usage") {
+            self.count(usage, out);
+        }
+        for name in ["context_management", "input_transformations"] {
+            self.report.note(name, message.get_mut(name).map(Value::take));
+        }
+        // A call that code on the provider's side makes comes whole, with the message.
+        if let Some(Value::Array(content)) = message.get_mut("content").map(Value::take) {
+            for block in content {
+                self.block_start(WHOLE, block, out);
+                self.block_stop(WHOLE, out);
+            }
+        }
+        self.contain(message.get_mut("container").map(Value::take));
+        if let Some(reason) = message.get("stop_reason").and_then(Value::as_str) {
+            self.stop = Some(stop_reason(reason, None, None));
+        }
+        Ok(())
+    }
+
+    fn contain(&mut self, container: Option<Value>) {
+        self.container = container.filter(Value::is_object).or(self.container.take());
+    }
+
+    /// Takes the counts that are there; the others keep what they were.
+    fn count(&mut self, usage: &Value, out: &mut Out) {
+        self.report.count(usage);
+        if self.counts.update(usage) {
+            out.push_back(StreamEvent::Usage(self.counts.usage()));
+        }
+    }
+
+    fn block_start(&mut self, index: u64, start: Value, out: &mut Out) {
+        // Whatever comes after a call, the call itself was not cut.
+        self.settle(false, out);
+        // A block that is begun again was cut off by the provider: what had arrived of it is void.
+        self.open.retain(|open| open.index != index);
+        let open = Open::begin(index, self.begun, start);
+        open.announce(out);
+        if !matches!(open.kind, Kind::Skipped) {
+            self.begun += 1;
+        }
+        self.open.push(open);
+    }
+
+    fn find(&mut self, index: u64) -> Option<&mut Open> {
+        self.open.iter_mut().rev().find(|open| open.index == index)
+    }
+
+    /// Takes a piece of a block; `data` is the whole event.
+    fn block_delta(&mut self, index: u64, delta: Delta<'_>, data: &[u8], out: &mut Out) -> Result<(), Fault> {
+        let Some(open) = self.find(index) else { return Ok(()) };
+        if matches!(open.kind, Kind::Opaque { .. }) {
+            let mut event: Value = serde_json::from_slice(data).map_err(|error| unreadable(data, &error))?;
+            if let Some(delta) = event.get_mut("delta") {
+                open.take_opaque(delta);
+            }
+            return Ok(());
+        }
+        open.take(delta, out);
+        Ok(())
+    }
+
+    fn block_stop(&mut self, index: u64, out: &mut Out) {
+        if let Some(at) = self.open.iter().rposition(|open| open.index == index) {
+            let open = self.open.remove(at);
+            self.close(open, false, out);
+        }
+    }
+
+    /// Hands out a block; `cut` says that its end never came.
+    fn close(&mut self, open: Open, cut: bool, out: &mut Out) {
+        let block = open.block;
+        match open.close(cut, &self.origin) {
+            Some(Block::ToolCall(call)) if !cut && args::is_bare(&call) => self.bare = Some((block, call)),
+            Some(content) => self.hand_out(block, content, out),
+            None => {}
+        }
+    }
+
+    fn hand_out(&mut self, block: u32, content: Block, out: &mut Out) {
+        self.speaks |= !matches!(content, Block::Thinking(_));
+        out.push_back(StreamEvent::Block { block, content });
+    }
+
+    /// Hands out a call without arguments, which is malformed if it was cut.
+    fn settle(&mut self, cut: bool, out: &mut Out) {
+        if let Some((block, mut call)) = self.bare.take() {
+            if cut {
+                call.malformed = Some(String::new());
+            }
+            self.hand_out(block, Block::ToolCall(call), out);
+        }
+    }
+
+    fn message_delta(
+        &mut self,
+        delta: Option<Delta<'_>>,
+        usage: Option<&RawValue>,
+        out: &mut Out,
+    ) -> Result<(), Fault> {
+        if let Some(usage) = usage {
+            self.count(&parse(Some(usage))?, out);
+        }
+        let Some(delta) = delta else { return Ok(()) };
+        self.contain(delta.container);
+        if let Some(reason) = delta.stop_reason {
+            let sequence = delta.stop_sequence.map(Str::into_string);
+            self.stop = Some(stop_reason(&reason, sequence, delta.stop_details.as_ref()));
+        }
+        Ok(())
+    }
+
+    fn message_stop(&mut self, out: &mut Out) {
+        let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
+        self.settle(stop == StopReason::MaxTokens, out);
+        for open in std::mem::take(&mut self.open) {
+            self.close(open, true, out);
+        }
+        if let Some(container) = self.container.take().filter(|_| self.speaks) {
+            let content = Block::provider("", &self.origin, json!({ "container": container }));
+            out.push_back(StreamEvent::Block { block: self.begun, content });
+        }
+        if let Some(report) = std::mem::take(&mut self.report).told() {
+            out.push_back(StreamEvent::Report(report));
+        }
+        self.done = true;
+        out.push_back(StreamEvent::Done { stop, usage: self.counts.usage() });
+    }
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        if self.done || event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
+            return Ok(());
+        }
+        let parsed: Event<'_> = match serde_json::from_slice(event.data) {
+            Ok(parsed) => parsed,
+            Err(_) if event.name == "error" => return Err(stream_error(event.data)),
+            Err(_) if is_unknown(event.data) => return Ok(()),
+            Err(error) => return Err(unreadable(event.data, &error)),
+        };
+        let kind = parsed.kind.as_deref().unwrap_or(event.name);
+        let index = parsed.index.unwrap_or_default();
+        match kind {
+            "content_block_delta" => {
+                if let Some(delta) = parsed.delta {
+                    self.block_delta(index, delta, event.data, out)?;
+                }
+            }
+            "content_block_start" => self.block_start(index, parse(parsed.content_block)?, out),
+            "content_block_stop" => self.block_stop(index, out),
+            "message_start" => self.message_start(parsed.message, out)?,
+            "message_delta" => {
+                self.report.note("context_management", parsed.context_management);
+                self.report.note("input_transformations", parsed.input_transformations);
+                self.message_delta(parsed.delta, parsed.usage, out)?;
+            }
+            "message_stop" => self.message_stop(out),
+            "error" => return Err(stream_error(event.data)),
+            // Pings, and whatever is added later.
+            _ if event.name == "error" => return Err(stream_error(event.data)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let _ = out;
+        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "message_stop")) }
+    }
+
+    fn is_complete(&self) -> bool {
+        // Everything up to `message_stop` can be cut without a trace, so nothing else is an end.
+        self.done
+    }
+}
+
+/// Whether this is an event of a kind that was added later, whose fields may be anything.
+fn is_unknown(data: &[u8]) -> bool {
+    let kind = serde_json::from_slice(data).ok().and_then(|event: Kinded<'_>| event.kind);
+    kind.is_some_and(|kind| !KINDS.contains(&&*kind))
+}
+
+fn stream_error(data: &[u8]) -> Fault {
+    of_stream(ErrorBody::parse(data))
+}
+
+/// The fault of an event that is not what the protocol says.
+pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> Fault {
+    let shown = crate::wire::error::quote(&String::from_utf8_lossy(data.get(..400).unwrap_or(data)));
+    Fault::malformed(format!("an event that cannot be read ({error}): {shown}"))
+}
+
+fn parse(raw: Option<&RawValue>) -> Result<Value, Fault> {
+    let text = raw.map_or("null", RawValue::get);
+    serde_json::from_str(text).map_err(|error| unreadable(text.as_bytes(), &error))
+}
+
+fn stop_reason(reason: &str, sequence: Option<String>, details: Option<&Value>) -> StopReason {
+    match reason {
+        "end_turn" => StopReason::EndTurn,
+        "tool_use" => StopReason::ToolUse,
+        "max_tokens" => StopReason::MaxTokens,
+        "stop_sequence" => StopReason::StopSequence(sequence),
+        "pause_turn" => StopReason::PauseTurn,
+        "refusal" | "sensitive" => {
+            let text = |name| details.and_then(|details| details.get(name)?.as_str());
+            StopReason::Refusal(
+                match (text("explanation"), text("category")) {
+                    (Some(why), Some(category)) => Some(format!("{why} (category: {category})")),
+                    (why, category) => why.or(category).map(str::to_owned),
+                }
+                .map(|why| match text("recommended_model") {
+                    Some(model) => format!("{why}; the provider recommends {model} for this"),
+                    None => why,
+                }),
+            )
+        }
+        "model_context_window_exceeded" => StopReason::ContextExceeded,
+        "compaction" => StopReason::Compaction,
+        other => StopReason::Other(other.to_owned()),
+    }
+}

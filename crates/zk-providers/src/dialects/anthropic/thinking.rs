@@ -1,0 +1,214 @@
+//! How each generation of models is asked to think.
+
+use serde::Serialize;
+use zk_core::model::{Block, Message, Role, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::service::Request;
+
+use super::request::max_tokens;
+use crate::encode::effort::Efforts;
+
+/// The `thinking` and `output_config` fields of a request.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Ask {
+    pub(super) thinking: Option<Field>,
+    pub(super) effort: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Field {
+    Enabled { budget_tokens: u32 },
+    Adaptive { display: &'static str },
+    Disabled,
+}
+
+/// One generation: the models whose ids begin with one of `ids`. It speaks for models that stand in no table.
+struct Generation {
+    ids: &'static [&'static str],
+    how: ThinkingSupport,
+    /// Whether thinking can be turned off.
+    can_be_off: bool,
+    /// The levels above `high`, each with its word.
+    above: &'static [(&'static str, &'static str)],
+}
+
+/// The first row that fits counts. Ids that begin with `claude-` and stand in no row are newer than this table.
+const GENERATIONS: &[Generation] = &[
+    Generation {
+        ids: &[
+            "claude-2",
+            "claude-instant",
+            "claude-3-5-",
+            "claude-3-opus",
+            "claude-3-sonnet",
+            "claude-3-haiku",
+        ],
+        how: ThinkingSupport::None,
+        can_be_off: true,
+        above: &[],
+    },
+    Generation {
+        ids: &[
+            "claude-3-7-",
+            "claude-haiku-4",
+            "claude-sonnet-4-5",
+            "claude-opus-4-5",
+            "claude-opus-4-1",
+            "claude-opus-4-0",
+            "claude-sonnet-4-0",
+            "claude-opus-4-2",
+            "claude-sonnet-4-2",
+        ],
+        how: ThinkingSupport::Budget,
+        can_be_off: true,
+        above: &[],
+    },
+    Generation {
+        ids: &["claude-opus-4-6", "claude-sonnet-4-6"],
+        how: ThinkingSupport::Adaptive,
+        can_be_off: true,
+        above: &[("xhigh", "max"), ("max", "max")],
+    },
+    Generation {
+        ids: &["claude-fable", "claude-mythos", "claude-opus-5-5", "claude-sonnet-5-5"],
+        how: ThinkingSupport::Adaptive,
+        can_be_off: false,
+        above: &[("xhigh", "xhigh"), ("max", "max")],
+    },
+    Generation {
+        ids: &["claude-"],
+        how: ThinkingSupport::Adaptive,
+        can_be_off: true,
+        above: &[("xhigh", "xhigh"), ("max", "max")],
+    },
+];
+
+impl Generation {
+    fn efforts(&self) -> Efforts {
+        let off = self.can_be_off.then_some(("off", None));
+        let usual = ["low", "medium", "high"].map(|level| (level, None));
+        let above = self.above.iter().map(|(level, word)| (*level, Some((*word).into())));
+        Efforts::of(off.into_iter().chain(usual).chain(above))
+    }
+}
+
+/// The least budget the API takes.
+const LEAST: u32 = 1024;
+
+fn generation(id: &str) -> Option<&'static Generation> {
+    // Gateways put a vendor before the name: `anthropic/claude-…`, `us.anthropic.claude-…`.
+    let at = id.find("claude-")?;
+    let id = id.get(at..)?;
+    GENERATIONS.iter().find(|row| row.ids.iter().any(|start| id.starts_with(start)))
+}
+
+/// The models before answers could be held to a schema.
+const WITHOUT_FORMATS: &[&str] = &[
+    "claude-2",
+    "claude-3",
+    "claude-instant",
+    "claude-opus-4-0",
+    "claude-opus-4-2",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+];
+
+/// Whether an answer of a model can be held to a schema, by its id.
+pub(super) fn has_formats(id: &str) -> bool {
+    let id = id.find("claude-").and_then(|at| id.get(at..));
+    id.is_some_and(|id| !WITHOUT_FORMATS.iter().any(|start| id.starts_with(start)))
+}
+
+/// Whether a model thinks between its calls only if it is told that it may.
+pub(super) fn interleaves(ask: &Ask, request: &Request) -> bool {
+    let is_budget = matches!(ask.thinking, Some(Field::Enabled { .. }));
+    is_budget && !request.tools.is_empty() && generation(&request.model.id).is_some()
+}
+
+/// How a model thinks, by its id.
+pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
+    generation(id).map(|row| row.how)
+}
+
+/// What to send. `efforts` are the levels the model is known to have; `forced` says that it has to call a tool.
+pub(super) fn ask(request: &Request, efforts: &Efforts, forced: bool) -> Ask {
+    let (model, wanted) = (&request.model, request.thinking);
+    match model.capabilities.thinking {
+        ThinkingSupport::None => Ask::default(),
+        ThinkingSupport::Budget => budget(wanted, max_tokens(request), forced, request.history.messages()),
+        ThinkingSupport::Effort | ThinkingSupport::Adaptive if efforts.is_unknown() => {
+            let newest = || GENERATIONS.last();
+            let generation = generation(&model.id).or_else(newest);
+            adaptive(&generation.map(Generation::efforts).unwrap_or_default(), wanted)
+        }
+        ThinkingSupport::Effort | ThinkingSupport::Adaptive => adaptive(efforts, wanted),
+    }
+}
+
+fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
+    let effort = efforts.word(wanted.level).map(str::to_owned);
+    match wanted.level {
+        ThinkingLevel::Off if efforts.can_be_off() => Ask { thinking: Some(Field::Disabled), effort: None },
+        // A model that cannot be told not to thinks; little is the nearest to not at all. Newer models keep their thoughts to themselves unless asked.
+        ThinkingLevel::Off
+        | ThinkingLevel::Adaptive
+        | ThinkingLevel::Minimal
+        | ThinkingLevel::Low
+        | ThinkingLevel::Medium
+        | ThinkingLevel::High
+        | ThinkingLevel::XHigh
+        | ThinkingLevel::Max => Ask { thinking: Some(Field::Adaptive { display: "summarized" }), effort },
+    }
+}
+
+fn budget(
+    wanted: ThinkingRequest,
+    max_tokens: u32,
+    forced: bool,
+    history: &[std::sync::Arc<Message>],
+) -> Ask {
+    // A forced call and a call without the thinking before it are errors while thinking is on.
+    if forced || is_amid_unthought_calls(history) {
+        return Ask::default();
+    }
+    let room = max_tokens.saturating_sub(LEAST);
+    let thinking = wanted
+        .budget()
+        .map(|budget| budget.max(LEAST).min(room))
+        .filter(|budget| *budget >= LEAST)
+        .map(|budget_tokens| Field::Enabled { budget_tokens });
+    Ask { thinking, effort: None }
+}
+
+/// Whether the last response called tools without thinking first, and is being answered now.
+fn is_amid_unthought_calls(history: &[std::sync::Arc<Message>]) -> bool {
+    let last = history.iter().rev().find(|message| message.role == Role::Assistant);
+    last.is_some_and(|message| {
+        message.calls().next().is_some() && !matches!(message.content.first(), Some(Block::Thinking(_)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::catalogue::{find, known_models};
+
+    #[test]
+    fn a_generation_says_of_its_models_what_the_table_says() {
+        for id in known_models("anthropic") {
+            let row = find(Some("anthropic"), id).unwrap();
+            let generation = generation(id).unwrap();
+            assert_eq!(row.clone().model("anthropic", id).capabilities.thinking, generation.how, "{id}");
+            let efforts = row.efforts();
+            if generation.how == ThinkingSupport::Adaptive {
+                for level in ThinkingLevel::ALL {
+                    let wanted = ThinkingRequest { level, budget: None };
+                    let by_name = adaptive(&generation.efforts(), wanted);
+                    assert_eq!(adaptive(&efforts, wanted), by_name, "{id} {level:?}");
+                }
+            } else {
+                assert!(efforts.is_unknown(), "{id}");
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The counts of a response, and of all the responses that the provider made it of.
+
+use serde_json::Value;
+use zk_core::model::{Prices, Usage};
+
+/// What responses cost.
+pub(super) struct Pricing {
+    /// The model that was asked.
+    pub(super) asked: String,
+    pub(super) prices: Option<Prices>,
+    pub(super) of_others: Lookup,
+}
+
+/// The prices of a model.
+pub(super) type Lookup = Box<dyn Fn(&str) -> Option<Prices> + Send + Sync>;
+
+/// The counts so far.
+#[derive(Default)]
+pub(super) struct UsageCounts {
+    pricing: Option<Pricing>,
+    /// The counts of the answer alone.
+    answer: Usage,
+    parts: Vec<Part>,
+    /// The counts of everything.
+    usage: Usage,
+}
+
+/// One of the responses that an answer was made of.
+struct Part {
+    usage: Usage,
+    /// The model, where it may be another than the one that was asked.
+    model: Option<String>,
+    is_answer: bool,
+}
+
+impl UsageCounts {
+    pub(super) fn priced(pricing: Pricing) -> Self {
+        Self { pricing: Some(pricing), ..Self::default() }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Takes the counts that are there; the others keep what they were. Returns whether anything changed.
+    pub(super) fn update(&mut self, counts: &Value) -> bool {
+        read(counts, &mut self.answer);
+        if let Some(all) = counts.get("iterations").and_then(Value::as_array) {
+            self.parts = parts(all);
+        }
+        let is_plain = match &*self.parts {
+            [] => true,
+            [one] => one.is_answer && one.model.is_none(),
+            [..] => false,
+        };
+        let usage = if is_plain { self.answer } else { self.sum() };
+        std::mem::replace(&mut self.usage, usage) != usage
+    }
+
+    /// What all parts come to. The counts of the answer lack those of compactions and of advisors.
+    fn sum(&self) -> Usage {
+        let parts = &self.parts;
+        let mut sum = Usage::default();
+        parts.iter().for_each(|part| sum += part.usage);
+        // These two are told of the whole answer only, now and then.
+        sum.cache_write_1h = sum.cache_write_1h.max(self.answer.cache_write_1h).min(sum.cache_write);
+        sum.reasoning = sum.reasoning.max(self.answer.reasoning).min(sum.output);
+        let last = parts.iter().rev().find(|part| part.is_answer);
+        sum.last_read = last.map(|part| part.usage.read());
+        let mut billed = Some(0.0);
+        for part in parts {
+            let (prices, is_other) = self.prices(part);
+            if prices.is_none() && is_other {
+                sum.unpriced += part.usage.read() + part.usage.output;
+            }
+            billed = billed.zip(prices).map(|(sum, prices)| sum + prices.cost(&part.usage));
+        }
+        sum.billed = billed.map(|dollars: f64| (dollars * 1e9).round() as u64);
+        sum
+    }
+
+    /// The prices of a part, and whether another model made it than the one that was asked.
+    fn prices(&self, part: &Part) -> (Option<Prices>, bool) {
+        match (&self.pricing, &part.model) {
+            (Some(pricing), Some(model)) if *model != pricing.asked => ((pricing.of_others)(model), true),
+            (Some(pricing), _) => (pricing.prices.clone(), false),
+            (None, model) => (None, model.is_some()),
+        }
+    }
+}
+
+fn parts(all: &[Value]) -> Vec<Part> {
+    let is_fallback = |entry: &Value| kind(entry) == "fallback_message";
+    let fallback = all.iter().rposition(is_fallback).unwrap_or_default();
+    let part = |(at, entry): (usize, &Value)| {
+        let mut usage = Usage::default();
+        read(entry, &mut usage);
+        let is_answer = matches!(kind(entry), "message" | "fallback_message");
+        // What was refused before it said anything is not billed.
+        let is_free = is_answer && at < fallback && usage.output == 0;
+        let named = entry.get("model").filter(|_| kind(entry) != "message");
+        let model = named.and_then(Value::as_str).map(str::to_owned);
+        (!is_free).then_some(Part { usage, model, is_answer })
+    };
+    all.iter().enumerate().filter_map(part).collect()
+}
+
+fn kind(entry: &Value) -> &str {
+    entry.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Takes the counts that are there into `usage`.
+fn read(counts: &Value, usage: &mut Usage) {
+    for (count, path) in [
+        (&mut usage.input, "/input_tokens"),
+        (&mut usage.output, "/output_tokens"),
+        (&mut usage.cache_read, "/cache_read_input_tokens"),
+        (&mut usage.cache_write, "/cache_creation_input_tokens"),
+        (&mut usage.cache_write_1h, "/cache_creation/ephemeral_1h_input_tokens"),
+        (&mut usage.reasoning, "/output_tokens_details/thinking_tokens"),
+    ] {
+        if let Some(value) = counts.pointer(path).and_then(Value::as_u64) {
+            *count = value;
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A streamed response in the shape of Chat Completions.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use zk_core::model::{Block, ErrorKind, Model, ModelRef, StopReason, Text, Thinking, Usage, WireData};
+use zk_core::service::StreamEvent;
+
+use super::calls::Calls;
+use super::chunk::{Chunk, Content, Delta};
+use super::details::Details;
+use super::tags::{Part, Tags};
+use super::usage;
+use crate::dialects::anthropic::unreadable;
+use crate::encode::json_str::Str;
+use crate::facts::profiles::CompatProfile;
+use crate::facts::tiers::Tiers;
+use crate::wire::error::{ErrorBody, Fault, of_stream, quote};
+use crate::wire::exchange::Decode;
+use crate::wire::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    origin: ModelRef,
+    window: Option<u64>,
+    finish_optional: bool,
+    silent_overflow: bool,
+    begun: u32,
+    thinking: Option<(u32, String)>,
+    details: Details,
+    text: Option<(u32, String)>,
+    tags: Tags,
+    refusal: String,
+    calls: Calls,
+    usage: Usage,
+    tiers: Tiers,
+    /// The tier that answers, as JSON.
+    tier: Option<Box<RawValue>>,
+    finish: Option<String>,
+    /// The same in the words of the vendor behind a gateway.
+    native_finish: Option<String>,
+    /// Which of several answers is read: the one that began first.
+    choice: Option<Box<RawValue>>,
+    started: bool,
+    done: bool,
+}
+
+impl Decoder {
+    pub(crate) fn new(model: &Model, profile: &CompatProfile) -> Self {
+        Self {
+            origin: model.reference(),
+            window: model.window,
+            finish_optional: profile.finish_optional,
+            silent_overflow: profile.silent_overflow,
+            begun: 0,
+            thinking: None,
+            details: Details::default(),
+            text: None,
+            tags: if profile.think_tags { Tags::default() } else { Tags::off() },
+            refusal: String::new(),
+            calls: Calls::default(),
+            usage: Usage::default(),
+            tiers: Tiers::of(profile.catalogue.as_deref().unwrap_or_default(), model),
+            tier: None,
+            finish: None,
+            native_finish: None,
+            choice: None,
+            started: false,
+            done: false,
+        }
+    }
+
+    fn chunk(&mut self, chunk: Chunk<'_>, out: &mut Out) -> Result<(), Fault> {
+        if !self.started {
+            self.started = true;
+            out.push_back(StreamEvent::Start {
+                model: chunk.model.filter(|model| !model.is_empty()).map(Str::into_string),
+                request_id: chunk.id.filter(|id| !id.is_empty()).map(Str::into_string),
+            });
+        }
+        // Every chunk says so, but it is kept once.
+        let known = self.tier.as_deref().map(RawValue::get);
+        if let Some(tier) = chunk.service_tier.filter(|tier| known != Some(tier.get())) {
+            self.tier = Some(tier.to_owned());
+        }
+        let mut choice_usage = None;
+        if let Some(choice) = chunk.choices.0.filter(|choice| self.is_ours(choice.index)) {
+            if let Some(error) = choice.error {
+                return Err(failed(error));
+            }
+            for delta in [choice.delta, choice.message].into_iter().flatten() {
+                self.delta(delta, out);
+            }
+            if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+                self.finish = Some(reason.into_string());
+            }
+            if let Some(reason) = choice.native_finish_reason.filter(|reason| !reason.is_empty()) {
+                self.native_finish = Some(reason.into_string());
+            }
+            choice_usage = choice.usage;
+        }
+        for raw in [chunk.x_groq, choice_usage, chunk.usage].into_iter().flatten() {
+            self.count(raw, out);
+        }
+        Ok(())
+    }
+
+    /// Whether a choice goes on with the answer that was begun: an extra body can ask for several at once.
+    fn is_ours(&mut self, index: Option<&RawValue>) -> bool {
+        let Some(index) = index else { return true };
+        self.choice.get_or_insert_with(|| index.to_owned()).get() == index.get()
+    }
+
+    fn delta(&mut self, delta: Delta<'_>, out: &mut Out) {
+        let reasoning = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
+        let detailed = delta.reasoning_details.map(|raw| self.details.add(raw)).unwrap_or_default();
+        // Servers that send two of these fields send the same text in both.
+        let thought = reasoning.into_iter().flatten().find(|thought| !thought.is_empty());
+        self.think(thought.map_or(Cow::Owned(detailed), |thought| thought.0), out);
+        if !self.details.is_empty() && self.thinking.is_none() {
+            // All of it is encrypted so far.
+            self.thinking = Some((self.begun, String::new()));
+            self.begun += 1;
+        }
+        match delta.content {
+            Some(Content::Text(text)) => self.say(text, out),
+            Some(Content::Parts { thoughts, text }) => {
+                self.think(thoughts.into(), out);
+                self.say(text.into(), out);
+            }
+            None => {}
+        }
+        if let Some(refusal) = delta.refusal {
+            self.refusal.push_str(&refusal);
+        }
+        let calls = delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+        if calls || delta.function_call.is_some() {
+            // What may be the beginning of a tag stands before the call in any case.
+            self.let_go(out);
+        }
+        for piece in delta.tool_calls.iter().flatten() {
+            self.calls.piece(piece, &mut self.begun, out);
+        }
+        if let Some(function) = &delta.function_call {
+            self.calls.legacy(function, &mut self.begun, out);
+        }
+    }
+
+    fn say(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+        let mut tags = std::mem::take(&mut self.tags);
+        tags.piece(delta, |part| self.part(part, out));
+        self.tags = tags;
+    }
+
+    fn let_go(&mut self, out: &mut Out) {
+        if let Some(rest) = self.tags.end() {
+            self.part(rest, out);
+        }
+    }
+
+    fn part(&mut self, part: Part<'_>, out: &mut Out) {
+        match part {
+            Part::Thought(delta) => self.think(delta, out),
+            Part::Said(delta) => self.write(delta, out),
+        }
+    }
+
+    fn write(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+        if let Some(block) = append(&mut self.text, &delta, &mut self.begun) {
+            out.push_back(StreamEvent::Text { block, delta: delta.into_owned() });
+        }
+    }
+
+    fn think(&mut self, delta: Cow<'_, str>, out: &mut Out) {
+        if let Some(block) = append(&mut self.thinking, &delta, &mut self.begun) {
+            out.push_back(StreamEvent::Thinking { block, delta: delta.into_owned() });
+        }
+    }
+
+    fn count(&mut self, raw: &RawValue, out: &mut Out) {
+        let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return };
+        // Groq keeps a copy under a name of its own.
+        let value = value.get("usage").unwrap_or(&value);
+        if let Some(usage) = usage::read(value)
+            && usage != self.usage
+        {
+            self.usage = usage;
+            out.push_back(StreamEvent::Usage(usage));
+        }
+    }
+
+    fn complete(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let stop = self.stop()?;
+        let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
+        self.let_go(out);
+        let details = std::mem::take(&mut self.details);
+        if let Some((block, text)) = self.thinking.take() {
+            let signature = details.signature().map(str::to_owned);
+            let origin = self.origin.clone();
+            let wire = (!details.is_empty())
+                .then(|| WireData { origin: origin.clone(), data: details.into_value() });
+            let thinking = Thinking { text, signature, wire, origin: Some(origin), redacted: None };
+            out.push_back(StreamEvent::Block { block, content: Block::Thinking(thinking) });
+        }
+        if let Some((block, text)) = self.text.take() {
+            out.push_back(StreamEvent::Block { block, content: Block::Text(Text { text, wire: None }) });
+        }
+        self.calls.finish(cut, &mut self.begun, out)?;
+        self.done = true;
+        let tier = self.tier.take().and_then(|tier| serde_json::from_str::<String>(tier.get()).ok());
+        let usage = self.tiers.billed(self.usage, tier.as_deref().unwrap_or_default());
+        out.push_back(StreamEvent::Done { stop, usage });
+        Ok(())
+    }
+
+    fn stop(&self) -> Result<StopReason, Fault> {
+        let calls = || if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
+        let window = self.window.unwrap_or(u64::MAX);
+        if self.silent_overflow && self.usage.context() > window {
+            return Ok(StopReason::ContextExceeded);
+        }
+        if self.native_finish.as_deref() == Some("model_context_window_exceeded") {
+            return Ok(StopReason::ContextExceeded);
+        }
+        Ok(match self.finish.as_deref() {
+            None => calls(),
+            Some("stop" | "end" | "eos" | "end_turn" | "stop_sequence") if !self.refusal.is_empty() => {
+                StopReason::Refusal(Some(self.refusal.clone()))
+            }
+            // Several servers say `stop` where they mean the calls.
+            Some("stop" | "end" | "eos" | "end_turn" | "tool_calls" | "tool_use" | "function_call") => {
+                calls()
+            }
+            Some("stop_sequence") => StopReason::StopSequence(None),
+            // The input left no room for an answer.
+            Some("length")
+                if self.usage.output == 0 && self.usage.context() as f64 >= window as f64 * 0.99 =>
+            {
+                StopReason::ContextExceeded
+            }
+            Some("length" | "max_tokens" | "model_length") => StopReason::MaxTokens,
+            Some("content_filter" | "refusal" | "safety" | "sensitive") => {
+                StopReason::Refusal(Some(self.refusal.clone()).filter(|text| !text.is_empty()))
+            }
+            Some("model_context_window_exceeded") => StopReason::ContextExceeded,
+            Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
+                let native = self.native_finish.as_deref().filter(|native| *native != reason);
+                let native = native.map(|native| format!(" (`{}`)", quote(native))).unwrap_or_default();
+                let message = format!("the provider ended the response with `{reason}`{native}");
+                return Err(Fault::new(ErrorKind::Overloaded, message));
+            }
+            Some(other) => StopReason::Other(other.to_owned()),
+        })
+    }
+}
+
+/// Adds to a block, beginning it if need be; nothing for an empty piece.
+fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> Option<u32> {
+    if delta.is_empty() {
+        return None;
+    }
+    let (block, whole) = target.get_or_insert_with(|| {
+        *begun += 1;
+        (*begun - 1, String::new())
+    });
+    whole.push_str(delta);
+    Some(*block)
+}
+
+fn failed(raw: &RawValue) -> Fault {
+    of_stream(ErrorBody::parse(format!("{{\"error\":{}}}", raw.get()).as_bytes()))
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        let data = event.data.trim_ascii();
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == b"[DONE]" {
+            if self.finish.is_none() && !(self.finish_optional && self.started) {
+                return Err(Fault::ended_early(self.started, "finish_reason"));
+            }
+            return self.complete(out);
+        }
+        let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|error| {
+            // An error's data need not be a chunk at all.
+            if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
+        })?;
+        // Some put the error's name beside it, not into it.
+        if chunk.error.is_some() || event.name == "error" {
+            return Err(of_stream(ErrorBody::parse(data)));
+        }
+        self.chunk(chunk, out)
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+        match (self.done, self.finish.is_some()) {
+            (true, _) => Ok(()),
+            (false, true) => self.complete(out),
+            (false, false) => Err(Fault::ended_early(self.started, "finish_reason")),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done || self.finish.is_some()
+    }
+
+    fn can_miss_rest(&self) -> bool {
+        // Behind the reason come only counts of tokens and the end mark.
+        self.finish.is_some()
+    }
+}

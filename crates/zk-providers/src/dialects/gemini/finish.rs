@@ -1,0 +1,92 @@
+//! Why a response ended, in Gemini's words.
+
+use zk_core::model::StopReason;
+
+use crate::wire::error::{Fault, quote};
+
+/// What a reason means.
+#[derive(Clone, Copy)]
+enum Means {
+    End,
+    Limit,
+    Refusal,
+    /// The response is of no use; the flag says whether another attempt may be.
+    Failure {
+        retry: bool,
+        words: &'static str,
+        advice: &'static str,
+    },
+}
+
+const REASONS: &[(&str, Means)] = &[
+    ("STOP", Means::End),
+    ("MAX_TOKENS", Means::Limit),
+    ("SAFETY", Means::Refusal),
+    ("RECITATION", Means::Refusal),
+    ("LANGUAGE", Means::Refusal),
+    ("BLOCKLIST", Means::Refusal),
+    ("PROHIBITED_CONTENT", Means::Refusal),
+    ("SPII", Means::Refusal),
+    ("MODEL_ARMOR", Means::Refusal),
+    ("IMAGE_SAFETY", Means::Refusal),
+    ("IMAGE_PROHIBITED_CONTENT", Means::Refusal),
+    ("IMAGE_RECITATION", Means::Refusal),
+    (
+        "MALFORMED_FUNCTION_CALL",
+        Means::Failure {
+            retry: true,
+            words: "the model wrote a tool call that cannot be read",
+            advice: "Try again, or take another model",
+        },
+    ),
+    (
+        "MALFORMED_RESPONSE",
+        Means::Failure {
+            retry: true,
+            words: "the model wrote a response that cannot be read",
+            advice: "Try again, or say it in other words",
+        },
+    ),
+    (
+        "UNEXPECTED_TOOL_CALL",
+        Means::Failure {
+            retry: true,
+            words: "the model called a tool that it was not given",
+            advice: "Try again, or let it have more of the tools",
+        },
+    ),
+    (
+        "TOO_MANY_TOOL_CALLS",
+        Means::Failure {
+            retry: false,
+            words: "the model called too many tools in a row",
+            advice: "Ask for less at once",
+        },
+    ),
+    (
+        "MISSING_THOUGHT_SIGNATURE",
+        Means::Failure {
+            retry: false,
+            words: "a call in the history has lost its thought signature",
+            advice: "Start a new session, or go on with another model",
+        },
+    ),
+];
+
+/// The stop reason of a response that called tools or not, or the failure it stands for.
+pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Result<StopReason, Fault> {
+    match REASONS.iter().find(|(known, _)| *known == reason).map(|(_, means)| *means) {
+        Some(Means::End) if has_calls => Ok(StopReason::ToolUse),
+        Some(Means::End) => Ok(StopReason::EndTurn),
+        Some(Means::Limit) => Ok(StopReason::MaxTokens),
+        Some(Means::Refusal) => Ok(StopReason::Refusal(Some(quote(message.unwrap_or(reason))))),
+        Some(Means::Failure { retry, words, advice }) => {
+            let said = message.map(|message| format!(": {}", quote(message))).unwrap_or_default();
+            let mut fault = Fault::malformed(format!("{words}{said}")).hint(advice);
+            fault.code = Some(reason.to_owned());
+            fault.should_retry = Some(retry);
+            Err(fault)
+        }
+        None => Ok(StopReason::Other(reason.to_owned())),
+    }
+}

@@ -1,0 +1,39 @@
+//! Tool schemas as Gemini reads them.
+
+use serde_json::{Map, Value};
+
+/// `schema` without `const`, which Gemini does not heed: one allowed value says the same.
+pub(super) fn parameters(schema: &Value) -> Value {
+    let mut schema = crate::encode::tool_schema::object(schema);
+    rewrite(&mut schema);
+    schema
+}
+
+/// Which keywords hold schemas, and how.
+const ONE: &[&str] = &["additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"];
+const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+const NAMED: &[&str] = &["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+
+fn rewrite(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    if let Some(only) = fields.remove("const") {
+        fields.insert("enum".into(), Value::Array(vec![only]));
+    }
+    let each = |fields: &mut Map<String, Value>, keys: &[&str], change: fn(&mut Value)| {
+        for key in keys {
+            if let Some(value) = fields.get_mut(*key) {
+                change(value);
+            }
+        }
+    };
+    each(fields, ONE, rewrite);
+    each(fields, MANY, |value| match value {
+        Value::Array(schemas) => schemas.iter_mut().for_each(rewrite),
+        one => rewrite(one),
+    });
+    each(fields, NAMED, |value| {
+        if let Value::Object(schemas) = value {
+            schemas.values_mut().for_each(rewrite);
+        }
+    });
+}

@@ -1,0 +1,324 @@
+//! A streamed response in Gemini's shape.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{Block, CallId, Image, ModelRef, StopReason, ToolCall, ToolSpec, Usage, WireData};
+use zk_core::service::StreamEvent;
+
+use super::chunk::{Candidate, Chunk, Counts, Feedback, FunctionCall, InlineData, Part};
+use super::run::Run;
+use super::small_list::SmallList;
+use super::{finish, names};
+use crate::dialects::anthropic::unreadable;
+use crate::encode::block_label::label;
+use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::exchange::Decode;
+use crate::wire::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+/// The code of a response without content.
+pub(super) const EMPTY: &str = "empty_response";
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    origin: ModelRef,
+    tools: Arc<[Arc<ToolSpec>]>,
+    /// Whether a response that says nothing is a failure.
+    refuses_empty: bool,
+    /// The text that has begun and not ended.
+    run: Option<Run>,
+    /// The call that has begun and not ended.
+    call: Option<OpenCall>,
+    /// The ids of the calls so far.
+    ids: HashSet<String>,
+    begun: u32,
+    has_calls: bool,
+    counts: Counts,
+    usage: Usage,
+    /// The last reason, and what was said about it.
+    reason: Option<(String, Option<String>)>,
+    /// Why the prompt was not answered at all.
+    blocked: Option<String>,
+    started: bool,
+    done: bool,
+}
+
+struct OpenCall {
+    block: u32,
+    call: ToolCall,
+    args: Map<String, Value>,
+    /// A value of it had no place.
+    is_broken: bool,
+}
+
+impl Decoder {
+    pub(crate) fn new(origin: ModelRef, tools: Arc<[Arc<ToolSpec>]>) -> Self {
+        Self {
+            origin,
+            tools,
+            refuses_empty: false,
+            run: None,
+            call: None,
+            ids: HashSet::new(),
+            begun: 0,
+            has_calls: false,
+            counts: Counts::default(),
+            usage: Usage::default(),
+            reason: None,
+            blocked: None,
+            started: false,
+            done: false,
+        }
+    }
+
+    /// Takes a response without content for a failure of code [`EMPTY`].
+    pub(super) fn refusing_empty(mut self) -> Self {
+        self.refuses_empty = true;
+        self
+    }
+
+    fn begin(&mut self) -> u32 {
+        let block = self.begun;
+        self.begun += 1;
+        block
+    }
+
+    fn candidate(&mut self, candidate: Candidate<'_>, out: &mut Out) {
+        let parts = candidate.content.and_then(|content| content.parts);
+        for part in parts.into_iter().flatten() {
+            self.part(part, out);
+        }
+        if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.is_empty()) {
+            let message = candidate.finish_message.filter(|message| !message.is_empty());
+            self.reason = Some((reason.into_string(), message.map(|message| message.into_string())));
+        }
+    }
+
+    fn part(&mut self, mut part: Part<'_>, out: &mut Out) {
+        let is_thought = part.thought.unwrap_or_default();
+        let signature = part.thought_signature.take().filter(|signature| !signature.is_empty());
+        let signature = signature.map(|signature| signature.into_string());
+        if let Some(call) = part.function_call.take() {
+            self.end_run(out);
+            self.function_call(call, signature, out);
+        } else if let Some(text) = part.text.take() {
+            self.text(&text, is_thought, signature, out);
+        } else if let Some(data) = part.inline_data.take() {
+            self.end_run(out);
+            if !is_thought {
+                self.image(data, signature, out);
+            }
+        } else {
+            // Whatever is added later has no block.
+            self.end_run(out);
+            if let Some((field, words, said)) = part.take_hosted() {
+                let text = label(words, &said);
+                let mut data = Map::from_iter([(field.to_owned(), said)]);
+                data.extend(signature.map(|signature| ("thoughtSignature".to_owned(), signature.into())));
+                let content = Block::provider(text, &self.origin, data.into());
+                let block = self.begin();
+                out.push_back(StreamEvent::Block { block, content });
+            }
+        }
+    }
+
+    fn text(&mut self, text: &str, is_thought: bool, signature: Option<String>, out: &mut Out) {
+        if text.is_empty() && signature.is_none() {
+            return;
+        }
+        if self.run.as_ref().is_some_and(|run| run.is_thought != is_thought) {
+            self.end_run(out);
+        }
+        let mut run = match self.run.take() {
+            Some(run) => run,
+            None => Run::new(self.begin(), is_thought),
+        };
+        run.push(text, signature);
+        if !text.is_empty() {
+            let (block, delta) = (run.block, text.to_owned());
+            out.push_back(match is_thought {
+                true => StreamEvent::Thinking { block, delta },
+                false => StreamEvent::Text { block, delta },
+            });
+        }
+        self.run = Some(run);
+    }
+
+    fn end_run(&mut self, out: &mut Out) {
+        let Some(run) = self.run.take() else { return };
+        let mut number = Some(run.block);
+        for content in run.close(&self.origin) {
+            let block = number.take().unwrap_or_else(|| self.begin());
+            out.push_back(StreamEvent::Block { block, content });
+        }
+    }
+
+    fn image(&mut self, data: InlineData<'_>, signature: Option<String>, out: &mut Out) {
+        let (Some(kind), Some(bytes)) = (data.mime_type, data.data) else { return };
+        if kind.starts_with("image/") {
+            let mut image = Image::new(kind.into_string(), bytes.into_string());
+            let data = signature.map(|signature| json!({ "thoughtSignature": signature }));
+            image.wire = data.map(|data| WireData { origin: self.origin.clone(), data });
+            let block = self.begin();
+            out.push_back(StreamEvent::Block { block, content: Block::Image(image) });
+        }
+    }
+
+    /// A whole call, the beginning of one, or the next piece of the open one, which has no name any more.
+    fn function_call(&mut self, call: FunctionCall<'_>, signature: Option<String>, out: &mut Out) {
+        let mut open = match call.name.filter(|name| !name.is_empty()) {
+            Some(name) => {
+                self.end_call(false, out);
+                self.begin_call(&name, call.id.map(|id| id.into_string()), signature, out)
+            }
+            None => match self.call.take() {
+                Some(open) => open,
+                None => return,
+            },
+        };
+        match call.args {
+            Some(Value::Object(args)) => open.args.extend(args),
+            Some(Value::Null) | None => {}
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                open.is_broken = true;
+            }
+        }
+        for value in call.partial_args.into_iter().flatten() {
+            open.is_broken |= !value.apply(&mut open.args);
+        }
+        self.call = Some(open);
+        if call.will_continue != Some(true) {
+            self.end_call(false, out);
+        }
+    }
+
+    fn begin_call(
+        &mut self,
+        name: &str,
+        id: Option<String>,
+        signature: Option<String>,
+        out: &mut Out,
+    ) -> OpenCall {
+        // Older models give no ids, and some give the same one twice.
+        let given = id.filter(|id| !id.is_empty() && self.ids.insert(id.clone()));
+        let mut data = Map::new();
+        if given.is_some() {
+            data.insert("id".into(), true.into());
+        }
+        if let Some(signature) = signature {
+            data.insert("thoughtSignature".into(), signature.into());
+        }
+        let id = given.map_or_else(CallId::fresh, CallId::from);
+        let block = self.begin();
+        self.has_calls = true;
+        let name = names::stored(name, &self.tools);
+        out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.to_owned() });
+        let mut call = ToolCall::new(id, name, json!({}));
+        if !data.is_empty() {
+            call.wire = Some(WireData { origin: self.origin.clone(), data: data.into() });
+        }
+        OpenCall { block, call, args: Map::new(), is_broken: false }
+    }
+
+    /// Hands out the open call; `cut` says that its end never came.
+    fn end_call(&mut self, cut: bool, out: &mut Out) {
+        let Some(OpenCall { block, mut call, args, is_broken }) = self.call.take() else { return };
+        let args = Value::Object(args);
+        out.push_back(StreamEvent::ToolArgs { block, delta: args.to_string() });
+        if cut || is_broken {
+            call.malformed = Some(args.to_string());
+        } else {
+            call.args = args;
+        }
+        out.push_back(StreamEvent::Block { block, content: Block::ToolCall(call) });
+    }
+
+    fn count(&mut self, counts: Counts, out: &mut Out) {
+        self.counts = counts.or(self.counts);
+        let usage = self.counts.usage();
+        if std::mem::replace(&mut self.usage, usage) != usage {
+            out.push_back(StreamEvent::Usage(usage));
+        }
+    }
+
+    fn start(&mut self, chunk: &mut Chunk<'_>, out: &mut Out) {
+        if !std::mem::replace(&mut self.started, true) {
+            let model = chunk.model_version.take().map(|model| model.into_string());
+            let request_id = chunk.response_id.take().map(|id| id.into_string());
+            out.push_back(StreamEvent::Start { model, request_id });
+        }
+    }
+
+    fn block(&mut self, feedback: Feedback<'_>) {
+        if let Some(reason) = feedback.block_reason.filter(|reason| !reason.is_empty()) {
+            let words = feedback.block_reason_message.filter(|words| !words.is_empty()).unwrap_or_default();
+            let said = if words.is_empty() { String::new() } else { format!(": {}", &*words) };
+            self.blocked =
+                Some(crate::wire::error::quote(&format!("the prompt was blocked ({}){said}", &*reason)));
+        }
+    }
+
+    /// Whether nothing was handed out so far: a text that is only a signature has not been yet.
+    fn is_empty(&self) -> bool {
+        self.begun == 0 || (self.begun == 1 && self.run.as_ref().is_some_and(Run::is_silent))
+    }
+
+    /// How the response ended, if it did.
+    fn outcome(&self) -> Result<StopReason, Fault> {
+        match (&self.reason, &self.blocked) {
+            (Some((reason, message)), _) => finish::stop(reason, message.as_deref(), self.has_calls),
+            (None, Some(why)) => Ok(StopReason::Refusal(Some(why.clone()))),
+            (None, None) => Err(Fault::ended_early(self.started, "finishReason")),
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        if event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
+            return Ok(());
+        }
+        let mut chunk: Chunk<'_> =
+            serde_json::from_slice(event.data).map_err(|error| unreadable(event.data, &error))?;
+        if chunk.error.is_some() {
+            return Err(of_stream(ErrorBody::parse(event.data)));
+        }
+        self.start(&mut chunk, out);
+        // One answer is asked for; of several, the first is the answer.
+        if let Some(first) = chunk.candidates.and_then(SmallList::first) {
+            self.candidate(first, out);
+        }
+        if let Some(feedback) = chunk.prompt_feedback {
+            self.block(feedback);
+        }
+        if let Some(counts) = chunk.usage_metadata {
+            self.count(counts, out);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(());
+        }
+        if self.refuses_empty && self.is_empty() && matches!(self.outcome(), Ok(StopReason::EndTurn)) {
+            let mut fault =
+                Fault::malformed("the model answered nothing").hint("Try again, or say it in other words");
+            fault.code = Some(EMPTY.to_owned());
+            return Err(fault);
+        }
+        self.end_run(out);
+        self.end_call(true, out);
+        let stop = self.outcome()?;
+        out.push_back(StreamEvent::Done { stop, usage: self.usage });
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        // A reason is not the end yet: a response may hold several.
+        self.reason.is_some() || self.blocked.is_some()
+    }
+}

@@ -1,0 +1,259 @@
+//! A streamed response in Ollama's shape: one JSON object on each line.
+
+use std::collections::{HashSet, VecDeque};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zk_core::model::{Block, CallId, ModelRef, StopReason, Text, Thinking, ToolCall, Usage};
+use zk_core::service::StreamEvent;
+
+use crate::dialects::anthropic::unreadable;
+use crate::encode::args;
+use crate::encode::json_str::Str;
+use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::exchange::Decode;
+use crate::wire::frames::Frames;
+use crate::wire::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+/// What is known of a request before its answer.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    /// The most tokens of output.
+    pub(crate) limit: u64,
+    /// About how many tokens of input it has: some servers say nothing of what they had read before.
+    pub(crate) input: u64,
+}
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    origin: ModelRef,
+    /// The tool whose arguments the answer is, where one is forced.
+    forced: Option<String>,
+    asked: Asked,
+    open: Option<Open>,
+    ids: HashSet<String>,
+    begun: u32,
+    has_calls: bool,
+    usage: Usage,
+    started: bool,
+    done: bool,
+}
+
+/// The block that has begun and not ended.
+struct Open {
+    block: u32,
+    kind: Kind,
+    text: String,
+}
+
+#[derive(Clone, PartialEq)]
+enum Kind {
+    Text,
+    Thinking,
+    /// The arguments of the forced tool.
+    Args(CallId),
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    model: Option<Str<'a>>,
+    #[serde(borrow)]
+    message: Option<Said<'a>>,
+    done: Option<bool>,
+    #[serde(borrow)]
+    done_reason: Option<Str<'a>>,
+    prompt_eval_count: Option<u64>,
+    eval_count: Option<u64>,
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow)]
+    content: Option<Str<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<Called<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Called<'a> {
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Str<'a>>,
+    arguments: Option<Value>,
+}
+
+impl Decoder {
+    pub(crate) fn new(origin: ModelRef, forced: Option<String>, asked: Asked) -> Self {
+        Self {
+            origin,
+            forced,
+            asked,
+            open: None,
+            ids: HashSet::new(),
+            begun: 0,
+            has_calls: false,
+            usage: Usage::default(),
+            started: false,
+            done: false,
+        }
+    }
+
+    fn begin(&mut self) -> u32 {
+        let block = self.begun;
+        self.begun += 1;
+        block
+    }
+
+    fn said(&mut self, said: Said<'_>, out: &mut Out) {
+        if let Some(thought) = said.thinking.filter(|text| !text.is_empty()) {
+            self.more(false, thought.into_string(), out);
+        }
+        if let Some(text) = said.content.filter(|text| !text.is_empty()) {
+            self.more(true, text.into_string(), out);
+        }
+        for called in said.tool_calls.into_iter().flatten() {
+            self.close(false, out);
+            self.called(called, out);
+        }
+    }
+
+    /// More of the answer, or of the thinking before it.
+    fn more(&mut self, is_answer: bool, delta: String, out: &mut Out) {
+        let fits = self.open.as_ref().is_some_and(|open| (open.kind != Kind::Thinking) == is_answer);
+        if !fits {
+            self.close(false, out);
+            let block = self.begin();
+            let kind = match &self.forced {
+                _ if !is_answer => Kind::Thinking,
+                None => Kind::Text,
+                Some(name) => {
+                    self.has_calls = true;
+                    let id = CallId::fresh();
+                    out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.clone() });
+                    Kind::Args(id)
+                }
+            };
+            self.open = Some(Open { block, kind, text: String::new() });
+        }
+        if let Some(open) = &mut self.open {
+            open.text.push_str(&delta);
+            let block = open.block;
+            out.push_back(match open.kind {
+                Kind::Text => StreamEvent::Text { block, delta },
+                Kind::Thinking => StreamEvent::Thinking { block, delta },
+                Kind::Args(_) => StreamEvent::ToolArgs { block, delta },
+            });
+        }
+    }
+
+    /// Hands out the open block; `cut` says that its end never came.
+    fn close(&mut self, cut: bool, out: &mut Out) {
+        let Some(Open { block, kind, text }) = self.open.take() else { return };
+        let content = match kind {
+            Kind::Text => Block::Text(Text { text, wire: None }),
+            Kind::Thinking => {
+                Block::Thinking(Thinking { text, origin: Some(self.origin.clone()), ..Thinking::default() })
+            }
+            Kind::Args(id) => {
+                let name = self.forced.clone().unwrap_or_default();
+                Block::ToolCall(args::tool_call(id.to_string(), name, &text, cut))
+            }
+        };
+        out.push_back(StreamEvent::Block { block, content });
+    }
+
+    /// A call, which comes whole.
+    fn called(&mut self, called: Called<'_>, out: &mut Out) {
+        let Some(function) = called.function else { return };
+        // Older servers give no ids.
+        let given = called.id.map(Str::into_string);
+        let given = given.filter(|id| !id.is_empty() && self.ids.insert(id.clone()));
+        let id = given.map_or_else(CallId::fresh, CallId::from);
+        let name = function.name.map(Str::into_string).unwrap_or_default();
+        let (raw, args) = match function.arguments {
+            None | Some(Value::Null) => ("{}".to_owned(), Some(json!({}))),
+            Some(Value::String(raw)) => (raw, None),
+            Some(args) => (args.to_string(), Some(args).filter(Value::is_object)),
+        };
+        let block = self.begin();
+        self.has_calls = true;
+        out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.clone() });
+        let call = match args {
+            Some(args) => ToolCall::new(id, name, args),
+            None => args::tool_call(id.to_string(), name, &raw, false),
+        };
+        if !raw.is_empty() {
+            out.push_back(StreamEvent::ToolArgs { block, delta: raw });
+        }
+        out.push_back(StreamEvent::Block { block, content: Block::ToolCall(call) });
+    }
+
+    fn finish(&mut self, reason: &str, out: &mut Out) {
+        let stop = match reason {
+            "stop" | "" if self.has_calls => StopReason::ToolUse,
+            "stop" | "" => StopReason::EndTurn,
+            // It stopped before the limit it was given: what ran out is the window.
+            "length" if self.usage.output > 0 && self.usage.output < self.asked.limit => {
+                StopReason::ContextExceeded
+            }
+            "length" => StopReason::MaxTokens,
+            other => StopReason::Other(other.to_owned()),
+        };
+        self.close(reason == "length", out);
+        self.done = true;
+        out.push_back(StreamEvent::Done { stop, usage: self.usage });
+    }
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        if self.done {
+            return Ok(());
+        }
+        let line: Line<'_> =
+            serde_json::from_slice(event.data).map_err(|error| unreadable(event.data, &error))?;
+        if line.error.is_some_and(|error| !error.is_null()) {
+            return Err(of_stream(ErrorBody::parse(event.data)));
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            out.push_back(StreamEvent::Start { model: line.model.map(Str::into_string), request_id: None });
+        }
+        if let Some(said) = line.message {
+            self.said(said, out);
+        }
+        if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
+            self.usage.input = line.prompt_eval_count.unwrap_or(self.asked.input);
+            self.usage.output = line.eval_count.unwrap_or(self.usage.output);
+            out.push_back(StreamEvent::Usage(self.usage));
+        }
+        if line.done == Some(true) {
+            self.finish(line.done_reason.as_deref().unwrap_or_default(), out);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _: &mut Out) -> Result<(), Fault> {
+        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "done")) }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done
+    }
+
+    fn frames(&self) -> Frames {
+        Frames::lines()
+    }
+}

@@ -1,0 +1,195 @@
+//! The blocks of a response, from the ends of its items to the moment nothing about them can change.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+use zk_core::model::{Block, ModelRef, Text, Thinking};
+use zk_core::service::StreamEvent;
+
+use super::echo::Echo;
+use super::item::{Kind, Open, Source, parts, text};
+use crate::encode::args;
+use crate::encode::block_label::label;
+
+type Out = VecDeque<StreamEvent>;
+
+/// Kinds of items that somebody on this side would have to answer, and nobody will.
+const UNANSWERED: &[&str] = &[
+    "apply_patch_call",
+    "computer_call",
+    "custom_tool_call",
+    "local_shell_call",
+    "mcp_approval_request",
+    "shell_call",
+    "tool_search_call",
+];
+
+/// The items that have ended.
+pub(super) struct Blocks {
+    origin: ModelRef,
+    /// Blocks that are complete but for what may still come: that the last one was cut, and seals that Azure
+    /// gives with the end of the response only.
+    waiting: Vec<Waiting>,
+    /// The last reasoning, and whether nothing came after it.
+    reasoning: Option<(String, bool)>,
+    /// An item was dropped, so what comes after it cannot claim its place in the response.
+    broken: bool,
+    /// Whether there was a call.
+    pub(super) calls: bool,
+    pub(super) refusal: String,
+}
+
+/// A block and what will be kept with it.
+struct Waiting {
+    index: Option<u64>,
+    block: u32,
+    content: Block,
+    echo: Echo,
+}
+
+impl Blocks {
+    pub(super) fn new(origin: ModelRef) -> Self {
+        Self {
+            origin,
+            waiting: Vec::new(),
+            reasoning: None,
+            broken: false,
+            calls: false,
+            refusal: String::new(),
+        }
+    }
+
+    /// Ends an item, of which `item` is the whole as far as the provider gives it; `cut` says that it is known
+    /// to be incomplete.
+    pub(super) fn close(&mut self, mut open: Open, item: &Value, cut: bool, out: &mut Out) {
+        open.complete(item, out);
+        // The id of the end is the one to give back.
+        let id = Some(text(item, "id")).filter(|id| !id.is_empty()).map_or(open.id, str::to_owned);
+        let mut echo = Echo { id, ..Echo::default() };
+        let content = match open.kind {
+            Kind::Other if !item.is_object() || UNANSWERED.contains(&text(item, "type")) => {
+                self.broken = true;
+                return;
+            }
+            Kind::Other => {
+                self.follow(&mut echo);
+                echo.item = Some(item.clone());
+                let detail = item.get("action").unwrap_or(item);
+                Block::provider(label(text(item, "type"), detail), &self.origin, Value::Null)
+            }
+            Kind::Message { text: said, refusal } => {
+                self.refusal.push_str(&refusal);
+                echo.phase = item.get("phase").and_then(Value::as_str).map(str::to_owned);
+                self.follow(&mut echo);
+                if said.is_empty() {
+                    return;
+                }
+                Block::Text(Text { text: said, wire: None })
+            }
+            Kind::Reasoning { text: thought, source, .. } => {
+                let seal = item.get("encrypted_content").and_then(Value::as_str).map(str::to_owned);
+                let summary: Vec<Value> = parts(item, "summary").cloned().collect();
+                echo.raw = source == Source::Raw;
+                echo.summary = Some(summary).filter(|parts| parts.len() > 1);
+                echo.needs = self.reasoning.take().filter(|(_, is_last)| *is_last).map(|(id, _)| id);
+                self.reasoning = Some((echo.id.clone(), true));
+                Block::Thinking(Thinking {
+                    text: thought,
+                    signature: seal,
+                    origin: Some(self.origin.clone()),
+                    ..Thinking::default()
+                })
+            }
+            Kind::Call { announced: false, .. } => return,
+            Kind::Call { id, name, args, .. } => {
+                self.calls = true;
+                self.follow(&mut echo);
+                echo.more = more(item);
+                Block::ToolCall(args::tool_call(id, name, &args, cut))
+            }
+        };
+        if self.broken {
+            echo = Echo { phase: echo.phase, more: echo.more, item: echo.item, ..Echo::default() };
+        }
+        self.waiting.push(Waiting { index: open.index, block: open.block, content, echo });
+    }
+
+    /// Ties what reasoning led to to that reasoning.
+    fn follow(&mut self, echo: &mut Echo) {
+        if let Some((id, is_last)) = &mut self.reasoning {
+            *is_last = false;
+            echo.needs = Some(id.clone());
+        }
+    }
+
+    /// Hands out the blocks that wait for nothing any more; with the whole response, all of them.
+    pub(super) fn settle(&mut self, response: Option<&Value>, out: &mut Out) {
+        for mut waiting in std::mem::take(&mut self.waiting) {
+            if let Block::Thinking(thinking) = &mut waiting.content {
+                if thinking.signature.is_none() {
+                    let Some(response) = response else {
+                        self.waiting.push(waiting);
+                        continue;
+                    };
+                    thinking.signature = seal(response, waiting.index, &waiting.echo.id);
+                }
+                if thinking.signature.is_none() && thinking.text.is_empty() {
+                    continue;
+                }
+            }
+            let wire = waiting.echo.keep(&self.origin);
+            match &mut waiting.content {
+                Block::Provider(block) => block.wire.data = wire.map_or(Value::Null, |wire| wire.data),
+                Block::Text(text) => text.wire = wire,
+                Block::Thinking(thinking) => thinking.wire = wire,
+                Block::ToolCall(call) => call.wire = wire,
+                Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => {}
+            }
+            out.push_back(StreamEvent::Block { block: waiting.block, content: waiting.content });
+        }
+    }
+
+    /// Whether the last block is a call with all its arguments.
+    pub(super) fn ends_in_whole_call(&self) -> bool {
+        self.waiting.last().is_some_and(|last| match &last.content {
+            Block::ToolCall(call) => {
+                call.malformed.is_none() && call.args.as_object().is_some_and(|args| !args.is_empty())
+            }
+            Block::Text(_)
+            | Block::Image(_)
+            | Block::Document(_)
+            | Block::ToolResult(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_)
+            | Block::Provider(_) => false,
+        })
+    }
+
+    /// A call cut before its first argument looks like one without arguments.
+    pub(super) fn doubt_last(&mut self) {
+        if let Some(Block::ToolCall(call)) = self.waiting.last_mut().map(|last| &mut last.content)
+            && call.malformed.is_none()
+            && call.args.as_object().is_none_or(Map::is_empty)
+        {
+            call.malformed = Some(String::new());
+        }
+    }
+}
+
+/// The fields of a call that have no place in a block.
+fn more(item: &Value) -> Map<String, Value> {
+    const TOLD: &[&str] = &["type", "id", "call_id", "name", "arguments", "status"];
+    let fields = item.as_object().into_iter().flatten();
+    let more = fields.filter(|(name, value)| !TOLD.contains(&name.as_str()) && !value.is_null());
+    more.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The seal of a reasoning item in the whole response.
+fn seal(response: &Value, index: Option<u64>, id: &str) -> Option<String> {
+    let mut output = (0_u64..).zip(parts(response, "output"));
+    let is_it = |at: u64, item: &Value| {
+        text(item, "type") == "reasoning" && (text(item, "id") == id || index == Some(at))
+    };
+    let (_, item) = output.find(|(at, item)| is_it(*at, item))?;
+    item.get("encrypted_content").and_then(Value::as_str).map(str::to_owned)
+}

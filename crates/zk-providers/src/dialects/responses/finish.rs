@@ -1,0 +1,81 @@
+//! How a response ends: its reason, its counts, its failure.
+
+use serde_json::{Value, json};
+use zk_core::model::{ErrorKind, StopReason, Usage};
+
+use super::item::text;
+use crate::wire::error::{ErrorBody, Fault, of_stream, quote};
+
+/// What the end of a response says of how it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Completed,
+    Incomplete,
+    Failed,
+}
+
+/// The ending an event stands for; nothing for an event that is no end. The status says more than the name:
+/// the Codex back end may call every end `response.done`.
+pub(super) fn ending(event: &str, response: &Value) -> Option<Ending> {
+    let named = match event {
+        "response.completed" | "response.done" => Ending::Completed,
+        "response.incomplete" => Ending::Incomplete,
+        "response.failed" | "response.cancelled" => Ending::Failed,
+        _ => return None,
+    };
+    Some(match text(response, "status") {
+        "completed" => Ending::Completed,
+        "incomplete" => Ending::Incomplete,
+        "failed" | "cancelled" => Ending::Failed,
+        _ => named,
+    })
+}
+
+/// The failure a response ended with.
+pub(super) fn failure(response: &Value) -> Fault {
+    match response.get("error").filter(|error| !error.is_null()) {
+        Some(error) => of_stream(ErrorBody::of(json!({"error": error}))),
+        None => {
+            let status = match text(response, "status") {
+                "" => "failed",
+                status => status,
+            };
+            let status = quote(status);
+            let message = format!("the provider ended the response as `{status}` without saying why");
+            Fault::new(ErrorKind::Overloaded, message)
+        }
+    }
+}
+
+/// Why an incomplete response stopped.
+pub(super) fn incomplete(response: &Value, refusal: Option<String>) -> StopReason {
+    let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
+    match reason.unwrap_or("incomplete") {
+        "max_output_tokens" | "max_tokens" | "length" => StopReason::MaxTokens,
+        "content_filter" => StopReason::Refusal(refusal),
+        other => StopReason::Other(other.to_owned()),
+    }
+}
+
+/// The counts, without overlap: cached input is counted as input.
+pub(super) fn usage(response: &Value) -> Usage {
+    let count = |path: &str| {
+        response.pointer("/usage").and_then(|usage| usage.pointer(path)?.as_u64()).unwrap_or_default()
+    };
+    let cache_read = count("/input_tokens_details/cached_tokens");
+    let cache_write = count("/input_tokens_details/cache_write_tokens");
+    let (input, mut output) = (count("/input_tokens"), count("/output_tokens"));
+    let reasoning = count("/output_tokens_details/reasoning_tokens");
+    // Some count reasoning apart; the total tells.
+    if reasoning > 0 && count("/total_tokens") == input + output + reasoning {
+        output += reasoning;
+    }
+    Usage {
+        input: input.saturating_sub(cache_read).saturating_sub(cache_write),
+        output,
+        cache_read,
+        cache_write,
+        reasoning,
+        ..Usage::default()
+    }
+}

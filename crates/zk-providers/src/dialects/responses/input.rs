@@ -1,0 +1,229 @@
+//! A history as the items of a request.
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{
+    Block, Document, Image, Message, Role, Text, Thinking, ToolCall, ToolContent, WireData,
+};
+
+use super::echo::Echo;
+use crate::encode::documents;
+
+/// The longest id of a message or call that is taken back. Copilot gives longer ones and refuses them.
+const LONGEST_ID: usize = 64;
+
+/// How reasoning goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reasoning {
+    /// As the sealed item it came in, with the item it led to and never without it.
+    Sealed,
+    /// As plain text, to servers that seal nothing.
+    Plain,
+}
+
+/// The items of one message.
+pub(super) fn items(message: &Message, reasoning: Reasoning) -> Vec<Value> {
+    match message.role {
+        Role::User => user(message),
+        Role::Assistant => assistant(message, reasoning),
+    }
+}
+
+/// The results first, directly after the calls; then everything else, as one message.
+fn user(message: &Message) -> Vec<Value> {
+    let mut items = Vec::new();
+    let mut parts = Vec::new();
+    for block in &message.content {
+        match block.as_result() {
+            Some(result) => items.push(json!({
+                "type": "function_call_output",
+                "call_id": result.call_id.as_str(),
+                "output": output(&result.content),
+            })),
+            None => parts.extend(part(block)),
+        }
+    }
+    if !parts.is_empty() {
+        items.push(json!({"type": "message", "role": "user", "content": parts}));
+    }
+    items
+}
+
+fn output(content: &ToolContent) -> Value {
+    match content {
+        ToolContent::Text(text) => text.as_str().into(),
+        ToolContent::Blocks(blocks) => {
+            // A plain string where there is only text, which every server takes.
+            let is_text = |block: &Block| block.as_text().is_some();
+            if blocks.iter().all(is_text) {
+                return content.to_text().into();
+            }
+            blocks.iter().filter_map(part).collect()
+        }
+    }
+}
+
+fn part(block: &Block) -> Option<Value> {
+    match block {
+        Block::Text(text) => Some(input_text(&text.text)),
+        Block::Compaction(compaction) => Some(input_text(&compaction.summary)),
+        Block::Image(image) => Some(input_image(image)),
+        Block::Document(document) => Some(match documents::inlined(document) {
+            Some(text) => input_text(&text),
+            None => input_file(document),
+        }),
+        Block::ToolCall(_) | Block::ToolResult(_) | Block::Thinking(_) | Block::Provider(_) => None,
+    }
+}
+
+fn input_text(text: &str) -> Value {
+    json!({"type": "input_text", "text": text})
+}
+
+fn input_image(image: &Image) -> Value {
+    let url = format!("data:{};base64,{}", image.media_type, image.data);
+    json!({"type": "input_image", "detail": "auto", "image_url": url})
+}
+
+fn input_file(document: &Document) -> Value {
+    let data = format!("data:{};base64,{}", document.media_type, document.data);
+    let name = match (&document.name, document.media_type.as_str()) {
+        (Some(name), _) => name,
+        // The ending has to fit the data.
+        (None, "application/pdf") => "document.pdf",
+        (None, _) => "document",
+    };
+    json!({"type": "input_file", "filename": name, "file_data": data})
+}
+
+/// A block on its way back, with what was kept for it.
+struct Draft<'a> {
+    block: &'a Block,
+    echo: Echo,
+    /// Whether a sealed reasoning item is followed by what it led to.
+    led_somewhere: bool,
+}
+
+fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
+    let mut drafts: Vec<Draft<'_>> = message
+        .content
+        .iter()
+        .map(|block| Draft { block, echo: Echo::of(wire(block)), led_somewhere: false })
+        .collect();
+    let mut wanted: Option<String> = None;
+    for draft in drafts.iter_mut().rev() {
+        match draft.block {
+            Block::Thinking(_) => {
+                draft.led_somewhere = wanted.as_ref() == Some(&draft.echo.id);
+                // Of several in a row each leads to the next.
+                wanted = draft.echo.needs.clone().filter(|_| draft.led_somewhere);
+            }
+            Block::Text(_) | Block::ToolCall(_) | Block::Provider(_) => wanted.clone_from(&draft.echo.needs),
+            Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => {}
+        }
+    }
+    let mut items = Vec::new();
+    let mut sent: Option<String> = None;
+    for draft in drafts {
+        let echo = draft.echo;
+        match draft.block {
+            Block::Thinking(thinking) => match reasoning {
+                Reasoning::Sealed if draft.led_somewhere => {
+                    if let Some(item) = sealed(thinking, &echo) {
+                        items.push(item);
+                        sent = Some(echo.id);
+                    }
+                }
+                Reasoning::Plain if !thinking.text.is_empty() => items.push(plain(&thinking.text)),
+                Reasoning::Sealed | Reasoning::Plain => {}
+            },
+            Block::Text(text) => items.push(said(text, &echo, id(&echo, sent.as_deref(), reasoning))),
+            Block::ToolCall(call) => items.push(called(call, &echo, id(&echo, sent.as_deref(), reasoning))),
+            Block::Compaction(compaction) => {
+                items.push(said(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
+            }
+            Block::Provider(_) => {
+                let keeps_id =
+                    reasoning == Reasoning::Plain || id(&echo, sent.as_deref(), reasoning).is_some();
+                items.extend(other(echo, keeps_id));
+            }
+            Block::Image(_) | Block::Document(_) | Block::ToolResult(_) => {}
+        }
+    }
+    items
+}
+
+fn wire(block: &Block) -> Option<&WireData> {
+    match block {
+        Block::Text(text) => text.wire.as_ref(),
+        Block::ToolCall(call) => call.wire.as_ref(),
+        Block::Thinking(thinking) => thinking.wire.as_ref(),
+        Block::Provider(block) => Some(&block.wire),
+        Block::Image(_) | Block::Document(_) | Block::ToolResult(_) | Block::Compaction(_) => None,
+    }
+}
+
+/// The id an item goes back with. An item under its own id is checked to follow the reasoning it came from;
+/// without an id it is not.
+fn id<'a>(echo: &'a Echo, sent: Option<&str>, reasoning: Reasoning) -> Option<&'a str> {
+    let complete = echo.needs.is_none() || echo.needs.as_deref() == sent;
+    let legal = !echo.id.is_empty() && echo.id.len() <= LONGEST_ID;
+    (reasoning == Reasoning::Sealed && complete && legal).then_some(&*echo.id)
+}
+
+fn sealed(thinking: &Thinking, echo: &Echo) -> Option<Value> {
+    let seal = thinking.signature.as_deref()?;
+    let mut item = Map::new();
+    item.insert("type".into(), "reasoning".into());
+    if !echo.id.is_empty() {
+        item.insert("id".into(), echo.id.as_str().into());
+    }
+    let summary = match &echo.summary {
+        Some(parts) => parts.clone(),
+        None if thinking.text.is_empty() || echo.raw => Vec::new(),
+        None => vec![json!({"type": "summary_text", "text": thinking.text})],
+    };
+    item.insert("summary".into(), summary.into());
+    item.insert("encrypted_content".into(), seal.into());
+    Some(Value::Object(item))
+}
+
+/// An item as it was.
+fn other(echo: Echo, keeps_id: bool) -> Option<Value> {
+    let mut item = echo.item?;
+    if !keeps_id && let Some(fields) = item.as_object_mut() {
+        fields.remove("id");
+    }
+    Some(item)
+}
+
+fn plain(text: &str) -> Value {
+    json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]})
+}
+
+fn said(text: &Text, echo: &Echo, id: Option<&str>) -> Value {
+    let content = json!([{"type": "output_text", "text": text.text, "annotations": []}]);
+    let mut item = Map::new();
+    item.insert("type".into(), "message".into());
+    item.insert("role".into(), "assistant".into());
+    item.insert("content".into(), content);
+    if let Some(id) = id {
+        item.insert("id".into(), id.into());
+        item.insert("status".into(), "completed".into());
+    }
+    if let Some(phase) = &echo.phase {
+        item.insert("phase".into(), phase.as_str().into());
+    }
+    Value::Object(item)
+}
+
+fn called(call: &ToolCall, echo: &Echo, id: Option<&str>) -> Value {
+    let mut item = echo.more.clone();
+    item.insert("type".into(), "function_call".into());
+    item.insert("call_id".into(), call.id.as_str().into());
+    item.insert("name".into(), call.name.as_str().into());
+    item.insert("arguments".into(), call.args.to_string().into());
+    if let Some(id) = id {
+        item.insert("id".into(), id.into());
+    }
+    Value::Object(item)
+}

@@ -1,0 +1,181 @@
+//! A request in the shape of the Responses API.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use zk_core::model::{Message, ThinkingLevel, ThinkingSupport, ToolSpec};
+use zk_core::service::{Request, ToolChoice};
+
+use super::{ResponsesBackend, ResponsesOptions, input};
+use crate::encode::effort::Efforts;
+use crate::encode::prefix::Encode;
+use crate::encode::strict_schema;
+
+/// The least output limit the API takes.
+const LEAST_OUTPUT: u64 = 16;
+/// The most characters of a cache key.
+const LONGEST_KEY: usize = 64;
+
+/// One request on its way to bytes.
+pub(super) struct Body<'a> {
+    pub(super) request: &'a Request,
+    pub(super) options: &'a ResponsesOptions,
+    pub(super) extra: &'a Map<String, Value>,
+    pub(super) efforts: &'a Efforts,
+    /// Only the fields that decide about the input, for counting.
+    pub(super) count_only: bool,
+}
+
+impl Body<'_> {
+    fn is_compatible(&self) -> bool {
+        self.options.backend == ResponsesBackend::Compatible
+    }
+
+    fn reasons(&self) -> bool {
+        self.request.model.capabilities.thinking != ThinkingSupport::None
+    }
+
+    fn reasoning(&self) -> Option<Value> {
+        let level = self.request.thinking.level;
+        let mut fields = Map::new();
+        if let Some(effort) = self.efforts.word(level) {
+            fields.insert("effort".into(), effort.into());
+        }
+        if let Some(summary) = &self.options.reasoning_summary
+            && level != ThinkingLevel::Off
+            && !self.is_compatible()
+        {
+            fields.insert("summary".into(), summary.as_str().into());
+        }
+        (self.reasons() && !fields.is_empty()).then_some(Value::Object(fields))
+    }
+
+    fn tool_choice(&self) -> Option<Value> {
+        if self.request.tools.is_empty() {
+            return None;
+        }
+        match &self.request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some("none".into()),
+            // There such a server is offered this one tool only.
+            ToolChoice::Tool(_) if self.is_compatible() => Some("required".into()),
+            ToolChoice::Required => Some("required".into()),
+            ToolChoice::Tool(name) => Some(json!({"type": "function", "name": name})),
+        }
+    }
+
+    fn limit(&self) -> Option<u64> {
+        limit(self.request, self.options.backend)
+    }
+}
+
+/// The output limit that is sent; nothing where none may be.
+pub(super) fn limit(request: &Request, backend: ResponsesBackend) -> Option<u64> {
+    let most = request.model.max_output.unwrap_or(u64::MAX);
+    let limit = u64::from(request.max_tokens).min(most);
+    match backend {
+        ResponsesBackend::Api => Some(limit.max(LEAST_OUTPUT)),
+        ResponsesBackend::Codex => None,
+        ResponsesBackend::Compatible => Some(limit.max(1)),
+    }
+}
+
+/// The key under which the provider looks for what it has read already.
+pub(super) fn cache_key(request: &Request) -> Option<String> {
+    request.session.as_ref().map(|session| session.chars().take(LONGEST_KEY).collect())
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    // Strictness is the default there, and rewrites schemas that were not made for it.
+    json!({
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": crate::encode::tool_schema::object(&tool.schema),
+        "strict": false,
+    })
+}
+
+impl Encode for Body<'_> {
+    fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.extend_from_slice(b"{\"model\":");
+        serde_json::to_writer(&mut *out, &self.request.model.id)?;
+        // Codex wants the field, be it empty.
+        let is_wanted = matches!(self.options.backend, ResponsesBackend::Codex);
+        if is_wanted || !self.request.system.trim().is_empty() {
+            out.extend_from_slice(b",\"instructions\":");
+            serde_json::to_writer(&mut *out, &*self.request.system)?;
+        }
+        if !self.request.tools.is_empty() {
+            out.extend_from_slice(b",\"tools\":");
+            let tools: Vec<Value> = self.request.tools.iter().map(|spec| tool(spec)).collect();
+            serde_json::to_writer(&mut *out, &tools)?;
+        }
+        out.extend_from_slice(b",\"input\":[");
+        Ok(())
+    }
+
+    fn message(
+        &self,
+        message: &Message,
+        _: &[Arc<Message>],
+        _: bool,
+        out: &mut Vec<u8>,
+    ) -> serde_json::Result<()> {
+        let reasoning = if self.is_compatible() { input::Reasoning::Plain } else { input::Reasoning::Sealed };
+        for (at, item) in input::items(message, reasoning).iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, item)?;
+        }
+        Ok(())
+    }
+
+    fn tail(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        let mut fields = Map::new();
+        if let Some(choice) = self.tool_choice() {
+            fields.insert("tool_choice".into(), choice);
+        }
+        if let Some(reasoning) = self.reasoning() {
+            fields.insert("reasoning".into(), reasoning);
+        }
+        if let Some(format) = self.request.output.as_ref().filter(|_| !self.is_compatible())
+            && let Some(schema) = strict_schema::strict(&format.schema, strict_schema::OPENAI)
+        {
+            let format =
+                json!({"type": "json_schema", "name": *format.name, "schema": schema, "strict": true});
+            fields.insert("text".into(), json!({ "format": format }));
+        }
+        if !self.count_only {
+            fields.insert("stream".into(), true.into());
+            // The history is sent whole each time: nothing of it has to stay with the provider.
+            fields.insert("store".into(), false.into());
+            if let Some(limit) = self.limit() {
+                fields.insert("max_output_tokens".into(), limit.into());
+            }
+            if !self.is_compatible() {
+                if self.reasons() {
+                    fields.insert("include".into(), json!(["reasoning.encrypted_content"]));
+                }
+                if let Some(key) = cache_key(self.request) {
+                    fields.insert("prompt_cache_key".into(), key.into());
+                }
+            }
+            crate::encode::extra_body::add(&mut fields, self.extra, &["reasoning", "text"]);
+        }
+        out.push(b']');
+        for (name, value) in fields {
+            out.push(b',');
+            serde_json::to_writer(&mut *out, &name)?;
+            out.push(b':');
+            serde_json::to_writer(&mut *out, &value)?;
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    fn is_marked(&self, _: usize, _: &[Arc<Message>]) -> bool {
+        false
+    }
+}

@@ -1,0 +1,250 @@
+//! A streamed response in the shape of the Responses API.
+
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use zk_core::model::{ModelRef, StopReason};
+use zk_core::service::StreamEvent;
+
+use super::blocks::Blocks;
+use super::finish::{self, Ending};
+use super::item::{Kind, Open, Source, parts, rest, text};
+use crate::dialects::anthropic::unreadable;
+use crate::encode::json_str::Str;
+use crate::facts::tiers::Tiers;
+use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::exchange::Decode;
+use crate::wire::sse::SseEvent;
+
+type Out = VecDeque<StreamEvent>;
+
+/// Reads one response.
+pub(crate) struct Decoder {
+    /// The output limit that was asked for.
+    limit: Option<u64>,
+    open: Vec<Open>,
+    begun: u32,
+    blocks: Blocks,
+    tiers: Tiers,
+    started: bool,
+    /// Whether any item came on its own.
+    streamed: bool,
+    done: bool,
+}
+
+/// Every event, with the fields of all kinds: their order is not fixed, so the kind may come last.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Str<'a>>,
+    output_index: Option<u64>,
+    #[serde(borrow)]
+    item_id: Option<Str<'a>>,
+    summary_index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<Str<'a>>,
+    #[serde(borrow)]
+    arguments: Option<Str<'a>>,
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+}
+
+/// What is known of a response when it begins.
+#[derive(Default, Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    model: Option<Str<'a>>,
+    #[serde(borrow)]
+    id: Option<Str<'a>>,
+}
+
+impl Decoder {
+    pub(crate) fn new(origin: ModelRef, limit: Option<u64>) -> Self {
+        Self {
+            limit,
+            open: Vec::new(),
+            begun: 0,
+            blocks: Blocks::new(origin),
+            tiers: Tiers::default(),
+            started: false,
+            streamed: false,
+            done: false,
+        }
+    }
+
+    /// Reckons what a response costs in the tier that answers.
+    pub(super) fn in_tiers(mut self, tiers: Tiers) -> Self {
+        self.tiers = tiers;
+        self
+    }
+
+    fn start(&mut self, response: Option<&RawValue>, out: &mut Out) {
+        if !std::mem::replace(&mut self.started, true) {
+            let head = response.and_then(|response| serde_json::from_str::<Head<'_>>(response.get()).ok());
+            let head = head.unwrap_or_default();
+            let text = |field: Option<Str<'_>>| field.map(Str::into_string).filter(|text| !text.is_empty());
+            out.push_back(StreamEvent::Start { model: text(head.model), request_id: text(head.id) });
+        }
+    }
+
+    /// The item an event is about: by its place, by its id, else the last one.
+    fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
+        match index {
+            Some(_) => self.open.iter().rposition(|open| open.index == index),
+            None if !id.is_empty() => {
+                let named = |name: &str| self.open.iter().rposition(|open| open.id == name);
+                named(id).or_else(|| named(""))
+            }
+            None => self.open.len().checked_sub(1),
+        }
+    }
+
+    fn begin(&mut self, index: Option<u64>, item: &Value, out: &mut Out) -> usize {
+        self.streamed = true;
+        let kind = Kind::of(item);
+        let block = self.begun;
+        self.blocks.settle(None, out);
+        self.begun += 1;
+        let mut open = Open { index, id: text(item, "id").to_owned(), block, kind };
+        open.announce(out);
+        self.open.push(open);
+        self.open.len() - 1
+    }
+
+    fn end_item(&mut self, index: Option<u64>, item: &Value, out: &mut Out) {
+        let at = self.find(index, text(item, "id")).unwrap_or_else(|| self.begin(index, item, out));
+        if at < self.open.len() {
+            let open = self.open.remove(at);
+            self.blocks.close(open, item, text(item, "status") == "incomplete", out);
+        }
+    }
+
+    fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), Fault> {
+        if ending == Ending::Failed {
+            return Err(finish::failure(response));
+        }
+        let output = (0_u64..).zip(parts(response, "output"));
+        if !self.streamed {
+            // Some servers send nothing but the end.
+            for (index, item) in output.clone() {
+                self.end_item(Some(index), item, out);
+            }
+        }
+        for open in std::mem::take(&mut self.open) {
+            let is_it = |at: u64, item: &Value| {
+                open.index == Some(at) || (open.index.is_none() && text(item, "id") == open.id)
+            };
+            let whole = output.clone().find(|(at, item)| is_it(*at, item)).map(|(_, item)| item);
+            let cut = ending == Ending::Incomplete;
+            self.blocks.close(open, whole.unwrap_or(&Value::Null), cut, out);
+        }
+        let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
+        let stop = self.stop(ending, response, usage.output);
+        if stop == StopReason::MaxTokens {
+            self.blocks.doubt_last();
+        }
+        self.blocks.settle(Some(response), out);
+        self.done = true;
+        out.push_back(StreamEvent::Done { stop, usage });
+        Ok(())
+    }
+
+    fn stop(&mut self, ending: Ending, response: &Value, output: u64) -> StopReason {
+        let refusal = Some(std::mem::take(&mut self.blocks.refusal)).filter(|text| !text.is_empty());
+        // llama.cpp calls a response complete that it cut.
+        let used_up = self.limit.is_some_and(|limit| output >= limit);
+        match ending {
+            Ending::Incomplete => finish::incomplete(response, refusal),
+            Ending::Completed | Ending::Failed if refusal.is_some() => StopReason::Refusal(refusal),
+            Ending::Completed | Ending::Failed if used_up && !self.blocks.ends_in_whole_call() => {
+                StopReason::MaxTokens
+            }
+            Ending::Completed | Ending::Failed if self.blocks.calls => StopReason::ToolUse,
+            // The Codex back end stopped in the middle of a turn.
+            Ending::Completed | Ending::Failed if response.get("end_turn") == Some(&Value::Bool(false)) => {
+                StopReason::PauseTurn
+            }
+            Ending::Completed | Ending::Failed => StopReason::EndTurn,
+        }
+    }
+
+    fn piece(&mut self, kind: &str, event: &Event<'_>, out: &mut Out) {
+        let id = event.item_id.as_deref().unwrap_or_default();
+        let Some(at) = self.find(event.output_index, id) else { return };
+        let Some(open) = self.open.get_mut(at) else { return };
+        let delta = event.delta.as_deref().unwrap_or_default();
+        let number = event.summary_index;
+        match kind {
+            "response.output_text.delta" => open.say(delta, out),
+            "response.function_call_arguments.delta" => open.argue(delta, out),
+            "response.refusal.delta" => open.refuse(delta),
+            "response.reasoning_summary_text.delta" => open.think(Source::Summary, number, delta, out),
+            "response.reasoning_text.delta" => open.think(Source::Raw, None, delta, out),
+            "response.function_call_arguments.done" => {
+                if let Kind::Call { args, .. } = &open.kind {
+                    let more = rest(args, event.arguments.as_deref().unwrap_or_default()).to_owned();
+                    open.argue(&more, out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+        let data = event.data.trim_ascii();
+        if self.done || data.is_empty() || data == b"[DONE]" {
+            return Ok(());
+        }
+        let parsed: Event<'_> = serde_json::from_slice(data).map_err(|error| {
+            // An error's data need not be an event at all.
+            if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
+        })?;
+        let kind = parsed.kind.as_deref().filter(|kind| !kind.is_empty()).unwrap_or(event.name);
+        let index = parsed.output_index;
+        match kind {
+            "response.output_item.added" => {
+                self.begin(index, &parse(parsed.item)?, out);
+            }
+            "response.output_item.done" => self.end_item(index, &parse(parsed.item)?, out),
+            "response.created" | "response.in_progress" | "response.queued" => {
+                self.start(parsed.response, out);
+            }
+            "response.completed"
+            | "response.done"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.cancelled" => {
+                self.start(parsed.response, out);
+                let response = parse(parsed.response)?;
+                if let Some(ending) = finish::ending(kind, &response) {
+                    return self.finish(ending, &response, out);
+                }
+            }
+            "error" => return Err(of_stream(ErrorBody::parse(data))),
+            _ if event.name == "error" => return Err(of_stream(ErrorBody::parse(data))),
+            // What is added later is skipped there.
+            kind => self.piece(kind, &parsed, out),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+        let _ = out;
+        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "response.completed")) }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done
+    }
+}
+
+fn parse(raw: Option<&RawValue>) -> Result<Value, Fault> {
+    let text = raw.map_or("null", RawValue::get);
+    serde_json::from_str(text).map_err(|error| unreadable(text.as_bytes(), &error))
+}

@@ -1,0 +1,13 @@
+//! What dialects share in writing requests and reading answers: bodies that continue the one before, schemas,
+//! documents, levels of effort, arguments of calls.
+
+pub(crate) mod args;
+pub(crate) mod block_label;
+pub(crate) mod documents;
+pub(crate) mod effort;
+pub(crate) mod extra_body;
+pub(crate) mod json_str;
+pub(crate) mod prefix;
+pub(crate) mod size;
+pub(crate) mod strict_schema;
+pub(crate) mod tool_schema;

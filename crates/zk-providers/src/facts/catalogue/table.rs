@@ -1,0 +1,133 @@
+//! The lines of `models.tsv`, found without reading the others.
+
+use std::borrow::Cow;
+
+use zk_core::model::{Capabilities, Model, PriceTier, Prices, Rates, ThinkingSupport};
+
+use super::shutdown::Shutdown;
+use crate::encode::effort::Efforts;
+
+/// In the order of its first two columns; `cargo xtask models` writes it and checks that.
+pub(super) const TABLE: &str = include_str!("models.tsv");
+
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    window: Option<u64>,
+    max_output: Option<u64>,
+    prices: Prices,
+    vision: bool,
+    thinking: ThinkingSupport,
+    efforts: Efforts,
+    shutdown: Option<Shutdown>,
+}
+
+impl Row {
+    /// When the model is shut down, if that was announced.
+    pub(super) fn shutdown(&self) -> Option<Shutdown> {
+        self.shutdown
+    }
+
+    /// The levels of effort the model has.
+    pub(crate) fn efforts(self) -> Efforts {
+        self.efforts
+    }
+
+    /// The row of a model that costs nothing.
+    pub(super) fn for_nothing(self) -> Self {
+        Self { prices: Prices::default(), ..self }
+    }
+
+    /// The row as a model of `provider`, called `id` there.
+    pub(crate) fn model(self, provider: &str, id: &str) -> Model {
+        Model {
+            window: self.window,
+            max_output: self.max_output,
+            capabilities: Capabilities {
+                vision: self.vision,
+                image_in_tool_result: false,
+                thinking: self.thinking,
+            },
+            prices: Some(self.prices),
+            ..Model::unknown(provider, id)
+        }
+    }
+
+    /// Reads the cells of a line after the id.
+    pub(super) fn read(line: &'static str) -> Option<Self> {
+        let mut cells = line.split('\t').skip(2);
+        let window = cells.next()?.parse().ok();
+        let max_output = cells.next()?.parse().ok();
+        let prices = Prices { rates: rates(&mut cells)?, tiers: tiers(cells.next()?)? };
+        let vision = cells.next()? == "yes";
+        let thinking = match cells.next()? {
+            "budget" => ThinkingSupport::Budget,
+            "effort" => ThinkingSupport::Effort,
+            "adaptive" => ThinkingSupport::Adaptive,
+            _ => ThinkingSupport::None,
+        };
+        let efforts = match cells.next()? {
+            "-" => Efforts::default(),
+            levels => Efforts::of(levels.split(',').map(|level| match level.split_once('=') {
+                Some((level, word)) => (level, Some(Cow::Borrowed(word))),
+                None => (level, None),
+            })),
+        };
+        let shutdown = cells.next().filter(|date| *date != "-").map(Shutdown::on);
+        Some(Self { window, max_output, prices, vision, thinking, efforts, shutdown })
+    }
+}
+
+fn rates<'a>(cells: &mut impl Iterator<Item = &'a str>) -> Option<Rates> {
+    let mut rate = || cells.next()?.parse().ok();
+    Some(Rates { input: rate()?, output: rate()?, cache_read: rate()?, cache_write: rate()? })
+}
+
+fn tiers(cell: &str) -> Option<Vec<PriceTier>> {
+    if cell == "-" {
+        return Some(Vec::new());
+    }
+    let tier = |tier: &str| {
+        let mut cells = tier.split(':');
+        Some(PriceTier { above: cells.next()?.parse().ok()?, rates: rates(&mut cells)? })
+    };
+    cell.split(',').map(tier).collect()
+}
+
+/// The provider and the id of a line.
+fn key(line: &str) -> (&str, &str) {
+    let mut cells = line.split('\t');
+    (cells.next().unwrap_or_default(), cells.next().unwrap_or_default())
+}
+
+/// Where the first line begins that is not before `wanted`.
+fn lower_bound(wanted: (&str, &str)) -> usize {
+    let (mut low, mut high) = (0, TABLE.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let before = TABLE.get(low..middle).unwrap_or_default();
+        let start = before.rfind('\n').map_or(low, |at| low + at + 1);
+        let line = TABLE.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        if key(line) < wanted {
+            low = start + line.len() + 1;
+        } else {
+            high = start;
+        }
+    }
+    low
+}
+
+/// The lines from the first one that is not before `provider` and `id`.
+fn lines_from(provider: &str, id: &str) -> impl Iterator<Item = &'static str> {
+    TABLE.get(lower_bound((provider, id))..).unwrap_or_default().lines()
+}
+
+/// The line about `id` at `provider`.
+pub(super) fn line(provider: &str, id: &str) -> Option<&'static str> {
+    lines_from(provider, id).next().filter(|line| key(line) == (provider, id))
+}
+
+/// The ids of `provider`, in their order.
+pub(super) fn ids(provider: &str) -> impl Iterator<Item = &'static str> {
+    lines_from(provider, "").map(key).take_while(move |(name, _)| *name == provider).map(|(_, id)| id)
+}

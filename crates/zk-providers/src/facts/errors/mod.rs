@@ -1,0 +1,10 @@
+//! What the providers' errors mean: their names, phrases and statuses, the wordings of a prompt that is too long,
+//! and the advice for each.
+
+pub(crate) mod advice;
+mod overflow;
+pub(crate) mod quota;
+mod table;
+
+pub(crate) use overflow::{is_overflow, window};
+pub(crate) use table::{NAMES, PHRASES, STATUSES};

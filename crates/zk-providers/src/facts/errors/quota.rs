@@ -1,0 +1,25 @@
+//! What Google says about quotas: which was exceeded stands in the details, and only there.
+
+use serde_json::Value;
+use zk_core::model::ErrorKind;
+
+use super::advice::{Advice, DAY, MONTH, RATE};
+use super::table::Row;
+
+/// What the spans in a quota's id mean.
+const SPANS: &[Row<&str>] = &[
+    ("PerDay", ErrorKind::Quota, DAY),
+    ("PerMonth", ErrorKind::Quota, MONTH),
+    ("PerMinute", ErrorKind::Rate, RATE),
+];
+
+/// The class of an error whose details name an exceeded quota, or a time to wait.
+pub(crate) fn class(json: &Value) -> Option<(ErrorKind, Advice)> {
+    let body = json.as_array().and_then(|items| items.first()).unwrap_or(json);
+    let details = body.pointer("/error/details")?.as_array()?;
+    let violations = details.iter().filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+    let ids: Vec<&str> = violations.filter_map(|violation| violation.get("quotaId")?.as_str()).collect();
+    let named = SPANS.iter().find(|(span, ..)| ids.iter().any(|id| id.contains(span)));
+    let may_wait = || details.iter().any(|detail| detail.get("retryDelay").is_some());
+    named.map(|(_, kind, advice)| (*kind, *advice)).or_else(|| may_wait().then_some((ErrorKind::Rate, RATE)))
+}

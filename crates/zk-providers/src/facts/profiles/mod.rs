@@ -1,0 +1,13 @@
+//! How servers of Chat Completions differ: one profile of data for each kind.
+
+mod patterns;
+mod profile;
+mod table;
+
+pub use patterns::{ModelPattern, PatternError};
+pub(crate) use patterns::{Patterns, Traits};
+pub use profile::{
+    CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ReasoningEcho,
+    ReasoningFormat, SystemRole, ToolChoices,
+};
+pub use table::PROFILES;

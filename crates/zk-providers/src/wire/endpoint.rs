@@ -1,0 +1,325 @@
+//! Where requests go and what they show: never part of a model's identity, an event or an error.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use ring::digest::{Context, SHA256};
+use secrecy::ExposeSecret;
+use zk_core::kernel::Cx;
+use zk_core::model::{ErrorKind, Phase};
+
+use crate::auth::AuthError;
+use crate::wire::error::{self, Fault};
+use crate::wire::http::{Http, is_loopback};
+use crate::wire::secret::{Auth, Secret, redact};
+
+/// Settings no provider can be made of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The base URL is none.
+    #[error("`{url}` is not a base URL ({reason}): it must look like `https://host/path`")]
+    BaseUrl {
+        /// The URL as given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The key cannot stand in a header. It is not shown.
+    #[error("the API key holds characters that cannot be sent, such as a line break: copy it again")]
+    Key,
+    /// A header is not one.
+    #[error("`{name}` cannot be sent as a header: its name or its value holds illegal characters")]
+    Header {
+        /// The header's name.
+        name: String,
+    },
+    /// A field of the extra body is zk's own.
+    #[error("`{name}` cannot be in the extra body: zk writes that field itself")]
+    Field {
+        /// The field.
+        name: String,
+    },
+    /// A setting of the dialect that cannot be.
+    #[error("the options of {name} cannot be used: {reason}")]
+    Options {
+        /// The provider.
+        name: String,
+        /// What is wrong, and what there is.
+        reason: String,
+    },
+    /// The service wants to know whose requests they are.
+    #[error("{name} has to be told the account: sign in again")]
+    Account {
+        /// The provider.
+        name: String,
+    },
+    /// The tokens are for another server, and are not shown to this one.
+    #[error(
+        "the tokens of this sign-in are not for {host}: remove the base URL, or use a key of that server"
+    )]
+    Host {
+        /// The host of the base URL.
+        host: String,
+    },
+}
+
+/// What the base URLs of a dialect look like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BaseUrl {
+    /// Endings that people paste along.
+    pub(crate) strip: &'static [&'static str],
+    /// A sentence on how it ends, for whoever has given a wrong one.
+    pub(crate) advice: &'static str,
+}
+
+pub(crate) struct Endpoint {
+    base: Url,
+    /// How its dialect's end.
+    advice: &'static str,
+    headers: HeaderMap,
+    http: Http,
+    auth: Auth,
+    /// The token last shown, where a source gives them.
+    shown: Mutex<Option<Secret>>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("base", &self.place()).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// The endpoint at `base`.
+    pub(crate) fn new(
+        base: &str,
+        shape: BaseUrl,
+        auth: Auth,
+        key_header: Option<&'static str>,
+        extra: &[(String, String)],
+        http: Http,
+    ) -> Result<Self, SetupError> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in extra {
+            let illegal = || SetupError::Header { name: name.clone() };
+            let key = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| illegal())?;
+            headers.insert(key, HeaderValue::from_str(value.trim()).map_err(|_| illegal())?);
+        }
+        let (name, prefix) = match (&auth, key_header) {
+            (Auth::None | Auth::Source(_), _) => (None, ""),
+            (Auth::Key(_), Some(name)) => (Some(HeaderName::from_static(name)), ""),
+            (Auth::Key(_), None) | (Auth::Bearer(_), _) => (Some(AUTHORIZATION), "Bearer "),
+            (Auth::Header { name, prefix, .. }, _) => {
+                let illegal = |_| SetupError::Header { name: name.clone() };
+                (Some(HeaderName::from_bytes(name.trim().as_bytes()).map_err(illegal)?), prefix.as_str())
+            }
+        };
+        if let (Some(name), Some(secret)) = (name, auth.secret()) {
+            let value = format!("{prefix}{}", secret.expose_secret().trim());
+            let mut value = HeaderValue::from_str(&value).map_err(|_| SetupError::Key)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let base = parse_base(base, shape.strip)?;
+        if let (Auth::Source(source), Some(host)) = (&auth, base.host_str())
+            && !source.serves(host)
+        {
+            return Err(SetupError::Host { host: host.to_owned() });
+        }
+        Ok(Self { base, advice: shape.advice, headers, http, auth, shown: Mutex::default() })
+    }
+
+    pub(crate) fn is_loopback(&self) -> bool {
+        is_loopback(&self.base)
+    }
+
+    /// The base URL as it may be shown: without a password or a query.
+    pub(crate) fn place(&self) -> String {
+        let mut base = self.base.clone();
+        let _ = base.set_username("");
+        let _ = base.set_password(None);
+        base.set_query(None);
+        base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// A digest of the server and of what is shown there. The path does not count: one key has one quota,
+    /// whatever dialect is spoken with it.
+    pub(crate) fn quota_key(&self) -> String {
+        let mut context = Context::new(&SHA256);
+        let mut add = |part: &[u8]| {
+            context.update(&part.len().to_be_bytes());
+            context.update(part);
+        };
+        add(self.base.origin().ascii_serialization().as_bytes());
+        match (&self.auth, self.auth.secret()) {
+            (_, Some(secret)) => add(secret.expose_secret().trim().as_bytes()),
+            // Its tokens change; who gives them does not.
+            (Auth::Source(source), None) => add(format!("{:p}", Arc::as_ptr(source)).as_bytes()),
+            // A key may stand among the other headers, and without any the address is all there is.
+            (_, None) => {
+                add(self.base.username().as_bytes());
+                add(self.base.password().unwrap_or_default().as_bytes());
+                for (name, value) in &self.headers {
+                    add(name.as_str().as_bytes());
+                    add(value.as_bytes());
+                }
+            }
+        }
+        URL_SAFE_NO_PAD.encode(context.finish())
+    }
+
+    /// A request to `path` below the base URL.
+    pub(crate) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Fault> {
+        let mut url = self.base.clone();
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        if query.is_some() {
+            url.set_query(query);
+        }
+        let client = self.http.client(&self.base).map_err(|error| {
+            Fault::new(ErrorKind::Transport, format!("no HTTP client: {}", root_cause(&error)))
+                .at(Phase::Connect)
+                .never_retry()
+        })?;
+        Ok(client.request(method, url).headers(self.headers.clone()))
+    }
+
+    /// Sends a request, with a token where a source gives them. A token that the server rejects is replaced once.
+    pub(crate) async fn send(&self, request: RequestBuilder, cx: &Cx) -> Result<Response, Fault> {
+        let Auth::Source(source) = &self.auth else { return self.send_as_is(request).await };
+        let no_token = |error: AuthError| Fault::from(error).at(Phase::Request);
+        let again = request.try_clone();
+        let token = source.token(cx).await.map_err(no_token)?;
+        let response = self.send_as_is(self.showing(&token, request)?).await?;
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(again) = again
+            && let Some(token) = source.replace(&token, cx).await.map_err(no_token)?
+        {
+            return self.send_as_is(self.showing(&token, again)?).await;
+        }
+        Ok(response)
+    }
+
+    async fn send_as_is(&self, request: RequestBuilder) -> Result<Response, Fault> {
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    fn showing(&self, token: &Secret, request: RequestBuilder) -> Result<RequestBuilder, Fault> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret().trim()))
+            .map_err(|_| Fault::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again"))?;
+        value.set_sensitive(true);
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Ok(request.header(AUTHORIZATION, value))
+    }
+
+    /// The failure a response stands for whose status says so.
+    pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Fault {
+        let fault = error::of_response(status, headers, body, SystemTime::now());
+        let fault = self.without_secrets(fault).at(Phase::Response);
+        let fault = if matches!(self.auth, Auth::None) { fault.without_key() } else { fault };
+        let lost = status == StatusCode::NOT_FOUND && !fault.message.to_lowercase().contains("model");
+        if lost && fault.hint.is_none() {
+            let hint = format!("Is the base URL {} right? {}", self.place(), self.advice);
+            return fault.hint(hint);
+        }
+        fault
+    }
+
+    /// The failure of a request that brought no response.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Fault {
+        let cause = root_cause(error);
+        let place = self.place();
+        if !error.is_connect() {
+            let message = format!("the connection to {place} broke: {cause}");
+            return Fault::new(ErrorKind::Transport, message);
+        }
+        let fault =
+            Fault::new(ErrorKind::Transport, format!("cannot reach {place}: {cause}")).at(Phase::Connect);
+        let cause = cause.to_lowercase();
+        if cause.contains("certificate") {
+            fault
+                .hint("The server's certificate is not trusted here: check the address and the clock")
+                .never_retry()
+        } else if self.is_loopback() {
+            // Nobody listens on this machine, and this is known at once: waiting would only hide it.
+            fault.hint("Is the server running, and is this its port?").never_retry()
+        } else {
+            fault.hint("Check the base URL and the network connection")
+        }
+    }
+
+    /// The failure of a response that broke off.
+    pub(crate) fn broken(&self, error: &reqwest::Error) -> Fault {
+        Fault::new(
+            ErrorKind::Transport,
+            format!("the connection to {} broke: {}", self.place(), root_cause(error)),
+        )
+    }
+
+    /// Some servers quote the key they were given.
+    pub(crate) fn without_secrets(&self, mut fault: Fault) -> Fault {
+        fault.message = redact(&fault.message, self.auth.secret());
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.message = redact(&fault.message, shown.as_ref());
+        fault
+    }
+}
+
+fn parse_base(base: &str, strip: &[&str]) -> Result<Url, SetupError> {
+    let wrong = |reason: String| SetupError::BaseUrl { url: base.to_owned(), reason };
+    let mut text = base.trim().trim_end_matches('/');
+    for ending in strip {
+        text = text.strip_suffix(ending).unwrap_or(text).trim_end_matches('/');
+    }
+    let mut url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("neither http nor https".to_owned()));
+    }
+    if url.host_str().is_none() {
+        return Err(wrong("no host".to_owned()));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// The provider's id of a request, under the names in use.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
+    const NAMES: &[&str] = &["request-id", "x-request-id", "x-generation-id", "mistral-correlation-id"];
+    NAMES.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
+}
+
+/// The headers that say how much may still be asked.
+pub(crate) fn limits(headers: &HeaderMap) -> Vec<(String, String)> {
+    let mut limits: Vec<_> = headers
+        .iter()
+        .filter(|(name, _)| name.as_str().contains("ratelimit") || name.as_str().starts_with("retry-after"))
+        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
+        .collect();
+    limits.sort();
+    limits
+}
+
+/// Reads at most `limit` bytes of a body; what is missing is not worth an error.
+pub(crate) async fn read_some(mut response: Response, limit: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < limit
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend_from_slice(&chunk);
+    }
+    body.truncate(limit);
+    body
+}

@@ -1,0 +1,154 @@
+//! From a response that failed to its class.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+use zk_core::model::ErrorKind;
+
+use super::body::ErrorBody;
+use super::{Fault, retry_after, should_retry};
+use crate::facts::errors::advice::{self, Advice};
+use crate::facts::errors::{NAMES, PHRASES, STATUSES, is_overflow, quota, window};
+
+/// Errors that come and go although the provider calls the request bad.
+const WORTH_A_RETRY: &[&str] = &["tool_use_failed"];
+
+/// The failure a response with this head and body stands for.
+pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8], now: SystemTime) -> Fault {
+    let parsed = ErrorBody::parse(body);
+    let (kind, what_to_do) = if status == StatusCode::PAYLOAD_TOO_LARGE {
+        (ErrorKind::ContextExceeded, advice::TOO_LARGE)
+    } else if is_bare_overflow(status, body) {
+        (ErrorKind::ContextExceeded, advice::BARE)
+    } else if status.is_redirection() {
+        (ErrorKind::Rejected, advice::DIALECT)
+    } else if status == StatusCode::PAYMENT_REQUIRED && headers.contains_key(RETRY_AFTER) {
+        // OpenRouter, of credit that other requests hold and may give back.
+        (ErrorKind::Rate, advice::IN_FLIGHT)
+    } else {
+        classify(Some(status), &parsed)
+    };
+    let mut fault = fault(kind, what_to_do, parsed.clone());
+    fault.status = Some(status.as_u16());
+    fault.retry_after = retry_after(headers, parsed.json.as_ref(), now);
+    fault.should_retry = should_retry(headers).or(fault.should_retry);
+    let resets = |json: &Value| {
+        json.pointer("/error/resets_at").or(json.pointer("/error/resets_in_seconds")).is_some()
+    };
+    if let Some(wait) = fault.retry_after
+        && kind == ErrorKind::Quota
+        && parsed.json.as_ref().is_some_and(resets)
+    {
+        fault.hint = Some(format!("The plan's limit is lifted in {}", in_words(wait)));
+    }
+    if fault.message.is_empty() {
+        fault.message = match status.canonical_reason() {
+            Some(reason) => format!("{reason}, without a body"),
+            None => "an empty body".to_owned(),
+        };
+    }
+    if let Some(place) = headers.get("location").and_then(|place| place.to_str().ok())
+        && status.is_redirection()
+    {
+        fault.message = format!("a redirect to {}", super::body::quote(place));
+        fault.hint = Some("Redirects are not followed: set the base URL to where it leads".to_owned());
+    }
+    fault
+}
+
+/// The failure that an error inside a stream, or inside a response of status 200, stands for.
+pub(crate) fn of_stream(body: ErrorBody) -> Fault {
+    let status = body.names.iter().find_map(|name| name.parse::<u16>().ok());
+    let status = status.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
+    let (kind, what_to_do) =
+        if body.is_html { (ErrorKind::Malformed, None) } else { classify(status, &body) };
+    let mut fault = fault(kind, what_to_do, body);
+    if fault.message.is_empty() {
+        fault.message = "an error without a word about it".to_owned();
+    }
+    fault
+}
+
+fn fault(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> Fault {
+    let mut fault = Fault::new(kind, body.message);
+    if kind == ErrorKind::ContextExceeded {
+        fault.window = window(&fault.message);
+    }
+    if body.names.iter().any(|name| WORTH_A_RETRY.contains(&name.as_str())) {
+        fault.should_retry = Some(true);
+    }
+    // What the model wrote says nothing of the class of the error.
+    let attempt = body.json.as_ref().and_then(|json| json.pointer("/error/failed_generation")?.as_str());
+    if let Some(attempt) = attempt.filter(|attempt| !attempt.is_empty()) {
+        fault.message.push_str(&format!(" The model wrote: {}", super::body::quote(attempt)));
+    }
+    fault.code = body.code;
+    fault.request_id = body.request_id;
+    // A gateway in trouble answers with a page as well.
+    fault.hint = if body.is_html && kind != ErrorKind::Overloaded {
+        Some("This looks like a web page, not a model API: check the base URL".to_owned())
+    } else {
+        what_to_do.map(str::to_owned)
+    };
+    fault
+}
+
+fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice) {
+    let text = body.text().to_lowercase();
+    // The rate comes first: such texts speak of tokens too.
+    if status != Some(StatusCode::TOO_MANY_REQUESTS) && is_overflow(&text) {
+        return (ErrorKind::ContextExceeded, advice::WINDOW);
+    }
+    // A server that is overloaded can name a time to wait too.
+    let is_about_quota = status.is_none_or(|status| status.is_client_error());
+    if let Some(meant) = body.json.as_ref().and_then(quota::class).filter(|_| is_about_quota) {
+        return meant;
+    }
+    let is_server_error = status.is_some_and(|status| status.is_server_error());
+    let counts = |kind: ErrorKind| kind != ErrorKind::Rejected || is_server_error;
+    let phrase = PHRASES.iter().find(|(phrase, kind, _)| counts(*kind) && text.contains(phrase));
+    if let Some((_, kind, advice)) = phrase {
+        return (*kind, *advice);
+    }
+    // Ollama calls a wrong key an `api_error`: that the server is at fault is for the status to say.
+    let blames_request = status.is_some_and(|status| status.is_client_error() && !may_pass(status));
+    let named = body.names.iter().find_map(|name| {
+        let name = name.to_lowercase();
+        let counts = |kind: ErrorKind| !(blames_request && kind == ErrorKind::Overloaded);
+        NAMES.iter().find(|(known, kind, _)| *known == name && counts(*kind))
+    });
+    if let Some((_, kind, advice)) = named {
+        return (*kind, *advice);
+    }
+    let by_class = |kind| (kind, advice::of_kind(kind));
+    let Some(status) = status.map(|status| status.as_u16()) else {
+        // In a stream nothing but the text is known, and the request itself was accepted.
+        let is_rejected = body.names.iter().any(|name| name == "invalid_request_error");
+        return by_class(if is_rejected { ErrorKind::Rejected } else { ErrorKind::Overloaded });
+    };
+    match STATUSES.iter().find(|(known, ..)| *known == status) {
+        Some((_, kind, advice)) => (*kind, *advice),
+        None => by_class(if status >= 500 { ErrorKind::Overloaded } else { ErrorKind::Rejected }),
+    }
+}
+
+/// Whether a status of the 4xx is about the moment and not about the request.
+fn may_pass(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 409 | 429)
+}
+
+/// Cerebras says nothing at all when a prompt is too long.
+fn is_bare_overflow(status: StatusCode, body: &[u8]) -> bool {
+    status == StatusCode::BAD_REQUEST && body.iter().all(u8::is_ascii_whitespace)
+}
+
+fn in_words(wait: Duration) -> String {
+    let minutes = wait.as_secs().div_ceil(60);
+    match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
+    }
+}

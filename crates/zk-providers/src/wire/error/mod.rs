@@ -1,0 +1,151 @@
+//! What went wrong, and of which class it is: tables, so that a new wording is a new row.
+
+mod body;
+mod classify;
+mod retry_after;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+use zk_core::model::{ErrorKind, Phase, ProviderError};
+
+use crate::facts::errors::advice;
+
+pub(crate) use body::{ErrorBody, quote};
+pub(crate) use classify::{of_response, of_stream};
+pub(crate) use retry_after::{retry_after, should_retry};
+
+/// A failure before it is known whose request it was.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: String,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) status: Option<u16>,
+    pub(crate) code: Option<String>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) should_retry: Option<bool>,
+    pub(crate) window: Option<u64>,
+    pub(crate) hint: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            phase: None,
+            status: None,
+            code: None,
+            request_id: None,
+            retry_after: None,
+            should_retry: None,
+            window: None,
+            hint: None,
+        }
+    }
+
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Malformed, message)
+    }
+
+    /// A response that stopped before its terminal event `mark`.
+    pub(crate) fn ended_early(started: bool, mark: &str) -> Self {
+        if started {
+            let message = format!("the response ended without `{mark}`: what arrived is incomplete");
+            return Self::malformed(message)
+                .hint("Try again; if it stays, something on the way to the model cuts long answers off");
+        }
+        Self::malformed("the response ended before it began")
+            .hint("Some servers answer like this when the prompt is too long for them; their log says more")
+    }
+
+    pub(crate) fn aborted() -> Self {
+        Self::new(ErrorKind::Aborted, "the run was stopped")
+    }
+
+    pub(crate) fn at(mut self, phase: Phase) -> Self {
+        self.phase = Some(phase);
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The fault of a server on the user's own machine, which can be given a larger window.
+    pub(crate) fn of_own_server(self) -> Self {
+        let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::WINDOW;
+        match advice::OWN_WINDOW.filter(|_| is_usual && self.kind == ErrorKind::ContextExceeded) {
+            Some(advice) => self.hint(advice),
+            None => self,
+        }
+    }
+
+    /// The fault of a server that was sent no key.
+    pub(crate) fn without_key(self) -> Self {
+        let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::KEY;
+        match advice::NO_KEY.filter(|_| is_usual && self.kind == ErrorKind::Auth) {
+            Some(advice) => self.hint(advice),
+            None => self,
+        }
+    }
+
+    pub(crate) fn never_retry(mut self) -> Self {
+        self.should_retry = Some(false);
+        self
+    }
+}
+
+/// Whose request it is and how far it has got: what turns a [`Fault`] into a [`ProviderError`].
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) started: Instant,
+    pub(crate) phase: Phase,
+    pub(crate) request_id: Option<String>,
+}
+
+impl Call {
+    pub(crate) fn new(provider: &str, model: &str) -> Self {
+        Self {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            started: Instant::now(),
+            phase: Phase::Request,
+            request_id: None,
+        }
+    }
+
+    pub(crate) fn error(&self, fault: Fault) -> ProviderError {
+        let phase = fault.phase.unwrap_or(self.phase);
+        let hint = fault.hint.or_else(|| {
+            let is_unknown = fault.code.as_deref() == Some("model_not_found") || fault.status == Some(404);
+            if is_unknown {
+                let near =
+                    crate::facts::catalogue::did_you_mean(&self.provider, &self.model, SystemTime::now());
+                return near
+                    .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
+            }
+            // What went wrong before anything was sent says itself what to do.
+            advice::of_kind(fault.kind).filter(|_| phase != Phase::Request).map(str::to_owned)
+        });
+        ProviderError {
+            status: fault.status,
+            code: fault.code.as_deref().map(quote),
+            request_id: fault.request_id.as_deref().or(self.request_id.as_deref()).map(quote),
+            elapsed: self.started.elapsed(),
+            attempts: 1,
+            retry_after: fault.retry_after,
+            should_retry: fault.should_retry,
+            window: fault.window,
+            hint,
+            ..ProviderError::new(fault.kind, &*self.provider, &*self.model, phase, body::fit(&fault.message))
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! One request with a short JSON answer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::Value;
+use tokio::time::timeout;
+use zk_core::kernel::Cx;
+use zk_core::model::{ErrorKind, Phase, ProviderError};
+
+use crate::wire::endpoint::{Endpoint, read_some, request_id};
+use crate::wire::error::{Call, ErrorBody, Fault, of_stream};
+
+/// How long such an answer may take.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The most bytes of it that are read: lists of models are long.
+const BODY: usize = 16 << 20;
+
+/// Asks `path`, with `body` if there is one.
+pub(crate) async fn ask(
+    endpoint: &Endpoint,
+    mut call: Call,
+    path: &str,
+    headers: Vec<(&'static str, HeaderValue)>,
+    body: Option<Result<Bytes, Fault>>,
+    cx: &Cx,
+) -> Result<Value, ProviderError> {
+    let answer = tokio::select! {
+        biased;
+        () = cx.stop_token().cancelled() => Err(Fault::aborted()),
+        answer = timeout(LIMIT, send(endpoint, &mut call, path, headers, body, cx)) => answer.unwrap_or_else(|_| {
+            Err(Fault::new(ErrorKind::Stalled, format!("no answer within {} s", LIMIT.as_secs())))
+        }),
+    };
+    answer.map_err(|fault| call.error(endpoint.without_secrets(fault)))
+}
+
+async fn send(
+    endpoint: &Endpoint,
+    call: &mut Call,
+    path: &str,
+    headers: Vec<(&'static str, HeaderValue)>,
+    body: Option<Result<Bytes, Fault>>,
+    cx: &Cx,
+) -> Result<Value, Fault> {
+    let method = if body.is_some() { Method::POST } else { Method::GET };
+    let mut request = endpoint.request(method, path)?.header("accept", "application/json");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    if let Some(body) = body {
+        request = request.header(CONTENT_TYPE, "application/json").body(body?);
+    }
+    call.phase = Phase::Response;
+    let response = endpoint.send(request, cx).await?;
+    call.request_id = request_id(response.headers());
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = read_some(response, BODY).await;
+    if !status.is_success() {
+        return Err(endpoint.failed(status, &headers, &body));
+    }
+    match serde_json::from_slice(&body) {
+        Ok(answer) => Ok(answer),
+        Err(error) => {
+            let body = ErrorBody::parse(&body);
+            if body.is_html {
+                return Err(of_stream(body));
+            }
+            Err(Fault::malformed(format!("the answer is not JSON ({error})"))
+                .hint(format!("Is the base URL {} right?", endpoint.place())))
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One request and its streamed response, the same for every dialect: announce, send, watch, decode.
+
+mod json;
+mod waiting;
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, stream};
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::{Method, Response};
+use tokio::time::timeout;
+use zk_core::events::{ProviderPayload, ProviderResponse};
+use zk_core::kernel::{Cx, EmitError};
+use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
+use zk_core::service::{EventStream, StreamEvent};
+
+use crate::wire::clocks::{Clock, Clocks, Watch};
+use crate::wire::endpoint::{Endpoint, limits, read_some, request_id};
+use crate::wire::error::{self, Call, ErrorBody, Fault};
+use crate::wire::frames::Frames;
+use crate::wire::sse::SseEvent;
+
+pub(crate) use json::ask;
+use waiting::{Waited, wait_for};
+
+/// The most bytes of an error body that are read.
+const ERROR_BODY: usize = 64 << 10;
+/// How long an error body, or the rest of a finished response, may take.
+const LEFTOVER: Duration = Duration::from_secs(10);
+
+/// One dialect's reading of one response.
+pub(crate) trait Decode: Send + Sync + 'static {
+    /// Takes one event.
+    fn event(&mut self, event: SseEvent<'_>, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
+    /// The bytes ended, or stopped coming after [`Decode::is_complete`].
+    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
+    /// Whether nothing but the end mark is missing.
+    fn is_complete(&self) -> bool;
+    /// Whether a last event that was cut can be missed, because nothing of the answer can be in it.
+    fn can_miss_rest(&self) -> bool {
+        false
+    }
+    /// How the bytes are cut into events.
+    fn frames(&self) -> Frames {
+        Frames::sse()
+    }
+}
+
+/// What is sent.
+#[derive(Clone)]
+pub(crate) struct Outgoing {
+    pub(crate) path: Cow<'static, str>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: Bytes,
+}
+
+/// Headers whose names the code knows, as they are sent.
+pub(crate) fn named(headers: Vec<(&'static str, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
+    headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value)).collect()
+}
+
+/// Gives `decoder` an event. Behind the end of the bytes, where `is_last` says it is, it may be half of one.
+pub(crate) fn take<D: Decode + ?Sized>(
+    decoder: &mut D,
+    event: SseEvent<'_>,
+    is_last: bool,
+    out: &mut VecDeque<StreamEvent>,
+) -> Result<(), Fault> {
+    match decoder.event(event, out) {
+        Err(fault) if is_last && fault.kind == ErrorKind::Malformed && decoder.can_miss_rest() => Ok(()),
+        result => result,
+    }
+}
+
+/// Sends `outgoing` and reads the response with `decoder`.
+pub(crate) fn exchange<D: Decode>(
+    endpoint: Arc<Endpoint>,
+    call: Call,
+    outgoing: Result<Outgoing, Fault>,
+    clocks: Clocks,
+    decoder: D,
+    cx: &Cx,
+) -> EventStream {
+    let state = Box::new(Exchange {
+        endpoint,
+        watch: Watch::new(clocks, call.started),
+        call,
+        cx: cx.clone(),
+        step: Step::Send(outgoing),
+        ready: VecDeque::new(),
+        frames: decoder.frames(),
+        decoder,
+    });
+    Box::pin(stream::unfold(state, |mut state| async move {
+        let item = state.next().await?;
+        Some((item, state))
+    }))
+}
+
+struct Exchange<D> {
+    endpoint: Arc<Endpoint>,
+    call: Call,
+    watch: Watch,
+    cx: Cx,
+    step: Step,
+    /// Decoded and not handed out yet.
+    ready: VecDeque<StreamEvent>,
+    frames: Frames,
+    decoder: D,
+}
+
+enum Step {
+    Send(Result<Outgoing, Fault>),
+    Read(Response),
+    /// No more bytes will come; what the decoder still holds will.
+    Flush,
+    /// It failed; what came before the failure goes first.
+    Fail(Fault),
+    Over,
+}
+
+impl<D: Decode> Exchange<D> {
+    async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
+        loop {
+            if let Some(mut event) = self.ready.pop_front() {
+                if let StreamEvent::Start { request_id, .. } = &mut event {
+                    // The header's id is the one the provider's support asks for; the body's is better than none.
+                    self.call.request_id = self.call.request_id.take().or(request_id.take());
+                    request_id.clone_from(&self.call.request_id);
+                }
+                if matches!(event, StreamEvent::Done { .. }) {
+                    self.finish();
+                }
+                return Some(Ok(event));
+            }
+            if matches!(self.step, Step::Fail(_))
+                && let Step::Fail(fault) = std::mem::replace(&mut self.step, Step::Over)
+            {
+                let fault = self.endpoint.without_secrets(fault);
+                let is_own = self.endpoint.is_loopback();
+                return Some(Err(self.call.error(if is_own { fault.of_own_server() } else { fault })));
+            }
+            if let Err(fault) = self.advance().await {
+                self.step = Step::Fail(fault);
+                continue;
+            }
+            if matches!(self.step, Step::Over) && self.ready.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// Makes some progress: at most one event is decoded, at most one chunk is read.
+    async fn advance(&mut self) -> Result<(), Fault> {
+        if let Step::Read(_) | Step::Flush = &self.step {
+            match self.frames.next().map_err(|error| Fault::malformed(error.to_string()))? {
+                Some(event) => {
+                    let is_last = matches!(self.step, Step::Flush);
+                    take(&mut self.decoder, event, is_last, &mut self.ready)?;
+                    if self.ready.iter().any(says_something) {
+                        self.watch.event();
+                        // The next event may have come in the same piece, and fail.
+                        self.call.phase = self.watch.phase();
+                    }
+                    return Ok(());
+                }
+                None if matches!(self.step, Step::Flush) => {
+                    self.step = Step::Over;
+                    return self.decoder.end(&mut self.ready);
+                }
+                None => {}
+            }
+        }
+        match std::mem::replace(&mut self.step, Step::Over) {
+            Step::Send(outgoing) => self.step = Step::Read(self.send(outgoing?).await?),
+            Step::Read(response) => self.read(response).await?,
+            step @ (Step::Flush | Step::Over | Step::Fail(_)) => self.step = step,
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, mut outgoing: Outgoing) -> Result<Response, Fault> {
+        if self.cx.bus().listens::<ProviderPayload>() {
+            outgoing.body = self.announce(&outgoing.body).await?;
+        }
+        self.call.phase = Phase::Response;
+        let mut request = self
+            .endpoint
+            .request(Method::POST, &outgoing.path)?
+            .header(CONTENT_TYPE, "application/json")
+            .header("accept", self.frames.media_type());
+        for (name, value) in outgoing.headers {
+            request = request.header(name, value);
+        }
+        let sent = self.endpoint.send(request.body(outgoing.body), &self.cx);
+        let response = match wait_for(sent, &mut self.watch, &self.call, &self.cx, false).await? {
+            Waited::For(sent) => sent?,
+            Waited::InVain(clock) => return Err(self.watch.stalled(clock)),
+        };
+        self.call.request_id = request_id(response.headers());
+        let status = response.status();
+        let (call, headers) = (&self.call, response.headers());
+        let told = self.cx.emit_with(|| ProviderResponse {
+            model: model_of(call),
+            status: status.as_u16(),
+            request_id: call.request_id.clone(),
+            limits: limits(headers),
+            elapsed_ms: call.started.elapsed().as_millis() as u64,
+        });
+        told.await.map_err(refused)?;
+        if !status.is_success() {
+            let headers = response.headers().clone();
+            let body = self.leftover(response).await?;
+            return Err(self.endpoint.failed(status, &headers, &body));
+        }
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if self.frames.are_not(kind) {
+            return Err(self.not_a_stream(response).await?);
+        }
+        self.call.phase = Phase::FirstEvent;
+        self.watch.byte();
+        Ok(response)
+    }
+
+    /// Shows the body to the listeners and takes what they make of it.
+    async fn announce(&self, body: &[u8]) -> Result<Bytes, Fault> {
+        let unusable = |error: serde_json::Error| Fault::new(ErrorKind::Rejected, error.to_string());
+        let payload = serde_json::from_slice(body).map_err(unusable)?;
+        let sent =
+            self.cx.emit(ProviderPayload { model: model_of(&self.call), payload }).await.map_err(refused)?;
+        serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
+    }
+
+    async fn read(&mut self, mut response: Response) -> Result<(), Fault> {
+        if self.cx.is_stopped() {
+            return Err(Fault::aborted());
+        }
+        self.call.phase = self.watch.phase();
+        self.watch.wait();
+        let complete = self.decoder.is_complete();
+        let chunk = match wait_for(response.chunk(), &mut self.watch, &self.call, &self.cx, complete).await? {
+            Waited::For(chunk) => chunk,
+            Waited::InVain(Clock::Ending) => {
+                self.flush();
+                return Ok(());
+            }
+            Waited::InVain(clock) => return Err(self.watch.stalled(clock)),
+        };
+        match chunk {
+            Ok(Some(bytes)) => {
+                self.watch.byte();
+                self.frames.feed(&bytes);
+                self.step = Step::Read(response);
+            }
+            Ok(None) => self.flush(),
+            Err(_) if complete => self.flush(),
+            Err(error) => return Err(self.endpoint.broken(&error)),
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.frames.finish();
+        self.step = Step::Flush;
+    }
+
+    /// The response is complete. What is left of it, normally nothing but the end of the body, is read in the
+    /// background so that the connection can be used again.
+    fn finish(&mut self) {
+        if let Step::Read(mut response) = std::mem::replace(&mut self.step, Step::Over) {
+            let rest = async move { while let Ok(Some(_)) = response.chunk().await {} };
+            let mut rest = Box::pin(timeout(LEFTOVER, rest));
+            if rest.as_mut().now_or_never().is_none() {
+                tokio::spawn(rest);
+            }
+        }
+    }
+
+    async fn leftover(&self, response: Response) -> Result<Vec<u8>, Fault> {
+        tokio::select! {
+            biased;
+            body = timeout(LEFTOVER, read_some(response, ERROR_BODY)) => Ok(body.unwrap_or_default()),
+            () = self.cx.stop_token().cancelled() => Err(Fault::aborted()),
+        }
+    }
+
+    /// A response of status 200 that is no stream: an error in disguise, or something else altogether.
+    async fn not_a_stream(&self, response: Response) -> Result<Fault, Fault> {
+        let body = ErrorBody::parse(&self.leftover(response).await?);
+        if body.is_html {
+            let mut fault = error::of_stream(body);
+            fault.message = format!("the answer is {}", fault.message);
+            return Ok(fault.at(Phase::Response));
+        }
+        if body.is_error() {
+            return Ok(error::of_stream(body).at(Phase::Response));
+        }
+        let message = format!("the answer is not a stream but JSON: {}", body.message);
+        Ok(Fault::malformed(message)
+            .at(Phase::Response)
+            .hint("Is this the right base URL for this provider?"))
+    }
+}
+
+fn model_of(call: &Call) -> ModelRef {
+    ModelRef::new(&*call.provider, &*call.model)
+}
+
+/// Whether an event is progress. That a response began, and how much it has cost so far, is not.
+fn says_something(event: &StreamEvent) -> bool {
+    match event {
+        StreamEvent::Text { .. }
+        | StreamEvent::Thinking { .. }
+        | StreamEvent::ToolCall { .. }
+        | StreamEvent::ToolArgs { .. }
+        | StreamEvent::Block { .. }
+        | StreamEvent::Done { .. } => true,
+        StreamEvent::Start { .. }
+        | StreamEvent::Usage(_)
+        | StreamEvent::Report(_)
+        | StreamEvent::Retry(_) => false,
+    }
+}
+
+/// A hook that fails where failing is fatal, or a run that is stopped, ends the request.
+fn refused(error: EmitError) -> Fault {
+    match error {
+        EmitError::Cancelled { .. } => Fault::aborted(),
+        EmitError::Hook(error) => Fault::new(ErrorKind::Rejected, error.to_string()).never_retry(),
+    }
+}

@@ -1,0 +1,55 @@
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep_until;
+use zk_core::events::StreamIdle;
+use zk_core::kernel::Cx;
+
+use super::{model_of, refused};
+use crate::wire::clocks::{Clock, Watch};
+use crate::wire::error::{Call, Fault};
+
+/// How a wait ended.
+pub(super) enum Waited<T> {
+    For(T),
+    /// A clock ran out.
+    InVain(Clock),
+}
+
+/// Waits for `what` until a clock runs out, and tells whoever listens how long that takes. An answer that is
+/// `complete` but for its end mark is no silence.
+///
+/// # Errors
+/// When the run is stopped, or a listener whose failure is fatal fails.
+pub(super) async fn wait_for<T>(
+    what: impl Future<Output = T>,
+    watch: &mut Watch,
+    call: &Call,
+    cx: &Cx,
+    complete: bool,
+) -> Result<Waited<T>, Fault> {
+    let (at, clock) = watch.deadline(complete);
+    let tells = !complete && cx.bus().listens::<StreamIdle>();
+    let mut what = pin!(what);
+    loop {
+        let word = watch.next_word();
+        tokio::select! {
+            biased;
+            came = &mut what => return Ok(Waited::For(came)),
+            () = cx.stop_token().cancelled() => return Err(Fault::aborted()),
+            () = sleep_until(at) => return Ok(Waited::InVain(clock)),
+            () = sleep_until(word), if tells => {}
+        }
+        let silence = watch.tell();
+        let ms = |time: Duration| time.as_millis() as u64;
+        let told = cx.emit(StreamIdle {
+            model: model_of(call),
+            phase: call.phase,
+            idle_ms: ms(silence.silent.0),
+            idle_limit_ms: ms(silence.silent.1),
+            no_data_ms: ms(silence.no_data.0),
+            no_data_limit_ms: silence.no_data.1.map(ms),
+        });
+        told.await.map_err(refused)?;
+    }
+}
