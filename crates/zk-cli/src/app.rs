@@ -3,19 +3,19 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use zk_providers::Limits;
 
-use crate::args::raw::{OutputFormat, Raw};
+use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Task};
-use crate::credentials::{self, Stored};
+use crate::credentials::{self, StoredCredentials};
 use crate::dirs::Dirs;
-use crate::endpoint::{self, Endpoint, Key, Named};
+use crate::endpoint::{self, Endpoint, Key, NamedProvider};
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::settings::{Places, Settings};
+use crate::settings::{Settings, SettingsSources};
 use crate::{commands, demo, doctor, mode, output, term};
 
 /// What every job starts from: where it works and what is set.
 #[derive(Clone)]
-pub(crate) struct Ground {
+pub(crate) struct AppContext {
     pub(crate) env: Env,
     pub(crate) dirs: Dirs,
     pub(crate) settings: Settings,
@@ -30,9 +30,9 @@ pub(crate) struct Ground {
     api_key: Option<String>,
 }
 
-impl Ground {
-    /// The demo's ground: its own directory, and nobody's settings.
-    pub(crate) fn of_demo(&self, dir: &Path) -> Self {
+impl AppContext {
+    /// The demo's app: its own directory, and nobody's settings.
+    pub(crate) fn for_demo(&self, dir: &Path) -> Self {
         Self {
             env: self.env.clone(),
             dirs: self.dirs.clone(),
@@ -48,7 +48,7 @@ impl Ground {
 
     /// The endpoint that the settings, the keys or a local server lead to.
     pub(crate) async fn endpoint(&self) -> Outcome<Endpoint> {
-        let stored = credentials::stored(self).await;
+        let stored = credentials::all_stored(self).await;
         match endpoint::configured(&self.settings, self.flags(), &stored)? {
             Some(endpoint) => Ok(endpoint),
             None => endpoint::local(endpoint::look).await,
@@ -58,14 +58,14 @@ impl Ground {
     /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
     /// was about the one it began with.
     pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<Endpoint> {
-        let stored = credentials::stored(self).await;
-        let provider = Named::find(&self.settings, name)?;
+        let stored = credentials::all_stored(self).await;
+        let provider = NamedProvider::find(&self.settings, name)?;
         let why = format!("/provider {name}");
         endpoint::complete(&self.settings, endpoint::Flags::default(), &stored, provider, why)
     }
 
     /// The credential used for a provider, and where it comes from.
-    pub(crate) fn key(&self, provider: &Named, stored: &Stored) -> Option<(Key, String)> {
+    pub(crate) fn key(&self, provider: &NamedProvider, stored: &StoredCredentials) -> Option<(Key, String)> {
         endpoint::key(&self.settings, self.flags(), stored, provider)
     }
 
@@ -76,8 +76,8 @@ impl Ground {
 
 /// The whole program.
 pub(crate) fn run() -> Exit {
-    let task = match Raw::try_parse() {
-        Ok(raw) => raw.meaning(),
+    let task = match Cli::try_parse() {
+        Ok(cli) => cli.into_task(),
         Err(error) => {
             // Help and version are "errors" of clap's; when nobody reads them there is nobody to tell.
             let _ = error.print();
@@ -91,7 +91,7 @@ pub(crate) fn run() -> Exit {
     match task.and_then(start) {
         Ok(exit) => exit,
         Err(failure) => {
-            term::tell(&format!("zk: {failure}"));
+            term::print_stderr(&format!("zk: {failure}"));
             if machine {
                 output::result::print_failure(&failure);
             }
@@ -106,22 +106,31 @@ fn start(task: Task) -> Outcome<Exit> {
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
     let project = zk_skills::project_root(&cwd);
-    let places = Places { env: &env, dirs: &dirs, project: &project, extra: config.as_deref() };
-    let (settings, warnings) = Settings::read(&places, given)?;
+    let sources = SettingsSources { env: &env, dirs: &dirs, project: &project, extra: config.as_deref() };
+    let (settings, warnings) = Settings::read(&sources, given)?;
     for warning in warnings {
-        term::tell(&format!("zk: warning: {warning}"));
+        term::print_stderr(&format!("zk: warning: {warning}"));
     }
-    let ground =
-        Ground { env, dirs, settings, cwd, project, verbose, limits: Limits::default(), base_url, api_key };
+    let app = AppContext {
+        env,
+        dirs,
+        settings,
+        cwd,
+        project,
+        verbose,
+        limits: Limits::default(),
+        base_url,
+        api_key,
+    };
     match job {
-        Job::Prompt(prompt) => mode::run(&ground, prompt),
-        Job::Sessions(action) => commands::sessions(&ground, action),
-        Job::Auth(action) => commands::auth(&ground, action),
-        Job::ConfigShow { origin } => commands::config_show(&ground, origin),
-        Job::Doctor => doctor::run(&ground),
-        Job::Demo { keep } => demo::run(&ground, keep),
-        Job::Models { filter, json } => commands::models(&ground, &filter, json),
-        Job::Hooks => commands::hooks(&ground),
+        Job::Prompt(prompt) => mode::run(&app, prompt),
+        Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigShow { origin } => commands::config_show(&app, origin),
+        Job::Doctor => doctor::run(&app),
+        Job::Demo { keep } => demo::run(&app, keep),
+        Job::Models { filter, json } => commands::models(&app, &filter, json),
+        Job::Hooks => commands::hooks(&app),
     }
 }
 

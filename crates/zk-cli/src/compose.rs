@@ -12,7 +12,7 @@ use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupE
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
-use crate::app::Ground;
+use crate::app::AppContext;
 use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
@@ -20,26 +20,27 @@ use crate::sessions::Session;
 use crate::{prompt, term};
 
 /// How long a run waits to hear more of its model than zk knows.
-const DESCRIBING: Duration = Duration::from_secs(2);
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Who is there to be asked, and what may run without asking.
-pub(crate) struct Manners {
+pub(crate) struct HostOptions {
     pub(crate) ui: Option<Arc<dyn Ui>>,
     pub(crate) allow_all: bool,
 }
 
 /// A bus with everything zk consists of but the model: the one list of plugins.
-pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outcome<Bus> {
-    let bus = Bus::builder().on_error(|error: &HookError| term::tell(&format!("zk: {error}"))).build();
-    let mut paths = WorkspacePaths::new([&ground.cwd]).map_err(Failure::failed)?;
-    if let Some(home) = ground.env.path("HOME") {
+pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
+    let bus =
+        Bus::builder().on_error(|error: &HookError| term::print_stderr(&format!("zk: {error}"))).build();
+    let mut paths = WorkspacePaths::new([&app.cwd]).map_err(Failure::failed)?;
+    if let Some(home) = app.env.path("HOME") {
         paths = paths.home(home);
     }
-    let children = Environment::filtered(ground.env.all().clone());
+    let children = Environment::filtered(app.env.all().clone());
     if let Some(dir) = &session.outputs {
         paths = paths.read_only(dir).map_err(Failure::failed)?;
     }
-    let mode = if manners.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
+    let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let mut plugins: Vec<Box<dyn Plugin>> = vec![
         Box::new(LocalPlugin::new(children, paths)),
         Box::new(ToolsPlugin::new(ToolsOptions::default())),
@@ -48,7 +49,7 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
     if let Some(dir) = &session.outputs {
         plugins.push(Box::new(Spill::new(dir)));
     }
-    if ground.settings.flag("shorten") {
+    if app.settings.flag("shorten") {
         plugins.push(Box::new(Shorten));
     }
     if let Some(open) = &session.open {
@@ -63,41 +64,41 @@ pub(crate) fn bus(ground: &Ground, session: &Session, manners: Manners) -> Outco
         if let Some(why) = &event.unsaved {
             let name = &event.provider;
             let what = "is not stored and ends with this program";
-            term::tell(&format!("zk: warning: the renewed sign-in to {name} {what}: {why}"));
+            term::print_stderr(&format!("zk: warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
-    if let Some(ui) = manners.ui {
+    if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
     Ok(bus)
 }
 
 /// The provider at an endpoint, inside its retries.
-pub(crate) async fn provider(ground: &Ground, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
+pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
-    let connection = connection(ground, endpoint).await?;
-    let options = json(table(ground, &provider.name, "options"));
+    let connection = connection(app, endpoint).await?;
+    let options = json(table(app, &provider.name, "options"));
     let inner = provider.vendor.provider_with(connection, &options).map_err(|error| match error {
         SetupError::Account { .. } => {
             Failure::auth(format!("{error} with `zk auth login {}`", provider.vendor.name))
         }
         SetupError::Options { .. } => {
-            let origin = ground.settings.origin_below(&["providers", &provider.name, "options"]);
+            let origin = app.settings.origin_below(&["providers", &provider.name, "options"]);
             let place = origin.map_or(String::new(), |origin| format!("{}: ", origin.place));
             Failure::usage(format!("{place}{error}"))
         }
         error => Failure::usage(error.to_string()),
     })?;
-    Ok(Arc::new(Retrying::sharing(&ground.limits, inner, policy(&table(ground, &provider.name, "retry")))))
+    Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&table(app, &provider.name, "retry")))))
 }
 
 /// The connection that the settings and the credentials describe.
-async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection> {
+async fn connection(app: &AppContext, endpoint: &Endpoint) -> Outcome<Connection> {
     let Endpoint { provider, base_url, key, .. } = endpoint;
     let name = &*provider.name;
     let http = Http::new();
-    let auth = credentials::auth(ground, name, key.as_ref(), &http).await?;
-    let text = |what: &str| ground.settings.of_provider(name, what)?.text().map(str::to_owned);
+    let auth = credentials::auth(app, name, key.as_ref(), &http).await?;
+    let text = |what: &str| app.settings.of_provider(name, what)?.text().map(str::to_owned);
     let auth = match (auth, text("auth_header")) {
         (Auth::Key(key), Some(header)) => {
             Auth::Header { name: header, prefix: text("auth_prefix").unwrap_or_default(), key }
@@ -114,13 +115,13 @@ async fn connection(ground: &Ground, endpoint: &Endpoint) -> Outcome<Connection>
         base_url: base_url.clone(),
         auth,
         account,
-        extra_body: json(table(ground, name, "extra_body")),
-        extra_headers: table(ground, name, "headers")
+        extra_body: json(table(app, name, "extra_body")),
+        extra_headers: table(app, name, "headers")
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
             .collect(),
-        models: ground.settings.models(name),
-        clocks: Some(clocks(base_url, &table(ground, name, "clocks"))),
+        models: app.settings.models(name),
+        clocks: Some(clocks(base_url, &table(app, name, "clocks"))),
         default_model: text("model").or(usual.default_model),
         http,
     })
@@ -155,8 +156,8 @@ fn seconds(table: &toml::Table, name: &str) -> Option<Duration> {
     count(table, name).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-fn table(ground: &Ground, provider: &str, what: &str) -> toml::Table {
-    ground.settings.table(&["providers", provider, what]).unwrap_or_default()
+fn table(app: &AppContext, provider: &str, what: &str) -> toml::Table {
+    app.settings.table(&["providers", provider, what]).unwrap_or_default()
 }
 
 fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
@@ -164,28 +165,28 @@ fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
 }
 
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
-pub(crate) async fn model(ground: &Ground, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
-    if let Some(id) = ground.settings.text("model") {
-        return Ok(described(provider, id).await);
+pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
+    if let Some(id) = app.settings.text("model") {
+        return Ok(describe_model(provider, id).await);
     }
     let before = session.loaded.model.as_ref().filter(|model| model.provider == provider.name());
     if let Some(model) = before {
-        return Ok(described(provider, &model.model).await);
+        return Ok(describe_model(provider, &model.model).await);
     }
-    usual_model(provider).await
+    default_model_of(provider).await
 }
 
 /// What is known of a model, also to the server if that says so soon.
-pub(crate) async fn described(provider: &dyn Provider, id: &str) -> Model {
+pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
     let cx = Bus::new().cx();
-    let asked = tokio::time::timeout(DESCRIBING, provider.describe_model(id, &cx));
+    let asked = tokio::time::timeout(DESCRIBE_TIMEOUT, provider.describe_model(id, &cx));
     asked.await.unwrap_or_else(|_| provider.model(id))
 }
 
 /// The provider's default, or the first model a server has.
-pub(crate) async fn usual_model(provider: &dyn Provider) -> Outcome<Model> {
+pub(crate) async fn default_model_of(provider: &dyn Provider) -> Outcome<Model> {
     if let Some(id) = provider.default_model() {
-        return Ok(described(provider, &id).await);
+        return Ok(describe_model(provider, &id).await);
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {
         Failure::new(
@@ -210,25 +211,25 @@ pub(crate) async fn usual_model(provider: &dyn Provider) -> Outcome<Model> {
 
 /// The agent on that bus.
 pub(crate) fn agent(
-    ground: &Ground,
+    app: &AppContext,
     bus: &Bus,
     provider: Arc<dyn Provider>,
     model: Model,
     session: &Session,
 ) -> Outcome<Agent> {
-    let settings = &ground.settings;
-    let instructions = zk_skills::instructions(&ground.cwd, &ground.project);
+    let settings = &app.settings;
+    let instructions = zk_skills::instructions(&app.cwd, &app.project);
     for skipped in &instructions.skipped {
-        term::tell(&format!("zk: warning: {} is not read: {}", skipped.path.display(), skipped.why));
+        term::print_stderr(&format!("zk: warning: {} is not read: {}", skipped.path.display(), skipped.why));
     }
     let level = match session.loaded.thinking {
-        Some(level) if !session_overridden(ground) => level,
+        Some(level) if !session_overridden(app) => level,
         Some(_) | None => settings.thinking(),
     };
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
-        .system(prompt::system(settings, &ground.cwd, &instructions))
+        .system(prompt::system(settings, &app.cwd, &instructions))
         .tools(tools(settings.text("preset"), bus))
         .thinking(ThinkingRequest { level, budget: None })
         .behavior(Behavior {
@@ -237,7 +238,7 @@ pub(crate) fn agent(
             ..Behavior::default()
         })
         .history(session.loaded.messages.clone())
-        .cwd(ground.cwd.clone());
+        .cwd(app.cwd.clone());
     if let Some(open) = &session.open {
         builder = builder.session(open.id().clone());
     }
@@ -245,9 +246,9 @@ pub(crate) fn agent(
 }
 
 /// Whether a thinking level was asked for here and now, so that the session's own does not count.
-fn session_overridden(ground: &Ground) -> bool {
+fn session_overridden(app: &AppContext) -> bool {
     use crate::settings::Layer;
-    ground.settings.origin("thinking").is_some_and(|origin| match origin.layer {
+    app.settings.origin("thinking").is_some_and(|origin| match origin.layer {
         Layer::CommandLine | Layer::Managed => true,
         Layer::Default | Layer::User | Layer::Project | Layer::ProjectLocal | Layer::Environment => false,
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore};
 
-use crate::app::{Ground, runtime};
+use crate::app::{AppContext, runtime};
 use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::{make_private, store};
@@ -13,20 +13,20 @@ use crate::term::{Screen, Style};
 use crate::{compose, stdin};
 
 /// How long an endpoint may take to list its models.
-const REACH: Duration = Duration::from_secs(2);
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a program is used for.
 #[derive(Clone, Copy)]
-enum Use {
+enum Requirement {
     Needed(&'static str),
     Expected(&'static str),
     Replaced(&'static str),
 }
 
-const PROGRAMS: [(&str, Use); 3] = [
-    ("bash", Use::Needed("the shell tool")),
-    ("git", Use::Expected("most projects use it")),
-    ("rg", Use::Replaced("grep and glob are built in")),
+const PROGRAMS: [(&str, Requirement); 3] = [
+    ("bash", Requirement::Needed("the shell tool")),
+    ("git", Requirement::Expected("most projects use it")),
+    ("rg", Requirement::Replaced("grep and glob are built in")),
 ];
 
 /// How one check went.
@@ -55,8 +55,8 @@ fn failure(text: impl Into<String>) -> Finding {
 }
 
 /// Checks everything a run needs; 1 if it would fail.
-pub(crate) fn run(ground: &Ground) -> Outcome<Exit> {
-    let mut screen = Screen::new(&ground.env);
+pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
+    let mut screen = Screen::new(&app.env);
     let mut healthy = true;
     let mut tell = |finding: Finding| {
         let (style, word) = match finding.health {
@@ -67,31 +67,31 @@ pub(crate) fn run(ground: &Ground) -> Outcome<Exit> {
         healthy &= finding.health != Health::Failure;
         screen.line(style, &format!("{word}  {}", finding.text));
     };
-    tell(fine(format!("zk {}, working in {}", env!("CARGO_PKG_VERSION"), ground.cwd.display())));
-    tell(settings(ground));
+    tell(fine(format!("zk {}, working in {}", env!("CARGO_PKG_VERSION"), app.cwd.display())));
+    tell(settings(app));
     let runtime = runtime()?;
-    for finding in runtime.block_on(endpoint(ground)) {
+    for finding in runtime.block_on(endpoint(app)) {
         tell(finding);
     }
-    tell(runtime.block_on(sessions(ground)));
+    tell(runtime.block_on(sessions(app)));
     for (program, used) in PROGRAMS {
-        tell(program_found(ground, program, used));
+        tell(program_found(app, program, used));
     }
-    tell(terminal(ground));
+    tell(terminal(app));
     screen.finish()?;
     Ok(if healthy { Exit::Done } else { Exit::Failed })
 }
 
-fn settings(ground: &Ground) -> Finding {
-    match ground.dirs.settings() {
+fn settings(app: &AppContext) -> Finding {
+    match app.dirs.settings() {
         Some(path) if path.exists() => fine(format!("settings: {}", path.display())),
         Some(path) => fine(format!("settings: none of your own; they would be in {}", path.display())),
         None => warning("settings: set HOME or ZK_HOME to have some of your own"),
     }
 }
 
-async fn endpoint(ground: &Ground) -> Vec<Finding> {
-    let endpoint = match ground.endpoint().await {
+async fn endpoint(app: &AppContext) -> Vec<Finding> {
+    let endpoint = match app.endpoint().await {
         Ok(endpoint) => endpoint,
         Err(error) => return vec![failure(format!("provider: {error}"))],
     };
@@ -106,25 +106,24 @@ async fn endpoint(ground: &Ground) -> Vec<Finding> {
         "provider: {} at {}, {key} ({})",
         endpoint.provider.name, endpoint.base_url, endpoint.why
     ))];
-    let provider = match compose::provider(ground, &endpoint).await {
+    let provider = match compose::provider(app, &endpoint).await {
         Ok(provider) => provider,
         Err(error) => {
             findings.push(failure(format!("provider: {error}")));
             return findings;
         }
     };
-    findings.push(reach(ground, &*provider, &endpoint.base_url).await);
+    findings.push(reach(app, &*provider, &endpoint.base_url).await);
     findings
 }
 
-async fn reach(ground: &Ground, provider: &dyn Provider, url: &str) -> Finding {
-    match tokio::time::timeout(REACH, provider.list_models(&Bus::new().cx())).await {
-        Err(_) => failure(format!("endpoint: {url} did not answer within {} s", REACH.as_secs())),
+async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding {
+    match tokio::time::timeout(LIST_TIMEOUT, provider.list_models(&Bus::new().cx())).await {
+        Err(_) => failure(format!("endpoint: {url} did not answer within {} s", LIST_TIMEOUT.as_secs())),
         Ok(Err(error)) => failure(format!("endpoint: {error}")),
         Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
         Ok(Ok(Some(models))) => {
-            let wanted =
-                ground.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
+            let wanted = app.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
             match wanted {
                 Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
                     "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"
@@ -137,11 +136,11 @@ async fn reach(ground: &Ground, provider: &dyn Provider, url: &str) -> Finding {
     }
 }
 
-async fn sessions(ground: &Ground) -> Finding {
-    if !ground.settings.flag("sessions") {
+async fn sessions(app: &AppContext) -> Finding {
+    if !app.settings.flag("sessions") {
         return fine("sessions: not kept, by the settings");
     }
-    let (store, root) = match (store(ground), ground.dirs.sessions()) {
+    let (store, root) = match (store(app), app.dirs.sessions()) {
         (Ok(store), Some(root)) => (store, root),
         (Err(error), _) => return warning(format!("sessions: {error}")),
         (Ok(_), None) => return warning("sessions: there is no place for them"),
@@ -168,14 +167,16 @@ async fn sessions(ground: &Ground) -> Finding {
     }
 }
 
-fn program_found(ground: &Ground, name: &str, used: Use) -> Finding {
-    let path = ground.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
+fn program_found(app: &AppContext, name: &str, used: Requirement) -> Finding {
+    let path = app.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
     let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| is_executable(path));
     match (found, used) {
         (Some(path), _) => fine(format!("{name}: {}", path.display())),
-        (None, Use::Needed(what)) => failure(format!("{name}: not in PATH; {what} needs it: install it")),
-        (None, Use::Expected(what)) => warning(format!("{name}: not in PATH; {what}")),
-        (None, Use::Replaced(what)) => fine(format!("{name}: not in PATH and not needed: {what}")),
+        (None, Requirement::Needed(what)) => {
+            failure(format!("{name}: not in PATH; {what} needs it: install it"))
+        }
+        (None, Requirement::Expected(what)) => warning(format!("{name}: not in PATH; {what}")),
+        (None, Requirement::Replaced(what)) => fine(format!("{name}: not in PATH and not needed: {what}")),
     }
 }
 
@@ -183,9 +184,9 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn terminal(ground: &Ground) -> Finding {
+fn terminal(app: &AppContext) -> Finding {
     if stdin::is_terminal() && std::io::stdout().is_terminal() {
-        fine(format!("terminal: {}", ground.env.text("TERM").unwrap_or("unknown")))
+        fine(format!("terminal: {}", app.env.text("TERM").unwrap_or("unknown")))
     } else {
         fine("terminal: none; only read-only tools run without --allow-all")
     }

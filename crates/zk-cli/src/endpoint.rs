@@ -6,10 +6,10 @@ use zk_core::model::ErrorKind;
 use zk_providers::auth::Credential;
 use zk_providers::{Access, VENDORS, Vendor};
 
-use crate::credentials::Stored;
+use crate::credentials::StoredCredentials;
 use crate::exit::{Failure, Outcome};
-use crate::near;
 use crate::settings::{Entry, Layer, Settings};
+use crate::suggest;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ const LISTING: Duration = Duration::from_secs(1);
 const LIKE: &str = "openai_compat";
 
 /// What people call a vendor, and what zk calls it.
-const OTHER_NAMES: &[(&str, &str)] = &[
+const ALIASES: &[(&str, &str)] = &[
     ("chatgpt", "openai_codex"),
     ("claude", "anthropic"),
     ("codex", "openai_codex"),
@@ -35,19 +35,19 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("llama", "llama.cpp"),
 ];
 
-fn other_name(name: &str) -> Option<&'static str> {
+fn alias(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
-    OTHER_NAMES.iter().find(|(other, _)| *other == name).map(|(_, vendor)| *vendor)
+    ALIASES.iter().find(|(other, _)| *other == name).map(|(_, vendor)| *vendor)
 }
 
 /// A provider by its name: one zk knows, or one of the settings, which is like one zk knows.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedProvider {
     pub(crate) name: String,
     pub(crate) vendor: &'static Vendor,
 }
 
-impl Named {
+impl NamedProvider {
     fn of(vendor: &'static Vendor) -> Self {
         Self { name: vendor.name.to_owned(), vendor }
     }
@@ -61,20 +61,20 @@ impl Named {
         if like.is_none() && settings.of_provider(name, "base_url").is_none() {
             let mut names = names(settings);
             names.retain(|known| known != name);
-            let hint = match other_name(name) {
+            let hint = match alias(name) {
                 Some(vendor) => format!("; did you mean `{vendor}`?"),
-                None => near::did_you_mean(name, names.iter().map(String::as_str)),
+                None => suggest::did_you_mean(name, names.iter().map(String::as_str)),
             };
             return Err(Failure::usage(format!(
                 "unknown provider `{name}`{hint} (zk knows {}; one of your own needs a `base_url` under \
                  [providers.{name}]; a server named with --base-url alone is `{LIKE}`)",
-                near::either(&names)
+                suggest::either(&names)
             )));
         }
         let like = like.unwrap_or(LIKE);
         let vendor = Vendor::named(like).ok_or_else(|| {
             let names = VENDORS.iter().map(|vendor| vendor.name);
-            let hint = near::did_you_mean(like, names);
+            let hint = suggest::did_you_mean(like, names);
             Failure::usage(format!("providers.{name}.like: zk knows no provider `{like}`{hint}"))
         })?;
         Ok(Self { name: name.to_owned(), vendor })
@@ -113,7 +113,7 @@ pub(crate) fn names(settings: &Settings) -> Vec<String> {
 /// Where requests go, with which key, and why there.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) provider: Named,
+    pub(crate) provider: NamedProvider,
     pub(crate) base_url: String,
     pub(crate) key: Option<Key>,
     /// What led to this provider.
@@ -155,12 +155,12 @@ pub(crate) struct Flags<'a> {
 pub(crate) fn configured(
     settings: &Settings,
     flags: Flags<'_>,
-    stored: &Stored,
+    stored: &StoredCredentials,
 ) -> Outcome<Option<Endpoint>> {
     let complete = |provider, why| complete(settings, flags, stored, provider, why).map(Some);
     if let Some(name) = settings.text("provider") {
         let origin = settings.origin("provider").map(ToString::to_string).unwrap_or_default();
-        return complete(Named::find(settings, name)?, origin);
+        return complete(NamedProvider::find(settings, name)?, origin);
     }
     let set = |by_environment: bool| {
         for what in ["api_key", "auth_token", "base_url"] {
@@ -183,9 +183,9 @@ pub(crate) fn configured(
         Some((name, why))
     };
     if let Some((name, why)) = set(false).or_else(in_store).or_else(|| set(true)) {
-        return complete(Named::find(settings, &name)?, why);
+        return complete(NamedProvider::find(settings, &name)?, why);
     }
-    let known = |name: &str| Named::find(settings, name);
+    let known = |name: &str| NamedProvider::find(settings, name);
     if flags.base_url.is_some() {
         return complete(known(LIKE)?, "--base-url".to_owned());
     }
@@ -241,7 +241,7 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
             Found::Empty => seen += &format!("\n{name} runs on port {port} and has no model yet."),
             Found::Models => {
                 return Ok(Endpoint {
-                    provider: Named::of(vendor),
+                    provider: NamedProvider::of(vendor),
                     base_url: vendor.base_url.unwrap_or_default().to_owned(),
                     key: None,
                     why: format!("nothing is configured, and {name} runs on port {port}"),
@@ -263,7 +263,7 @@ fn local_servers() -> String {
         Access::Local(port) => Some(format!("{} (port {port})", vendor.name)),
         Access::Key(_) | Access::SignIn => None,
     };
-    near::or(&VENDORS.iter().filter_map(server).collect::<Vec<_>>())
+    suggest::or(&VENDORS.iter().filter_map(server).collect::<Vec<_>>())
 }
 
 /// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
@@ -286,8 +286,8 @@ pub(crate) async fn look(vendor: &'static Vendor, port: u16) -> Found {
 pub(crate) fn complete(
     settings: &Settings,
     flags: Flags<'_>,
-    stored: &Stored,
-    provider: Named,
+    stored: &StoredCredentials,
+    provider: NamedProvider,
     why: String,
 ) -> Outcome<Endpoint> {
     let name = &provider.name;
@@ -317,8 +317,8 @@ pub(crate) fn complete(
 pub(crate) fn key(
     settings: &Settings,
     flags: Flags<'_>,
-    stored: &Stored,
-    provider: &Named,
+    stored: &StoredCredentials,
+    provider: &NamedProvider,
 ) -> Option<(Key, String)> {
     let name = &*provider.name;
     let set = |what: &str, by_environment: bool| {

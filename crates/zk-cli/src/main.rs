@@ -22,13 +22,13 @@ mod endpoint;
 mod env;
 mod exit;
 mod mode;
-mod near;
 mod output;
 mod prompt;
 mod sessions;
 mod settings;
 mod signals;
 mod stdin;
+mod suggest;
 mod term;
 
 fn main() -> ExitCode {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use zk_core::service::{NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
 use zk_session::{Loaded, SqliteStore, latest, load_history, open_matching};
 
-use crate::app::Ground;
+use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
-use crate::term::tell;
+use crate::term::print_stderr;
 
 /// The session of a run: what it is written into, and what it goes on from.
 #[derive(Default)]
@@ -20,9 +20,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    fn of(ground: &Ground, open: Arc<dyn OpenSession>) -> Self {
+    fn of(app: &AppContext, open: Arc<dyn OpenSession>) -> Self {
         // Without it large results stay in the history, cut by each tool's own limit.
-        let outputs = ground.dirs.outputs(open.id()).filter(|dir| make_private(dir).is_ok());
+        let outputs = app.dirs.outputs(open.id()).filter(|dir| make_private(dir).is_ok());
         Self { open: Some(open), outputs, ..Self::default() }
     }
 
@@ -40,30 +40,30 @@ impl Session {
 }
 
 /// The store of this user.
-pub(crate) fn store(ground: &Ground) -> Outcome<SqliteStore> {
-    ground.dirs.sessions().map(SqliteStore::new).ok_or_else(|| {
+pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
+    app.dirs.sessions().map(SqliteStore::new).ok_or_else(|| {
         Failure::usage("there is no place for sessions: set HOME or ZK_HOME, or use --no-session")
     })
 }
 
 /// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
 /// unless a session was asked for.
-pub(crate) async fn begin(ground: &Ground, resume: Option<&Resume>) -> Outcome<Session> {
+pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
     let refused = |error: StoreError| Failure::failed(error);
     match resume {
-        None if !ground.settings.flag("sessions") => Ok(Session::default()),
+        None if !app.settings.flag("sessions") => Ok(Session::default()),
         None => {
-            let created = match store(ground).map_err(|failure| failure.message).and_then(writable(ground)) {
+            let created = match store(app).map_err(|failure| failure.message).and_then(writable(app)) {
                 Ok(store) => {
-                    let new = NewSession { id: None, cwd: ground.cwd.clone(), parent: None };
+                    let new = NewSession { id: None, cwd: app.cwd.clone(), parent: None };
                     store.create(new).await.map_err(|error| error.to_string())
                 }
                 Err(why) => Err(why),
             };
             match created {
-                Ok(open) => Ok(Session::of(ground, open)),
+                Ok(open) => Ok(Session::of(app, open)),
                 Err(why) => {
-                    tell(&format!(
+                    print_stderr(&format!(
                         "zk: this conversation is not kept: {why} (--no-session says so on purpose)"
                     ));
                     Ok(Session::default())
@@ -71,20 +71,20 @@ pub(crate) async fn begin(ground: &Ground, resume: Option<&Resume>) -> Outcome<S
             }
         }
         Some(Resume::Latest) => {
-            let store = store(ground)?;
-            let newest = latest(&store, &ground.cwd).await.map_err(refused)?;
-            warn_of_damage(ground, &store, newest.as_ref()).await.map_err(refused)?;
+            let store = store(app)?;
+            let newest = latest(&store, &app.cwd).await.map_err(refused)?;
+            warn_of_damage(app, &store, newest.as_ref()).await.map_err(refused)?;
             let newest = newest.ok_or_else(|| {
                 Failure::usage(format!(
                     "there is no readable session of {} to continue; `zk sessions list --all` lists those of other \
                      directories",
-                    ground.cwd.display()
+                    app.cwd.display()
                 ))
             })?;
-            reopen(ground, store.open(&newest.id).await.map_err(refused)?).await
+            reopen(app, store.open(&newest.id).await.map_err(refused)?).await
         }
         Some(Resume::Id(id)) => {
-            let store = store(ground)?;
+            let store = store(app)?;
             let open = open_matching(&store, id).await.map_err(|error| match error {
                 StoreError::NotFound { .. } => Failure::usage(error.to_string()),
                 StoreError::InUse { .. }
@@ -93,22 +93,22 @@ pub(crate) async fn begin(ground: &Ground, resume: Option<&Resume>) -> Outcome<S
                 | StoreError::Io { .. }
                 | StoreError::Failed(_) => refused(error),
             })?;
-            reopen(ground, open).await
+            reopen(app, open).await
         }
     }
 }
 
 /// Whoever asks for the last conversation and gets an older one because the last is damaged hears of it.
 async fn warn_of_damage(
-    ground: &Ground,
+    app: &AppContext,
     store: &SqliteStore,
     taken: Option<&SessionInfo>,
 ) -> Result<(), StoreError> {
-    let newest = SessionFilter { cwd: Some(ground.cwd.clone()), limit: Some(1) };
+    let newest = SessionFilter { cwd: Some(app.cwd.clone()), limit: Some(1) };
     for SessionInfo { id, damaged, .. } in store.list(&newest).await? {
         let Some(why) = damaged else { continue };
         let instead = taken.map(|info| format!("; going on with {}", info.id)).unwrap_or_default();
-        tell(&format!(
+        print_stderr(&format!(
             "zk: warning: the newest session {id} is damaged ({why}); `zk --resume {id}` tries to read \
              what is left of it{instead}"
         ));
@@ -116,18 +116,18 @@ async fn warn_of_damage(
     Ok(())
 }
 
-async fn reopen(ground: &Ground, open: Arc<dyn OpenSession>) -> Outcome<Session> {
+async fn reopen(app: &AppContext, open: Arc<dyn OpenSession>) -> Outcome<Session> {
     for notice in open.notices() {
-        tell(&format!("zk: session {}: {notice}", open.id()));
+        print_stderr(&format!("zk: session {}: {notice}", open.id()));
     }
     let loaded = load_history(&open.entries().await.map_err(Failure::failed)?);
-    Ok(Session { loaded, resumed: true, ..Session::of(ground, open) })
+    Ok(Session { loaded, resumed: true, ..Session::of(app, open) })
 }
 
 /// Makes the store's directory and asks whether it can be written: a read-only home is found before the first
 /// request, not when its answer cannot be stored.
-fn writable(ground: &Ground) -> impl FnOnce(SqliteStore) -> Result<SqliteStore, String> {
-    let root = ground.dirs.sessions().unwrap_or_default();
+fn writable(app: &AppContext) -> impl FnOnce(SqliteStore) -> Result<SqliteStore, String> {
+    let root = app.dirs.sessions().unwrap_or_default();
     move |store| {
         make_private(&root)
             .and_then(|()| {

@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::exit::{Failure, Outcome};
-use crate::term::tell;
+use crate::term::print_stderr;
 
 /// How long an open pipe may stay silent when there is a prompt already: whoever starts zk from a script often
 /// leaves one open by accident.
-const SILENCE: Duration = Duration::from_secs(3);
+const PIPE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is read of standard input at most, in bytes: more does not fit any model.
 const LIMIT: u64 = 8 << 20;
@@ -39,8 +39,8 @@ pub(crate) fn text(have_prompt: bool) -> Outcome<Option<String>> {
             }));
         })
         .map_err(unusable)?;
-    if have_prompt && matches!(first.recv_timeout(SILENCE), Err(mpsc::RecvTimeoutError::Timeout)) {
-        tell(
+    if have_prompt && matches!(first.recv_timeout(PIPE_TIMEOUT), Err(mpsc::RecvTimeoutError::Timeout)) {
+        print_stderr(
             "zk: nothing comes on standard input; going on with the prompt alone (`</dev/null` avoids the wait)",
         );
         return Ok(None);

@@ -1,6 +1,6 @@
-//! The command line: what was written ([`raw`]) and what it means ([`meaning`]).
+//! The command line: what was written ([`cli`]) and what it means ([`task`]).
 
-pub(crate) mod meaning;
-pub(crate) mod raw;
+pub(crate) mod cli;
+pub(crate) mod task;
 
-pub(crate) use meaning::{Format, Job, Prompt, Resume, Task};
+pub(crate) use task::{Format, Job, Prompt, Resume, Task};

@@ -9,44 +9,44 @@ use zk_providers::Http;
 use zk_providers::auth::{AuthError, AuthorizationCode, Credential, CredentialStore, Login, OAuthClient};
 
 use super::print;
-use crate::app::{Ground, runtime};
-use crate::args::raw::AuthAction;
-use crate::credentials::{self, Stored};
-use crate::endpoint::{self, Key, Named};
+use crate::app::{AppContext, runtime};
+use crate::args::cli::AuthAction;
+use crate::credentials::{self, StoredCredentials};
+use crate::endpoint::{self, Key, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::term::{secret, tell};
-use crate::{near, stdin};
+use crate::term::{print_stderr, secret};
+use crate::{stdin, suggest};
 
 /// How long a person has to sign in.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-pub(crate) fn auth(ground: &Ground, action: AuthAction) -> Outcome<Exit> {
+pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
     match action {
-        AuthAction::Login { provider, key, browser } => login(ground, provider, key, browser),
-        AuthAction::Logout { provider } => logout(ground, provider),
-        AuthAction::Status { provider } => status(ground, provider),
+        AuthAction::Login { provider, key, browser } => login(app, provider, key, browser),
+        AuthAction::Logout { provider } => logout(app, provider),
+        AuthAction::Status { provider } => status(app, provider),
     }
 }
 
-fn login(ground: &Ground, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
-    let name = named(ground, provider)?;
-    let client = credentials::client(ground, &name)?.filter(|_| !key);
+fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -> Outcome<Exit> {
+    let name = named(app, provider)?;
+    let client = credentials::client(app, &name)?.filter(|_| !key);
     let credential = match client {
         None => {
-            if Named::find(&ground.settings, &name)?.is_sign_in_only() {
+            if NamedProvider::find(&app.settings, &name)?.is_sign_in_only() {
                 return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
             }
             Credential::ApiKey(typed(&name)?.into())
         }
-        Some(client) => runtime()?.block_on(sign_in(ground, client, browser))?,
+        Some(client) => runtime()?.block_on(sign_in(app, client, browser))?,
     };
-    let store = credentials::store(ground)?;
+    let store = credentials::store(app)?;
     let aside = runtime()?.block_on(store.put(&name, &credential)).map_err(Failure::failed)?;
     if let Some(aside) = aside {
         let path = aside.path.display();
-        tell(&format!("zk: warning: the old file was damaged ({}) and is now {path}", aside.reason));
+        print_stderr(&format!("zk: warning: the old file was damaged ({}) and is now {path}", aside.reason));
     }
-    print(ground, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
+    print(app, &[format!("{name}: {}, in {}", what(&credential), store.path().display())])
 }
 
 /// A key from the person's hands, or from a pipe.
@@ -66,21 +66,23 @@ fn typed(name: &str) -> Outcome<String> {
     Ok(key.to_owned())
 }
 
-async fn sign_in(ground: &Ground, client: OAuthClient, browser: bool) -> Outcome<Credential> {
+async fn sign_in(app: &AppContext, client: OAuthClient, browser: bool) -> Outcome<Credential> {
     let failed = |error: AuthError| match error {
         AuthError::Client { .. } => Failure::usage(error.to_string()),
         error => Failure::auth(error.to_string()),
     };
     let login = Login::begin(client, Http::new()).await.map_err(failed)?;
-    tell(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-    if browser && !open(ground, login.url()).await {
-        tell("zk: no browser could be opened; open the address yourself");
+    print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
+    if browser && !open(app, login.url()).await {
+        print_stderr("zk: no browser could be opened; open the address yourself");
     }
     if stdin::is_terminal() {
-        tell("If the browser cannot come back here, paste the address it ends at, or the code it shows.");
+        print_stderr(
+            "If the browser cannot come back here, paste the address it ends at, or the code it shows.",
+        );
     }
     let code = tokio::select! {
-        code = login.callback(PATIENCE) => code,
+        code = login.callback(SIGN_IN_LIMIT) => code,
         code = pasted(&login) => code,
     };
     let tokens = login.exchange(code.map_err(failed)?).await.map_err(failed)?;
@@ -104,7 +106,7 @@ async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
                 continue;
             }
             match login.pasted(&line) {
-                Err(error @ AuthError::Pasted { .. }) => tell(&format!("zk: {error}")),
+                Err(error @ AuthError::Pasted { .. }) => print_stderr(&format!("zk: {error}")),
                 answer => return answer,
             }
         }
@@ -116,10 +118,10 @@ async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
 }
 
 /// Opens an address in the person's browser, without a shell, and says whether that worked.
-async fn open(ground: &Ground, url: &str) -> bool {
-    let mut environment = Environment::filtered(ground.env.all().clone());
+async fn open(app: &AppContext, url: &str) -> bool {
+    let mut environment = Environment::filtered(app.env.all().clone());
     for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {
-        if let Some(value) = ground.env.get(name) {
+        if let Some(value) = app.env.get(name) {
             environment = environment.grant(name, value);
         }
     }
@@ -136,53 +138,53 @@ async fn open(ground: &Ground, url: &str) -> bool {
     outcome.is_ok_and(|outcome| outcome.exit == zk_core::service::Exit::Code(0))
 }
 
-fn logout(ground: &Ground, provider: Option<String>) -> Outcome<Exit> {
-    let name = match provider.or_else(|| ground.settings.text("provider").map(str::to_owned)) {
+fn logout(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
+    let name = match provider.or_else(|| app.settings.text("provider").map(str::to_owned)) {
         Some(name) => name,
-        None => named(ground, None)?,
+        None => named(app, None)?,
     };
-    let store = credentials::store(ground)?;
+    let store = credentials::store(app)?;
     let removed = runtime()?.block_on(store.remove(&name)).map_err(Failure::failed)?;
     if !removed {
         return Err(Failure::usage(format!("nothing is stored for {name}; `zk auth status` lists what is")));
     }
-    print(ground, &[format!("{name}: removed from {}", store.path().display())])
+    print(app, &[format!("{name}: removed from {}", store.path().display())])
 }
 
-fn status(ground: &Ground, provider: Option<String>) -> Outcome<Exit> {
+fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
     let runtime = runtime()?;
-    let stored = runtime.block_on(credentials::stored(ground));
+    let stored = runtime.block_on(credentials::all_stored(app));
     let all: BTreeSet<String> = match provider {
         Some(name) => [name].into(),
-        None => endpoint::names(&ground.settings).into_iter().chain(stored.keys().cloned()).collect(),
+        None => endpoint::names(&app.settings).into_iter().chain(stored.keys().cloned()).collect(),
     };
     let asked = all.len() == 1;
     let states: Vec<(String, Option<String>)> = all
         .into_iter()
-        .map(|name| (state(ground, &stored, &name), name))
+        .map(|name| (state(app, &stored, &name), name))
         .map(|(state, name)| (name, state))
         .collect();
     let missing = states.iter().all(|(_, state)| state.is_none());
     if missing && !asked {
         let what = "no credentials: `zk auth login anthropic` stores a key, and so for every other provider";
-        print(ground, &[what.to_owned()])?;
+        print(app, &[what.to_owned()])?;
         return Ok(Exit::Done);
     }
     let line = |(name, state): &(String, Option<String>)| {
         (asked || state.is_some()).then(|| format!("{name:<14} {}", state.as_deref().unwrap_or("nothing")))
     };
-    print(ground, &states.iter().filter_map(line).collect::<Vec<_>>())?;
+    print(app, &states.iter().filter_map(line).collect::<Vec<_>>())?;
     Ok(if missing { Exit::Auth } else { Exit::Done })
 }
 
 /// What would be used for a provider, and where it comes from.
-fn state(ground: &Ground, stored: &Stored, name: &str) -> Option<String> {
-    let Ok(provider) = Named::find(&ground.settings, name) else {
+fn state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
+    let Ok(provider) = NamedProvider::find(&app.settings, name) else {
         return stored
             .get(name)
             .map(|credential| format!("{}, unused: zk knows no such provider", what(credential)));
     };
-    let (key, place) = ground.key(&provider, stored)?;
+    let (key, place) = app.key(&provider, stored)?;
     let what = match key {
         Key::Api(_) => "a key".to_owned(),
         Key::Bearer(_) => "a token".to_owned(),
@@ -208,10 +210,10 @@ fn what(credential: &Credential) -> String {
 }
 
 /// The provider that is named here or in the settings.
-fn named(ground: &Ground, provider: Option<String>) -> Outcome<String> {
-    let name = provider.or_else(|| ground.settings.text("provider").map(str::to_owned)).ok_or_else(|| {
-        let names = endpoint::names(&ground.settings);
-        Failure::usage(format!("say for which provider: {}", near::either(&names)))
+fn named(app: &AppContext, provider: Option<String>) -> Outcome<String> {
+    let name = provider.or_else(|| app.settings.text("provider").map(str::to_owned)).ok_or_else(|| {
+        let names = endpoint::names(&app.settings);
+        Failure::usage(format!("say for which provider: {}", suggest::either(&names)))
     })?;
-    Named::find(&ground.settings, &name).map(|provider| provider.name)
+    NamedProvider::find(&app.settings, &name).map(|provider| provider.name)
 }

@@ -1,16 +1,16 @@
 use zk_core::kernel::RegistrationKind;
 
 use super::print;
-use crate::app::{Ground, runtime};
-use crate::compose::{self, Manners};
+use crate::app::{AppContext, runtime};
+use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Outcome};
 use crate::sessions::Session;
 
 /// Prints everything that is registered, and by whom.
-pub(crate) fn hooks(ground: &Ground) -> Outcome<Exit> {
+pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
     runtime()?.block_on(async {
-        let manners = Manners { ui: None, allow_all: ground.settings.flag("permissions.allow_all") };
-        let bus = compose::bus(ground, &Session::default(), manners)?;
+        let host = HostOptions { ui: None, allow_all: app.settings.flag("permissions.allow_all") };
+        let bus = compose::bus(app, &Session::default(), host)?;
         let lines: Vec<String> = bus
             .describe()
             .iter()
@@ -29,7 +29,7 @@ pub(crate) fn hooks(ground: &Ground) -> Outcome<Exit> {
             })
             .collect();
         bus.close().await;
-        print(ground, &lines)
+        print(app, &lines)
     })
 }
 

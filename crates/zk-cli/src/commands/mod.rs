@@ -10,17 +10,17 @@ pub(crate) use hooks::hooks;
 pub(crate) use models::models;
 pub(crate) use sessions::{session_lines, sessions};
 
-use crate::app::Ground;
+use crate::app::AppContext;
 use crate::exit::{Exit, Outcome};
 use crate::term::{Screen, Style};
 
 /// Prints every setting.
-pub(crate) fn config_show(ground: &Ground, origin: bool) -> Outcome<Exit> {
-    print(ground, &ground.settings.lines(origin))
+pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
+    print(app, &app.settings.lines(origin))
 }
 
-fn print(ground: &Ground, lines: &[String]) -> Outcome<Exit> {
-    let mut screen = Screen::new(&ground.env);
+fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {
+    let mut screen = Screen::new(&app.env);
     lines.iter().for_each(|line| screen.line(Style::Plain, line));
     screen.finish()?;
     Ok(Exit::Done)

@@ -5,23 +5,22 @@ use zk_core::service::{SessionFilter, SessionInfo, SessionStore, StoreError};
 use zk_session::{load_history, open_matching};
 
 use super::print;
-use crate::app::{Ground, runtime};
-use crate::args::raw::SessionsAction;
+use crate::app::{AppContext, runtime};
+use crate::args::cli::SessionsAction;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::notes::shorten;
+use crate::mode::summary::shorten;
 use crate::sessions::store;
 
-pub(crate) fn sessions(ground: &Ground, action: SessionsAction) -> Outcome<Exit> {
-    let store = store(ground)?;
+pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
+    let store = store(app)?;
     let lines = runtime()?.block_on(async {
         match action {
             SessionsAction::List { all } => {
-                let cwd = (!all).then(|| ground.cwd.clone());
+                let cwd = (!all).then(|| app.cwd.clone());
                 let listed = store.list(&SessionFilter { cwd, limit: None }).await?;
                 let mut lines = session_lines(&listed, all);
                 if lines.is_empty() {
-                    let place =
-                        if all { "anywhere".to_owned() } else { format!("of {}", ground.cwd.display()) };
+                    let place = if all { "anywhere".to_owned() } else { format!("of {}", app.cwd.display()) };
                     lines.push(format!("there are no sessions {place}"));
                 }
                 Ok(lines)
@@ -38,7 +37,7 @@ pub(crate) fn sessions(ground: &Ground, action: SessionsAction) -> Outcome<Exit>
                 open.close().await?;
                 drop(open);
                 store.delete(&id).await?;
-                if let Some(outputs) = ground.dirs.outputs(&id) {
+                if let Some(outputs) = app.dirs.outputs(&id) {
                     // Most sessions have none.
                     let _ = std::fs::remove_dir_all(outputs);
                 }
@@ -54,7 +53,7 @@ pub(crate) fn sessions(ground: &Ground, action: SessionsAction) -> Outcome<Exit>
         | StoreError::Io { .. }
         | StoreError::Failed(_) => Failure::failed(error),
     })?;
-    print(ground, &lines)
+    print(app, &lines)
 }
 
 /// Sessions in a line each.

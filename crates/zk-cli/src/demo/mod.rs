@@ -12,10 +12,10 @@ use zk_core::service::{Exec, ExecRequest, Exit as CommandExit, OutputStream, Pro
 use zk_testkit::ScriptedProvider;
 
 use self::project::Project;
-use crate::app::{Ground, runtime};
-use crate::compose::{self, Manners};
+use crate::app::{AppContext, runtime};
+use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::mode::show::{self, Shown};
+use crate::mode::shared_screen::SharedScreen;
 use crate::sessions::Session;
 use crate::signals::Signals;
 use crate::term::{Screen, Style};
@@ -26,39 +26,39 @@ const PACE: Duration = Duration::from_millis(20);
 const PROMPT: &str = "The tests of this project fail. Find out why and repair it.";
 
 /// Unpacks the project, lets the script repair it, and runs its tests: 0 only if they pass.
-pub(crate) fn run(ground: &Ground, keep: bool) -> Outcome<Exit> {
+pub(crate) fn run(app: &AppContext, keep: bool) -> Outcome<Exit> {
     let project = Project::unpack(keep)
         .map_err(|error| Failure::failed(format!("cannot write the demo's project: {error}")))?;
-    let ground = ground.of_demo(project.dir());
-    let shown = Shown::new(Screen::new(&ground.env));
-    shown.line(Style::Bold, "zk demo · scripted model: no LLM is asked");
-    shown.line(
+    let app = app.for_demo(project.dir());
+    let screen = SharedScreen::new(Screen::new(&app.env));
+    screen.line(Style::Bold, "zk demo · scripted model: no LLM is asked");
+    screen.line(
         Style::Dim,
         "What the model says is scripted. The agent, the tools, the files and the test runs are real.",
     );
-    shown.line(Style::Dim, &format!("project: {}", project.dir().display()));
-    shown.line(Style::Plain, &format!("› {PROMPT}"));
+    screen.line(Style::Dim, &format!("project: {}", project.dir().display()));
+    screen.line(Style::Plain, &format!("› {PROMPT}"));
 
     let stop = CancellationToken::new();
     let signals = Signals::watch(|| ())
         .map_err(|error| Failure::failed(format!("cannot watch for signals: {error}")))?;
     signals.arm_process(stop.clone(), || ());
-    let exit = runtime()?.block_on(repair(&ground, &shown, &stop))?;
+    let exit = runtime()?.block_on(repair(&app, &screen, &stop))?;
     if keep {
-        shown.line(Style::Plain, &format!("the project is kept in {}", project.dir().display()));
+        screen.line(Style::Plain, &format!("the project is kept in {}", project.dir().display()));
     }
     Ok(signals.seen().unwrap_or(exit))
 }
 
-async fn repair(ground: &Ground, shown: &Shown, stop: &CancellationToken) -> Outcome<Exit> {
+async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToken) -> Outcome<Exit> {
     let pace = std::io::stdout().is_terminal().then_some(PACE);
     let provider: Arc<dyn Provider> = Arc::new(ScriptedProvider::new(script::repair(pace)));
     let session = Session::default();
     // The project is a copy of zk's own in a directory of its own.
-    let bus = compose::bus(ground, &session, Manners { ui: None, allow_all: true })?;
-    shown.listen(&bus.scope("demo-output"));
+    let bus = compose::bus(app, &session, HostOptions { ui: None, allow_all: true })?;
+    screen.listen(&bus.scope("demo-output"));
     let model = provider.model("scripted");
-    let agent = compose::agent(ground, &bus, provider, model, &session)?;
+    let agent = compose::agent(app, &bus, provider, model, &session)?;
     let run = agent.run(PROMPT).map_err(Failure::failed)?;
     let handle = run.handle();
     let mut wait = std::pin::pin!(run.wait());
@@ -69,29 +69,29 @@ async fn repair(ground: &Ground, shown: &Shown, stop: &CancellationToken) -> Out
             wait.await
         }
     };
-    shown.settle();
+    screen.end_line();
     if let Err(error) = &outcome.result {
-        shown.line(Style::Red, &error.to_string());
+        screen.line(Style::Red, &error.to_string());
     }
-    shown.line(Style::Dim, &show::totals(&outcome.stats));
-    let passes = tests_pass(ground, &bus, stop).await;
+    screen.line(Style::Dim, &crate::mode::summary::totals(&outcome.stats));
+    let passes = tests_pass(app, &bus, stop).await;
     agent.close().await;
     Ok(match (outcome.result, passes) {
         (Ok(()), true) => {
-            shown.line(Style::Green, "checked again without the agent: the project's tests pass");
+            screen.line(Style::Green, "checked again without the agent: the project's tests pass");
             Exit::Done
         }
         (Ok(()) | Err(_), _) => {
-            shown.line(Style::Red, "the project's tests do not pass: the demo failed");
+            screen.line(Style::Red, "the project's tests do not pass: the demo failed");
             Exit::Failed
         }
     })
 }
 
 /// Whether the project's tests pass, asked of the tests and not of the model.
-async fn tests_pass(ground: &Ground, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
+async fn tests_pass(app: &AppContext, bus: &zk_core::kernel::Bus, stop: &CancellationToken) -> bool {
     let Some(exec) = bus.service::<dyn Exec>() else { return false };
     let mut ignored = |_: OutputStream, _: &[u8]| ();
-    let request = ExecRequest::shell("bash test.sh", ground.cwd.clone());
+    let request = ExecRequest::shell("bash test.sh", app.cwd.clone());
     exec.run(request, &mut ignored, stop).await.is_ok_and(|outcome| outcome.exit == CommandExit::Code(0))
 }

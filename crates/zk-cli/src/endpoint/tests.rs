@@ -2,32 +2,32 @@ use super::*;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::Exit;
-use crate::settings::{Given, Places};
+use crate::settings::{LayerValues, SettingsSources};
 
-fn settings(vars: &[(&str, &str)], given: Given) -> Settings {
+fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
     let env = Env::from_iter(vars.iter().copied());
     let project = std::path::Path::new("/nonexistent");
     let dirs = Dirs::default();
-    Settings::read(&Places { env: &env, dirs: &dirs, project, extra: None }, given).unwrap().0
+    Settings::read(&SettingsSources { env: &env, dirs: &dirs, project, extra: None }, given).unwrap().0
 }
 
-fn given(values: &[(&str, &str)]) -> Given {
-    let mut given = Given::default();
+fn given(values: &[(&str, &str)]) -> LayerValues {
+    let mut given = LayerValues::default();
     for (key, value) in values {
         given.text(key, &format!("--{key}"), Some((*value).into()));
     }
     given
 }
 
-fn named(provider: &str) -> Given {
+fn named(provider: &str) -> LayerValues {
     given(&[("provider", provider)])
 }
 
-fn chosen(vars: &[(&str, &str)], given: Given) -> Outcome<Option<Endpoint>> {
-    configured(&settings(vars, given), Flags::default(), &Stored::new())
+fn chosen(vars: &[(&str, &str)], given: LayerValues) -> Outcome<Option<Endpoint>> {
+    configured(&settings(vars, given), Flags::default(), &StoredCredentials::new())
 }
 
-fn endpoint(vars: &[(&str, &str)], given: Given) -> Endpoint {
+fn endpoint(vars: &[(&str, &str)], given: LayerValues) -> Endpoint {
     chosen(vars, given).unwrap().unwrap()
 }
 
@@ -43,14 +43,14 @@ fn the_named_provider_wins_over_every_key() {
 
 #[test]
 fn without_a_name_the_key_that_exists_decides() {
-    let openai = endpoint(&BOTH[1..], Given::default());
+    let openai = endpoint(&BOTH[1..], LayerValues::default());
     assert_eq!((&*openai.provider.name, &*openai.base_url), ("openai", "https://api.openai.com/v1"));
-    assert_eq!(endpoint(&BOTH, Given::default()).provider.name, "anthropic");
+    assert_eq!(endpoint(&BOTH, LayerValues::default()).provider.name, "anthropic");
     for vendor in VENDORS.iter().filter(|vendor| vendor.base_url.is_some()) {
         if let Access::Key([variable, ..]) = vendor.access
             && *variable != "OPENAI_API_KEY"
         {
-            assert_eq!(endpoint(&[(variable, "k")], Given::default()).provider.name, vendor.name);
+            assert_eq!(endpoint(&[(variable, "k")], LayerValues::default()).provider.name, vendor.name);
         }
     }
 }
@@ -58,34 +58,36 @@ fn without_a_name_the_key_that_exists_decides() {
 #[test]
 fn a_key_and_an_address_mean_any_server_of_that_kind() {
     let vars = [("OPENAI_API_KEY", "o"), ("OPENAI_BASE_URL", "http://h/v1")];
-    let endpoint = endpoint(&vars, Given::default());
+    let endpoint = endpoint(&vars, LayerValues::default());
     assert_eq!((&*endpoint.provider.name, &*endpoint.base_url), ("openai_compat", "http://h/v1"));
 }
 
 #[test]
 fn openai_is_openai_at_its_own_address_too() {
     let vars = [("OPENAI_API_KEY", "o"), ("OPENAI_BASE_URL", "https://api.openai.com/v1/")];
-    assert_eq!(endpoint(&vars, Given::default()).provider.name, "openai");
+    assert_eq!(endpoint(&vars, LayerValues::default()).provider.name, "openai");
 }
 
 #[test]
 fn a_key_outranks_the_base_url_of_another_provider() {
     let vars = [("ANTHROPIC_BASE_URL", "http://a"), ("OPENAI_API_KEY", "o")];
-    assert_eq!(endpoint(&vars, Given::default()).provider.name, "openai");
+    assert_eq!(endpoint(&vars, LayerValues::default()).provider.name, "openai");
 }
 
 #[test]
 fn flags_outrank_variables() {
     let flags = Flags { base_url: Some("http://flag"), api_key: Some("flag") };
     let vars = [("ANTHROPIC_BASE_URL", "http://variable"), ("ANTHROPIC_API_KEY", "variable")];
-    let chosen = configured(&settings(&vars, Given::default()), flags, &Stored::new()).unwrap().unwrap();
+    let chosen = configured(&settings(&vars, LayerValues::default()), flags, &StoredCredentials::new())
+        .unwrap()
+        .unwrap();
     assert_eq!(chosen.base_url, "http://flag");
     assert!(chosen.key == Some(Key::Api("flag".into())));
 }
 
 #[test]
 fn a_token_is_sent_as_a_bearer() {
-    let endpoint = endpoint(&[("ANTHROPIC_AUTH_TOKEN", "t")], Given::default());
+    let endpoint = endpoint(&[("ANTHROPIC_AUTH_TOKEN", "t")], LayerValues::default());
     assert!(endpoint.key == Some(Key::Bearer("t".into())));
 }
 
@@ -97,7 +99,7 @@ fn a_local_server_needs_no_key() {
 
 #[tokio::test]
 async fn without_anything_configured_the_local_server_that_has_a_model_is_used() {
-    assert!(chosen(&[], Given::default()).unwrap().is_none());
+    assert!(chosen(&[], LayerValues::default()).unwrap().is_none());
     let found = |wanted: &'static str| {
         async move |vendor: &'static Vendor, _: u16| match vendor.name {
             "ollama" if wanted != "ollama" => Found::Empty,
@@ -147,7 +149,7 @@ fn a_named_provider_without_a_key_needs_a_base_url() {
     assert_eq!(error.exit, Exit::Auth);
     assert!(error.message.contains("ANTHROPIC_API_KEY"));
     let flags = Flags { base_url: Some("http://127.0.0.1:1"), ..Flags::default() };
-    let chosen = configured(&settings(&[], named("anthropic")), flags, &Stored::new()).unwrap();
+    let chosen = configured(&settings(&[], named("anthropic")), flags, &StoredCredentials::new()).unwrap();
     assert!(chosen.unwrap().key.is_none());
 }
 
@@ -169,7 +171,7 @@ fn an_unknown_provider_gets_a_near_match() {
 fn what_people_call_a_vendor_leads_to_its_name() {
     let error = chosen(&[], named("Grok")).unwrap_err();
     assert!(error.message.contains("did you mean `xai`?"), "{error}");
-    for (_, vendor) in OTHER_NAMES {
+    for (_, vendor) in ALIASES {
         assert!(Vendor::named(vendor).is_some(), "{vendor}");
     }
 }

@@ -12,33 +12,33 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::Tool;
 
-use super::countdown::watch_silence;
-use super::denials::Denials;
-use super::notes;
-use super::show::Shown;
-use crate::app::{Ground, runtime};
+use super::blocked_calls::BlockedCalls;
+use super::shared_screen::SharedScreen;
+use super::status_line::watch_idle_streams;
+use super::summary;
+use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
-use crate::compose::{self, Manners};
+use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line};
 use crate::output::result::RunResult;
-use crate::output::{Broken, Output};
+use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Session};
 use crate::signals::Signals;
 use crate::stdin;
-use crate::term::{Sanitiser, Screen, Style, tell};
+use crate::term::{Sanitiser, Screen, Style, print_stderr};
 
 /// How long the output of a stopped run may take to be read.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long that of a finished run may take: as long as somebody reads it.
-const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long something else waits for the answer to be on the terminal.
-const GLANCE: Duration = Duration::from_millis(100);
+const TERMINAL_FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// One run without a person.
-pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
+pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, format, resume, .. } = prompt;
     let text = stdin::join(text.clone(), stdin::text(text.is_some())?);
     let options = match text {
@@ -55,31 +55,31 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot start: {error}"));
     let output = Output::stdout(move || broken.cancel()).map_err(cannot)?;
     let signals = Signals::watch(|| ()).map_err(cannot)?;
-    let hurried = output.clone();
-    signals.arm_process(stop.clone(), move || hurried.hurry());
+    let no_waiting = output.clone();
+    signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
-        let endpoint = ground.endpoint().await?;
-        let provider = compose::provider(ground, &endpoint).await?;
-        let session = sessions::begin(ground, resume.as_ref()).await?;
-        let allow_all = ground.settings.flag("permissions.allow_all");
-        let bus = compose::bus(ground, &session, Manners { ui: None, allow_all })?;
-        let model = compose::model(ground, &*provider, &session).await?;
-        let agent = compose::agent(ground, &bus, provider, model, &session)?;
+        let endpoint = app.endpoint().await?;
+        let provider = compose::provider(app, &endpoint).await?;
+        let session = sessions::begin(app, resume.as_ref()).await?;
+        let allow_all = app.settings.flag("permissions.allow_all");
+        let bus = compose::bus(app, &session, HostOptions { ui: None, allow_all })?;
+        let model = compose::model(app, &*provider, &session).await?;
+        let agent = compose::agent(app, &bus, provider, model, &session)?;
         let answer = Arc::new(Mutex::new(Answer::new(output.clone())));
         let head = Headless {
             output,
-            shown: Shown::new(Screen::stderr(&ground.env)),
+            screen: SharedScreen::new(Screen::stderr(&app.env)),
             answer,
             format,
-            verbose: ground.verbose,
-            denials: Denials::default(),
+            verbose: app.verbose,
+            blocked_calls: BlockedCalls::default(),
         };
         head.listen(&bus);
         if format == Format::StreamJson {
-            head.say(&init(ground, &agent, &session));
+            head.say(&init(app, &agent, &session));
         }
         let outcome = head.drive(&agent, options, &stop).await?;
-        head.shown.settle();
+        head.screen.end_line();
         agent.close().await;
         let closed = session.close().await.err().map(|error| error.to_string());
         Ok(head.finish(&outcome, &signals, &session, closed))
@@ -89,24 +89,24 @@ pub(crate) fn run(ground: &Ground, prompt: Prompt) -> Outcome<Exit> {
 struct Headless {
     output: Output,
     /// Standard error.
-    shown: Shown,
+    screen: SharedScreen,
     answer: Arc<Mutex<Answer>>,
     format: Format,
     verbose: bool,
-    denials: Denials,
+    blocked_calls: BlockedCalls,
 }
 
 impl Headless {
     fn listen(&self, bus: &Bus) {
         let scope = bus.scope("output");
-        self.denials.watch(&scope);
+        self.blocked_calls.watch(&scope);
         match self.format {
             Format::Text => {
                 let answer = self.answer.clone();
-                watch_silence(&scope, &self.shown, move || lock(&answer).is_within_line());
-                let (shown, answer) = (self.shown.clone(), self.answer.clone());
+                watch_idle_streams(&scope, &self.screen, move || lock(&answer).is_within_line());
+                let (screen, answer) = (self.screen.clone(), self.answer.clone());
                 scope.on_sync(move |_: &StreamStart, _: &Cx| {
-                    shown.settle();
+                    screen.end_line();
                     lock(&answer).begin();
                 });
                 let answer = self.answer.clone();
@@ -117,7 +117,7 @@ impl Headless {
                 });
                 let told = self.told();
                 scope.on_sync(move |event: &ContextReduced, _: &Cx| {
-                    told().line(Style::Plain, &format!("zk: {}", notes::reduced(event)));
+                    told().line(Style::Plain, &format!("zk: {}", summary::reduced(event)));
                 });
             }
             Format::StreamJson => {
@@ -131,7 +131,7 @@ impl Headless {
         if self.verbose {
             let told = self.told();
             scope.on_sync(move |event: &ToolArgsRepaired, _: &Cx| {
-                told().line(Style::Plain, &notes::repaired(event));
+                told().line(Style::Plain, &summary::repaired(event));
             });
             let told = self.told();
             scope.on_sync(move |event: &ToolBefore, _: &Cx| {
@@ -140,7 +140,7 @@ impl Headless {
             let told = self.told();
             scope.on_sync(move |event: &ToolAfter, _: &Cx| {
                 let sign = if event.is_error { "✗" } else { "✓" };
-                told().line(Style::Plain, &format!("  {sign} {}", notes::result(event)));
+                told().line(Style::Plain, &format!("  {sign} {}", summary::result(event)));
             });
             let told = self.told();
             scope.on_sync(move |event: &ToolBlocked, _: &Cx| {
@@ -151,13 +151,13 @@ impl Headless {
     }
 
     /// Standard error, once the answer does not stand in the way.
-    fn told(&self) -> impl Fn() -> Shown + Clone + use<> {
-        let (shown, answer) = (self.shown.clone(), self.answer.clone());
+    fn told(&self) -> impl Fn() -> SharedScreen + Clone + use<> {
+        let (screen, answer) = (self.screen.clone(), self.answer.clone());
         move || {
             if lock(&answer).leave() {
-                shown.screen().within_line();
+                screen.lock().note_foreign_line();
             }
-            shown.clone()
+            screen.clone()
         }
     }
 
@@ -196,7 +196,7 @@ impl Headless {
         let kept = unsaved.is_none() && !not_stored(&outcome.result);
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
-            Ok(()) if self.denials.decided_the_run() => (
+            Ok(()) if self.blocked_calls.decided_the_run() => (
                 Exit::Denied,
                 Some("every call of the last step was refused; --allow-all lets every tool run".to_owned()),
             ),
@@ -210,33 +210,36 @@ impl Headless {
         match self.format {
             Format::Text => {
                 lock(&self.answer).end();
-                if let Some(note) = notes::cut(outcome) {
-                    tell(&format!("zk: {note}"));
+                if let Some(note) = summary::cut(outcome) {
+                    print_stderr(&format!("zk: {note}"));
                 }
             }
             Format::Json | Format::StreamJson => {
-                let result = RunResult::new(outcome, exit, error.clone(), id.clone(), self.denials.all());
+                let result =
+                    RunResult::new(outcome, exit, error.clone(), id.clone(), self.blocked_calls.all());
                 self.output.add(|out| result.write(out));
             }
         }
-        let limit = if signal.is_some() { LAST_WORDS } else { PATIENCE };
+        let limit = if signal.is_some() { STOPPED_FLUSH_LIMIT } else { FLUSH_LIMIT };
         match self.output.finish(limit) {
             // Whoever read the output has enough of it: nobody is left to be told anything.
-            Some(Broken::Pipe) => return Exit::Done,
-            Some(Broken::Failed(why)) => {
-                tell(&format!("zk: cannot write the output: {why}"));
+            Some(WriteFailure::Pipe) => return Exit::Done,
+            Some(WriteFailure::Failed(why)) => {
+                print_stderr(&format!("zk: cannot write the output: {why}"));
                 return Exit::Failed;
             }
             None => {}
         }
         if let Some(error) = error {
-            tell(&format!("zk: {error}"));
+            print_stderr(&format!("zk: {error}"));
             match id {
                 Some(_) if !kept => {
-                    tell("zk: what was not stored is lost; --no-session works without storing anything");
+                    print_stderr(
+                        "zk: what was not stored is lost; --no-session works without storing anything",
+                    );
                 }
                 Some(id) if exit != Exit::Auth => {
-                    tell(&format!("zk: the conversation is kept: zk --resume {id}"));
+                    print_stderr(&format!("zk: the conversation is kept: zk --resume {id}"));
                 }
                 Some(_) | None => {}
             }
@@ -251,7 +254,7 @@ fn not_stored(result: &Result<(), AgentError>) -> bool {
 }
 
 /// The first line of `stream-json`.
-fn init(ground: &Ground, agent: &Agent, session: &Session) -> serde_json::Value {
+fn init(app: &AppContext, agent: &Agent, session: &Session) -> serde_json::Value {
     let tools: Vec<String> =
         agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();
     json!({
@@ -261,7 +264,7 @@ fn init(ground: &Ground, agent: &Agent, session: &Session) -> serde_json::Value 
         "session_id": session.open.as_ref().map(|open| open.id().clone()),
         "model": agent.model().reference(),
         "tools": tools,
-        "cwd": ground.cwd,
+        "cwd": app.cwd,
         "version": env!("CARGO_PKG_VERSION"),
     })
 }
@@ -308,7 +311,7 @@ impl Answer {
             return false;
         }
         // Both ends of a terminal are one screen: what comes first is to be seen first.
-        self.output.catch_up(GLANCE);
+        self.output.flush(TERMINAL_FLUSH_LIMIT);
         self.last.is_some_and(|last| last != '\n')
     }
 

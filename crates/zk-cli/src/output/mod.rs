@@ -4,4 +4,4 @@ pub(crate) mod events;
 pub(crate) mod result;
 mod writer;
 
-pub(crate) use writer::{Broken, Output};
+pub(crate) use writer::{Output, WriteFailure};

@@ -25,14 +25,14 @@ pub(crate) struct RunResult {
     output: Option<Value>,
     /// The calls of the run that were refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    denied: Vec<Denied>,
+    denied: Vec<DeniedCall>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
 /// A call that was refused.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Denied {
+pub(crate) struct DeniedCall {
     pub(crate) tool: String,
     pub(crate) reason: String,
 }
@@ -43,7 +43,7 @@ impl RunResult {
         exit: Exit,
         error: Option<String>,
         session_id: Option<SessionId>,
-        denied: Vec<Denied>,
+        denied: Vec<DeniedCall>,
     ) -> Self {
         let stats = &outcome.stats;
         Self {

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 mod tests;
 
 /// Bytes that may wait to be written before whoever adds more has to wait itself.
-const FULL: usize = 1 << 20;
+const MAX_PENDING_BYTES: usize = 1 << 20;
 
 /// How close together two writes may be. Events that come faster go out together: a write and a wake-up for each
 /// would cost more than the events do.
-const GATHER: Duration = Duration::from_micros(500);
+const MIN_WRITE_INTERVAL: Duration = Duration::from_micros(500);
 
 /// Standard output behind a thread of its own: adding to it is a copy into a buffer, and whatever gathers
 /// while one buffer is written goes out with the next.
 ///
-/// A reader that is slow makes the run slow, at [`FULL`] bytes; one that went away breaks the output, which
+/// A reader that is slow makes the run slow, at [`MAX_PENDING_BYTES`] bytes; one that went away breaks the output, which
 /// then swallows everything.
 #[derive(Clone)]
 pub(crate) struct Output(Arc<Shared>);
@@ -37,13 +37,13 @@ struct State {
     writing: bool,
     closed: bool,
     /// The run is to end: nobody waits for the reader any more.
-    hurried: bool,
-    broken: Option<Broken>,
+    no_waiting: bool,
+    broken: Option<WriteFailure>,
 }
 
 /// Why nothing can be written any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum WriteFailure {
     /// The reader went away.
     Pipe,
     /// The system said no.
@@ -78,7 +78,7 @@ impl Output {
     /// Adds what `fill` writes. It is called under a lock: it must only append.
     pub(crate) fn add(&self, fill: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
-        while state.pending.len() >= FULL && state.broken.is_none() && !state.hurried {
+        while state.pending.len() >= MAX_PENDING_BYTES && state.broken.is_none() && !state.no_waiting {
             state = self.0.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.broken.is_some() {
@@ -86,7 +86,7 @@ impl Output {
         }
         let idle = state.pending.is_empty() && !state.writing;
         fill(&mut state.pending);
-        let wake = idle || state.pending.len() >= FULL;
+        let wake = idle || state.pending.len() >= MAX_PENDING_BYTES;
         drop(state);
         if wake {
             self.0.filled.notify_one();
@@ -94,19 +94,19 @@ impl Output {
     }
 
     /// Lets nobody wait for the reader from now on, so that a stopped run can end.
-    pub(crate) fn hurry(&self) {
-        self.0.lock().hurried = true;
+    pub(crate) fn stop_waiting(&self) {
+        self.0.lock().no_waiting = true;
         self.0.taken.notify_all();
     }
 
     /// Writes what is left, for at most `limit`, and says how it went.
-    pub(crate) fn finish(&self, limit: Duration) -> Option<Broken> {
+    pub(crate) fn finish(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.lock().closed = true;
-        self.catch_up(limit)
+        self.flush(limit)
     }
 
     /// Waits until what was added is written, for at most `limit`, and says how it went.
-    pub(crate) fn catch_up(&self, limit: Duration) -> Option<Broken> {
+    pub(crate) fn flush(&self, limit: Duration) -> Option<WriteFailure> {
         self.0.filled.notify_one();
         let unwritten =
             |state: &mut State| state.broken.is_none() && (state.writing || !state.pending.is_empty());
@@ -140,8 +140,8 @@ impl Shared {
                     }
                     state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
-                if let Some(rest) = written.and_then(|at| GATHER.checked_sub(at.elapsed())) {
-                    let more = |state: &mut State| !state.closed && state.pending.len() < FULL;
+                if let Some(rest) = written.and_then(|at| MIN_WRITE_INTERVAL.checked_sub(at.elapsed())) {
+                    let more = |state: &mut State| !state.closed && state.pending.len() < MAX_PENDING_BYTES;
                     let waited = self.filled.wait_timeout_while(state, rest, more);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -153,8 +153,8 @@ impl Shared {
                 {
                     let mut state = self.lock();
                     state.broken = Some(match error.kind() {
-                        ErrorKind::BrokenPipe => Broken::Pipe,
-                        _ => Broken::Failed(error.to_string()),
+                        ErrorKind::BrokenPipe => WriteFailure::Pipe,
+                        _ => WriteFailure::Failed(error.to_string()),
                     });
                     state.pending = Vec::new();
                     state.writing = false;

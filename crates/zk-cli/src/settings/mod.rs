@@ -27,9 +27,9 @@ pub(crate) struct Settings {
 
 /// Values given one by one, each under the name of its flag or variable.
 #[derive(Debug, Default)]
-pub(crate) struct Given(Vec<(String, String, toml::Value)>);
+pub(crate) struct LayerValues(Vec<(String, String, toml::Value)>);
 
-impl Given {
+impl LayerValues {
     pub(crate) fn text(&mut self, key: &str, from: &str, value: Option<String>) {
         self.put(key, from, value.map(toml::Value::String));
     }
@@ -48,7 +48,7 @@ impl Given {
 }
 
 /// Where the layers come from.
-pub(crate) struct Places<'a> {
+pub(crate) struct SettingsSources<'a> {
     pub(crate) env: &'a Env,
     pub(crate) dirs: &'a Dirs,
     /// The root of the project worked in.
@@ -59,13 +59,13 @@ pub(crate) struct Places<'a> {
 
 impl Settings {
     /// Reads every layer, the lowest first. The second part are warnings.
-    pub(crate) fn read(places: &Places<'_>, given: Given) -> Outcome<(Self, Vec<String>)> {
+    pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
         let mut settings = Self::default();
         let mut warnings = Vec::new();
         settings.give(Layer::Default, defaults(), &mut warnings)?;
-        settings.give(Layer::Environment, environment(places.env), &mut warnings)?;
-        let user = places.dirs.settings();
-        let project = places.project.join(".zk");
+        settings.give(Layer::Environment, environment(sources.env), &mut warnings)?;
+        let user = sources.dirs.settings();
+        let project = sources.project.join(".zk");
         let files = [
             (Layer::User, user),
             (Layer::Project, Some(project.join("settings.toml"))),
@@ -76,7 +76,7 @@ impl Settings {
                 settings.file(layer, &path, false, &mut warnings)?;
             }
         }
-        if let Some(path) = places.extra {
+        if let Some(path) = sources.extra {
             settings.file(Layer::CommandLine, path, true, &mut warnings)?;
         }
         settings.give(Layer::CommandLine, given, &mut warnings)?;
@@ -94,7 +94,7 @@ impl Settings {
         Ok(())
     }
 
-    fn give(&mut self, layer: Layer, given: Given, warnings: &mut Vec<String>) -> Outcome<()> {
+    fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {
         for (key, from, value) in given.0 {
             let key = key.split('.').map(str::to_owned).collect();
             self.set(key, value, &Origin { layer, place: from }, warnings)?;
@@ -111,13 +111,13 @@ impl Settings {
     ) -> Outcome<()> {
         let told = |what: String| format!("{}: {what}", origin.place);
         match schema::check(&key, &value, origin.layer) {
-            schema::Verdict::Fine => {}
-            schema::Verdict::Odd(what) => warnings.push(told(what)),
-            schema::Verdict::Ignored(what) => {
+            schema::Check::Valid => {}
+            schema::Check::Warn(what) => warnings.push(told(what)),
+            schema::Check::Ignored(what) => {
                 warnings.push(told(what));
                 return Ok(());
             }
-            schema::Verdict::Wrong(what) => return Err(Failure::usage(told(what))),
+            schema::Check::Invalid(what) => return Err(Failure::usage(told(what))),
         }
         if let Some(old) = self.layers.at(&key)
             && old.origin.layer == Layer::CommandLine
@@ -200,8 +200,8 @@ impl Settings {
     }
 }
 
-fn defaults() -> Given {
-    let mut given = Given::default();
+fn defaults() -> LayerValues {
+    let mut given = LayerValues::default();
     let from = "zk";
     given.text("thinking", from, Some("adaptive".to_owned()));
     given.text("preset", from, Some("build".to_owned()));
@@ -213,8 +213,8 @@ fn defaults() -> Given {
 }
 
 /// The variables the ecosystem uses, as settings.
-fn environment(env: &Env) -> Given {
-    let mut given = Given::default();
+fn environment(env: &Env) -> LayerValues {
+    let mut given = LayerValues::default();
     let mut give = |variable: &str, name: &str, what: &str| {
         given.text(&format!("providers.{name}.{what}"), variable, env.text(variable).map(str::to_owned));
     };

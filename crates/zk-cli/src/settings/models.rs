@@ -29,7 +29,7 @@ impl Settings {
             if provider.is_empty() || providers.iter().any(|known| known == provider) {
                 continue;
             }
-            let hint = crate::near::did_you_mean(provider, providers.iter().map(String::as_str));
+            let hint = crate::suggest::did_you_mean(provider, providers.iter().map(String::as_str));
             let place = &entry.origin.place;
             warnings.push(format!("{place}: [models.\"{model}\"] is of no provider that zk knows{hint}"));
         }

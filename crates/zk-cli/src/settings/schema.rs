@@ -94,16 +94,16 @@ impl Key {
     }
 }
 
-/// What becomes of one value of a layer.
+/// Result of checking one value of a layer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Fine,
-    /// It is kept, and the person is told something.
-    Odd(String),
-    /// It does not count, and the person is told why.
+pub(crate) enum Check {
+    Valid,
+    /// Kept, with a warning.
+    Warn(String),
+    /// Left out, with a warning that says why.
     Ignored(String),
-    /// Nothing starts with it.
-    Wrong(String),
+    /// Ends the program.
+    Invalid(String),
 }
 
 pub(crate) fn is_secret(path: &[String]) -> bool {
@@ -111,75 +111,73 @@ pub(crate) fn is_secret(path: &[String]) -> bool {
         || path.last().is_some_and(|last| ENDPOINT.iter().skip(1).any(|name| name == last))
 }
 
-pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Verdict {
+pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Check {
     let name = dotted(path);
     let table = path.first().map_or("", String::as_str);
     let key = KEYS.iter().find(|key| key.is(path));
     let endpoint = path.len() == 1 && ENDPOINT.contains(&table);
     let barred = NOT_BY_PROJECTS.contains(&table) || endpoint || key.is_some_and(|key| !key.by_projects);
     if layer.is_project() && barred {
-        return Verdict::Ignored(format!(
+        return Check::Ignored(format!(
             "`{name}` is ignored: a project's files cannot say where requests go or what may run; \
              put it into your own settings"
         ));
     }
     if is_free(path) {
         // What stands there is checked by whoever uses it.
-        return Verdict::Fine;
+        return Check::Valid;
     }
     if let [_, _, what] = path
         && is_free(&[path, &[String::new()]].concat())
     {
         return match value {
             // An empty one.
-            toml::Value::Table(_) => Verdict::Fine,
-            _ => Verdict::Wrong(format!("`{name}` must be a table, such as {what} = {{ name = \"value\" }}")),
+            toml::Value::Table(_) => Check::Valid,
+            _ => Check::Invalid(format!("`{name}` must be a table, such as {what} = {{ name = \"value\" }}")),
         };
     }
     if let ([_, provider], "providers") = (path, table) {
         return match value {
-            toml::Value::Table(_) if Vendor::named(provider).is_some() => Verdict::Fine,
-            toml::Value::Table(_) => Verdict::Odd(format!(
+            toml::Value::Table(_) if Vendor::named(provider).is_some() => Check::Valid,
+            toml::Value::Table(_) => Check::Warn(format!(
                 "[{name}] is empty: a provider of your own needs a `base_url`, or whom it is `like`"
             )),
-            _ => Verdict::Wrong(format!("`{name}` must be a table: [{name}]")),
+            _ => Check::Invalid(format!("`{name}` must be a table: [{name}]")),
         };
     }
     let Some(key) = key else { return unknown(&name, path, endpoint) };
     if let ("models", Some(model)) = (table, path.get(1))
         && model.split_once('/').is_none_or(|(provider, id)| provider.is_empty() || id.is_empty())
     {
-        return Verdict::Odd(format!(
+        return Check::Warn(format!(
             "`{name}` is about no model: name it with its provider, such as [models.\"anthropic/{model}\"]"
         ));
     }
     match (key.kind, value) {
-        (Kind::Text, toml::Value::String(_)) | (Kind::Flag, toml::Value::Boolean(_)) => Verdict::Fine,
+        (Kind::Text, toml::Value::String(_)) | (Kind::Flag, toml::Value::Boolean(_)) => Check::Valid,
         (Kind::Count, toml::Value::Integer(count)) if (1..=i64::from(u32::MAX)).contains(count) => {
-            Verdict::Fine
+            Check::Valid
         }
-        (Kind::Price, toml::Value::Integer(0..)) => Verdict::Fine,
-        (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Verdict::Fine,
-        (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Verdict::Fine,
-        (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => {
-            Verdict::Fine
-        }
-        (Kind::Text, _) => Verdict::Wrong(format!("`{name}` must be a text in quotes")),
-        (Kind::Flag, _) => Verdict::Wrong(format!("`{name}` must be true or false")),
-        (Kind::Count, _) => Verdict::Wrong(format!("`{name}` must be a whole number from 1")),
+        (Kind::Price, toml::Value::Integer(0..)) => Check::Valid,
+        (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Check::Valid,
+        (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Check::Valid,
+        (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => Check::Valid,
+        (Kind::Text, _) => Check::Invalid(format!("`{name}` must be a text in quotes")),
+        (Kind::Flag, _) => Check::Invalid(format!("`{name}` must be true or false")),
+        (Kind::Count, _) => Check::Invalid(format!("`{name}` must be a whole number from 1")),
         (Kind::Price, _) => {
-            Verdict::Wrong(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
+            Check::Invalid(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
         }
-        (Kind::Efforts, _) => Verdict::Wrong(format!(
+        (Kind::Efforts, _) => Check::Invalid(format!(
             "`{name}` must be a list of the levels the model has, of {}, each with the word the server wants \
              where that is another one, such as [\"off\", \"high=default\"]",
-            crate::near::either(&Efforts::LEVELS)
+            crate::suggest::either(&Efforts::LEVELS)
         )),
         (Kind::OneOf(choices), toml::Value::String(word)) => {
-            Verdict::Wrong(format!("`{name}` cannot be `{word}`; use {}", crate::near::either(choices)))
+            Check::Invalid(format!("`{name}` cannot be `{word}`; use {}", crate::suggest::either(choices)))
         }
         (Kind::OneOf(choices), _) => {
-            Verdict::Wrong(format!("`{name}` must be {}", crate::near::either(choices)))
+            Check::Invalid(format!("`{name}` must be {}", crate::suggest::either(choices)))
         }
     }
 }
@@ -202,7 +200,7 @@ fn is_effort(level: &toml::Value) -> bool {
     })
 }
 
-fn unknown(name: &str, path: &[String], endpoint: bool) -> Verdict {
+fn unknown(name: &str, path: &[String], endpoint: bool) -> Check {
     let table = path.first().map_or("", String::as_str);
     // What stands for any name is not what is misspelt.
     let pattern = match path {
@@ -217,8 +215,8 @@ fn unknown(name: &str, path: &[String], endpoint: bool) -> Verdict {
     } else {
         let paths =
             KEYS.iter().map(|key| key.path).filter(|path| path.contains('*') == pattern.contains('*'));
-        crate::near::did_you_mean(&pattern, paths)
+        crate::suggest::did_you_mean(&pattern, paths)
     };
     let text = format!("unknown setting `{name}`{hint}");
-    if GUARDED.contains(&table) { Verdict::Wrong(text) } else { Verdict::Odd(text) }
+    if GUARDED.contains(&table) { Check::Invalid(text) } else { Check::Warn(text) }
 }

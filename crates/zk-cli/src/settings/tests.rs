@@ -21,10 +21,13 @@ impl Home {
         self
     }
 
-    fn read(&self, given: Given) -> Outcome<(Settings, Vec<String>)> {
+    fn read(&self, given: LayerValues) -> Outcome<(Settings, Vec<String>)> {
         let dirs = Dirs::new(&self.env);
         let project = self.temp.path().join("project");
-        Settings::read(&Places { env: &self.env, dirs: &dirs, project: &project, extra: None }, given)
+        Settings::read(
+            &SettingsSources { env: &self.env, dirs: &dirs, project: &project, extra: None },
+            given,
+        )
     }
 }
 
@@ -34,7 +37,7 @@ fn each_layer_outranks_the_one_below_and_each_value_keeps_its_origin() {
     home.write("home/settings.toml", "model = \"user\"\nprovider = \"anthropic\"\nmax_turns = 1\n")
         .write("project/.zk/settings.toml", "model = \"project\"\nmax_turns = 2\n")
         .write("project/.zk/settings.local.toml", "max_turns = 3\n");
-    let mut given = Given::default();
+    let mut given = LayerValues::default();
     given.text("system", "--system", Some("s".into()));
     let (settings, warnings) = home.read(given).unwrap();
     assert_eq!(warnings, Vec::<String>::new());
@@ -50,7 +53,7 @@ fn each_layer_outranks_the_one_below_and_each_value_keeps_its_origin() {
 fn managed_settings_outrank_the_command_line() {
     let mut settings = Settings::default();
     let mut warnings = Vec::new();
-    let mut given = Given::default();
+    let mut given = LayerValues::default();
     given.flag("permissions.allow_all", "--allow-all", Some(true));
     settings.give(Layer::CommandLine, given, &mut warnings).unwrap();
     let temp = tempfile::tempdir().unwrap();
@@ -70,7 +73,7 @@ fn a_project_cannot_redirect_requests_or_grant_permissions() {
          [permissions]\nallow_all = true\nmisspelt = 1\n[providers.anthropic]\nbase_url = \"http://evil\"\n",
     )
     .write("project/.zk/settings.local.toml", "[providers.openai_compat]\napi_key = \"k\"\n");
-    let (settings, warnings) = home.read(Given::default()).unwrap();
+    let (settings, warnings) = home.read(LayerValues::default()).unwrap();
     assert!(!settings.flag("permissions.allow_all"));
     assert!(!settings.lines(true).iter().any(|line| line.contains("evil") || line.contains("api_key")));
     assert_eq!(warnings.len(), 7, "{warnings:#?}");
@@ -81,7 +84,7 @@ fn a_project_cannot_redirect_requests_or_grant_permissions() {
 fn an_unknown_key_is_kept_and_suggests_a_near_one() {
     let home = Home::new();
     home.write("home/settings.toml", "modle = \"x\"\n");
-    let (settings, warnings) = home.read(Given::default()).unwrap();
+    let (settings, warnings) = home.read(LayerValues::default()).unwrap();
     assert!(warnings[0].contains("unknown setting `modle`; did you mean `model`?"), "{warnings:?}");
     assert_eq!(settings.text("modle"), Some("x"));
 }
@@ -91,7 +94,7 @@ fn an_unknown_key_under_a_guarded_table_is_an_error() {
     for table in ["permissions", "policy", "sandbox"] {
         let home = Home::new();
         home.write("home/settings.toml", &format!("[{table}]\nalow_all = false\n"));
-        let error = home.read(Given::default()).unwrap_err();
+        let error = home.read(LayerValues::default()).unwrap_err();
         assert_eq!(error.exit, crate::exit::Exit::Usage);
         assert!(error.message.contains("settings.toml: unknown setting"), "{error}");
     }
@@ -104,7 +107,7 @@ fn values_of_the_wrong_type_are_errors_that_name_the_file() {
     for line in lines.into_iter().chain(tables.iter().map(String::as_str)) {
         let home = Home::new();
         home.write("home/settings.toml", line);
-        let error = home.read(Given::default()).unwrap_err();
+        let error = home.read(LayerValues::default()).unwrap_err();
         assert!(error.message.contains("settings.toml"), "{error}");
     }
 }
@@ -113,7 +116,7 @@ fn values_of_the_wrong_type_are_errors_that_name_the_file() {
 fn broken_toml_is_an_error_that_says_where() {
     let home = Home::new();
     home.write("home/settings.toml", "model = \n");
-    let error = home.read(Given::default()).unwrap_err();
+    let error = home.read(LayerValues::default()).unwrap_err();
     assert!(error.message.contains("settings.toml") && error.message.contains("line 1"), "{error}");
 }
 
@@ -125,7 +128,7 @@ fn secrets_are_not_shown() {
         ("ZK_HOME", "/nonexistent/zk"),
         ("OPENAI_BASE_URL", "http://localhost:1/v1"),
     ]);
-    let (settings, _) = home.read(Given::default()).unwrap();
+    let (settings, _) = home.read(LayerValues::default()).unwrap();
     let lines = settings.lines(true).join("\n");
     assert!(!lines.contains("canary"));
     assert!(
@@ -156,7 +159,7 @@ fn a_model_is_described_by_settings_that_every_layer_can_correct() {
          thinking = \"effort\"\nefforts = [\"off\", \"high=on\"]\n[models.\"openai/a/b\"]\nmax_output = 9\n",
     )
     .write("project/.zk/settings.toml", "[models.\"anthropic/claude-x.9\"]\nwindow = 250000\n");
-    let (settings, warnings) = home.read(Given::default()).unwrap();
+    let (settings, warnings) = home.read(LayerValues::default()).unwrap();
     assert_eq!(warnings, Vec::<String>::new());
     let models = settings.models("anthropic");
     assert_eq!(models.ids().collect::<Vec<_>>(), ["claude-x.9"]);
@@ -177,7 +180,7 @@ fn a_model_of_a_provider_that_nobody_knows_is_told_once() {
         "[models.\"antropic/b\"]\nwindow = 5\ninput = 1\n[models.\"lab/a\"]\nwindow = 5\n\
          [providers.lab]\nbase_url = \"http://h\"\n",
     );
-    let (_, warnings) = home.read(Given::default()).unwrap();
+    let (_, warnings) = home.read(LayerValues::default()).unwrap();
     let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert!(warning.contains("settings.toml") && warning.contains("[models.\"antropic/b\"]"), "{warning}");
     assert!(warning.contains("did you mean `anthropic`?"), "{warning}");
@@ -187,7 +190,7 @@ fn a_model_of_a_provider_that_nobody_knows_is_told_once() {
 fn a_provider_without_an_address_is_told_what_it_needs() {
     let home = Home::new();
     home.write("home/settings.toml", "[providers.x]\n[providers.anthropic]\n");
-    let (_, warnings) = home.read(Given::default()).unwrap();
+    let (_, warnings) = home.read(LayerValues::default()).unwrap();
     let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert!(warning.contains("[providers.x] is empty") && warning.contains("base_url"), "{warning}");
 }
@@ -196,7 +199,7 @@ fn a_provider_without_an_address_is_told_what_it_needs() {
 fn a_server_elsewhere_is_that_of_every_way_to_ask_openai() {
     let mut home = Home::new();
     home.env = Env::from_iter([("ZK_HOME", "/nonexistent/zk"), ("OPENAI_BASE_URL", "http://h/v1")]);
-    let (settings, _) = home.read(Given::default()).unwrap();
+    let (settings, _) = home.read(LayerValues::default()).unwrap();
     for name in ["openai", "openai_chat", "openai_compat"] {
         let url = settings.of_provider(name, "base_url").and_then(Entry::text);
         assert_eq!(url, Some("http://h/v1"), "{name}");
@@ -207,7 +210,7 @@ fn a_server_elsewhere_is_that_of_every_way_to_ask_openai() {
 fn a_misspelt_setting_of_a_model_is_told_and_a_wrong_one_stops_the_start() {
     let home = Home::new();
     home.write("home/settings.toml", "[models.\"anthropic/c\"]\nwindows = 5\n[models.c]\nwindow = 5\n");
-    let (_, warnings) = home.read(Given::default()).unwrap();
+    let (_, warnings) = home.read(LayerValues::default()).unwrap();
     assert!(warnings[0].contains("did you mean `models.*.window`"), "{warnings:?}");
     assert!(warnings[1].contains("name it with its provider"), "{warnings:?}");
     let wrong = [
@@ -222,7 +225,7 @@ fn a_misspelt_setting_of_a_model_is_told_and_a_wrong_one_stops_the_start() {
     for line in wrong {
         let home = Home::new();
         home.write("home/settings.toml", &format!("[models.\"anthropic/c\"]\n{line}\n"));
-        let error = home.read(Given::default()).unwrap_err();
+        let error = home.read(LayerValues::default()).unwrap_err();
         assert!(error.message.contains("anthropic/c"), "{line}: {error}");
     }
 }

@@ -90,7 +90,7 @@ fn ground(c: char, out: &mut String) -> State {
 }
 
 /// `text` as a whole, made harmless.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }

@@ -2,7 +2,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 
 use rustix::termios::tcgetwinsize;
 
-use super::{Sanitiser, clean};
+use super::{Sanitiser, sanitise};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 
@@ -58,19 +58,19 @@ pub(crate) struct Screen {
     answer: Sanitiser,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
-    /// Whether it is somebody else who left it within one.
-    lent: bool,
-    /// The passing line, and what it says.
-    passing: Option<Passing>,
-    note: String,
-    /// What a person types meanwhile.
+    /// Whether another writer left it within one.
+    foreign_line: bool,
+    /// The status line, and its text.
+    status: Option<StatusId>,
+    status_text: String,
+    /// Text typed during a run.
     draft: String,
     /// Where these are shown.
     drawn: Option<Drawn>,
     /// How many columns of the cursor's line are taken, wide characters counted once.
     column: usize,
-    /// How many passing lines there were.
-    passed: u64,
+    /// How many status lines there were.
+    statuses: u64,
     /// Why nothing can be written any more.
     broken: Option<std::io::Error>,
 }
@@ -84,9 +84,9 @@ enum Drawn {
     Below,
 }
 
-/// A line that stands only until something else is written.
+/// One status line: it stands until something else is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passing(u64);
+pub(crate) struct StatusId(u64);
 
 impl Screen {
     /// Standard output.
@@ -108,13 +108,13 @@ impl Screen {
             erases,
             answer: Sanitiser::default(),
             fresh: true,
-            lent: false,
-            passing: None,
-            note: String::new(),
+            foreign_line: false,
+            status: None,
+            status_text: String::new(),
             draft: String::new(),
             drawn: None,
             column: 0,
-            passed: 0,
+            statuses: 0,
             broken: None,
         }
     }
@@ -130,10 +130,10 @@ impl Screen {
         }
     }
 
-    /// Begins a new line, unless the cursor is at the beginning of one, and forgets an open sequence.
-    pub(crate) fn settle(&mut self) {
+    /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
+    pub(crate) fn end_line(&mut self) {
         self.answer = Sanitiser::default();
-        if self.fresh || self.lent {
+        if self.fresh || self.foreign_line {
             self.clear();
         } else {
             self.raw("\n");
@@ -142,8 +142,8 @@ impl Screen {
 
     /// One whole line.
     pub(crate) fn line(&mut self, style: Style, text: &str) {
-        self.settle();
-        let text = if self.terminal { clean(text) } else { text.into() };
+        self.end_line();
+        let text = if self.terminal { sanitise(text) } else { text.into() };
         if self.colours && style != Style::Plain {
             self.raw(&format!("{}{text}{RESET}\n", style.code()));
         } else {
@@ -151,10 +151,10 @@ impl Screen {
         }
     }
 
-    /// Somebody else left the cursor of this terminal within a line.
-    pub(crate) fn within_line(&mut self) {
+    /// Notes that another writer left the cursor of this terminal within a line.
+    pub(crate) fn note_foreign_line(&mut self) {
         self.fresh &= !self.terminal;
-        self.lent = false;
+        self.foreign_line = false;
     }
 
     /// Whether lines can be taken back.
@@ -162,46 +162,47 @@ impl Screen {
         self.erases
     }
 
-    /// Begins a passing line, for a screen that [erases](Self::erases).
-    pub(crate) fn pass(&mut self) -> Passing {
-        self.settle();
-        self.passed += 1;
-        let line = Passing(self.passed);
-        self.passing = Some(line);
-        line
+    /// Begins a status line, for a screen that [erases](Self::erases).
+    pub(crate) fn begin_status(&mut self) -> StatusId {
+        self.end_line();
+        self.next_status()
     }
 
-    /// Begins a passing line that leaves the cursor where it is, which may be `within` a line of somebody else.
-    pub(crate) fn hover(&mut self, within: bool) -> Passing {
+    /// Begins a status line that leaves the cursor where it is, which may be `within` a line of another writer.
+    pub(crate) fn begin_status_below(&mut self, within: bool) -> StatusId {
         self.clear();
         if within && self.fresh {
-            (self.fresh, self.lent) = (false, true);
+            (self.fresh, self.foreign_line) = (false, true);
         }
-        self.passed += 1;
-        let line = Passing(self.passed);
-        self.passing = Some(line);
-        line
+        self.next_status()
     }
 
-    /// What a passing line says from now on; false once it is gone.
-    pub(crate) fn passing(&mut self, line: Passing, text: &str) -> bool {
-        if self.passing != Some(line) || self.broken.is_some() {
+    fn next_status(&mut self) -> StatusId {
+        self.statuses += 1;
+        let status = StatusId(self.statuses);
+        self.status = Some(status);
+        status
+    }
+
+    /// Replaces the text of a status line; false once the line is gone.
+    pub(crate) fn update_status(&mut self, status: StatusId, text: &str) -> bool {
+        if self.status != Some(status) || self.broken.is_some() {
             return false;
         }
-        text.clone_into(&mut self.note);
+        text.clone_into(&mut self.status_text);
         self.draw();
         true
     }
 
-    /// Takes a passing line back, unless it is gone.
-    pub(crate) fn gone(&mut self, line: Passing) {
-        if self.passing == Some(line) {
+    /// Erases a status line, unless it is gone.
+    pub(crate) fn clear_status(&mut self, status: StatusId) {
+        if self.status == Some(status) {
             self.clear();
         }
     }
 
-    /// What a person has typed so far: it stands below everything else.
-    pub(crate) fn draft(&mut self, text: &str) {
+    /// Shows what is typed so far, below everything else.
+    pub(crate) fn set_draft(&mut self, text: &str) {
         if self.erases && self.draft != text {
             text.clone_into(&mut self.draft);
             self.draw();
@@ -218,27 +219,27 @@ impl Screen {
         }
     }
 
-    /// Takes any passing line back.
+    /// Erases whatever status line there is.
     pub(crate) fn clear(&mut self) {
-        if self.passing.take().is_some() {
-            self.note.clear();
+        if self.status.take().is_some() {
+            self.status_text.clear();
             self.draw();
-            self.fresh |= std::mem::take(&mut self.lent);
+            self.fresh |= std::mem::take(&mut self.foreign_line);
         }
     }
 
-    /// Shows the passing line and the draft, or takes back what was shown of them.
+    /// Draws the status line and the draft, or erases what was drawn of them.
     fn draw(&mut self) {
-        let is_empty = self.note.is_empty() && self.draft.is_empty();
+        let is_empty = self.status_text.is_empty() && self.draft.is_empty();
         if is_empty && self.drawn.is_none() {
             return;
         }
-        let mut out = self.taken_back();
+        let mut out = self.erase_sequence();
         let width = width();
         // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
-            let line = last_line(&self.note, &self.draft, width);
+            let line = last_line(&self.status_text, &self.draft, width);
             let (begin, end) = if self.colours { (Style::Dim.code(), RESET) } else { ("", "") };
             let line = format!("{ERASE}{begin}{line}{end}");
             let (drawn, line) = match self.fresh {
@@ -257,8 +258,8 @@ impl Screen {
         }
     }
 
-    /// What takes back the passing line and the draft.
-    fn taken_back(&mut self) -> String {
+    /// The sequence that erases the status line and the draft.
+    fn erase_sequence(&mut self) -> String {
         match self.drawn.take() {
             None => String::new(),
             Some(Drawn::Here) => ERASE.to_owned(),
@@ -270,14 +271,14 @@ impl Screen {
         if text.is_empty() {
             return;
         }
-        if self.passing.take().is_some() {
-            self.note.clear();
+        if self.status.take().is_some() {
+            self.status_text.clear();
         }
-        match self.taken_back() {
+        match self.erase_sequence() {
             none if none.is_empty() => self.write(text),
             back => self.write(&format!("{back}{text}")),
         }
-        (self.fresh, self.lent) = (text.ends_with('\n'), false);
+        (self.fresh, self.foreign_line) = (text.ends_with('\n'), false);
         let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
         self.column = taken + rest.chars().count();
         if !self.draft.is_empty() {
@@ -311,8 +312,8 @@ fn width() -> usize {
     }
 }
 
-/// A note and the end of a draft, in less than the width of a terminal.
-fn last_line(note: &str, draft: &str, width: usize) -> String {
+/// The status and the end of the draft, in less than the width of a terminal.
+fn last_line(status: &str, draft: &str, width: usize) -> String {
     let mut left = width.saturating_sub(1);
     let mut fits = |c: &char| {
         // What is not ASCII may be two columns wide.
@@ -321,21 +322,21 @@ fn last_line(note: &str, draft: &str, width: usize) -> String {
         left = left.saturating_sub(columns);
         fits
     };
-    let note: String = clean(note).chars().take_while(&mut fits).collect();
+    let status: String = sanitise(status).chars().take_while(&mut fits).collect();
     if draft.is_empty() {
-        return note;
+        return status;
     }
-    let mark: String = (if note.is_empty() { "› " } else { " › " }).chars().take_while(&mut fits).collect();
-    let draft = clean(draft).replace(['\n', '\t'], " ");
+    let mark: String = (if status.is_empty() { "› " } else { " › " }).chars().take_while(&mut fits).collect();
+    let draft = sanitise(draft).replace(['\n', '\t'], " ");
     let mut end: Vec<char> = draft.chars().rev().take_while(&mut fits).collect();
     end.reverse();
-    format!("{note}{mark}{}", end.iter().collect::<String>())
+    format!("{status}{mark}{}", end.iter().collect::<String>())
 }
 
 /// One line on standard error: warnings, errors, and what -v shows.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_stderr(text: &str) {
     let mut out = std::io::stderr().lock();
-    let text = if out.is_terminal() { clean(text) } else { text.into() };
+    let text = if out.is_terminal() { sanitise(text) } else { text.into() };
     // With standard error closed there is nobody left to tell.
     let _ = writeln!(out, "{}", text.trim_end());
 }

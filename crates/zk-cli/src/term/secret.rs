@@ -27,7 +27,7 @@ pub(crate) fn read(question: &str) -> Outcome<String> {
     ask(question);
     let line = line(std::io::stdin().lock());
     drop(restore);
-    super::tell("");
+    super::print_stderr("");
     line.map_err(failed)?.ok_or_else(|| Failure::new(Exit::Interrupted, "nothing was stored"))
 }
 

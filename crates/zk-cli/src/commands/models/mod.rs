@@ -6,17 +6,17 @@ use zk_core::model::Model;
 use zk_providers::{Overrides, known_efforts, known_model, known_models, known_providers};
 
 use super::print;
-use crate::app::{Ground, runtime};
+use crate::app::{AppContext, runtime};
 use crate::compose;
-use crate::endpoint::{Endpoint, Named};
+use crate::endpoint::{Endpoint, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::term;
 
 /// Prints the models of the provider that would be asked, or of every provider when there is none.
-pub(crate) fn models(ground: &Ground, filter: &[String], json: bool) -> Outcome<Exit> {
+pub(crate) fn models(app: &AppContext, filter: &[String], json: bool) -> Outcome<Exit> {
     let filter: Vec<String> =
         filter.iter().flat_map(|text| text.split_whitespace()).map(str::to_lowercase).collect();
-    let mut listed = all(ground)?;
+    let mut listed = all(app)?;
     let named = listed.len() > 1;
     let whose = match listed.as_slice() {
         [(provider, _)] => format!(" of {provider}"),
@@ -36,45 +36,45 @@ pub(crate) fn models(ground: &Ground, filter: &[String], json: bool) -> Outcome<
         }));
     }
     let lines = if json { list::json(&listed)? } else { list::lines(&listed, named) };
-    print(ground, &lines)
+    print(app, &lines)
 }
 
 /// The models by provider.
-fn all(ground: &Ground) -> Outcome<Vec<(String, Vec<Listed>)>> {
+fn all(app: &AppContext) -> Outcome<Vec<(String, Vec<Listed>)>> {
     let runtime = runtime()?;
     let named =
-        ground.settings.text("provider").map(|name| Named::find(&ground.settings, name)).transpose()?;
-    let endpoint = match (runtime.block_on(ground.endpoint()), named) {
+        app.settings.text("provider").map(|name| NamedProvider::find(&app.settings, name)).transpose()?;
+    let endpoint = match (runtime.block_on(app.endpoint()), named) {
         (Ok(endpoint), _) => endpoint,
         (Err(failure), Some(named)) if failure.exit == Exit::Auth => {
-            let known = known(ground, &named.name);
+            let known = known(app, &named.name);
             if known.is_empty() {
                 return Err(failure);
             }
-            term::tell(&format!("zk: {failure}\nzk: these are the models of its catalogue alone"));
+            term::print_stderr(&format!("zk: {failure}\nzk: these are the models of its catalogue alone"));
             return Ok(vec![(named.name, known)]);
         }
         (Err(failure), None) if failure.exit == Exit::Auth => {
-            term::tell("zk: no provider is configured: these are the models of the catalogue");
-            let listed = known_providers().iter().map(|name| ((*name).to_owned(), known(ground, name)));
+            term::print_stderr("zk: no provider is configured: these are the models of the catalogue");
+            let listed = known_providers().iter().map(|name| ((*name).to_owned(), known(app, name)));
             return Ok(listed.collect());
         }
         (Err(failure), _) => return Err(failure),
     };
-    let models = runtime.block_on(of(ground, &endpoint))?;
+    let models = runtime.block_on(of(app, &endpoint))?;
     Ok(vec![(endpoint.provider.name, models)])
 }
 
 /// The models of an endpoint: those it lists, and at the vendor's own address those of the catalogue, too.
-async fn of(ground: &Ground, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
-    let provider = compose::provider(ground, endpoint).await?;
+async fn of(app: &AppContext, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
+    let provider = compose::provider(app, endpoint).await?;
     let name = &endpoint.provider.name;
     let live = provider.list_models(&Bus::new().cx()).await;
-    let known = known(ground, name);
+    let known = known(app, name);
     let why = match live {
         Ok(Some(live)) => {
             let is_usual = endpoint.provider.vendor.base_url == Some(&endpoint.base_url);
-            let said = ground.settings.models(name);
+            let said = app.settings.models(name);
             let live = live.into_iter().map(|model| with_efforts(model, &said)).collect();
             return Ok(list::merge(live, if is_usual { known } else { Vec::new() }));
         }
@@ -87,13 +87,13 @@ async fn of(ground: &Ground, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
     if known.is_empty() {
         return Err(Failure::failed(why));
     }
-    term::tell(&format!("zk: {why}\nzk: these are the models of its catalogue alone"));
+    term::print_stderr(&format!("zk: {why}\nzk: these are the models of its catalogue alone"));
     Ok(known)
 }
 
 /// The models of the catalogue and of the settings, without asking anybody.
-fn known(ground: &Ground, provider: &str) -> Vec<Listed> {
-    let said = ground.settings.models(provider);
+fn known(app: &AppContext, provider: &str) -> Vec<Listed> {
+    let said = app.settings.models(provider);
     let mut ids: Vec<&str> = known_models(provider).collect();
     ids.extend(said.ids());
     ids.sort_unstable();

@@ -3,21 +3,21 @@ use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 
-use super::{Chat, Went};
+use super::{Chat, LineOutcome};
 use crate::term::Style;
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
 const KEPT: usize = 32 * 1024;
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
-pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> Went {
+pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
     if command.is_empty() {
-        return Went::Well;
+        return LineOutcome::Done;
     }
     let cx = chat.agent.bus().cx();
     let output = match cx.emit(UserBash { command: command.to_owned(), private }).await {
         Ok(Some(output)) => {
-            chat.shown.line(Style::Plain, &output.output);
+            chat.screen.line(Style::Plain, &output.output);
             output
         }
         Ok(None) => match execute(chat, command, &stop).await {
@@ -27,10 +27,10 @@ pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         Err(error) => return failed(chat, &error.to_string()),
     };
     if output.exit_code != 0 {
-        chat.shown.line(Style::Red, &format!("exit code {}", output.exit_code));
+        chat.screen.line(Style::Red, &format!("exit code {}", output.exit_code));
     }
     if private {
-        return Went::Well;
+        return LineOutcome::Done;
     }
     let text = format!(
         "The user ran a command.\n$ {command}\n{}\n(exit code {})",
@@ -38,22 +38,22 @@ pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: Cancell
         output.exit_code
     );
     match chat.agent.inject(Message::injected(text, "user:bash")) {
-        Ok(()) => Went::Well,
+        Ok(()) => LineOutcome::Done,
         Err(error) => failed(chat, &error.to_string()),
     }
 }
 
-fn failed(chat: &Chat, why: &str) -> Went {
-    chat.shown.line(Style::Red, why);
-    Went::Badly
+fn failed(chat: &Chat, why: &str) -> LineOutcome {
+    chat.screen.line(Style::Red, why);
+    LineOutcome::Failed
 }
 
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
     let exec = chat.agent.bus().service::<dyn Exec>().ok_or("nothing here can run commands")?;
     let mut kept = Vec::new();
-    let shown = chat.shown.clone();
+    let screen = chat.screen.clone();
     let mut sink = |_: OutputStream, bytes: &[u8]| {
-        shown.screen().stream(&String::from_utf8_lossy(bytes));
+        screen.lock().stream(&String::from_utf8_lossy(bytes));
         kept.extend_from_slice(bytes);
         if kept.len() > 2 * KEPT {
             kept.drain(..kept.len() - KEPT);
@@ -61,7 +61,7 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
     };
     let request = ExecRequest::shell(command, chat.cwd.clone());
     let outcome = exec.run(request, &mut sink, stop).await.map_err(|error| error.to_string())?;
-    chat.shown.settle();
+    chat.screen.end_line();
     let exit_code = match outcome.exit {
         Exit::Code(code) => code,
         Exit::Signal(signal) => 128 + signal,

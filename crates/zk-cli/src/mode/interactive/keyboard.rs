@@ -12,7 +12,7 @@ use zk_providers::Limits;
 
 use super::keys::{Key, Keys};
 use super::tty::{KeyMode, Tty};
-use crate::mode::show::Shown;
+use crate::mode::shared_screen::SharedScreen;
 
 /// How long after ESC the rest of a sequence may come: longer than a terminal needs, shorter than a person notices.
 const SEQUENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 15_000_000 };
@@ -20,14 +20,14 @@ const SEQUENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 15_000_000 };
 /// How often the terminal is looked at while nothing is typed: a shell may have changed it.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// What is typed while something else is shown: keys that stop and hurry a run, answers to questions, and text for
+/// What is typed while something else is screen: keys that stop and stop_waiting a run, answers to questions, and text for
 /// the next prompt. Clones are the same keyboard.
 #[derive(Clone)]
 pub(crate) struct Keyboard(Arc<Inner>);
 
 struct Inner {
     tty: Tty,
-    shown: Shown,
+    screen: SharedScreen,
     limits: Limits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
@@ -35,7 +35,7 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    typed: Typed,
+    typed: TypeAhead,
     question: Option<Question>,
     /// What Escape stops.
     stop: Option<CancellationToken>,
@@ -45,7 +45,7 @@ struct State {
 
 /// What was typed and is for the next prompts.
 #[derive(Default)]
-struct Typed {
+struct TypeAhead {
     /// Texts that Enter ended.
     queue: VecDeque<String>,
     /// The beginning of another one.
@@ -65,21 +65,21 @@ struct Reader {
 }
 
 impl Keyboard {
-    pub(crate) fn new(tty: Tty, shown: Shown, limits: Limits) -> Self {
+    pub(crate) fn new(tty: Tty, screen: SharedScreen, limits: Limits) -> Self {
         let (state, reader) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { tty, shown, limits, state, reader }))
+        Self(Arc::new(Inner { tty, screen, limits, state, reader }))
     }
 
     /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter ends the wait for another attempt, text
     /// is kept for the next prompt. On a terminal that cannot show what is typed only questions read keys.
     pub(super) fn watch(&self, stop: CancellationToken) -> io::Result<Watching> {
-        let listening = if self.0.shown.has_keys() { Some(self.listen()?) } else { None };
+        let listening = if self.0.screen.has_keys() { Some(self.listen()?) } else { None };
         self.0.state().stop = Some(stop);
         Ok(Watching { keyboard: self.clone(), _listening: listening })
     }
 
     /// The next of the texts that Enter ended.
-    pub(super) fn next(&self) -> Option<String> {
+    pub(super) fn next_queued(&self) -> Option<String> {
         let mut state = self.0.state();
         let text = state.typed.queue.pop_front();
         self.0.show(&state);
@@ -87,7 +87,7 @@ impl Keyboard {
     }
 
     /// Makes one draft of all that was typed: it was typed for another state of things.
-    pub(super) fn unqueue(&self) {
+    pub(super) fn queue_to_draft(&self) {
         let mut state = self.0.state();
         let typed = std::mem::take(&mut state.typed);
         let texts = typed.queue.into_iter().chain([typed.draft]).filter(|text| !text.trim().is_empty());
@@ -240,7 +240,7 @@ impl Inner {
             }
             let were_ours = std::mem::replace(&mut is_ours, mode.mend());
             match (were_ours, is_ours) {
-                (true, false) => self.shown.screen().draft(""),
+                (true, false) => self.screen.lock().set_draft(""),
                 (false, true) => self.show(&self.state()),
                 (true, true) | (false, false) => {}
             }
@@ -263,7 +263,7 @@ impl Inner {
             let is_last = at + 1 == keys.len();
             match key {
                 Key::Suspend => {
-                    self.shown.screen().draft("");
+                    self.screen.lock().set_draft("");
                     mode.send(Signal::TSTP);
                     if mode.mend() {
                         self.show(&self.state());
@@ -305,12 +305,12 @@ impl Inner {
     }
 
     /// Enter ends a text, or the wait for another attempt where there is none.
-    fn enter(&self, typed: &mut Typed) {
+    fn enter(&self, typed: &mut TypeAhead) {
         let text = std::mem::take(&mut typed.draft);
         if !text.trim().is_empty() {
             typed.queue.push_back(text);
         } else if self.limits.skip_waits() {
-            self.shown.trying_now();
+            self.screen.show_retrying_now();
         }
     }
 
@@ -324,7 +324,7 @@ impl Inner {
                 queued + &state.typed.draft
             }
         };
-        self.shown.screen().draft(&text);
+        self.screen.lock().set_draft(&text);
     }
 }
 

@@ -2,7 +2,7 @@ use zk_core::events::{ListingFailed, ModelsQuery};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{Model, ModelRef};
 
-/// How many models are shown at once.
+/// How many models are screen at once.
 const SHOWN: usize = 40;
 
 /// The models of the conversation's providers whose names contain every word, the `current` one marked, and who
@@ -33,8 +33,8 @@ fn excuse(failed: &ListingFailed) -> Option<String> {
 }
 
 fn lines(models: &[&Model], current: &ModelRef) -> Vec<String> {
-    let shown = || models.iter().take(SHOWN);
-    let names: Vec<String> = shown().map(|model| model.reference().to_string()).collect();
+    let screen = || models.iter().take(SHOWN);
+    let names: Vec<String> = screen().map(|model| model.reference().to_string()).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let line = |(model, name): (&&Model, String)| {
         let mark = if model.reference() == *current { "●" } else { " " };
@@ -45,7 +45,7 @@ fn lines(models: &[&Model], current: &ModelRef) -> Vec<String> {
         });
         format!("{mark} {name:<width$}  {window:>9} tokens{price}")
     };
-    shown().zip(names).map(line).collect()
+    screen().zip(names).map(line).collect()
 }
 
 #[cfg(test)]

@@ -27,13 +27,13 @@ impl Event for List {
     type Mode = Notify;
 }
 
-struct Broken;
-impl Serialize for Broken {
+struct WriteFailure;
+impl Serialize for WriteFailure {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(serde::ser::Error::custom("no"))
     }
 }
-impl Event for Broken {
+impl Event for WriteFailure {
     const NAME: &'static str = "test:broken";
     type Reply = ();
     type Mode = Notify;
@@ -66,7 +66,7 @@ fn a_sub_agent_is_named() {
 fn what_repeats_the_prompt_is_left_out_and_what_fails_leaves_nothing() {
     let cx = Bus::new().cx();
     assert_eq!(line(&SystemBefore { system: "s".into() }, &cx), "");
-    assert_eq!(line(&Broken, &cx), "");
+    assert_eq!(line(&WriteFailure, &cx), "");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_slow_reader_makes_the_run_wait_and_a_hurried_one_does_not() {
     let (other, count) = (output.clone(), added.clone());
     let filler = std::thread::spawn(move || {
         for _ in 0..8 {
-            other.add(|out| out.resize(out.len() + FULL / 2, b'x'));
+            other.add(|out| out.resize(out.len() + MAX_PENDING_BYTES / 2, b'x'));
             count.fetch_add(1, Ordering::SeqCst);
         }
     });
@@ -63,7 +63,7 @@ fn a_slow_reader_makes_the_run_wait_and_a_hurried_one_does_not() {
     }
     std::thread::sleep(Duration::from_millis(50));
     assert!(added.load(Ordering::SeqCst) < 8, "it did not wait");
-    output.hurry();
+    output.stop_waiting();
     filler.join().unwrap();
     assert_eq!(output.finish(Duration::from_millis(10)), None);
 }
@@ -76,7 +76,7 @@ fn a_reader_that_goes_away_breaks_the_output_once() {
     let output = Output::to(Slow(permits), move || broke.send(()).unwrap()).unwrap();
     output.add(|out| out.push(b'x'));
     told.recv_timeout(LONG).unwrap();
-    output.add(|out| out.resize(4 * FULL, b'x'));
-    assert_eq!(output.finish(LONG), Some(Broken::Pipe));
+    output.add(|out| out.resize(4 * MAX_PENDING_BYTES, b'x'));
+    assert_eq!(output.finish(LONG), Some(WriteFailure::Pipe));
     assert!(told.try_recv().is_err());
 }

@@ -14,8 +14,8 @@ fn split(pieces: &[&str]) -> String {
 #[test]
 fn plain_text_tabs_and_newlines_stay() {
     let text = "a\tb\nçé 漢字 🙂 ~";
-    assert_eq!(clean(text), text);
-    assert!(matches!(clean(text), Cow::Borrowed(_)));
+    assert_eq!(sanitise(text), text);
+    assert!(matches!(sanitise(text), Cow::Borrowed(_)));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn sequences_of_every_kind_go_whole() {
         "\u{200b}",
         "\u{feff}",
     ] {
-        assert_eq!(clean(&format!("a{sequence}b")), "ab", "{sequence:?}");
+        assert_eq!(sanitise(&format!("a{sequence}b")), "ab", "{sequence:?}");
     }
 }
 
@@ -56,15 +56,15 @@ fn a_sequence_split_over_pieces_is_removed() {
 
 #[test]
 fn an_unterminated_string_hides_no_more_than_its_line() {
-    assert_eq!(clean("a\u{1b}]0;title\nb"), "a\nb");
+    assert_eq!(sanitise("a\u{1b}]0;title\nb"), "a\nb");
     let long = format!("\u{1b}]0;{}end", "x".repeat(2 * LONGEST_STRING));
-    assert!(clean(&long).ends_with("xend"));
+    assert!(sanitise(&long).ends_with("xend"));
 }
 
 #[test]
 fn an_interrupted_sequence_starts_the_next_one() {
-    assert_eq!(clean("\u{1b}[3\u{1b}[1mb"), "b");
-    assert_eq!(clean("\u{1b}\u{1b}[1mb"), "b");
+    assert_eq!(sanitise("\u{1b}[3\u{1b}[1mb"), "b");
+    assert_eq!(sanitise("\u{1b}\u{1b}[1mb"), "b");
 }
 
 /// What texts are made of: beginnings, middles and ends of sequences, and what is fine.
@@ -115,9 +115,9 @@ proptest! {
 
     #[test]
     fn nothing_dangerous_comes_through(text in hostile()) {
-        let out = clean(&text);
+        let out = sanitise(&text);
         prop_assert!(out.chars().all(is_harmless), "{out:?}");
-        prop_assert_eq!(clean(&out).into_owned(), out.clone().into_owned());
+        prop_assert_eq!(sanitise(&out).into_owned(), out.clone().into_owned());
     }
 
     #[test]
@@ -127,6 +127,6 @@ proptest! {
         cuts.retain(|at| *at <= text.len());
         cuts.sort_unstable();
         let pieces: Vec<&str> = cuts.windows(2).map(|pair| text.get(pair[0]..pair[1]).unwrap()).collect();
-        prop_assert_eq!(split(&pieces), clean(&text).into_owned());
+        prop_assert_eq!(split(&pieces), sanitise(&text).into_owned());
     }
 }

@@ -3,9 +3,9 @@ use clap::{CommandFactory, Parser};
 use super::*;
 
 fn task(args: &[&str]) -> Outcome<Task> {
-    Raw::try_parse_from(std::iter::once("zk").chain(args.iter().copied()))
+    Cli::try_parse_from(std::iter::once("zk").chain(args.iter().copied()))
         .map_err(|error| Failure::usage(error.to_string()))?
-        .meaning()
+        .into_task()
 }
 
 fn prompt(args: &[&str]) -> Prompt {
@@ -17,7 +17,7 @@ fn prompt(args: &[&str]) -> Prompt {
 
 #[test]
 fn the_definition_is_consistent() {
-    Raw::command().debug_assert();
+    Cli::command().debug_assert();
 }
 
 #[test]

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::models;
-use crate::app::Ground;
+use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::{commands, compose, near, sessions};
+use crate::{commands, compose, sessions, suggest};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
@@ -12,25 +12,25 @@ use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, Session
 use zk_providers::{known_model, known_models, near_matches};
 
 /// The commands every conversation has.
-pub(crate) fn all(agent: &Agent, ground: &Ground) -> Vec<Arc<dyn Command>> {
-    let hand = Arc::new(Hand { agent: agent.clone(), ground: ground.clone() });
-    let make = |what| Arc::new(Slash { what, hand: hand.clone() }) as Arc<dyn Command>;
-    What::ALL.map(make).into()
+pub(crate) fn all(agent: &Agent, app: &AppContext) -> Vec<Arc<dyn Command>> {
+    let context = Arc::new(CommandContext { agent: agent.clone(), app: app.clone() });
+    let make = |kind| Arc::new(Builtin { kind, context: context.clone() }) as Arc<dyn Command>;
+    BuiltinKind::ALL.map(make).into()
 }
 
-/// What the commands work with.
-struct Hand {
+/// What the built-in commands share.
+struct CommandContext {
     agent: Agent,
-    ground: Ground,
+    app: AppContext,
 }
 
-struct Slash {
-    what: What,
-    hand: Arc<Hand>,
+struct Builtin {
+    kind: BuiltinKind,
+    context: Arc<CommandContext>,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum BuiltinKind {
     Help,
     Model,
     Models,
@@ -41,7 +41,7 @@ enum What {
     Tools,
 }
 
-impl What {
+impl BuiltinKind {
     const ALL: [Self; 8] = [
         Self::Help,
         Self::Model,
@@ -55,68 +55,71 @@ impl What {
 }
 
 #[async_trait]
-impl Command for Slash {
+impl Command for Builtin {
     fn name(&self) -> &str {
-        match self.what {
-            What::Help => "help",
-            What::Model => "model",
-            What::Models => "models",
-            What::Provider => "provider",
-            What::Quit => "quit",
-            What::Sessions => "sessions",
-            What::Thinking => "thinking",
-            What::Tools => "tools",
+        match self.kind {
+            BuiltinKind::Help => "help",
+            BuiltinKind::Model => "model",
+            BuiltinKind::Models => "models",
+            BuiltinKind::Provider => "provider",
+            BuiltinKind::Quit => "quit",
+            BuiltinKind::Sessions => "sessions",
+            BuiltinKind::Thinking => "thinking",
+            BuiltinKind::Tools => "tools",
         }
     }
 
     fn help(&self) -> &str {
-        match self.what {
-            What::Help => "list the commands",
-            What::Model => "show the model, or go on with another: /model ID",
-            What::Models => "list the models there are: /models [WORD …]",
-            What::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
-            What::Quit => "end the conversation",
-            What::Sessions => "list the sessions of this directory",
-            What::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
-            What::Tools => "list the tools",
+        match self.kind {
+            BuiltinKind::Help => "list the commands",
+            BuiltinKind::Model => "show the model, or go on with another: /model ID",
+            BuiltinKind::Models => "list the models there are: /models [WORD …]",
+            BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
+            BuiltinKind::Quit => "end the conversation",
+            BuiltinKind::Sessions => "list the sessions of this directory",
+            BuiltinKind::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
+            BuiltinKind::Tools => "list the tools",
         }
     }
 
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
-        let text = match self.what {
-            What::Quit => return Ok(CommandOutcome::Quit),
-            What::Help => help(cx),
-            What::Model => self.hand.model(args).await?,
-            What::Models => models::list(args, &self.hand.agent.model().reference(), cx).await?,
-            What::Provider => self.hand.provider(args).await?,
-            What::Sessions => self.hand.sessions().await?,
-            What::Thinking => self.hand.thinking(args).await?,
-            What::Tools => tools(cx),
+        let text = match self.kind {
+            BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
+            BuiltinKind::Help => help(cx),
+            BuiltinKind::Model => self.context.model(args).await?,
+            BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
+            BuiltinKind::Provider => self.context.provider(args).await?,
+            BuiltinKind::Sessions => self.context.sessions().await?,
+            BuiltinKind::Thinking => self.context.thinking(args).await?,
+            BuiltinKind::Tools => tools(cx),
         };
         Ok(CommandOutcome::Show(text))
     }
 }
 
-impl Hand {
+impl CommandContext {
     async fn model(&self, id: &str) -> Result<String, BoxError> {
         if !id.is_empty() {
             let name = self.agent.model().provider;
             let provider = self.registered(&name).ok_or_else(|| format!("{name} is not there any more"))?;
-            self.agent.set_model(compose::described(&*provider, id).await).await?;
+            self.agent.set_model(compose::describe_model(&*provider, id).await).await?;
         }
-        Ok(self.current())
+        Ok(self.describe_model())
     }
 
     /// A note on a model that its provider's table lacks: it may be new, or misspelt.
-    fn doubt(model: &Model) -> String {
+    fn unknown_model_note(model: &Model) -> String {
         let (provider, id) = (&*model.provider, &*model.id);
         let has_table = known_models(provider).next().is_some();
         if !has_table || model.window.is_some() || known_model(provider, id).is_some() {
             return String::new();
         }
         let near = near_matches(provider, id);
-        let hint =
-            if near.is_empty() { String::new() } else { format!("; did you mean {}?", near::either(&near)) };
+        let hint = if near.is_empty() {
+            String::new()
+        } else {
+            format!("; did you mean {}?", suggest::either(&near))
+        };
         format!(" (zk does not know this model{hint})")
     }
 
@@ -128,17 +131,17 @@ impl Hand {
                 None => self.open(name).await.map_err(|failure| failure.message)?,
             };
             let model = match words.next() {
-                Some(id) => compose::described(&*provider, id).await,
-                None => compose::usual_model(&*provider).await.map_err(|failure| failure.message)?,
+                Some(id) => compose::describe_model(&*provider, id).await,
+                None => compose::default_model_of(&*provider).await.map_err(|failure| failure.message)?,
             };
             self.agent.set_model(model).await?;
         }
-        Ok(self.current())
+        Ok(self.describe_model())
     }
 
     async fn open(&self, name: &str) -> Outcome<Arc<dyn Provider>> {
-        let endpoint = self.ground.endpoint_of(name).await?;
-        let provider = compose::provider(&self.ground, &endpoint).await?;
+        let endpoint = self.app.endpoint_of(name).await?;
+        let provider = compose::provider(&self.app, &endpoint).await?;
         let scope = self.agent.bus().scope("provider");
         scope.provide::<dyn Provider>(provider.name(), provider.clone()).map_err(Failure::failed)?;
         Ok(provider)
@@ -148,10 +151,10 @@ impl Hand {
         self.agent.bus().item::<dyn Provider>(name)
     }
 
-    fn current(&self) -> String {
+    fn describe_model(&self) -> String {
         let model = self.agent.model();
         let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
-        format!("{}{window}{}", model.reference(), Self::doubt(&model))
+        format!("{}{window}{}", model.reference(), Self::unknown_model_note(&model))
     }
 
     async fn thinking(&self, level: &str) -> Result<String, BoxError> {
@@ -167,8 +170,8 @@ impl Hand {
     }
 
     async fn sessions(&self) -> Result<String, BoxError> {
-        let store = sessions::store(&self.ground).map_err(|failure| failure.message)?;
-        let filter = SessionFilter { cwd: Some(self.ground.cwd.clone()), limit: Some(20) };
+        let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
+        let filter = SessionFilter { cwd: Some(self.app.cwd.clone()), limit: Some(20) };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }

@@ -3,20 +3,20 @@ use tokio::sync::Mutex;
 use zk_core::service::{Question, Ui, UiAnswer};
 
 use super::keyboard::Keyboard;
-use crate::mode::show::Shown;
+use crate::mode::shared_screen::SharedScreen;
 use crate::term::Style;
 
 /// The person at this terminal.
 pub(crate) struct TerminalUi {
-    shown: Shown,
+    screen: SharedScreen,
     keyboard: Keyboard,
     /// One question at a time: calls that run side by side may ask side by side.
     turn: Mutex<()>,
 }
 
 impl TerminalUi {
-    pub(crate) fn new(shown: Shown, keyboard: Keyboard) -> Self {
-        Self { shown, keyboard, turn: Mutex::default() }
+    pub(crate) fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
+        Self { screen, keyboard, turn: Mutex::default() }
     }
 
     async fn yes(&self, question: &[(Style, String)], always: bool) -> UiAnswer {
@@ -28,19 +28,19 @@ impl TerminalUi {
             Some(_) => (UiAnswer::No { message: None }, "no"),
             None => return UiAnswer::Absent,
         };
-        self.shown.line(Style::Dim, &format!("  {}", answer.1));
+        self.screen.line(Style::Dim, &format!("  {}", answer.1));
         answer.0
     }
 
     async fn line(&self, question: &[(Style, String)]) -> Option<String> {
         let _turn = self.turn.lock().await;
         let line = self.keyboard.line(|| self.show(question)).await?;
-        self.shown.line(Style::Dim, &format!("  {line}"));
+        self.screen.line(Style::Dim, &format!("  {line}"));
         Some(line.trim().to_owned())
     }
 
     fn show(&self, question: &[(Style, String)]) {
-        question.iter().for_each(|(style, line)| self.shown.line(*style, line));
+        question.iter().for_each(|(style, line)| self.screen.line(*style, line));
     }
 }
 
@@ -80,6 +80,6 @@ impl Ui for TerminalUi {
     }
 
     fn notify(&self, text: &str) {
-        self.shown.line(Style::Yellow, text);
+        self.screen.line(Style::Yellow, text);
     }
 }

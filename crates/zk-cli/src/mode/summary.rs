@@ -2,7 +2,7 @@
 
 use zk_agent::RunOutcome;
 use zk_core::events::{ContextReduced, StreamIdle, ToolAfter, ToolArgsRepaired};
-use zk_core::model::{Display, StopReason};
+use zk_core::model::{Display, Stats, StopReason};
 use zk_core::service::RetryNotice;
 
 /// The longest line of a result that is shown, in characters.
@@ -51,7 +51,7 @@ pub(crate) fn reduced(event: &ContextReduced) -> String {
 }
 
 /// How long nothing has been heard of an answer, and until when that is waited for.
-pub(crate) fn silence(event: &StreamIdle, stops: &str) -> String {
+pub(crate) fn stream_idle(event: &StreamIdle, stops: &str) -> String {
     let StreamIdle { model, idle_ms, idle_limit_ms, no_data_ms, no_data_limit_ms, .. } = event;
     let began = idle_ms.saturating_sub(*no_data_ms);
     // Signs of life come every few seconds, or not at all.
@@ -124,8 +124,23 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
+/// What a run took, in a line.
+pub(crate) fn totals(stats: &Stats) -> String {
+    let usage = &stats.usage;
+    let turns = if stats.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", stats.turns) };
+    let mut text = format!("{turns} · {} in, {} out", usage.read(), usage.output);
+    if let Some(cost) = stats.cost.filter(|cost| *cost > 0.0) {
+        let is_all = stats.flatten().iter().all(|turn| turn.cost.is_some());
+        text.push_str(&format!(" · {}${cost:.4}", if is_all { "" } else { "at least " }));
+    }
+    text.push_str(&format!(" · {:.1} s", stats.duration_ms as f64 / 1e3));
+    text
+}
+
 #[cfg(test)]
 mod tests {
+    use zk_core::model::{ModelRef, TurnUsage, Usage};
+
     use super::*;
 
     #[test]
@@ -142,5 +157,24 @@ mod tests {
     #[test]
     fn long_lines_are_cut_between_characters() {
         assert_eq!(shorten(&"é".repeat(500)).chars().count(), WIDTH + 1);
+    }
+
+    #[test]
+    fn a_cost_is_shown_as_far_as_it_is_known() {
+        let turn = |cost| TurnUsage {
+            turn_id: "t".into(),
+            model: ModelRef::new("p", "m"),
+            usage: Usage { input: 3, cache_read: 4, last_read: Some(2), output: 5, ..Usage::default() },
+            cost,
+        };
+        for (costs, expected) in [
+            (&[None][..], "1 turn · 7 in, 5 out · 0.0 s"),
+            (&[Some(0.25)], "1 turn · 7 in, 5 out · $0.2500 · 0.0 s"),
+            (&[Some(0.25), None], "2 turns · 14 in, 10 out · at least $0.2500 · 0.0 s"),
+        ] {
+            let mut stats = Stats::default();
+            costs.iter().for_each(|cost| stats.add_turn(turn(*cost)));
+            assert_eq!(totals(&stats), expected);
+        }
     }
 }

@@ -15,7 +15,7 @@ use zk_core::model::ThinkingLevel;
     after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 turn or budget limit, 4 no key or a wrong one,\n\
                   5 every call of the last step was refused, 130 and 143 stopped by a signal."
 )]
-pub(crate) struct Raw {
+pub(crate) struct Cli {
     /// What to do. Text from standard input follows it
     pub(crate) prompt: Option<String>,
 
@@ -100,7 +100,7 @@ pub(crate) struct Raw {
     pub(crate) verbose: bool,
 
     #[command(subcommand)]
-    pub(crate) command: Option<RawCommand>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 /// How the answer is printed.
@@ -115,7 +115,7 @@ pub(crate) enum OutputFormat {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum RawCommand {
+pub(crate) enum CliCommand {
     /// List, show or remove sessions
     Sessions {
         #[command(subcommand)]

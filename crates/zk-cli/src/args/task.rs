@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use super::raw::{AuthAction, ConfigAction, OutputFormat, Raw, RawCommand, SessionsAction};
+use super::cli::{AuthAction, Cli, CliCommand, ConfigAction, OutputFormat, SessionsAction};
 use crate::exit::{Failure, Outcome};
-use crate::settings::Given;
+use crate::settings::LayerValues;
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ mod tests;
 pub(crate) struct Task {
     pub(crate) job: Job,
     /// What it sets, as a layer of the settings.
-    pub(crate) given: Given,
+    pub(crate) given: LayerValues,
     /// The address and the key of whichever provider is chosen.
     pub(crate) base_url: Option<String>,
     pub(crate) api_key: Option<String>,
@@ -61,9 +61,9 @@ pub(crate) enum Resume {
     Id(String),
 }
 
-impl Raw {
-    pub(crate) fn meaning(self) -> Outcome<Task> {
-        let mut given = Given::default();
+impl Cli {
+    pub(crate) fn into_task(self) -> Outcome<Task> {
+        let mut given = LayerValues::default();
         given.text("provider", "--provider", self.provider);
         given.text("model", "--model", self.model);
         given.text("system", "--system", self.system);
@@ -100,17 +100,17 @@ impl Raw {
                     ));
                 }
                 match command {
-                    RawCommand::Sessions { action } => {
+                    CliCommand::Sessions { action } => {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false }))
                     }
-                    RawCommand::Auth { action } => Job::Auth(action),
-                    RawCommand::Config { action: ConfigAction::Show { origin } } => {
+                    CliCommand::Auth { action } => Job::Auth(action),
+                    CliCommand::Config { action: ConfigAction::Show { origin } } => {
                         Job::ConfigShow { origin }
                     }
-                    RawCommand::Doctor => Job::Doctor,
-                    RawCommand::Demo { keep } => Job::Demo { keep },
-                    RawCommand::Models { filter, json } => Job::Models { filter, json },
-                    RawCommand::Hooks => Job::Hooks,
+                    CliCommand::Doctor => Job::Doctor,
+                    CliCommand::Demo { keep } => Job::Demo { keep },
+                    CliCommand::Models { filter, json } => Job::Models { filter, json },
+                    CliCommand::Hooks => Job::Hooks,
                 }
             }
         };

@@ -13,7 +13,7 @@ const KEPT: usize = 500;
 const SEQUENCE: u16 = 100;
 
 /// What a person typed.
-pub(crate) enum Typed {
+pub(crate) enum ReadLine {
     Line(String),
     /// Ctrl-C.
     Interrupt,
@@ -23,13 +23,13 @@ pub(crate) enum Typed {
 }
 
 /// Line editing with a history that outlives the conversation.
-pub(crate) struct Lines {
+pub(crate) struct LineEditor {
     editor: DefaultEditor,
     /// The file of the history, once its directory can be written.
     kept: Option<PathBuf>,
 }
 
-impl Lines {
+impl LineEditor {
     pub(crate) fn new(history: Option<PathBuf>) -> rustyline::Result<Self> {
         let config = Config::builder()
             .max_history_size(KEPT)?
@@ -46,14 +46,14 @@ impl Lines {
     }
 
     /// Reads a line that begins with `draft`.
-    pub(crate) fn read(&mut self, draft: &str) -> Typed {
+    pub(crate) fn read(&mut self, draft: &str) -> ReadLine {
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
-            Ok(line) => Typed::Line(line),
-            Err(ReadlineError::Interrupted) => Typed::Interrupt,
-            Err(ReadlineError::Eof) => Typed::End,
-            Err(error) => Typed::Failed(error.to_string()),
+            Ok(line) => ReadLine::Line(line),
+            Err(ReadlineError::Interrupted) => ReadLine::Interrupt,
+            Err(ReadlineError::Eof) => ReadLine::End,
+            Err(error) => ReadLine::Failed(error.to_string()),
         };
-        if matches!(typed, Typed::Line(_)) {
+        if matches!(typed, ReadLine::Line(_)) {
             self.keep();
         }
         typed

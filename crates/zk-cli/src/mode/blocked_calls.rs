@@ -3,21 +3,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zk_core::events::{ToolBlocked, TurnAfter};
 use zk_core::kernel::{Cx, Scope};
 
-use crate::output::result::Denied;
+use crate::output::result::DeniedCall;
 
 /// Keeps count of the calls that were refused.
 #[derive(Clone, Default)]
-pub(crate) struct Denials(Arc<Mutex<Seen>>);
+pub(crate) struct BlockedCalls(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    all: Vec<Denied>,
+    all: Vec<DeniedCall>,
     /// Calls of the last step that had any, and how many of them were refused.
     calls: usize,
     refused: usize,
 }
 
-impl Denials {
+impl BlockedCalls {
     pub(crate) fn watch(&self, scope: &Scope) {
         let seen = self.clone();
         scope.on_sync(move |event: &TurnAfter, _: &Cx| {
@@ -31,7 +31,7 @@ impl Denials {
         scope.on_sync(move |event: &ToolBlocked, _: &Cx| {
             let mut seen = seen.seen();
             seen.refused += 1;
-            seen.all.push(Denied { tool: event.call.name.clone(), reason: event.reason.clone() });
+            seen.all.push(DeniedCall { tool: event.call.name.clone(), reason: event.reason.clone() });
         });
     }
 
@@ -42,7 +42,7 @@ impl Denials {
         seen.calls > 0 && seen.refused >= seen.calls
     }
 
-    pub(crate) fn all(&self) -> Vec<Denied> {
+    pub(crate) fn all(&self) -> Vec<DeniedCall> {
         self.seen().all.clone()
     }
 
