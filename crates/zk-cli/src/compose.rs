@@ -59,7 +59,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         bus.install(&**plugin).map_err(Failure::failed)?;
     }
     // A token that a sub-agent renewed is as lost as any other.
-    let everywhere = HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
+    let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     bus.scope("credentials").on_sync_at(everywhere, |event: &OAuthRefresh, _: &Cx| {
         if let Some(why) = &event.unsaved {
             let name = &event.provider;

@@ -71,6 +71,9 @@ fn one(event: &Value, page: &mut String) -> Result<()> {
     if let Some(limit) = event["time_limit_ms"].as_u64() {
         writeln!(page, "- A handler has {} s unless its registration says otherwise", limit as f64 / 1000.0)?;
     }
+    if event["reach"] == "descendants" {
+        writeln!(page, "- Handlers receive the events of sub-agents too, unless they ask for `Reach::Own`")?;
+    }
     if event["cancellable"] == false {
         writeln!(page, "- Announced although the run was stopped")?;
     }

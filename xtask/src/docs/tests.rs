@@ -11,6 +11,7 @@ fn catalogue() -> serde_json::Value {
         "reply": "Ruling",
         "on_error": "throw",
         "cancellable": false,
+        "reach": "descendants",
         "time_limit_ms": 2500,
         "schema": {
             "description": "May this call run? See [`Ruling`].",
@@ -46,6 +47,7 @@ fn a_page_says_what_an_event_is_and_carries() {
         "- A handler that fails ends the emit",
         "- A handler has 2.5 s",
         "- Announced although the run was stopped",
+        "- Handlers receive the events of sub-agents too",
         "| `call` | [`CallRef`](#type-callref) | The call \\| its id. |",
         "| `counts` | map of integer | May be absent. |",
         "| `limits` | list of [string] |  |",

@@ -40,7 +40,7 @@ fn waiting() -> Rig {
         })
     };
     let waits = plugin_fn("waits", |scope| {
-        let at = HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
+        let at = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
         macro_rules! wait_in {
             ($($event:ty),+) => {
                 $(scope.on_async_at(at, async |_: &$event, _: &Cx| pause().await);)+

@@ -74,7 +74,7 @@ async fn what_a_grandchild_does_reaches_handlers_for_descendants() {
     });
     let own = Arc::new(Mutex::new(0));
     let count = own.clone();
-    rig.scope("own").on_sync(move |_: &ToolGate, _: &Cx| *count.lock().unwrap() += 1);
+    rig.scope("own").on_sync_at(Reach::Own, move |_: &ToolGate, _: &Cx| *count.lock().unwrap() += 1);
     assert_eq!(say(&rig, "spawn spawn call echo").await, "got: got: got: hi");
     assert_eq!(*seen.lock().unwrap(), ["main 0 spawn", "main.1 1 spawn", "main.1.1 2 echo"]);
     assert_eq!(*own.lock().unwrap(), 1, "other handlers see their own agent only");
@@ -109,7 +109,7 @@ async fn a_run_tells_of_its_sub_agents_too() {
 async fn a_parents_gate_refuses_a_grandchilds_call() {
     let rig = family(SpawnOptions::default());
     rig.scope("policy").on_sync_at(
-        HookOptions { reach: Reach::Descendants, ..HookOptions::default() },
+        HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() },
         |gate: &ToolGate, cx: &Cx| {
             (gate.call.name == "echo" && cx.origin().depth == 2).then(|| Ruling::refuse("not down there"))
         },
@@ -280,7 +280,7 @@ async fn a_sub_agent_that_was_given_up_is_closed_too() {
     });
     // Closing a run takes longer than anybody waits.
     rig.scope("slow").on_async_at(
-        HookOptions { reach: Reach::Descendants, ..HookOptions::default() },
+        HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() },
         async |_: &zk_core::events::AgentDone, cx: &Cx| {
             if cx.origin().depth == 1 {
                 tokio::time::sleep(Duration::from_secs(5)).await;

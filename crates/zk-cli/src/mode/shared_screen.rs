@@ -38,7 +38,7 @@ impl SharedScreen {
 
     /// Shows what happens: the answer as it streams, calls and their results in a line each.
     pub(crate) fn listen(&self, scope: &Scope) {
-        let tree = || HookOptions { reach: Reach::Descendants, ..HookOptions::default() };
+        let tree = || HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
         watch_idle_streams(scope, self, || false);
         let screen = self.clone();
         scope.on_sync(move |event: &StreamText, _: &Cx| screen.lock().stream(&event.delta));

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 
 use super::*;
-use crate::kernel::{Event, OnError};
+use crate::kernel::{Event, OnError, Reach};
 
 /// A group of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -48,6 +48,8 @@ pub struct EventDoc {
     pub on_error: OnError,
     /// Whether a stopped run still announces it.
     pub cancellable: bool,
+    /// Whose events a handler receives unless it asks otherwise.
+    pub reach: Reach,
     /// How long one handler may take, in milliseconds; no limit if nothing.
     pub time_limit_ms: Option<u64>,
     /// Its data; the description is the event's documentation.
@@ -68,6 +70,7 @@ impl EventDoc {
             reply: short(type_name::<E::Reply>()),
             on_error: E::ON_ERROR,
             cancellable: E::CANCELLABLE,
+            reach: E::REACH,
             time_limit_ms: E::TIME_LIMIT.map(|limit| limit.as_millis() as u64),
             schema: settings.into_generator().into_root_schema_for::<E>(),
         }

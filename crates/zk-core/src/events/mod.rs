@@ -76,5 +76,6 @@ macro_rules! notify {
     };
     (@ ON_ERROR) => { $crate::kernel::OnError };
     (@ CANCELLABLE) => { bool };
+    (@ REACH) => { $crate::kernel::Reach };
 }
 use notify;

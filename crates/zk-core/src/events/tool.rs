@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::notify;
-use crate::kernel::{Absorb, Event, Fold, OnError, Source};
+use crate::kernel::{Absorb, Event, Fold, OnError, Reach, Source};
 use crate::model::{CallId, Display, Message, ToolContent, ToolError, ToolOutput, TurnId, TurnUsage};
 
 /// Which call an event is about.
@@ -95,6 +95,8 @@ impl Event for ToolGate {
     const NAME: &'static str = "tool:gate";
     const ON_ERROR: OnError = OnError::Throw;
     const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    /// A call that is refused to an agent is not allowed to its sub-agents.
+    const REACH: Reach = Reach::Descendants;
     type Reply = Ruling;
     type Mode = Fold;
 }
@@ -296,6 +298,8 @@ impl Event for ToolTransform {
     const NAME: &'static str = "tool:transform";
     /// What has to be cut or masked has to be also when the run is stopped.
     const CANCELLABLE: bool = false;
+    /// What is masked for an agent is masked for its sub-agents.
+    const REACH: Reach = Reach::Descendants;
     type Reply = ResultPatch;
     type Mode = Fold;
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Mode, OnError};
+use super::{Mode, OnError, Reach};
 
 /// A point in an agent's life that plugins can take part in.
 ///
@@ -48,6 +48,9 @@ pub trait Event: Serialize + Send + Sync + Sized + 'static {
     const CANCELLABLE: bool = true;
     /// How long one handler may take unless its registration says otherwise; `None` is without limit.
     const TIME_LIMIT: Option<Duration> = None;
+    /// Whose events a handler receives unless its registration says otherwise. Gates and events that mask
+    /// results say [`Reach::Descendants`]: a guard of an agent then guards its sub-agents too.
+    const REACH: Reach = Reach::Own;
     /// What one handler may answer.
     type Reply: Send + 'static;
     /// How the answers combine: one of the modes of this module, or your own.

@@ -1,4 +1,7 @@
-use zk_core::kernel::{Bus, Cx, HookOptions, Reach, Stage};
+use std::sync::Arc;
+
+use zk_core::events::{CallRef, Decision, Ruling, ToolGate};
+use zk_core::kernel::{Bus, Cx, HookOptions, Reach, Stage, plugin_fn};
 
 use crate::support::{Log, May, Ping, no};
 
@@ -61,7 +64,7 @@ async fn handlers_of_a_tree_run_in_one_order() {
     let log = Log::default();
     let add = |bus: &Bus, stage, name: &'static str| {
         let log = log.clone();
-        let at = HookOptions { stage, reach: Reach::Descendants, ..HookOptions::default() };
+        let at = HookOptions { stage, reach: Some(Reach::Descendants), ..HookOptions::default() };
         bus.scope(name).on_sync_at(at, move |_: &Ping, _: &Cx| log.note(name));
     };
     add(&deepest, Stage::Consumer, "own, first");
@@ -122,4 +125,42 @@ async fn a_childs_failures_are_reported_where_the_parents_are() {
     child.scope("clumsy").on_sync(|_: &Ping, _: &Cx| Err::<(), _>("boom"));
     child.cx().emit(Ping(0)).await.unwrap();
     assert!(errors.take()[0].starts_with("clumsy "));
+}
+
+fn gate() -> ToolGate {
+    let call = CallRef {
+        turn_id: "t".into(),
+        call_id: "c".into(),
+        name: "bash".into(),
+        display_name: "bash".into(),
+    };
+    let args = serde_json::json!({"command": "git push --force"});
+    ToolGate { call: call.into(), args, run_tool_counts: Arc::default(), decision: None, decided_by: None }
+}
+
+#[tokio::test]
+async fn a_guard_written_as_in_the_readme_guards_sub_agents() {
+    let [root, _, _, deepest] = tree();
+    let guard = plugin_fn("no-force-push", |scope| {
+        scope.on_sync(|gate: &ToolGate, _: &Cx| {
+            let command = gate.input_str("command").unwrap_or_default();
+            command.contains("push --force").then(|| Ruling::refuse("no force push here"))
+        });
+        Ok(())
+    });
+    root.install(&guard).unwrap();
+    for bus in [&root, &deepest] {
+        let gate = bus.cx().emit(gate()).await.unwrap();
+        assert_eq!(gate.decision, Some(Decision::Refuse { reason: "no force push here".into() }));
+    }
+    assert!(root.describe()[0].descendants, "the reach in effect is described");
+}
+
+#[tokio::test]
+async fn a_handler_may_ask_for_less_than_the_reach_of_its_event() {
+    let [root, child, ..] = tree();
+    root.scope("own").on_sync_at(Reach::Own, |_: &ToolGate, _: &Cx| Some(Ruling::refuse("not here")));
+    assert!(root.cx().emit(gate()).await.unwrap().is_decided());
+    assert!(!child.cx().emit(gate()).await.unwrap().is_decided());
+    assert!(!root.describe()[0].descendants);
 }

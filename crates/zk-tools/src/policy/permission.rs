@@ -65,7 +65,11 @@ impl Plugin for PermissionGate {
         match self.mode {
             PermissionMode::AllowAll => {}
             PermissionMode::Ask => {
-                let at = |stage| HookOptions { stage, reach: Reach::Descendants, time_limit: Some(PATIENCE) };
+                let at = |stage| HookOptions {
+                    stage,
+                    reach: Some(Reach::Descendants),
+                    time_limit: Some(PATIENCE),
+                };
                 scope.handle_at::<ToolGate, _>(at(Stage::Early), Arc::new(First(self.memory.clone())));
                 scope.handle_at::<ToolGate, _>(at(Stage::Late), Arc::new(Again(self.memory.clone())));
             }

@@ -40,8 +40,8 @@ pub struct Scope {
 pub struct HookOptions {
     /// When it runs among the handlers of the event.
     pub stage: Stage,
-    /// Whose events it takes part in.
-    pub reach: Reach,
+    /// Whose events it receives; `None` is the event's own [`Event::REACH`].
+    pub reach: Option<Reach>,
     /// How long one call may take, instead of the event's own limit. It bounds a handler that waits; nothing
     /// can interrupt one that blocks its thread.
     pub time_limit: Option<Duration>,
@@ -55,7 +55,7 @@ impl From<Stage> for HookOptions {
 
 impl From<Reach> for HookOptions {
     fn from(reach: Reach) -> Self {
-        Self { reach, ..Self::default() }
+        Self { reach: Some(reach), ..Self::default() }
     }
 }
 
@@ -341,7 +341,7 @@ impl Scope {
             scope: self.inner.id,
             event: E::NAME,
             stage: at.stage,
-            reach: at.reach,
+            reach: at.reach.unwrap_or(E::REACH),
             time_limit: at.time_limit,
             source: self.inner.source.clone(),
             location,
