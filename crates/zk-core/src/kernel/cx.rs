@@ -1,3 +1,4 @@
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +15,12 @@ pub struct Cx {
     stop: CancellationToken,
     run: Arc<str>,
     turn: Arc<str>,
+    /// Behind one pointer, so that a clone without services costs nothing more.
+    services: Option<Arc<RunServices>>,
 }
+
+/// Services of one run, by the type they are asked for. A run has a handful: a scan is faster than a hash.
+type RunServices = Vec<(TypeId, Arc<dyn Any + Send + Sync>)>;
 
 impl fmt::Debug for Cx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +35,7 @@ impl fmt::Debug for Cx {
 
 impl Cx {
     pub(super) fn new(bus: Bus) -> Self {
-        Self { bus, stop: CancellationToken::new(), run: Arc::from(""), turn: Arc::from("") }
+        Self { bus, stop: CancellationToken::new(), run: Arc::from(""), turn: Arc::from(""), services: None }
     }
 
     /// The bus the events of this run travel on.
@@ -68,10 +74,17 @@ impl Cx {
         self.stop.is_cancelled()
     }
 
-    /// The service of type `T`: `cx.service::<dyn Ui>()`. Ask again instead of keeping it: it can be swapped.
+    /// The service of type `T`: `cx.service::<dyn Ui>()`. The run's own ([`Cx::with_service`]) comes before
+    /// that of the bus and its ancestors. Ask again instead of keeping it: it can be swapped.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.bus.service()
+        self.run_service().or_else(|| self.bus.service())
+    }
+
+    fn run_service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        let wanted = TypeId::of::<T>();
+        let (_, service) = self.services.as_ref()?.iter().find(|(of, _)| *of == wanted)?;
+        service.downcast_ref::<Arc<T>>().cloned()
     }
 
     /// The registered item of kind `T` called `name`.
@@ -86,10 +99,32 @@ impl Cx {
         self.bus.items()
     }
 
-    /// This context for the run `run`, stopped by `stop`.
+    /// This context for the run `run`, stopped by `stop`, without a turn and without services of its own.
     #[must_use]
     pub fn for_run(&self, run: impl Into<Arc<str>>, stop: CancellationToken) -> Self {
-        Self { bus: self.bus.clone(), stop, run: run.into(), turn: Arc::from("") }
+        Self { bus: self.bus.clone(), stop, run: run.into(), turn: Arc::from(""), services: None }
+    }
+
+    /// This context with `service` as the run's own `T`, in place of an earlier one. The bus is not changed:
+    /// only who is given this context, or one made from it, finds the service.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use zk_core::kernel::Bus;
+    ///
+    /// let cx = Bus::new().cx();
+    /// let in_run = cx.with_service::<str>(Arc::from("budget: 3"));
+    /// assert_eq!(in_run.for_turn("t1").service::<str>().as_deref(), Some("budget: 3"));
+    /// assert_eq!(cx.service::<str>(), None);
+    /// ```
+    #[must_use]
+    pub fn with_service<T: ?Sized + Send + Sync + 'static>(&self, service: Arc<T>) -> Self {
+        let of = TypeId::of::<T>();
+        let kept = self.services.iter().flat_map(|all| all.iter()).filter(|(other, _)| *other != of);
+        let mut services: RunServices = kept.cloned().collect();
+        services.push((of, Arc::new(service)));
+        Self { services: Some(Arc::new(services)), ..self.clone() }
     }
 
     /// This context inside the turn `turn`.
