@@ -218,6 +218,13 @@ impl Bus {
         all.into_values().collect()
     }
 
+    /// Number of changes of registry items and decorators, of any kind, on this bus and its ancestors. As long
+    /// as it stands still, a list made of [`Bus::items`] after reading it is up to date. Services do not count.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.lineage().fold(0, |sum, bus| sum.wrapping_add(bus.inner.items.generation()))
+    }
+
     /// The service of type `T`, of this bus or the nearest ancestor that has one.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {

@@ -44,7 +44,7 @@ pub use handler::{AsyncHook, AsyncHookWith, Handler};
 pub use mode::{First, Gather, Gathered, LastOrStop, Mode, Notify, Stops, Veto};
 pub use plugin::{InstallError, Plugin, plugin_fn};
 pub use policy::{BoxError, Cause, EmitError, HookError, OnError};
-pub use registry::{Item, NameTaken};
+pub use registry::{Item, ProvideError};
 pub use reply::{Answer, IntoReply};
 pub use scope::{Hook, HookOptions, Scope, ScopeGuard, Tombstones};
 pub use source::{Origin, Reach, Source, Stage};

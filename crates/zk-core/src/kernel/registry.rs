@@ -1,6 +1,7 @@
 use std::any::{TypeId, type_name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::Source;
@@ -32,31 +33,38 @@ impl<T: ?Sized> fmt::Debug for Item<T> {
     }
 }
 
-/// A name that somebody has already.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameTaken {
-    /// The kind of item, as its Rust type.
-    pub kind: &'static str,
-    /// The name.
-    pub name: String,
-    /// Who has it.
-    pub owner: Source,
-    /// Who asked for it.
-    pub claimant: Source,
+/// Why an item is not registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProvideError {
+    /// Another scope, or this one, has an item of that kind and name on this bus.
+    #[error(
+        "`{claimant}` cannot register {kind} `{name}`: `{owner}` has that name; \
+         decorate it, or replace it explicitly"
+    )]
+    NameTaken {
+        /// The kind of item, as its Rust type.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Who has it.
+        owner: Source,
+        /// Who asked for it.
+        claimant: Source,
+    },
+    /// The scope or its bus is closed.
+    #[error(
+        "`{claimant}` cannot register {kind} `{name}`: its scope or its bus is closed; \
+         register it through a scope of an open bus"
+    )]
+    Closed {
+        /// The kind of item, as its Rust type.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Who asked for it.
+        claimant: Source,
+    },
 }
-
-impl fmt::Display for NameTaken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, name, owner, claimant } = self;
-        write!(
-            f,
-            "`{claimant}` cannot register {kind} `{name}`: `{owner}` has that name; \
-             decorate it, or replace it explicitly"
-        )
-    }
-}
-
-impl std::error::Error for NameTaken {}
 
 /// What a look-up on one bus gives.
 pub(super) enum Found<T: ?Sized> {
@@ -70,11 +78,15 @@ pub(super) enum Found<T: ?Sized> {
 
 /// The shelves of one bus, one for each kind of item.
 #[derive(Default)]
-pub(super) struct Shelves(RwLock<HashMap<TypeId, Arc<dyn AnyShelf>>>);
+pub(super) struct Shelves {
+    shelves: RwLock<HashMap<TypeId, Arc<dyn AnyShelf>>>,
+    /// Number of changes so far. It moves after the change, so whoever reads it before a look-up misses none.
+    generation: AtomicU64,
+}
 
 impl Shelves {
     fn shelf<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<Shelf<T>>> {
-        let shelf = read(&self.0).get(&TypeId::of::<T>()).cloned()?;
+        let shelf = read(&self.shelves).get(&TypeId::of::<T>()).cloned()?;
         shelf.as_any().downcast().ok()
     }
 
@@ -83,7 +95,7 @@ impl Shelves {
             return shelf;
         }
         let new = Arc::new(Shelf::<T>::default());
-        let shelf = write(&self.0).entry(TypeId::of::<T>()).or_insert_with(|| new.clone()).clone();
+        let shelf = write(&self.shelves).entry(TypeId::of::<T>()).or_insert_with(|| new.clone()).clone();
         shelf.as_any().downcast().unwrap_or(new)
     }
 
@@ -92,14 +104,17 @@ impl Shelves {
         name: &str,
         claim: Claim<T>,
         replace: bool,
-    ) -> Result<News, NameTaken> {
+    ) -> Result<News, ProvideError> {
         let claimant = claim.source.clone();
-        self.shelf_or_new::<T>().put(name, claim, replace).map_err(|owner| NameTaken {
+        let put = self.shelf_or_new::<T>().put(name, claim, replace);
+        let news = put.map_err(|owner| ProvideError::NameTaken {
             kind: type_name::<T>(),
             name: name.to_owned(),
             owner,
             claimant,
-        })
+        })?;
+        self.count_change();
+        Ok(news)
     }
 
     pub(super) fn watch<T: ?Sized + Send + Sync + 'static>(&self, watcher: Watcher) {
@@ -112,6 +127,16 @@ impl Shelves {
         decorator: Decorator<T>,
     ) {
         self.shelf_or_new::<T>().decorate(name, decorator);
+        self.count_change();
+    }
+
+    /// Number of changes of items and decorators so far.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    fn count_change(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(super) fn get<T: ?Sized + Send + Sync + 'static>(&self, name: &str, bus: &BusInner) -> Found<T> {
@@ -155,7 +180,12 @@ impl Shelves {
     }
 
     pub(super) fn remove_scope(&self, scope: u64, bus: &BusInner) {
-        self.all().iter().for_each(|shelf| shelf.remove_scope(scope).tell(bus));
+        for shelf in self.all() {
+            if let Some(news) = shelf.remove_scope(scope) {
+                self.count_change();
+                news.tell(bus);
+            }
+        }
     }
 
     pub(super) fn describe(&self, services: bool, out: &mut Vec<Registration>) {
@@ -163,6 +193,6 @@ impl Shelves {
     }
 
     fn all(&self) -> Vec<Arc<dyn AnyShelf>> {
-        read(&self.0).values().cloned().collect()
+        read(&self.shelves).values().cloned().collect()
     }
 }

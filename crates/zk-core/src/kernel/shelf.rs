@@ -78,7 +78,8 @@ impl<T: ?Sized> Default for Shelf<T> {
 /// A shelf of any kind of item.
 pub(super) trait AnyShelf: Any + Send + Sync {
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    fn remove_scope(&self, scope: u64) -> News;
+    /// Removes what `scope` registered: what to announce, or nothing if no item and no decorator left.
+    fn remove_scope(&self, scope: u64) -> Option<News>;
     fn describe(&self, service: bool, out: &mut Vec<Registration>);
 }
 
@@ -211,13 +212,13 @@ impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
         self
     }
 
-    fn remove_scope(&self, scope: u64) -> News {
+    fn remove_scope(&self, scope: u64) -> Option<News> {
         let mut state = write(&self.0);
         let mut changes = Vec::new();
         state.watchers.retain(|watcher| watcher.scope != scope);
         let everywhere = state.every.iter().any(|decorator| decorator.scope == scope);
         state.every.retain(|decorator| decorator.scope != scope);
-        let mut decorated = everywhere;
+        let (mut changed, mut decorated) = (everywhere, everywhere);
         for (name, slot) in &mut state.slots {
             let (claims, decorators) = (slot.claims.len(), slot.decorators.len());
             let had_it = slot.claims.last().is_some_and(|claim| claim.scope == scope);
@@ -228,7 +229,9 @@ impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
                 changes.push(ItemChange { name: name.clone(), owner });
             }
             decorated |= slot.decorators.len() != decorators;
-            if everywhere || slot.claims.len() != claims || slot.decorators.len() != decorators {
+            let smaller = slot.claims.len() != claims || slot.decorators.len() != decorators;
+            changed |= smaller;
+            if everywhere || smaller {
                 slot.dressed = Arc::default();
             }
         }
@@ -236,7 +239,7 @@ impl<T: ?Sized + Send + Sync + 'static> AnyShelf for Shelf<T> {
         if decorated {
             state.inherited.clear();
         }
-        News { changes, watchers: state.watchers.clone() }
+        changed.then(|| News { changes, watchers: state.watchers.clone() })
     }
 
     fn describe(&self, service: bool, out: &mut Vec<Registration>) {

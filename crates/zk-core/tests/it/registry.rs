@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use zk_core::kernel::{Bus, OnError, Source};
+use zk_core::kernel::{Bus, Cx, OnError, ProvideError, Source};
 
 use crate::support::reporting_bus;
 
@@ -57,8 +57,9 @@ async fn a_taken_name_is_an_error_that_names_both_owners() {
     let bus = Bus::new();
     bus.scope("first").provide("tool", plain("1")).unwrap();
     let error = bus.scope("second").provide("tool", plain("2")).unwrap_err();
-    assert_eq!((error.owner.clone(), error.claimant.clone()), (Source::new("first"), Source::new("second")));
     let text = error.to_string();
+    let ProvideError::NameTaken { owner, claimant, .. } = error else { panic!("{text}") };
+    assert_eq!((owner, claimant), (Source::new("first"), Source::new("second")));
     assert!(text.starts_with("`second` cannot register "), "{text}");
     assert!(text.contains("`tool`: `first` has that name; decorate it, or replace it explicitly"), "{text}");
     assert_eq!(greet(&bus, "tool").as_deref(), Some("1"));
@@ -245,4 +246,56 @@ async fn a_name_that_falls_back_to_an_earlier_owner_is_told_and_a_watcher_may_lo
     let greeted: Vec<_> = seen.iter().filter(|line| line.len() == 1).collect();
     assert_eq!(greeted, ["1", "2", "1"]);
     assert_eq!(seen.len(), 6, "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_generation_moves_with_every_item_and_decorator_of_the_bus_and_its_ancestors() {
+    let root = Bus::new();
+    let child = root.child("child");
+    let (own, above) = (child.scope("own"), root.scope("above"));
+    let mut seen = child.generation();
+    let mut has_moved = || std::mem::replace(&mut seen, child.generation()) != child.generation();
+    own.provide("a", plain("1")).unwrap();
+    assert!(has_moved());
+    above.provide("b", plain("1")).unwrap();
+    assert!(has_moved());
+    above.decorate("b", wrap("w"));
+    assert!(has_moved());
+    own.provide_replacing("b", plain("2"));
+    assert!(has_moved());
+    own.close().await;
+    assert!(has_moved());
+    above.close().await;
+    assert!(has_moved());
+}
+
+#[tokio::test]
+async fn the_generation_stands_still_while_no_item_and_no_decorator_changes() {
+    let root = Bus::new();
+    let child = root.child("child");
+    child.scope("owner").provide("a", plain("1")).unwrap();
+    let before = (root.generation(), child.generation());
+    let (scope, below) = (child.scope("other"), child.child("below"));
+    scope.on_items::<dyn Greet>(|_| ());
+    scope.provide_service(plain("service"));
+    scope.observe(|_, _| ());
+    scope.provide("a", plain("2")).unwrap_err();
+    below.scope("below").provide("a", plain("3")).unwrap();
+    assert_eq!(greet(&child, "a").as_deref(), Some("1"));
+    scope.close().await;
+    assert_eq!((root.generation(), child.generation()), before);
+}
+
+#[tokio::test]
+async fn a_run_has_services_of_its_own_before_those_of_the_bus() {
+    let bus = Bus::new();
+    bus.scope("host").provide_service(plain("host"));
+    let cx = bus.cx();
+    let run = cx.with_service(plain("run")).with_service(Arc::new(1_u32));
+    let later = run.with_service(plain("later"));
+    let name = |cx: &Cx| cx.service::<dyn Greet>().unwrap().greet();
+    assert_eq!((name(&cx), name(&run), name(&later)), ("host".into(), "run".into(), "later".into()));
+    assert_eq!(later.for_turn("t").with_stop(Default::default()).service::<u32>().as_deref(), Some(&1));
+    assert_eq!(name(&run.for_run("next", Default::default())), "host", "another run has its own");
+    assert_eq!(bus.service::<dyn Greet>().unwrap().greet(), "host");
 }

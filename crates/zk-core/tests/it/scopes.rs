@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_core::kernel::{Bus, Cx, OnError, Reach, RegistrationKind, Stage};
+use zk_core::kernel::{Bus, Cx, OnError, ProvideError, Reach, RegistrationKind, Stage};
 
 use crate::support::{Log, May, Ping, Say, reporting_bus};
 
@@ -154,11 +154,27 @@ async fn a_closed_scope_registers_nothing_and_says_so() {
     scope.close().await;
     scope.on_sync(|_: &Ping, _: &Cx| ());
     scope.observe(|_, _| ());
-    scope.provide("name", Arc::new(1_u32)).unwrap();
+    scope.provide_service(Arc::new(1_u32));
     assert!(bus.describe().is_empty());
     let reported = errors.take();
     assert_eq!(reported.len(), 3);
     assert!(reported.iter().all(|error| error.contains("the scope is closed")), "{reported:?}");
+}
+
+#[tokio::test]
+async fn an_item_for_a_closed_scope_or_bus_is_an_error() {
+    let (bus, errors) = reporting_bus(OnError::Continue);
+    let (closed, open) = (bus.scope("closed"), bus.scope("open"));
+    closed.close().await;
+    let error = closed.provide("name", Arc::new(1_u32)).unwrap_err();
+    assert!(matches!(error, ProvideError::Closed { .. }), "{error}");
+    open.provide("name", Arc::new(1_u32)).unwrap();
+    bus.close().await;
+    let text = bus.scope("late").provide("name", Arc::new(1_u32)).unwrap_err().to_string();
+    assert!(text.starts_with("`late` cannot register u32 `name`: its scope or its bus is closed"), "{text}");
+    drop(bus);
+    assert!(open.provide("name", Arc::new(1_u32)).is_err());
+    assert!(errors.take().is_empty(), "an error that is returned is not reported too");
 }
 
 // P-16: clear keeps the bus usable, close is final.

@@ -4,7 +4,7 @@ mod inner;
 mod items;
 mod tombstones;
 
-use std::any::TypeId;
+use std::any::{TypeId, type_name};
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -21,8 +21,8 @@ use super::erase::Runner;
 use super::shelf::{Claim, Decorator};
 use super::table::{Entry, Identity, Observer};
 use super::{
-    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, Handler, HookError, IntoReply, NameTaken,
-    OnError, Reach, Source, Stage,
+    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, Handler, HookError, IntoReply, OnError,
+    ProvideError, Reach, Source, Stage,
 };
 
 /// One plugin's registrations: everything registered through it carries its [`Source`] and leaves with it.
@@ -187,18 +187,23 @@ impl Scope {
     /// Registers `item` under `name` among the items of kind `T`, such as `dyn Tool`.
     ///
     /// # Errors
-    /// [`NameTaken`], naming both owners, when this bus has an item of that name.
+    /// [`ProvideError`]: this bus has an item of that name, or the scope or the bus is closed.
     #[track_caller]
     pub fn provide<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: &str,
         item: Arc<T>,
-    ) -> Result<(), NameTaken> {
+    ) -> Result<(), ProvideError> {
         let location = Location::caller();
-        let Some(bus) = self.open_bus(location) else { return Ok(()) };
+        let closed = || ProvideError::Closed {
+            kind: type_name::<T>(),
+            name: name.to_owned(),
+            claimant: self.inner.source.clone(),
+        };
+        let bus = self.bus().filter(|bus| !self.is_closed_on(bus)).ok_or_else(closed)?;
         bus.inner.items.put(name, self.claim(item, location), false)?.tell(&bus.inner);
         self.inner.undo_if_closed();
-        Ok(())
+        if self.is_closed_on(&bus) { Err(closed()) } else { Ok(()) }
     }
 
     /// As [`Scope::provide`], taking over a name that is taken. The hidden item comes back when this scope
@@ -364,9 +369,13 @@ impl Scope {
         Hook { id, scope: Arc::downgrade(&self.inner) }
     }
 
+    fn is_closed_on(&self, bus: &Bus) -> bool {
+        bus.is_closed() || self.inner.is_closed()
+    }
+
     fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
         let bus = self.bus()?;
-        if bus.is_closed() || self.inner.is_closed() {
+        if self.is_closed_on(&bus) {
             bus.inner.report(&HookError {
                 event: "scope:register",
                 source: self.inner.source.clone(),
