@@ -1,7 +1,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use zk_exec::LocalHostFiles;
 use zk_providers::Limits;
+use zk_skills::Project;
 
 use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Task};
@@ -26,6 +28,8 @@ pub(crate) struct AppContext {
     pub(crate) verbose: bool,
     /// What the providers of this process share.
     pub(crate) limits: Limits,
+    /// Reads what zk itself relies on.
+    pub(crate) host_files: LocalHostFiles,
     base_url: Option<String>,
     api_key: Option<String>,
 }
@@ -41,6 +45,7 @@ impl AppContext {
             project: dir.to_path_buf(),
             verbose: false,
             limits: self.limits.clone(),
+            host_files: self.host_files.clone(),
             base_url: None,
             api_key: None,
         }
@@ -105,8 +110,19 @@ fn start(task: Task) -> Outcome<Exit> {
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
-    let project = zk_skills::project_root(&cwd);
-    let sources = SettingsSources { env: &env, dirs: &dirs, project: &project, extra: config.as_deref() };
+    let host_files = host_files(&env);
+    let Project { root: project, foreign } = zk_skills::project(&cwd, &host_files);
+    if let Some(git) = foreign {
+        let what = "so its settings and instructions are not used";
+        term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
+    }
+    let sources = SettingsSources {
+        env: &env,
+        dirs: &dirs,
+        files: &host_files,
+        project: &project,
+        extra: config.as_deref(),
+    };
     let (settings, warnings) = Settings::read(&sources, given)?;
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
@@ -119,6 +135,7 @@ fn start(task: Task) -> Outcome<Exit> {
         project,
         verbose,
         limits: Limits::default(),
+        host_files,
         base_url,
         api_key,
     };
@@ -131,6 +148,15 @@ fn start(task: Task) -> Outcome<Exit> {
         Job::Demo { keep } => demo::run(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Hooks => commands::hooks(&app),
+    }
+}
+
+/// Trusts files of the person who runs this, also with `sudo`.
+fn host_files(env: &Env) -> LocalHostFiles {
+    let files = LocalHostFiles::new();
+    match env.text("SUDO_UID").and_then(|uid| uid.parse().ok()) {
+        Some(uid) if rustix::process::geteuid().is_root() => files.trusting(uid),
+        Some(_) | None => files,
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     }
     let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let mut plugins: Vec<Box<dyn Plugin>> = vec![
-        Box::new(LocalPlugin::new(children, paths)),
+        Box::new(LocalPlugin::new(children, paths).host_files(app.host_files.clone())),
         Box::new(ToolsPlugin::new(ToolsOptions::default())),
         Box::new(PermissionGate::new(mode)),
     ];
@@ -218,9 +218,16 @@ pub(crate) fn agent(
     session: &Session,
 ) -> Outcome<Agent> {
     let settings = &app.settings;
-    let instructions = zk_skills::instructions(&app.cwd, &app.project);
+    let instructions = zk_skills::instructions(&app.cwd, &app.project, &app.host_files);
     for skipped in &instructions.skipped {
         term::print_stderr(&format!("zk: warning: {} is not read: {}", skipped.path.display(), skipped.why));
+    }
+    for file in instructions.files.iter().filter(|file| file.cut) {
+        let limit = zk_skills::MAX_BYTES;
+        term::print_stderr(&format!(
+            "zk: warning: the end of {} is not read: instructions may have {limit} bytes together",
+            file.path.display()
+        ));
     }
     let level = match session.loaded.thinking {
         Some(level) if !session_overridden(app) => level,

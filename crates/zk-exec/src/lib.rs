@@ -5,7 +5,8 @@
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
 //! | [`Environment`] | which variables a child process may see |
 //! | [`WorkspacePaths`] | the `dyn Paths` of this machine: resolved, contained, safe against links swapped in |
-//! | [`LocalPlugin`] | serves both, and ends every command when it is closed |
+//! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
+//! | [`LocalPlugin`] | serves them, and ends every command when it is closed |
 //!
 //! # What this crate must never know
 //!
@@ -13,11 +14,13 @@
 //! nothing. No other crate of zk starts a process or writes to the workspace.
 
 mod environment;
+mod host_files;
 mod paths;
 mod plugin;
 mod process;
 
 pub use environment::Environment;
+pub use host_files::LocalHostFiles;
 pub use paths::WorkspacePaths;
 pub use plugin::LocalPlugin;
 pub use process::ProcessExec;

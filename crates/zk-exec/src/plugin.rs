@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Plugin, Scope};
-use zk_core::service::{Exec, Paths};
+use zk_core::service::{Exec, HostFiles, Paths};
 
-use crate::{Environment, ProcessExec, WorkspacePaths};
+use crate::{Environment, LocalHostFiles, ProcessExec, WorkspacePaths};
 
-/// Serves `dyn Exec` and `dyn Paths` of this machine, and ends what commands left running when its scope
+/// Serves `dyn Exec`, `dyn Paths` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
 /// closes.
 ///
 /// ```
@@ -25,13 +25,25 @@ use crate::{Environment, ProcessExec, WorkspacePaths};
 pub struct LocalPlugin {
     exec: Arc<ProcessExec>,
     paths: Arc<WorkspacePaths>,
+    host_files: Arc<LocalHostFiles>,
 }
 
 impl LocalPlugin {
     /// Commands run with `environment`, files are reached through `paths`.
     #[must_use]
     pub fn new(environment: Environment, paths: WorkspacePaths) -> Self {
-        Self { exec: Arc::new(ProcessExec::new(environment)), paths: Arc::new(paths) }
+        Self {
+            exec: Arc::new(ProcessExec::new(environment)),
+            paths: Arc::new(paths),
+            host_files: Arc::new(LocalHostFiles::new()),
+        }
+    }
+
+    /// What zk reads for itself goes through `files`.
+    #[must_use]
+    pub fn host_files(mut self, files: LocalHostFiles) -> Self {
+        self.host_files = Arc::new(files);
+        self
     }
 }
 
@@ -43,6 +55,7 @@ impl Plugin for LocalPlugin {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn Exec>(self.exec.clone());
         scope.provide_service::<dyn Paths>(self.paths.clone());
+        scope.provide_service::<dyn HostFiles>(self.host_files.clone());
         let exec = self.exec.clone();
         scope.on_close(async move || exec.close().await);
         Ok(())

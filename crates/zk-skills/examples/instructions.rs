@@ -4,7 +4,8 @@
 
 fn main() -> std::io::Result<()> {
     let cwd = std::env::current_dir()?;
-    let found = zk_skills::instructions(&cwd, &zk_skills::project_root(&cwd));
+    let files = zk_exec::LocalHostFiles::new();
+    let found = zk_skills::instructions(&cwd, &zk_skills::project(&cwd, &files).root, &files);
     for file in &found.files {
         println!("{}\n{}\n", file.path.display(), file.text);
     }

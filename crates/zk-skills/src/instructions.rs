@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
 
 #[cfg(test)]
 mod tests;
@@ -41,25 +41,41 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// The nearest directory at or above `cwd` that is the root of a git work tree; `cwd` itself without one.
+/// The project a directory belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// Its root.
+    pub root: PathBuf,
+    /// The repository around the directory that was left out because another user owns it.
+    pub foreign: Option<Skipped>,
+}
+
+/// Finds the project of `cwd`: the nearest directory at or above it with a `.git`; `cwd` itself without one.
+///
+/// A `.git` of another user makes nothing a project: whoever can write to a directory above could bring
+/// settings and instructions along otherwise. The search ends there.
 #[must_use]
-pub fn project_root(cwd: &Path) -> PathBuf {
-    cwd.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(cwd).to_path_buf()
+pub fn project(cwd: &Path, files: &dyn HostFiles) -> Project {
+    let alone = |foreign| Project { root: cwd.to_path_buf(), foreign };
+    for dir in cwd.ancestors() {
+        let git = dir.join(".git");
+        match files.owner(&git) {
+            Ok(FileOwner::Trusted) => return Project { root: dir.to_path_buf(), foreign: None },
+            Ok(FileOwner::Other { uid }) => {
+                let why = format!("it belongs to another user (uid {uid})");
+                return alone(Some(Skipped { path: git, why }));
+            }
+            Err(_) => {}
+        }
+    }
+    alone(None)
 }
 
 /// The instructions for work in `cwd`: one file for each directory from `root` down to `cwd`, `AGENTS.md`
 /// before `CLAUDE.md`. Two names for one file count once, empty files do not count, and links that lead out
-/// of `root` are not followed. If `cwd` is not below `root`, only `cwd` counts.
-///
-/// ```
-/// let dir = std::env::temp_dir();
-/// let root = zk_skills::project_root(&dir);
-/// for file in zk_skills::instructions(&dir, &root).files {
-///     println!("{}: {} bytes", file.path.display(), file.text.len());
-/// }
-/// ```
+/// of `root` are not followed. If `cwd` is not below `root`, only `cwd` counts. Files of other users are skipped.
 #[must_use]
-pub fn instructions(cwd: &Path, root: &Path) -> Instructions {
+pub fn instructions(cwd: &Path, root: &Path, files: &dyn HostFiles) -> Instructions {
     let root = if cwd.starts_with(root) { root } else { cwd };
     let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(root)).collect();
     dirs.reverse();
@@ -91,7 +107,7 @@ pub fn instructions(cwd: &Path, root: &Path) -> Instructions {
             found.skipped.push(skip(format!("the files before it fill the limit of {MAX_BYTES} bytes")));
             continue;
         }
-        match read(&real, left) {
+        match read(files, &real, &fence, left) {
             Ok((text, cut)) => {
                 left -= text.len().min(left);
                 let text = text.trim().to_owned();
@@ -105,23 +121,21 @@ pub fn instructions(cwd: &Path, root: &Path) -> Instructions {
     found
 }
 
-/// At most `limit` bytes of a regular file, and whether there is more.
-fn read(path: &Path, limit: usize) -> Result<(String, bool), String> {
-    let stat = path.metadata().map_err(|error| error.to_string())?;
-    // Opening a pipe would wait for a writer.
-    if !stat.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    let cut = bytes.len() > limit;
-    bytes.truncate(limit);
-    if cut && let Err(error) = std::str::from_utf8(&bytes) {
+/// At most `limit` bytes of a file below `fence`, and whether there is more.
+fn read(files: &dyn HostFiles, path: &Path, fence: &Path, limit: usize) -> Result<(String, bool), String> {
+    let how = HostRead {
+        max_bytes: limit,
+        overflow: Overflow::Cut,
+        own_only: true,
+        beneath: Some(fence.to_path_buf()),
+    };
+    let mut file = files.read(path, &how).map_err(|error| error.to_string())?;
+    if file.cut
+        && let Err(error) = std::str::from_utf8(&file.bytes)
+        && error.error_len().is_none()
+    {
         // A character that the limit splits is left out as a whole.
-        if error.error_len().is_none() {
-            bytes.truncate(error.valid_up_to());
-        }
+        file.bytes.truncate(error.valid_up_to());
     }
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), cut))
+    Ok((String::from_utf8_lossy(&file.bytes).into_owned(), file.cut))
 }

@@ -6,9 +6,9 @@
 //!
 //! # What this crate must never know
 //!
-//! No model, no provider and no terminal. It knows `zk-core` and no sibling. It reads files of a project and
-//! runs nothing that it finds there.
+//! No model, no provider and no terminal. It knows `zk-core` and no sibling. It reads files of a project, by
+//! `dyn HostFiles` only, and runs nothing that it finds there.
 
 mod instructions;
 
-pub use instructions::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, project_root};
+pub use instructions::{Instruction, Instructions, MAX_BYTES, Project, Skipped, instructions, project};

@@ -8,7 +8,8 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
     let env = Env::from_iter(vars.iter().copied());
     let project = std::path::Path::new("/nonexistent");
     let dirs = Dirs::default();
-    Settings::read(&SettingsSources { env: &env, dirs: &dirs, project, extra: None }, given).unwrap().0
+    let files = &zk_exec::LocalHostFiles::new();
+    Settings::read(&SettingsSources { env: &env, dirs: &dirs, files, project, extra: None }, given).unwrap().0
 }
 
 fn given(values: &[(&str, &str)]) -> LayerValues {

@@ -1,20 +1,42 @@
-use std::io::ErrorKind;
 use std::path::Path;
 
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+
+use super::Layer;
 use crate::exit::{Failure, Outcome};
 
-/// The table in a settings file; an empty one when there is no file and none is needed.
-pub(crate) fn read(path: &Path, needed: bool) -> Outcome<toml::Table> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if !needed && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(toml::Table::new());
-        }
-        Err(error) => {
-            return Err(Failure::usage(format!("cannot read the settings file {}: {error}", path.display())));
-        }
+/// The most a settings file may have.
+const MAX_BYTES: usize = 1 << 20;
+
+/// What a settings file says.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// Its table; an empty one when there is no file and none is needed.
+    Table(toml::Table),
+    /// It is somebody else's, so it is left out: what to tell.
+    Foreign(String),
+}
+
+/// Reads the settings file of a layer. One that is not a regular file, too large or no TOML is an error: what
+/// it was to forbid may not be allowed by damaging it.
+pub(super) fn read(files: &dyn HostFiles, layer: Layer, path: &Path, needed: bool) -> Outcome<Read> {
+    let how = HostRead { own_only: layer.is_project(), ..HostRead::whole(MAX_BYTES) };
+    let cannot = |why: &dyn std::fmt::Display| {
+        Failure::usage(format!("cannot read the settings file {}: {why}", path.display()))
     };
-    text.parse().map_err(|error: toml::de::Error| {
+    let file = match files.read(path, &how) {
+        Ok(file) => file,
+        Err(error) if !needed && error.is_missing() => return Ok(Read::Table(toml::Table::new())),
+        Err(HostFileError::ForeignOwner { uid }) => {
+            return Ok(Read::Foreign(format!(
+                "{} is not read: it belongs to another user (uid {uid}); if you trust it, make it yours with chown",
+                path.display()
+            )));
+        }
+        Err(error) => return Err(cannot(&error)),
+    };
+    let text = String::from_utf8(file.bytes).map_err(|_| cannot(&"it is not UTF-8"))?;
+    text.parse().map(Read::Table).map_err(|error: toml::de::Error| {
         Failure::usage(format!("the settings file {} is no valid TOML: {error}", path.display()))
     })
 }

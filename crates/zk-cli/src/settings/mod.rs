@@ -8,6 +8,7 @@ mod schema;
 use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
+use zk_core::service::HostFiles;
 use zk_providers::{Access, VENDORS, Vendor};
 
 pub(crate) use layers::{Entry, Layer, Layers, Origin};
@@ -51,6 +52,7 @@ impl LayerValues {
 pub(crate) struct SettingsSources<'a> {
     pub(crate) env: &'a Env,
     pub(crate) dirs: &'a Dirs,
+    pub(crate) files: &'a dyn HostFiles,
     /// The root of the project worked in.
     pub(crate) project: &'a Path,
     /// The file named on the command line.
@@ -73,20 +75,33 @@ impl Settings {
         ];
         for (layer, path) in files {
             if let Some(path) = path {
-                settings.file(layer, &path, false, &mut warnings)?;
+                settings.file(sources.files, layer, &path, false, &mut warnings)?;
             }
         }
         if let Some(path) = sources.extra {
-            settings.file(Layer::CommandLine, path, true, &mut warnings)?;
+            settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
         settings.give(Layer::CommandLine, given, &mut warnings)?;
-        settings.file(Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
+        settings.file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
         warnings.extend(settings.models_of_nobody());
         Ok((settings, warnings))
     }
 
-    fn file(&mut self, layer: Layer, path: &Path, needed: bool, warnings: &mut Vec<String>) -> Outcome<()> {
-        let table = file::read(path, needed)?;
+    fn file(
+        &mut self,
+        files: &dyn HostFiles,
+        layer: Layer,
+        path: &Path,
+        needed: bool,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        let table = match file::read(files, layer, path, needed)? {
+            file::Read::Table(table) => table,
+            file::Read::Foreign(warning) => {
+                warnings.push(warning);
+                return Ok(());
+            }
+        };
         let origin = Origin { layer, place: path.display().to_string() };
         for (key, value) in layers::flatten(table) {
             self.set(key, value, &origin, warnings)?;

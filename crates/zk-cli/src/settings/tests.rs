@@ -24,8 +24,9 @@ impl Home {
     fn read(&self, given: LayerValues) -> Outcome<(Settings, Vec<String>)> {
         let dirs = Dirs::new(&self.env);
         let project = self.temp.path().join("project");
+        let files = &zk_exec::LocalHostFiles::new();
         Settings::read(
-            &SettingsSources { env: &self.env, dirs: &dirs, project: &project, extra: None },
+            &SettingsSources { env: &self.env, dirs: &dirs, files, project: &project, extra: None },
             given,
         )
     }
@@ -59,7 +60,7 @@ fn managed_settings_outrank_the_command_line() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("managed.toml");
     fs::write(&path, "[permissions]\nallow_all = false\n").unwrap();
-    settings.file(Layer::Managed, &path, false, &mut warnings).unwrap();
+    settings.file(&zk_exec::LocalHostFiles::new(), Layer::Managed, &path, false, &mut warnings).unwrap();
     assert!(!settings.flag("permissions.allow_all"));
     assert!(warnings[0].contains("overrules --allow-all"), "{warnings:?}");
 }

@@ -73,3 +73,52 @@ fn a_settings_file_named_and_missing_is_an_error() {
     assert_eq!(ended.code, 2);
     assert!(ended.stderr.contains("missing.toml"));
 }
+
+/// What a project can put where zk looks for settings: none of it may make zk wait or fill its memory.
+#[test]
+fn a_settings_file_that_never_ends_is_an_error_and_nothing_waits() {
+    type Put = fn(&std::path::Path);
+    let puts: [(&str, Put); 4] = [
+        ("a pipe", |path| {
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        }),
+        ("a device", |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap()),
+        ("a directory", |path| std::fs::create_dir(path).unwrap()),
+        ("larger than 1048576 bytes", |path| {
+            std::fs::File::create(path).unwrap().set_len(300 << 20).unwrap();
+        }),
+    ];
+    for (what, put) in puts {
+        for name in ["settings.toml", "settings.local.toml"] {
+            let person = Person::new();
+            let path = person.project().join(".zk").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            put(&path);
+            let ended = person.run(&["config", "show"]);
+            assert_eq!(ended.code, 2, "{}", ended.stderr);
+            assert!(ended.stderr.contains(what) && ended.stderr.contains(name), "{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn settings_of_another_user_are_not_used_and_it_is_said() {
+    let person = Person::new();
+    person.write(".zk/settings.toml", "model = \"theirs\"\n").write("AGENTS.md", "theirs");
+    std::fs::create_dir(person.project().join(".git")).unwrap();
+    if std::os::unix::fs::chown(person.project().join(".zk/settings.toml"), Some(12_345), None).is_err() {
+        println!("skipped: only root can give files away");
+        return;
+    }
+    let ended = person.run(&["config", "show"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(!ended.stdout.contains("theirs"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("belongs to another user (uid 12345)"), "{}", ended.stderr);
+    // A repository above, of somebody else: nothing of it counts.
+    std::os::unix::fs::chown(person.project().join(".zk/settings.toml"), Some(0), None).unwrap();
+    std::os::unix::fs::chown(person.project().join(".git"), Some(12_345), None).unwrap();
+    person.write("below/file", "");
+    let ended = person.run(&["config", "show", "--cwd", "below"]);
+    assert!(!ended.stdout.contains("theirs"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("its settings and instructions are not used"), "{}", ended.stderr);
+}

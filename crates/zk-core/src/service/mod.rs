@@ -6,6 +6,7 @@
 mod clock;
 mod command;
 mod exec;
+mod host_files;
 mod paths;
 mod provider;
 mod store;
@@ -15,6 +16,7 @@ mod ui;
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
+pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use paths::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use store::{

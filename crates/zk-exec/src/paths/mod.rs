@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
 use zk_core::service::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
 
+use crate::host_files::other_than_regular;
 use beneath::Door;
 
 /// The files of a workspace on this machine.
@@ -258,15 +259,7 @@ fn not_a_directory(at: &Resolved) -> PathError {
 }
 
 fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
-    let what = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => return Ok(()),
-        FileType::Directory => "a directory",
-        FileType::Symlink => "a link",
-        FileType::Fifo => "a pipe",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        FileType::Unknown => "of an unknown kind",
-    };
+    let Some(what) = other_than_regular(FileType::from_raw_mode(stat.st_mode)) else { return Ok(()) };
     Err(PathError::Kind { path: at.shown.clone(), what, wanted: "a regular file" })
 }
 

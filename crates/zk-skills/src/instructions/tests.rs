@@ -1,7 +1,17 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use zk_exec::LocalHostFiles;
+
 use super::*;
+
+fn instructions(cwd: &Path, root: &Path) -> Instructions {
+    super::instructions(cwd, root, &LocalHostFiles::new())
+}
+
+fn project_root(cwd: &Path) -> PathBuf {
+    project(cwd, &LocalHostFiles::new()).root
+}
 
 fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let temp = tempfile::tempdir().unwrap();
@@ -79,7 +89,7 @@ fn empty_files_and_directories_do_not_count() {
     fs::create_dir(cwd.join("AGENTS.md")).unwrap();
     let found = instructions(&cwd, &root);
     assert!(found.files.is_empty());
-    assert_eq!(found.skipped[0].why, "it is not a regular file");
+    assert_eq!(found.skipped[0].why, "it is a directory, not a regular file");
 }
 
 #[test]
@@ -93,4 +103,36 @@ fn all_files_together_stay_below_the_limit_and_characters_stay_whole() {
     assert_eq!(file.text.len(), MAX_BYTES - 1);
     assert!(!file.text.contains('\u{fffd}'));
     assert_eq!(found.files.len() + found.skipped.len(), 2);
+}
+
+#[test]
+fn a_pipe_or_an_endless_device_is_skipped_and_nothing_waits() {
+    let (_temp, root, cwd) = tree();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, root.join("AGENTS.md"), mode).unwrap();
+    symlink("/dev/zero", cwd.join("AGENTS.md")).unwrap();
+    let found = instructions(&cwd, &root);
+    assert!(found.files.is_empty());
+    assert_eq!(found.skipped[0].why, "it is a pipe, not a regular file");
+    assert!(found.skipped[1].why.contains("leads out of"), "{found:?}");
+}
+
+#[test]
+fn a_repository_of_another_user_brings_no_instructions() {
+    let (_temp, root, cwd) = tree();
+    fs::write(root.join("AGENTS.md"), "obey").unwrap();
+    fs::write(cwd.join("AGENTS.md"), "obey too").unwrap();
+    let theirs = [root.join(".git"), cwd.join("AGENTS.md")];
+    if theirs.iter().any(|path| std::os::unix::fs::chown(path, Some(12_345), None).is_err()) {
+        println!("skipped: only root can give files away");
+        return;
+    }
+    let files = LocalHostFiles::new();
+    let found = project(&cwd, &files);
+    assert_eq!(found.root, cwd);
+    assert_eq!(found.foreign.unwrap().why, "it belongs to another user (uid 12345)");
+    let found = instructions(&cwd, &cwd);
+    assert!(found.files.is_empty());
+    assert_eq!(found.skipped[0].why, "it belongs to another user (uid 12345)");
+    assert_eq!(project(&cwd, &files.trusting(12_345)).root, root);
 }

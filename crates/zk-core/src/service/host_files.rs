@@ -1,0 +1,132 @@
+use std::path::{Path, PathBuf};
+
+/// Reads the files of this host that zk itself relies on: settings, instructions, ignore files, trust, hooks.
+///
+/// A project can put anything under those names: a pipe that never answers, a link to an endless device, a
+/// file larger than the memory, a file of somebody else. Every implementation keeps these promises: only
+/// regular files are opened, opening and reading never wait for another process, no more than
+/// [`HostRead::max_bytes`] is held in memory, and the checks are made on the file that was opened. Calls block
+/// for as long as the file system does.
+///
+/// What a model reads and writes goes through [`Paths`](super::Paths) instead.
+pub trait HostFiles: Send + Sync {
+    /// Reads one file.
+    ///
+    /// # Errors
+    /// [`HostFileError`] when it is missing, no regular file, too large, of a wrong owner or out of its
+    /// directory.
+    fn read(&self, path: &Path, how: &HostRead) -> Result<HostFile, HostFileError>;
+    /// Whose file or directory this is; a link at the end is not followed.
+    ///
+    /// # Errors
+    /// [`HostFileError`] when nothing is there or the system does not say.
+    fn owner(&self, path: &Path) -> Result<FileOwner, HostFileError>;
+}
+
+/// The limits one read keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRead {
+    /// The most that is read, in bytes.
+    pub max_bytes: usize,
+    /// What happens to a file with more than that.
+    pub overflow: Overflow,
+    /// Refuses files of other users than the one running and the system's administrator.
+    pub own_only: bool,
+    /// The directory the file must lie in, after all links.
+    pub beneath: Option<PathBuf>,
+}
+
+impl HostRead {
+    /// A file of at most `max_bytes`, whoever owns it and wherever it is; a larger one is an error.
+    #[must_use]
+    pub fn whole(max_bytes: usize) -> Self {
+        Self { max_bytes, overflow: Overflow::Refuse, own_only: false, beneath: None }
+    }
+
+    /// As before, for files that whoever wrote a project could have put there.
+    #[must_use]
+    pub fn own_only(mut self) -> Self {
+        self.own_only = true;
+        self
+    }
+}
+
+/// What happens to a file above the size limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// It is an error.
+    Refuse,
+    /// Its beginning is read, and [`HostFile::cut`] says so.
+    Cut,
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostFile {
+    /// The content, at most [`HostRead::max_bytes`] of it.
+    pub bytes: Vec<u8>,
+    /// Whether the file goes on.
+    pub cut: bool,
+}
+
+/// Whose a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileOwner {
+    /// The user who runs this process, or the system's administrator.
+    Trusted,
+    /// Somebody else.
+    Other {
+        /// The user's number.
+        uid: u32,
+    },
+}
+
+/// Why a host file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum HostFileError {
+    /// Nothing is there.
+    #[error("it does not exist")]
+    Missing,
+    /// It is no regular file.
+    #[error("it is {what}, not a regular file")]
+    NotRegular {
+        /// What it is.
+        what: &'static str,
+    },
+    /// It is above the size limit.
+    #[error("it is larger than {max_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        max_bytes: usize,
+    },
+    /// It is somebody else's.
+    #[error("it belongs to another user (uid {uid})")]
+    ForeignOwner {
+        /// The owner's number.
+        uid: u32,
+    },
+    /// It lies elsewhere.
+    #[error("it is a link that leads out of {}", directory.display())]
+    Outside {
+        /// The directory it should be in.
+        directory: PathBuf,
+    },
+    /// The system said no.
+    #[error("{0}")]
+    Io(#[source] std::io::Error),
+}
+
+impl HostFileError {
+    /// Whether there is simply no such file.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::NotRegular { .. }
+            | Self::TooLarge { .. }
+            | Self::ForeignOwner { .. }
+            | Self::Outside { .. }
+            | Self::Io(_) => false,
+        }
+    }
+}
