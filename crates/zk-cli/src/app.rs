@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use zk_exec::LocalHostFiles;
-use zk_providers::Limits;
+use zk_providers::RateLimits;
 use zk_skills::Project;
 
 use crate::args::cli::{Cli, OutputFormat};
@@ -27,7 +27,7 @@ pub(crate) struct AppContext {
     pub(crate) project: PathBuf,
     pub(crate) verbose: bool,
     /// What the providers of this process share.
-    pub(crate) limits: Limits,
+    pub(crate) limits: RateLimits,
     /// Reads what zk itself relies on.
     pub(crate) host_files: LocalHostFiles,
     base_url: Option<String>,
@@ -134,7 +134,7 @@ fn start(task: Task) -> Outcome<Exit> {
         cwd,
         project,
         verbose,
-        limits: Limits::default(),
+        limits: RateLimits::default(),
         host_files,
         base_url,
         api_key,

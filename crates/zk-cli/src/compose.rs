@@ -8,7 +8,9 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Provider, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
-use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Speaks, Vendor};
+use zk_providers::{
+    Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Vendor, VendorDialect,
+};
 use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
@@ -201,8 +203,8 @@ pub(crate) async fn default_model_of(provider: &dyn Provider) -> Outcome<Model> 
         )));
     };
     models.into_iter().next().ok_or_else(|| {
-        let next = match Vendor::named(name).map(|vendor| vendor.speaks) {
-            Some(Speaks::Ollama) => "get one with `ollama pull NAME`",
+        let next = match Vendor::named(name).map(|vendor| vendor.dialect) {
+            Some(VendorDialect::Ollama) => "get one with `ollama pull NAME`",
             _ => "let it load one, or name one with --model",
         };
         Failure::usage(format!("{name} has no model yet: {next}"))

@@ -54,12 +54,12 @@ pub use facts::profiles::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
-pub use facts::vendors::{Access, Speaks, VENDORS, Vendor};
+pub use facts::vendors::{Access, VENDORS, Vendor, VendorDialect};
 pub use wire::clocks::Clocks;
 pub use wire::connection::Connection;
 pub use wire::endpoint::SetupError;
 pub use wire::http::Http;
 pub use wire::replay::Replay;
-pub use wire::retry::{Limits, RetryPolicy, Retrying};
+pub use wire::retry::{RateLimits, RetryPolicy, Retrying};
 pub use wire::secret::{Auth, Secret};
 pub use wire::sse;

@@ -168,7 +168,7 @@ fn a_model_is_described_by_settings_that_every_layer_can_correct() {
     assert_eq!((said.window, said.max_output, said.vision), (Some(250_000), None, Some(false)));
     assert_eq!((said.input, said.output, said.cache_read), (Some(3.0), Some(4.5), None));
     assert_eq!(said.thinking, Some(zk_core::model::ThinkingSupport::Effort));
-    assert_eq!(said.efforts.as_ref().unwrap().word(ThinkingLevel::Low), Some("on"));
+    assert_eq!(said.efforts.as_ref().unwrap().value(ThinkingLevel::Low), Some("on"));
     assert_eq!(settings.models("openai").get("a/b").unwrap().max_output, Some(9));
     assert_eq!(settings.models("gemini").ids().count(), 0);
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_core::model::ErrorKind;
 
 use super::StoreError;
-use crate::wire::error::Fault;
+use crate::wire::error::WireError;
 
 /// Why there is no token. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +130,7 @@ impl AuthError {
     }
 }
 
-impl From<AuthError> for Fault {
+impl From<AuthError> for WireError {
     fn from(error: AuthError) -> Self {
         Self::new(error.kind(), error.to_string())
     }

@@ -25,8 +25,8 @@ const HIGH: usize = 4;
 /// use zk_providers::Efforts;
 ///
 /// let efforts = Efforts::of([("low", None), ("high", Some("default".into()))]);
-/// assert_eq!(efforts.word(ThinkingLevel::XHigh), Some("default"));
-/// assert_eq!(efforts.word(ThinkingLevel::Off), Some("low"));
+/// assert_eq!(efforts.value(ThinkingLevel::XHigh), Some("default"));
+/// assert_eq!(efforts.value(ThinkingLevel::Off), Some("low"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Efforts([Option<Cow<'static, str>>; LADDER.len()]);
@@ -73,7 +73,7 @@ impl Efforts {
 
     /// The word for a level, clamped to the nearest the model has; without one the provider decides.
     #[must_use]
-    pub fn word(&self, level: ThinkingLevel) -> Option<&str> {
+    pub fn value(&self, level: ThinkingLevel) -> Option<&str> {
         let wanted = match level {
             ThinkingLevel::Adaptive => return None,
             _ if self.is_unknown() => return tolerant(level),
@@ -121,39 +121,39 @@ mod tests {
     fn a_level_the_model_has_is_its_own_word() {
         let efforts =
             Efforts::of([("off", None), ("minimal", Some("low".into())), ("high", Some("on".into()))]);
-        assert_eq!(efforts.word(ThinkingLevel::Off), Some("none"));
-        assert_eq!(efforts.word(ThinkingLevel::Minimal), Some("low"));
-        assert_eq!(efforts.word(ThinkingLevel::High), Some("on"));
+        assert_eq!(efforts.value(ThinkingLevel::Off), Some("none"));
+        assert_eq!(efforts.value(ThinkingLevel::Minimal), Some("low"));
+        assert_eq!(efforts.value(ThinkingLevel::High), Some("on"));
     }
 
     #[test]
     fn a_level_the_model_lacks_is_the_nearest_it_has_and_of_two_the_one_nearer_to_high() {
         let few = efforts(&["off", "low", "high", "max"]);
-        assert_eq!(few.word(ThinkingLevel::Minimal), Some("low"));
-        assert_eq!(few.word(ThinkingLevel::Medium), Some("high"));
-        assert_eq!(few.word(ThinkingLevel::XHigh), Some("high"));
-        assert_eq!(few.word(ThinkingLevel::Max), Some("max"));
-        assert_eq!(efforts(&["low", "xhigh"]).word(ThinkingLevel::Max), Some("xhigh"));
-        assert_eq!(efforts(&["high"]).word(ThinkingLevel::Low), Some("high"));
+        assert_eq!(few.value(ThinkingLevel::Minimal), Some("low"));
+        assert_eq!(few.value(ThinkingLevel::Medium), Some("high"));
+        assert_eq!(few.value(ThinkingLevel::XHigh), Some("high"));
+        assert_eq!(few.value(ThinkingLevel::Max), Some("max"));
+        assert_eq!(efforts(&["low", "xhigh"]).value(ThinkingLevel::Max), Some("xhigh"));
+        assert_eq!(efforts(&["high"]).value(ThinkingLevel::Low), Some("high"));
     }
 
     #[test]
     fn a_model_that_cannot_be_off_reasons_as_little_as_it_can() {
         let always = efforts(&["medium", "high"]);
         assert!(!always.can_be_off() && efforts(&["off", "low"]).can_be_off());
-        assert_eq!(always.word(ThinkingLevel::Off), Some("medium"));
+        assert_eq!(always.value(ThinkingLevel::Off), Some("medium"));
         assert!(always.has_steps() && !efforts(&["off", "high"]).has_steps());
     }
 
     #[test]
     fn thinking_that_was_asked_for_is_not_turned_off() {
-        assert_eq!(efforts(&["off", "max"]).word(ThinkingLevel::Minimal), Some("max"));
-        assert_eq!(efforts(&["off"]).word(ThinkingLevel::High), None);
+        assert_eq!(efforts(&["off", "max"]).value(ThinkingLevel::Minimal), Some("max"));
+        assert_eq!(efforts(&["off"]).value(ThinkingLevel::High), None);
     }
 
     #[test]
     fn where_nothing_is_known_only_common_words_are_used() {
-        let words = ThinkingLevel::ALL.map(|level| Efforts::default().word(level).unwrap_or("-").to_owned());
+        let words = ThinkingLevel::ALL.map(|level| Efforts::default().value(level).unwrap_or("-").to_owned());
         assert_eq!(words, ["-", "low", "low", "medium", "high", "high", "high", "-"]);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// What one provider can express, beside what all can.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct SchemaLimits {
     /// Every property has to be required.
     all_required: bool,
     /// The most properties that are not required.
@@ -15,14 +15,14 @@ pub(crate) struct Limits {
     unions: usize,
 }
 
-pub(crate) const ANTHROPIC: Limits = Limits { all_required: false, optional: 24, unions: 16 };
-pub(crate) const OPENAI: Limits = Limits { all_required: true, optional: 0, unions: usize::MAX };
+pub(crate) const ANTHROPIC: SchemaLimits = SchemaLimits { all_required: false, optional: 24, unions: 16 };
+pub(crate) const OPENAI: SchemaLimits = SchemaLimits { all_required: true, optional: 0, unions: usize::MAX };
 
 /// What only people read.
-const NOTES: &[&str] =
+const ANNOTATIONS: &[&str] =
     &["$comment", "$id", "$schema", "default", "deprecated", "examples", "readOnly", "title", "writeOnly"];
 /// What no provider enforces: the model is told of it instead.
-const TOLD: &[&str] = &[
+const UNENFORCED: &[&str] = &[
     "exclusiveMaximum",
     "exclusiveMinimum",
     "format",
@@ -41,7 +41,7 @@ const TOLD: &[&str] = &[
 
 /// `schema` as a provider takes it that holds answers to it strictly; nothing if it says what cannot be
 /// expressed, such as free keys, recursion or anything at all.
-pub(crate) fn strict(schema: &Value, limits: Limits) -> Option<Value> {
+pub(crate) fn strict(schema: &Value, limits: SchemaLimits) -> Option<Value> {
     let mut reader = Reader { root: schema, within: BTreeSet::new(), optional: 0, unions: 0 };
     let Value::Object(mut strict) = reader.schema(schema)? else { return None };
     if !strict.contains_key("properties") {
@@ -77,8 +77,8 @@ impl<'a> Reader<'a> {
         for (name, value) in fields {
             match name.as_str() {
                 "$defs" | "definitions" | "required" | "additionalProperties" => {}
-                name if NOTES.contains(&name) => {}
-                name if TOLD.contains(&name) => told.push(format!("{name}: {value}")),
+                name if ANNOTATIONS.contains(&name) => {}
+                name if UNENFORCED.contains(&name) => told.push(format!("{name}: {value}")),
                 "type" => {
                     self.unions += usize::from(value.is_array());
                     out.insert(name.clone(), value.clone());

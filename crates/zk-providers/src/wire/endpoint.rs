@@ -14,7 +14,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase};
 
 use crate::auth::AuthError;
-use crate::wire::error::{self, Fault};
+use crate::wire::error::{self, WireError};
 use crate::wire::http::{Http, is_loopback};
 use crate::wire::secret::{Auth, Secret, redact};
 
@@ -174,7 +174,7 @@ impl Endpoint {
     }
 
     /// A request to `path` below the base URL.
-    pub(crate) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Fault> {
+    pub(crate) fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, WireError> {
         let mut url = self.base.clone();
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
@@ -182,7 +182,7 @@ impl Endpoint {
             url.set_query(query);
         }
         let client = self.http.client(&self.base).map_err(|error| {
-            Fault::new(ErrorKind::Transport, format!("no HTTP client: {}", root_cause(&error)))
+            WireError::new(ErrorKind::Transport, format!("no HTTP client: {}", root_cause(&error)))
                 .at(Phase::Connect)
                 .never_retry()
         })?;
@@ -190,9 +190,9 @@ impl Endpoint {
     }
 
     /// Sends a request, with a token where a source gives them. A token that the server rejects is replaced once.
-    pub(crate) async fn send(&self, request: RequestBuilder, cx: &Cx) -> Result<Response, Fault> {
+    pub(crate) async fn send(&self, request: RequestBuilder, cx: &Cx) -> Result<Response, WireError> {
         let Auth::Source(source) = &self.auth else { return self.send_as_is(request).await };
-        let no_token = |error: AuthError| Fault::from(error).at(Phase::Request);
+        let no_token = |error: AuthError| WireError::from(error).at(Phase::Request);
         let again = request.try_clone();
         let token = source.token(cx).await.map_err(no_token)?;
         let response = self.send_as_is(self.showing(&token, request)?).await?;
@@ -205,68 +205,68 @@ impl Endpoint {
         Ok(response)
     }
 
-    async fn send_as_is(&self, request: RequestBuilder) -> Result<Response, Fault> {
+    async fn send_as_is(&self, request: RequestBuilder) -> Result<Response, WireError> {
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 
-    fn showing(&self, token: &Secret, request: RequestBuilder) -> Result<RequestBuilder, Fault> {
+    fn showing(&self, token: &Secret, request: RequestBuilder) -> Result<RequestBuilder, WireError> {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret().trim()))
-            .map_err(|_| Fault::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again"))?;
+            .map_err(|_| WireError::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again"))?;
         value.set_sensitive(true);
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         Ok(request.header(AUTHORIZATION, value))
     }
 
     /// The failure a response stands for whose status says so.
-    pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Fault {
-        let fault = error::of_response(status, headers, body, SystemTime::now());
-        let fault = self.without_secrets(fault).at(Phase::Response);
-        let fault = if matches!(self.auth, Auth::None) { fault.without_key() } else { fault };
-        let lost = status == StatusCode::NOT_FOUND && !fault.message.to_lowercase().contains("model");
-        if lost && fault.hint.is_none() {
+    pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> WireError {
+        let error = error::of_response(status, headers, body, SystemTime::now());
+        let error = self.without_secrets(error).at(Phase::Response);
+        let error = if matches!(self.auth, Auth::None) { error.with_missing_key_hint() } else { error };
+        let lost = status == StatusCode::NOT_FOUND && !error.message.to_lowercase().contains("model");
+        if lost && error.hint.is_none() {
             let hint = format!("Is the base URL {} right? {}", self.place(), self.advice);
-            return fault.hint(hint);
+            return error.hint(hint);
         }
-        fault
+        error
     }
 
     /// The failure of a request that brought no response.
-    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Fault {
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> WireError {
         let cause = root_cause(error);
         let place = self.place();
         if !error.is_connect() {
             let message = format!("the connection to {place} broke: {cause}");
-            return Fault::new(ErrorKind::Transport, message);
+            return WireError::new(ErrorKind::Transport, message);
         }
-        let fault =
-            Fault::new(ErrorKind::Transport, format!("cannot reach {place}: {cause}")).at(Phase::Connect);
+        let error =
+            WireError::new(ErrorKind::Transport, format!("cannot reach {place}: {cause}")).at(Phase::Connect);
         let cause = cause.to_lowercase();
         if cause.contains("certificate") {
-            fault
+            error
                 .hint("The server's certificate is not trusted here: check the address and the clock")
                 .never_retry()
         } else if self.is_loopback() {
             // Nobody listens on this machine, and this is known at once: waiting would only hide it.
-            fault.hint("Is the server running, and is this its port?").never_retry()
+            error.hint("Is the server running, and is this its port?").never_retry()
         } else {
-            fault.hint("Check the base URL and the network connection")
+            error.hint("Check the base URL and the network connection")
         }
     }
 
     /// The failure of a response that broke off.
-    pub(crate) fn broken(&self, error: &reqwest::Error) -> Fault {
-        Fault::new(
+    pub(crate) fn broken(&self, error: &reqwest::Error) -> WireError {
+        WireError::new(
             ErrorKind::Transport,
             format!("the connection to {} broke: {}", self.place(), root_cause(error)),
         )
     }
 
     /// Some servers quote the key they were given.
-    pub(crate) fn without_secrets(&self, mut fault: Fault) -> Fault {
-        fault.message = redact(&fault.message, self.auth.secret());
+    pub(crate) fn without_secrets(&self, mut error: WireError) -> WireError {
+        error.message = redact(&error.message, self.auth.secret());
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        fault.message = redact(&fault.message, shown.as_ref());
-        fault
+        error.message = redact(&error.message, shown.as_ref());
+        error
     }
 }
 

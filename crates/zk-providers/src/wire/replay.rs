@@ -6,7 +6,7 @@ use zk_core::service::StreamEvent;
 
 use crate::dialects::{anthropic, chat, gemini, ollama, responses};
 use crate::facts::profiles::CompatProfile;
-use crate::wire::error::{Call, Fault};
+use crate::wire::error::{RequestContext, WireError};
 use crate::wire::exchange::{Decode, take};
 use crate::wire::frames::Frames;
 
@@ -28,7 +28,7 @@ use crate::wire::frames::Frames;
 /// # Ok::<(), zk_core::model::ProviderError>(())
 /// ```
 pub struct Replay {
-    call: Call,
+    call: RequestContext,
     frames: Frames,
     decoder: Box<dyn Decode>,
     ready: VecDeque<StreamEvent>,
@@ -49,7 +49,7 @@ impl Replay {
     /// A response of the Messages API, as `model` gave it.
     #[must_use]
     pub fn anthropic(model: ModelRef) -> Self {
-        let call = Call::new(&model.provider, &model.model);
+        let call = RequestContext::new(&model.provider, &model.model);
         Self::new(call, Box::new(anthropic::Decoder::new(model)))
     }
 
@@ -63,32 +63,32 @@ impl Replay {
     /// A response of Chat Completions, as `model` gave it on a server of the kind that `profile` describes.
     #[must_use]
     pub fn compat(model: &Model, profile: &CompatProfile) -> Self {
-        let call = Call::new(&model.provider, &model.id);
+        let call = RequestContext::new(&model.provider, &model.id);
         Self::new(call, Box::new(chat::Decoder::new(model, profile)))
     }
 
     /// A response of the Responses API, as `model` gave it.
     #[must_use]
     pub fn responses(model: ModelRef) -> Self {
-        let call = Call::new(&model.provider, &model.model);
+        let call = RequestContext::new(&model.provider, &model.model);
         Self::new(call, Box::new(responses::Decoder::new(model, None)))
     }
 
     /// A response of the Gemini API, as `model` gave it.
     #[must_use]
     pub fn gemini(model: ModelRef) -> Self {
-        let call = Call::new(&model.provider, &model.model);
+        let call = RequestContext::new(&model.provider, &model.model);
         Self::new(call, Box::new(gemini::Decoder::new(model, std::sync::Arc::from([]))))
     }
 
     /// A response of Ollama's native API, as `model` gave it.
     #[must_use]
     pub fn ollama(model: ModelRef) -> Self {
-        let call = Call::new(&model.provider, &model.model);
+        let call = RequestContext::new(&model.provider, &model.model);
         Self::new(call, Box::new(ollama::Decoder::new(model, None, ollama::Asked::default())))
     }
 
-    fn new(mut call: Call, decoder: Box<dyn Decode>) -> Self {
+    fn new(mut call: RequestContext, decoder: Box<dyn Decode>) -> Self {
         call.phase = Phase::Stream;
         Self {
             call,
@@ -137,12 +137,12 @@ impl Replay {
                     self.over = true;
                     self.decoder.end(&mut self.ready)
                 }
-                Err(error) => Err(Fault::malformed(error.to_string())),
+                Err(error) => Err(WireError::malformed(error.to_string())),
             };
-            if let Err(fault) = step {
+            if let Err(error) = step {
                 self.over = true;
                 self.ready.clear();
-                return Err(self.call.error(fault));
+                return Err(self.call.error(error));
             }
         }
     }

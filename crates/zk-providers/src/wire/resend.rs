@@ -20,7 +20,7 @@ struct State<F> {
 
 /// The stream `first`, and in the place of an error of it the attempt that `again` makes because of it. It is for
 /// `again` to take no error that may come behind a part of an answer.
-pub(crate) fn once_more<F>(first: EventStream, again: F, model: ModelRef, cx: &Cx) -> EventStream
+pub(crate) fn retry_once<F>(first: EventStream, again: F, model: ModelRef, cx: &Cx) -> EventStream
 where
     F: FnOnce(&ProviderError) -> Option<Again> + Send + 'static,
 {

@@ -7,13 +7,13 @@ use zk_core::kernel::Cx;
 use zk_core::service::Provider;
 use zk_providers::auth::{AuthError, TokenSource};
 use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, Limits, RetryPolicy, Retrying,
+    Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, RateLimits, RetryPolicy, Retrying,
     Secret,
 };
 
 fn quota(connection: Connection) -> String {
     let provider = Compat::new(connection, CompatProfile::default()).expect("valid");
-    let shared = Retrying::sharing(&Limits::default(), Arc::new(provider), RetryPolicy::default());
+    let shared = Retrying::sharing(&RateLimits::default(), Arc::new(provider), RetryPolicy::default());
     shared.quota_key().expect("every dialect says it")
 }
 

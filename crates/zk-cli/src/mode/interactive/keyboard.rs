@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use zk_providers::Limits;
+use zk_providers::RateLimits;
 
 use super::keys::{Key, Keys};
 use super::tty::{KeyMode, Tty};
@@ -28,7 +28,7 @@ pub(crate) struct Keyboard(Arc<Inner>);
 struct Inner {
     tty: Tty,
     screen: SharedScreen,
-    limits: Limits,
+    limits: RateLimits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
 }
@@ -65,7 +65,7 @@ struct Reader {
 }
 
 impl Keyboard {
-    pub(crate) fn new(tty: Tty, screen: SharedScreen, limits: Limits) -> Self {
+    pub(crate) fn new(tty: Tty, screen: SharedScreen, limits: RateLimits) -> Self {
         let (state, reader) = (Mutex::default(), Mutex::default());
         Self(Arc::new(Inner { tty, screen, limits, state, reader }))
     }

@@ -26,11 +26,12 @@ use zk_core::service::{EventStream, Provider, Request};
 
 use crate::encode::strict_schema;
 use crate::facts::vendors;
-use crate::wire::connection::{Connection, Link};
+use crate::wire::client::ApiClient;
+use crate::wire::connection::Connection;
 use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::Fault;
-use crate::wire::exchange::{Outgoing, named};
-use crate::wire::resend::once_more;
+use crate::wire::error::WireError;
+use crate::wire::exchange::{WireRequest, named};
+use crate::wire::resend::retry_once;
 use headers::Headers;
 use rejected_thinking::{Refused, is_about_thinking};
 use usage::Pricing;
@@ -92,7 +93,7 @@ impl Default for AnthropicOptions {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Anthropic {
-    link: Arc<Link>,
+    client: Arc<ApiClient>,
     options: Arc<AnthropicOptions>,
     headers: Arc<Headers>,
     refused: Arc<Refused>,
@@ -115,71 +116,71 @@ impl Anthropic {
     pub fn new(connection: Connection, options: AnthropicOptions) -> Result<Self, SetupError> {
         let mut connection = connection;
         let headers = Headers::prepare(&mut connection, &options)?;
-        let link = Link::new(connection, BASE_URL, Some("x-api-key"))?;
-        let (link, options, headers) = (Arc::new(link), Arc::new(options), Arc::new(headers));
-        Ok(Self { link, options, headers, refused: Arc::default() })
+        let client = ApiClient::new(connection, BASE_URL, Some("x-api-key"))?;
+        let (client, options, headers) = (Arc::new(client), Arc::new(options), Arc::new(headers));
+        Ok(Self { client, options, headers, refused: Arc::default() })
     }
 
     fn ask(&self, request: &Request) -> thinking::Ask {
         let id = &*request.model.id;
-        let efforts = self.link.efforts(id, || self.link.row("anthropic", id));
+        let efforts = self.client.efforts(id, || self.client.row("anthropic", id));
         thinking::ask(request, &efforts, request::is_forced(request))
     }
 
-    fn body(&self, request: &Request, ask: thinking::Ask, count_only: bool) -> Result<Bytes, Fault> {
+    fn body(&self, request: &Request, ask: thinking::Ask, count_only: bool) -> Result<Bytes, WireError> {
         let mark = request.cache.then(|| cache_marks::CacheControl::new(self.options.cache_ttl));
-        let extra = self.link.extra_body();
+        let extra = self.client.extra_body();
         let body = request::Body { request, mark, ask, extra, options: &self.options, count_only };
-        if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
+        if count_only { ApiClient::body_once(request, &body) } else { self.client.body(request, &body) }
     }
 
     fn send(&self, request: &Request, cx: &Cx) -> EventStream {
         let ask = self.ask(request);
         let headers = named(self.headers.of(thinking::interleaves(&ask, request)));
         let outgoing =
-            self.body(request, ask, false).map(|body| Outgoing { path: MESSAGES.into(), headers, body });
+            self.body(request, ask, false).map(|body| WireRequest { path: MESSAGES.into(), headers, body });
         let decoder = Decoder::new(request.model.reference()).priced(self.pricing(request));
-        self.link.stream(&request.model.id, outgoing, decoder, cx)
+        self.client.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     /// What an answer to `request` costs, whoever has a part in it.
     fn pricing(&self, request: &Request) -> Pricing {
-        let link = self.link.clone();
+        let client = self.client.clone();
         Pricing {
             asked: request.model.id.clone(),
             prices: request.model.prices.clone(),
-            of_others: Box::new(move |id| known(&link, id).prices),
+            of_others: Box::new(move |id| known(&client, id).prices),
         }
     }
 }
 
-fn known(link: &Link, id: &str) -> Model {
-    let mut model = link.described(link.row("anthropic", id), id);
+fn known(client: &ApiClient, id: &str) -> Model {
+    let mut model = client.described(client.row("anthropic", id), id);
     let thinking = thinking::support(id).unwrap_or(model.capabilities.thinking);
     model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
-    link.models().correct(model)
+    client.models().correct(model)
 }
 
 #[async_trait]
 impl Provider for Anthropic {
     fn name(&self) -> &str {
-        self.link.name()
+        self.client.name()
     }
 
     fn model(&self, id: &str) -> Model {
-        known(&self.link, id)
+        known(&self.client, id)
     }
 
     fn default_model(&self) -> Option<String> {
-        self.link.default_model()
+        self.client.default_model()
     }
 
     fn known_models(&self) -> Vec<Model> {
-        self.link.known_ids().iter().map(|id| self.model(id)).collect()
+        self.client.known_ids().iter().map(|id| self.model(id)).collect()
     }
 
     fn quota_key(&self) -> Option<String> {
-        Some(self.link.quota_key())
+        Some(self.client.quota_key())
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -202,7 +203,7 @@ impl Provider for Anthropic {
             let why = format!("{}; it is sent again without the thinking so far", error.message);
             Some((why, claude.send(&request, &inner)))
         };
-        once_more(first, again, model, cx)
+        retry_once(first, again, model, cx)
     }
 
     async fn count_tokens(&self, mut request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
@@ -210,19 +211,19 @@ impl Provider for Anthropic {
         let body = self.body(&request, self.ask(&request), true);
         let headers = self.headers.of(false);
         let path = "/v1/messages/count_tokens";
-        let answer = self.link.ask(&request.model.id, path, headers, Some(body), cx).await?;
+        let answer = self.client.ask(&request.model.id, path, headers, Some(body), cx).await?;
         Ok(answer.get("input_tokens").and_then(Value::as_u64))
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.link.ask("*", "/v1/models?limit=1000", self.headers.of(false), None, cx).await?;
+        let answer = self.client.ask("*", "/v1/models?limit=1000", self.headers.of(false), None, cx).await?;
         let listed = answer.get("data").and_then(Value::as_array);
         let model = |entry: &Value| {
-            let mut model = known(&self.link, entry.get("id")?.as_str()?);
+            let mut model = known(&self.client, entry.get("id")?.as_str()?);
             let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
             model.window = number("max_input_tokens").or(model.window);
             model.max_output = number("max_tokens").or(model.max_output);
-            Some(self.link.models().correct(model))
+            Some(self.client.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

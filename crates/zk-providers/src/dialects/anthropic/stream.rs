@@ -13,7 +13,7 @@ use super::report::Report;
 use super::usage::{Pricing, UsageCounts};
 use crate::encode::args;
 use crate::encode::json_str::Str;
-use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
@@ -31,7 +31,7 @@ pub(crate) struct Decoder {
     /// A call without arguments, until it is known that it was not cut.
     bare: Option<(u32, ToolCall)>,
     /// Whether there was more than thinking.
-    speaks: bool,
+    has_output: bool,
     /// Where code of this conversation runs at the provider's.
     container: Option<Value>,
     counts: UsageCounts,
@@ -101,7 +101,7 @@ impl Decoder {
             open: Vec::new(),
             begun: 0,
             bare: None,
-            speaks: false,
+            has_output: false,
             container: None,
             counts: UsageCounts::default(),
             report: Report::default(),
@@ -117,7 +117,7 @@ impl Decoder {
         self
     }
 
-    fn message_start(&mut self, message: Option<&RawValue>, out: &mut Out) -> Result<(), Fault> {
+    fn message_start(&mut self, message: Option<&RawValue>, out: &mut Out) -> Result<(), WireError> {
         // A proxy may send it twice; the first one counts.
         if std::mem::replace(&mut self.started, true) {
             return Ok(());
@@ -176,7 +176,13 @@ impl Decoder {
     }
 
     /// Takes a piece of a block; `data` is the whole event.
-    fn block_delta(&mut self, index: u64, delta: Delta<'_>, data: &[u8], out: &mut Out) -> Result<(), Fault> {
+    fn block_delta(
+        &mut self,
+        index: u64,
+        delta: Delta<'_>,
+        data: &[u8],
+        out: &mut Out,
+    ) -> Result<(), WireError> {
         let Some(open) = self.find(index) else { return Ok(()) };
         if matches!(open.kind, Kind::Opaque { .. }) {
             let mut event: Value = serde_json::from_slice(data).map_err(|error| unreadable(data, &error))?;
@@ -207,7 +213,7 @@ impl Decoder {
     }
 
     fn hand_out(&mut self, block: u32, content: Block, out: &mut Out) {
-        self.speaks |= !matches!(content, Block::Thinking(_));
+        self.has_output |= !matches!(content, Block::Thinking(_));
         out.push_back(StreamEvent::Block { block, content });
     }
 
@@ -226,7 +232,7 @@ impl Decoder {
         delta: Option<Delta<'_>>,
         usage: Option<&RawValue>,
         out: &mut Out,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WireError> {
         if let Some(usage) = usage {
             self.count(&parse(Some(usage))?, out);
         }
@@ -245,7 +251,7 @@ impl Decoder {
         for open in std::mem::take(&mut self.open) {
             self.close(open, true, out);
         }
-        if let Some(container) = self.container.take().filter(|_| self.speaks) {
+        if let Some(container) = self.container.take().filter(|_| self.has_output) {
             let content = Block::provider("", &self.origin, json!({ "container": container }));
             out.push_back(StreamEvent::Block { block: self.begun, content });
         }
@@ -258,7 +264,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), WireError> {
         if self.done || event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
             return Ok(());
         }
@@ -293,9 +299,9 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+    fn end(&mut self, out: &mut Out) -> Result<(), WireError> {
         let _ = out;
-        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "message_stop")) }
+        if self.done { Ok(()) } else { Err(WireError::ended_early(self.started, "message_stop")) }
     }
 
     fn is_complete(&self) -> bool {
@@ -310,17 +316,17 @@ fn is_unknown(data: &[u8]) -> bool {
     kind.is_some_and(|kind| !KINDS.contains(&&*kind))
 }
 
-fn stream_error(data: &[u8]) -> Fault {
+fn stream_error(data: &[u8]) -> WireError {
     of_stream(ErrorBody::parse(data))
 }
 
-/// The fault of an event that is not what the protocol says.
-pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> Fault {
+/// The error of an event that is not what the protocol says.
+pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> WireError {
     let shown = crate::wire::error::quote(&String::from_utf8_lossy(data.get(..400).unwrap_or(data)));
-    Fault::malformed(format!("an event that cannot be read ({error}): {shown}"))
+    WireError::malformed(format!("an event that cannot be read ({error}): {shown}"))
 }
 
-fn parse(raw: Option<&RawValue>) -> Result<Value, Fault> {
+fn parse(raw: Option<&RawValue>) -> Result<Value, WireError> {
     let text = raw.map_or("null", RawValue::get);
     serde_json::from_str(text).map_err(|error| unreadable(text.as_bytes(), &error))
 }

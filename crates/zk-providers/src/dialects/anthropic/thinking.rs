@@ -146,7 +146,7 @@ pub(super) fn ask(request: &Request, efforts: &Efforts, forced: bool) -> Ask {
 }
 
 fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
-    let effort = efforts.word(wanted.level).map(str::to_owned);
+    let effort = efforts.value(wanted.level).map(str::to_owned);
     match wanted.level {
         ThinkingLevel::Off if efforts.can_be_off() => Ask { thinking: Some(Field::Disabled), effort: None },
         // A model that cannot be told not to thinks; little is the nearest to not at all. Newer models keep their thoughts to themselves unless asked.

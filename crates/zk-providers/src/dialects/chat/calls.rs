@@ -7,7 +7,7 @@ use zk_core::service::StreamEvent;
 
 use super::chunk::{CallPiece, Function};
 use crate::encode::args;
-use crate::wire::error::Fault;
+use crate::wire::error::WireError;
 
 /// The calls of one response, in the order they began.
 #[derive(Default)]
@@ -115,14 +115,14 @@ impl Calls {
         cut: bool,
         begun: &mut u32,
         out: &mut VecDeque<StreamEvent>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WireError> {
         let last = self.all.len().saturating_sub(1);
         for (at, mut call) in std::mem::take(&mut self.all).into_iter().enumerate() {
             if call.name.is_empty() {
                 if cut && at == last {
                     continue;
                 }
-                return Err(Fault::malformed("a tool call without a name")
+                return Err(WireError::malformed("a tool call without a name")
                     .hint("Try again, or take another model: the calls of this one cannot be used"));
             }
             if call.block.is_none() {

@@ -27,10 +27,11 @@ use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
 use crate::facts::catalogue;
-use crate::wire::connection::{Connection, Link};
+use crate::wire::client::ApiClient;
+use crate::wire::connection::Connection;
 use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::Fault;
-use crate::wire::exchange::Outgoing;
+use crate::wire::error::WireError;
+use crate::wire::exchange::WireRequest;
 
 use crate::facts::profiles::{CompatProfile, Patterns, ReasoningEcho, ReasoningFormat, ToolChoices, Traits};
 
@@ -49,7 +50,7 @@ pub(crate) use stream::Decoder;
 /// ```
 #[derive(Debug)]
 pub struct Compat {
-    link: Link,
+    client: ApiClient,
     profile: CompatProfile,
     patterns: Patterns,
     session_header: Option<HeaderName>,
@@ -72,16 +73,16 @@ impl Compat {
             HeaderName::from_bytes(name.as_bytes()).map_err(illegal)
         });
         let patterns = Patterns::new(&profile);
-        let link = Link::new(connection, BASE_URL, None)?;
-        Ok(Self { link, patterns, session_header: session_header.transpose()?, profile })
+        let client = ApiClient::new(connection, BASE_URL, None)?;
+        Ok(Self { client, patterns, session_header: session_header.transpose()?, profile })
     }
 
-    fn body(&self, request: &Request) -> Result<Bytes, Fault> {
+    fn body(&self, request: &Request) -> Result<Bytes, WireError> {
         let id = &*request.model.id;
-        let efforts = &self.link.efforts(id, || self.row(id));
-        let extra = self.link.extra_body();
+        let efforts = &self.client.efforts(id, || self.row(id));
+        let extra = self.client.extra_body();
         let traits = self.patterns.traits(&self.profile, &request.model.id);
-        self.link.body(request, &request::Body { request, profile: &self.profile, traits, efforts, extra })
+        self.client.body(request, &request::Body { request, profile: &self.profile, traits, efforts, extra })
     }
 
     fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {
@@ -108,7 +109,7 @@ impl Compat {
 
     fn known(&self, id: &str) -> Model {
         let profile = &self.profile;
-        let name = self.link.name();
+        let name = self.client.name();
         let mut model = match self.row(id) {
             Some(row) => row.model(name, id),
             None => {
@@ -123,14 +124,14 @@ impl Compat {
             model.prices = None;
         }
         model.capabilities = served(model.capabilities, profile);
-        self.link.models().correct(model)
+        self.client.models().correct(model)
     }
 }
 
 #[async_trait]
 impl Provider for Compat {
     fn name(&self) -> &str {
-        self.link.name()
+        self.client.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -138,15 +139,15 @@ impl Provider for Compat {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.link.default_model()
+        self.client.default_model()
     }
 
     fn known_models(&self) -> Vec<Model> {
-        self.link.known_ids().iter().map(|id| self.model(id)).collect()
+        self.client.known_ids().iter().map(|id| self.model(id)).collect()
     }
 
     fn quota_key(&self) -> Option<String> {
-        Some(self.link.quota_key())
+        Some(self.client.quota_key())
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -161,18 +162,19 @@ impl Provider for Compat {
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let request = self.narrowed(request);
         let headers = self.headers(&request);
-        let outgoing = self.body(&request).map(|body| Outgoing { path: COMPLETIONS.into(), headers, body });
+        let outgoing =
+            self.body(&request).map(|body| WireRequest { path: COMPLETIONS.into(), headers, body });
         let decoder = Decoder::new(&request.model, &self.profile);
-        self.link.stream(&request.model.id, outgoing, decoder, cx)
+        self.client.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.link.ask("*", "/models", Vec::new(), None, cx).await?;
+        let answer = self.client.ask("*", "/models", Vec::new(), None, cx).await?;
         // Most wrap the list in `data`; some do not.
         let listed = answer.get("data").unwrap_or(&answer).as_array();
         let model = |entry: &Value| {
             let known = self.known(entry.get("id")?.as_str()?);
-            Some(self.link.models().correct(listed::read(entry, &self.profile, known)))
+            Some(self.client.models().correct(listed::read(entry, &self.profile, known)))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

@@ -52,7 +52,7 @@ impl Body<'_> {
         let effort = match level {
             // The least there is, where it is not known what that is called.
             ThinkingLevel::Off if self.traits.always && self.efforts.is_unknown() => Some("low"),
-            level => self.efforts.word(level),
+            level => self.efforts.value(level),
         };
         let can_stop = self.can_stop();
         let is_on = level != ThinkingLevel::Off || !can_stop;

@@ -17,7 +17,7 @@ use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::Str;
 use crate::facts::profiles::CompatProfile;
 use crate::facts::tiers::Tiers;
-use crate::wire::error::{ErrorBody, Fault, of_stream, quote};
+use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
 use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
@@ -74,7 +74,7 @@ impl Decoder {
         }
     }
 
-    fn chunk(&mut self, chunk: Chunk<'_>, out: &mut Out) -> Result<(), Fault> {
+    fn chunk(&mut self, chunk: Chunk<'_>, out: &mut Out) -> Result<(), WireError> {
         if !self.started {
             self.started = true;
             out.push_back(StreamEvent::Start {
@@ -193,7 +193,7 @@ impl Decoder {
         }
     }
 
-    fn complete(&mut self, out: &mut Out) -> Result<(), Fault> {
+    fn complete(&mut self, out: &mut Out) -> Result<(), WireError> {
         let stop = self.stop()?;
         let cut = stop == StopReason::MaxTokens || stop == StopReason::ContextExceeded;
         self.let_go(out);
@@ -217,7 +217,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn stop(&self) -> Result<StopReason, Fault> {
+    fn stop(&self) -> Result<StopReason, WireError> {
         let calls = || if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let window = self.window.unwrap_or(u64::MAX);
         if self.silent_overflow && self.usage.context() > window {
@@ -251,7 +251,7 @@ impl Decoder {
                 let native = self.native_finish.as_deref().filter(|native| *native != reason);
                 let native = native.map(|native| format!(" (`{}`)", quote(native))).unwrap_or_default();
                 let message = format!("the provider ended the response with `{reason}`{native}");
-                return Err(Fault::new(ErrorKind::Overloaded, message));
+                return Err(WireError::new(ErrorKind::Overloaded, message));
             }
             Some(other) => StopReason::Other(other.to_owned()),
         })
@@ -271,19 +271,19 @@ fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> O
     Some(*block)
 }
 
-fn failed(raw: &RawValue) -> Fault {
+fn failed(raw: &RawValue) -> WireError {
     of_stream(ErrorBody::parse(format!("{{\"error\":{}}}", raw.get()).as_bytes()))
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), WireError> {
         let data = event.data.trim_ascii();
         if self.done || data.is_empty() {
             return Ok(());
         }
         if data == b"[DONE]" {
             if self.finish.is_none() && !(self.finish_optional && self.started) {
-                return Err(Fault::ended_early(self.started, "finish_reason"));
+                return Err(WireError::ended_early(self.started, "finish_reason"));
             }
             return self.complete(out);
         }
@@ -298,11 +298,11 @@ impl Decode for Decoder {
         self.chunk(chunk, out)
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+    fn end(&mut self, out: &mut Out) -> Result<(), WireError> {
         match (self.done, self.finish.is_some()) {
             (true, _) => Ok(()),
             (false, true) => self.complete(out),
-            (false, false) => Err(Fault::ended_early(self.started, "finish_reason")),
+            (false, false) => Err(WireError::ended_early(self.started, "finish_reason")),
         }
     }
 

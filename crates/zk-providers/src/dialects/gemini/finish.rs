@@ -2,7 +2,7 @@
 
 use zk_core::model::StopReason;
 
-use crate::wire::error::{Fault, quote};
+use crate::wire::error::{WireError, quote};
 
 /// What a reason means.
 #[derive(Clone, Copy)]
@@ -74,7 +74,7 @@ const REASONS: &[(&str, Means)] = &[
 ];
 
 /// The stop reason of a response that called tools or not, or the failure it stands for.
-pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Result<StopReason, Fault> {
+pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Result<StopReason, WireError> {
     match REASONS.iter().find(|(known, _)| *known == reason).map(|(_, means)| *means) {
         Some(Means::End) if has_calls => Ok(StopReason::ToolUse),
         Some(Means::End) => Ok(StopReason::EndTurn),
@@ -82,10 +82,10 @@ pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Resu
         Some(Means::Refusal) => Ok(StopReason::Refusal(Some(quote(message.unwrap_or(reason))))),
         Some(Means::Failure { retry, words, advice }) => {
             let said = message.map(|message| format!(": {}", quote(message))).unwrap_or_default();
-            let mut fault = Fault::malformed(format!("{words}{said}")).hint(advice);
-            fault.code = Some(reason.to_owned());
-            fault.should_retry = Some(retry);
-            Err(fault)
+            let mut error = WireError::malformed(format!("{words}{said}")).hint(advice);
+            error.code = Some(reason.to_owned());
+            error.should_retry = Some(retry);
+            Err(error)
         }
         None => Ok(StopReason::Other(reason.to_owned())),
     }

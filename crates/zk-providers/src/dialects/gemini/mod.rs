@@ -27,11 +27,12 @@ use zk_core::service::{EventStream, Provider, Request};
 
 use crate::encode::size;
 use crate::facts::vendors;
-use crate::wire::connection::{Connection, Link};
+use crate::wire::client::ApiClient;
+use crate::wire::connection::Connection;
 use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::Fault;
-use crate::wire::exchange::Outgoing;
-use crate::wire::resend::once_more;
+use crate::wire::error::WireError;
+use crate::wire::exchange::WireRequest;
+use crate::wire::resend::retry_once;
 
 pub(crate) use stream::Decoder;
 
@@ -48,7 +49,7 @@ pub(crate) use stream::Decoder;
 /// ```
 #[derive(Debug)]
 pub struct Gemini {
-    link: Arc<Link>,
+    client: Arc<ApiClient>,
     /// Vertex counts and lists in another way.
     is_vertex: bool,
 }
@@ -67,33 +68,33 @@ impl Gemini {
     pub fn new(mut connection: Connection) -> Result<Self, SetupError> {
         connection.base_url = with_version(&connection.base_url);
         let is_vertex = connection.base_url.contains("/publishers/");
-        let link = Link::new(connection, BASE_URL, Some("x-goog-api-key"))?;
-        Ok(Self { link: Arc::new(link), is_vertex })
+        let client = ApiClient::new(connection, BASE_URL, Some("x-goog-api-key"))?;
+        Ok(Self { client: Arc::new(client), is_vertex })
     }
 
-    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
+    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, WireError> {
         let id = bare(&request.model.id);
-        let efforts = self.link.efforts(id, || self.link.row(CATALOGUE, id));
+        let efforts = self.client.efforts(id, || self.client.row(CATALOGUE, id));
         let body = request::Body {
             request,
             thinking: thinking::ask(&request.model, request.thinking, &efforts, request.max_tokens),
             wants_signatures: thinking::is_third_generation(id),
             output: request.output.as_ref().filter(|_| has_schemas(id, !request.tools.is_empty())),
-            extra: self.link.extra_body(),
+            extra: self.client.extra_body(),
             count_only,
         };
-        if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
+        if count_only { ApiClient::body_once(request, &body) } else { self.client.body(request, &body) }
     }
 
     fn known(&self, id: &str) -> Model {
         let id = bare(id);
-        let mut model = self.link.described(self.link.row(CATALOGUE, id), id);
+        let mut model = self.client.described(self.client.row(CATALOGUE, id), id);
         model.capabilities = Capabilities {
             image_in_tool_result: thinking::is_third_generation(id),
             thinking: thinking::support(id).unwrap_or(model.capabilities.thinking),
             ..model.capabilities
         };
-        self.link.models().correct(model)
+        self.client.models().correct(model)
     }
 }
 
@@ -104,7 +105,7 @@ const BASE_URL: BaseUrl = BaseUrl { strip: &["/models"], advice: "Google's ends 
 #[async_trait]
 impl Provider for Gemini {
     fn name(&self) -> &str {
-        self.link.name()
+        self.client.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -112,15 +113,15 @@ impl Provider for Gemini {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.link.default_model()
+        self.client.default_model()
     }
 
     fn known_models(&self) -> Vec<Model> {
-        self.link.known_ids().iter().map(|id| self.model(id)).collect()
+        self.client.known_ids().iter().map(|id| self.model(id)).collect()
     }
 
     fn quota_key(&self) -> Option<String> {
-        Some(self.link.quota_key())
+        Some(self.client.quota_key())
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -145,23 +146,23 @@ impl Provider for Gemini {
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let outgoing = self.body(&request, false).map(|body| Outgoing {
+        let outgoing = self.body(&request, false).map(|body| WireRequest {
             path: path(&request.model.id, "streamGenerateContent?alt=sse").into(),
             headers: Vec::new(),
             body,
         });
-        let link = self.link.clone();
+        let client = self.client.clone();
         let (model, tools) = (request.model.reference(), request.tools.clone());
         let (origin, inner) = (model.clone(), cx.clone());
         let decoder = Decoder::new(origin.clone(), tools.clone()).refusing_empty();
-        let first = link.stream(&origin.model, outgoing.clone(), decoder, cx);
+        let first = client.stream(&origin.model, outgoing.clone(), decoder, cx);
         // These models give a response that says nothing now and then; the last one counts.
         let again = move |error: &ProviderError| {
             let decoder = Decoder::new(origin.clone(), tools);
-            let stream = || link.stream(&origin.model, outgoing, decoder, &inner);
+            let stream = || client.stream(&origin.model, outgoing, decoder, &inner);
             (error.code.as_deref() == Some(stream::EMPTY)).then(|| (error.message.clone(), stream()))
         };
-        let events = once_more(first, again, model, cx);
+        let events = retry_once(first, again, model, cx);
         Box::pin(
             events.map(move |event| event.map_err(|error| quota::judge(error, || size::bytes(&request)))),
         )
@@ -173,7 +174,7 @@ impl Provider for Gemini {
         }
         let body = self.body(&request, true);
         let path = path(&request.model.id, "countTokens");
-        let answer = self.link.ask(&request.model.id, &path, Vec::new(), Some(body), cx).await?;
+        let answer = self.client.ask(&request.model.id, &path, Vec::new(), Some(body), cx).await?;
         Ok(answer.get("totalTokens").and_then(Value::as_u64))
     }
 
@@ -181,7 +182,7 @@ impl Provider for Gemini {
         if self.is_vertex {
             return Ok(None);
         }
-        let answer = self.link.ask("*", "/models?pageSize=1000", Vec::new(), None, cx).await?;
+        let answer = self.client.ask("*", "/models?pageSize=1000", Vec::new(), None, cx).await?;
         let listed = answer.get("models").and_then(Value::as_array);
         let model = |entry: &Value| {
             let methods = entry.get("supportedGenerationMethods").and_then(Value::as_array);
@@ -192,7 +193,7 @@ impl Provider for Gemini {
             let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
             model.window = number("inputTokenLimit").or(model.window);
             model.max_output = number("outputTokenLimit").or(model.max_output);
-            Some(self.link.models().correct(model))
+            Some(self.client.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

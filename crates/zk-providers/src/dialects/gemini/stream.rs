@@ -13,7 +13,7 @@ use super::small_list::SmallList;
 use super::{finish, names};
 use crate::dialects::anthropic::unreadable;
 use crate::encode::block_label::label;
-use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
@@ -267,17 +267,17 @@ impl Decoder {
     }
 
     /// How the response ended, if it did.
-    fn outcome(&self) -> Result<StopReason, Fault> {
+    fn outcome(&self) -> Result<StopReason, WireError> {
         match (&self.reason, &self.blocked) {
             (Some((reason, message)), _) => finish::stop(reason, message.as_deref(), self.has_calls),
             (None, Some(why)) => Ok(StopReason::Refusal(Some(why.clone()))),
-            (None, None) => Err(Fault::ended_early(self.started, "finishReason")),
+            (None, None) => Err(WireError::ended_early(self.started, "finishReason")),
         }
     }
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), WireError> {
         if event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
             return Ok(());
         }
@@ -300,15 +300,15 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+    fn end(&mut self, out: &mut Out) -> Result<(), WireError> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
         if self.refuses_empty && self.is_empty() && matches!(self.outcome(), Ok(StopReason::EndTurn)) {
-            let mut fault =
-                Fault::malformed("the model answered nothing").hint("Try again, or say it in other words");
-            fault.code = Some(EMPTY.to_owned());
-            return Err(fault);
+            let mut error = WireError::malformed("the model answered nothing")
+                .hint("Try again, or say it in other words");
+            error.code = Some(EMPTY.to_owned());
+            return Err(error);
         }
         self.end_run(out);
         self.end_call(true, out);

@@ -20,9 +20,9 @@ fn every_reason_ends_the_turn_in_its_own_way() {
     assert_eq!(finish::stop("SAFETY", Some("no"), false).unwrap(), StopReason::Refusal(Some("no".into())));
     assert_eq!(finish::stop("OTHER", None, false).unwrap(), StopReason::Other("OTHER".into()));
     assert_eq!(finish::stop("NEW_ONE", None, true).unwrap(), StopReason::Other("NEW_ONE".into()));
-    let fault = finish::stop("MALFORMED_FUNCTION_CALL", Some("print(x)"), false).unwrap_err();
-    assert_eq!((fault.kind, fault.should_retry), (ErrorKind::Malformed, Some(true)));
-    assert!(fault.message.ends_with(": print(x)"), "{}", fault.message);
+    let error = finish::stop("MALFORMED_FUNCTION_CALL", Some("print(x)"), false).unwrap_err();
+    assert_eq!((error.kind, error.should_retry), (ErrorKind::Malformed, Some(true)));
+    assert!(error.message.ends_with(": print(x)"), "{}", error.message);
     assert_eq!(finish::stop("MISSING_THOUGHT_SIGNATURE", None, false).unwrap_err().should_retry, Some(false));
 }
 

@@ -102,8 +102,8 @@ pub(super) fn ask(
         // These models always think; the lowest level is the nearest to not at all.
         (ThinkingSupport::Effort | ThinkingSupport::Adaptive, _) => {
             let word = match efforts.is_unknown() {
-                true => everybody().word(wanted.level).map(str::to_owned),
-                false => efforts.word(wanted.level).map(str::to_owned),
+                true => everybody().value(wanted.level).map(str::to_owned),
+                false => efforts.value(wanted.level).map(str::to_owned),
             };
             Some(Config { include_thoughts: is_on, thinking_level: word, ..Config::default() })
         }

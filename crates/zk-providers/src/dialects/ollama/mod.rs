@@ -22,10 +22,11 @@ use zk_core::service::{EventStream, Provider, Request, ToolChoice};
 
 use crate::encode::size;
 use crate::facts::vendors;
-use crate::wire::connection::{Connection, Link};
+use crate::wire::client::ApiClient;
+use crate::wire::connection::Connection;
 use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::Fault;
-use crate::wire::exchange::Outgoing;
+use crate::wire::error::WireError;
+use crate::wire::exchange::WireRequest;
 use facts::{Facts, Known};
 
 pub(crate) use stream::{Asked, Decoder};
@@ -65,7 +66,7 @@ impl Default for OllamaOptions {
 /// ```
 #[derive(Debug)]
 pub struct Ollama {
-    link: Link,
+    client: ApiClient,
     options: OllamaOptions,
     is_cloud: bool,
     known: Known,
@@ -103,20 +104,20 @@ impl Ollama {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: OllamaOptions) -> Result<Self, SetupError> {
         let is_cloud = connection.base_url.contains("://ollama.com");
-        let link = Link::new(connection, BASE_URL, None)?;
-        Ok(Self { link, options, is_cloud, known: Known::default() })
+        let client = ApiClient::new(connection, BASE_URL, None)?;
+        Ok(Self { client, options, is_cloud, known: Known::default() })
     }
 
-    fn body(&self, request: &Request, forced: Option<&ToolSpec>) -> Result<Bytes, Fault> {
+    fn body(&self, request: &Request, forced: Option<&ToolSpec>) -> Result<Bytes, WireError> {
         self.fits(request)?;
         let body = request::Body {
             request,
             num_ctx: self.room(&request.model.id),
             keep_alive: self.options.keep_alive.as_deref(),
             forced,
-            extra: self.link.extra_body(),
+            extra: self.client.extra_body(),
         };
-        self.link.body(request, &body)
+        self.client.body(request, &body)
     }
 
     /// Models that run on the service, directly or by way of a server here, have their own window.
@@ -127,9 +128,9 @@ impl Ollama {
     /// Asks the server about one of its models, and gives whether it is one that answers.
     async fn ask_about(&self, id: &str, cx: &Cx) -> bool {
         let body = serde_json::to_vec(&json!({ "model": id })).map(Bytes::from);
-        let body = body.map_err(|error| Fault::malformed(error.to_string()));
+        let body = body.map_err(|error| WireError::malformed(error.to_string()));
         // A server too old to describe its models still has them.
-        let shown = self.link.ask("*", "/api/show", Vec::new(), Some(body), cx).await;
+        let shown = self.client.ask("*", "/api/show", Vec::new(), Some(body), cx).await;
         let Some(facts) = shown.ok().as_ref().and_then(Facts::read) else { return true };
         let answers = facts.answers;
         self.known.put(id, facts);
@@ -139,7 +140,7 @@ impl Ollama {
     fn described(&self, id: &str) -> Model {
         let facts = self.known.get(id);
         let room = u64::from(self.room(id));
-        let mut model = Model::unknown(self.link.name(), id);
+        let mut model = Model::unknown(self.client.name(), id);
         model.window = match facts.as_ref().and_then(|facts| facts.window) {
             Some(window) if self.is_cloud(id) => Some(window),
             Some(window) => Some(window.min(room)),
@@ -152,13 +153,13 @@ impl Ollama {
             Some(_) | None => by_name,
         };
         model.capabilities.vision = facts.is_none_or(|facts| facts.sees);
-        self.link.models().correct(model)
+        self.client.models().correct(model)
     }
 
     /// A prompt that is longer than its window whatever the tokenizer is refused.
-    fn fits(&self, request: &Request) -> Result<(), Fault> {
+    fn fits(&self, request: &Request) -> Result<(), WireError> {
         let id = &*request.model.id;
-        let options = self.link.extra_body().get("options");
+        let options = self.client.extra_body().get("options");
         let said = options.and_then(|options| options.get("num_ctx")?.as_u64());
         let room = said.unwrap_or_else(|| u64::from(self.room(id)));
         // To count words is only worth it where the bytes would be too many tokens.
@@ -168,13 +169,13 @@ impl Ollama {
             return Ok(());
         }
         let message = format!("the prompt has at least {least} tokens, and its window is {room} (num_ctx)");
-        let fault = Fault::new(ErrorKind::ContextExceeded, message).hint(TOO_LONG);
-        Err(Fault { window: Some(room), ..fault })
+        let error = WireError::new(ErrorKind::ContextExceeded, message).hint(TOO_LONG);
+        Err(WireError { window: Some(room), ..error })
     }
 
     /// The window the server is asked for: whoever says how large a model's window is means this.
     fn room(&self, id: &str) -> u32 {
-        let said = self.link.models().get(id).and_then(|said| said.window);
+        let said = self.client.models().get(id).and_then(|said| said.window);
         said.and_then(|window| window.try_into().ok()).unwrap_or(self.options.num_ctx)
     }
 }
@@ -212,7 +213,7 @@ fn narrowed(mut request: Request) -> Request {
 #[async_trait]
 impl Provider for Ollama {
     fn name(&self) -> &str {
-        self.link.name()
+        self.client.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -220,15 +221,15 @@ impl Provider for Ollama {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.link.default_model()
+        self.client.default_model()
     }
 
     fn known_models(&self) -> Vec<Model> {
-        self.link.known_ids().iter().map(|id| self.model(id)).collect()
+        self.client.known_ids().iter().map(|id| self.model(id)).collect()
     }
 
     fn quota_key(&self) -> Option<String> {
-        Some(self.link.quota_key())
+        Some(self.client.quota_key())
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -256,7 +257,7 @@ impl Provider for Ollama {
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
         let request = narrowed(request);
         let forced = forced(&request);
-        let outgoing = self.body(&request, forced.as_deref()).map(|body| Outgoing {
+        let outgoing = self.body(&request, forced.as_deref()).map(|body| WireRequest {
             path: CHAT.into(),
             headers: Vec::new(),
             body,
@@ -265,12 +266,12 @@ impl Provider for Ollama {
         let asked =
             Asked { limit: u64::from(request.max_tokens), input: size::bytes(&request) / BYTES_PER_TOKEN };
         let decoder = Decoder::new(request.model.reference(), tool, asked);
-        let events = self.link.stream(&request.model.id, outgoing, decoder, cx);
+        let events = self.client.stream(&request.model.id, outgoing, decoder, cx);
         Box::pin(events.map(|event| event.map_err(explain)))
     }
 
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.link.ask("*", "/api/tags", Vec::new(), None, cx).await?;
+        let answer = self.client.ask("*", "/api/tags", Vec::new(), None, cx).await?;
         let Some(listed) = answer.get("models").and_then(Value::as_array) else { return Ok(None) };
         let mut models = Vec::new();
         for entry in listed.iter().take(LISTED) {

@@ -10,7 +10,7 @@ use zk_core::service::StreamEvent;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::args;
 use crate::encode::json_str::Str;
-use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::exchange::Decode;
 use crate::wire::frames::Frames;
 use crate::wire::sse::SseEvent;
@@ -219,7 +219,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), WireError> {
         if self.done {
             return Ok(());
         }
@@ -245,8 +245,8 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Out) -> Result<(), Fault> {
-        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "done")) }
+    fn end(&mut self, _: &mut Out) -> Result<(), WireError> {
+        if self.done { Ok(()) } else { Err(WireError::ended_early(self.started, "done")) }
     }
 
     fn is_complete(&self) -> bool {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use zk_core::model::{ErrorKind, StopReason, Usage};
 
 use super::item::text;
-use crate::wire::error::{ErrorBody, Fault, of_stream, quote};
+use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
 
 /// What the end of a response says of how it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) fn ending(event: &str, response: &Value) -> Option<Ending> {
 }
 
 /// The failure a response ended with.
-pub(super) fn failure(response: &Value) -> Fault {
+pub(super) fn failure(response: &Value) -> WireError {
     match response.get("error").filter(|error| !error.is_null()) {
         Some(error) => of_stream(ErrorBody::of(json!({"error": error}))),
         None => {
@@ -42,7 +42,7 @@ pub(super) fn failure(response: &Value) -> Fault {
             };
             let status = quote(status);
             let message = format!("the provider ended the response as `{status}` without saying why");
-            Fault::new(ErrorKind::Overloaded, message)
+            WireError::new(ErrorKind::Overloaded, message)
         }
     }
 }

@@ -23,10 +23,11 @@ use crate::encode::strict_schema;
 use crate::facts::catalogue::Row;
 use crate::facts::tiers::Tiers;
 use crate::facts::vendors;
-use crate::wire::connection::{Connection, Link};
+use crate::wire::client::ApiClient;
+use crate::wire::connection::Connection;
 use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::Fault;
-use crate::wire::exchange::{Outgoing, named};
+use crate::wire::error::WireError;
+use crate::wire::exchange::{WireRequest, named};
 
 pub use options::{ResponsesBackend, ResponsesOptions};
 pub(crate) use stream::Decoder;
@@ -43,7 +44,7 @@ pub(crate) use stream::Decoder;
 /// ```
 #[derive(Debug)]
 pub struct Responses {
-    link: Link,
+    client: ApiClient,
     options: ResponsesOptions,
     headers: Vec<(&'static str, HeaderValue)>,
 }
@@ -83,20 +84,20 @@ impl Responses {
             }
             ResponsesBackend::Api | ResponsesBackend::Compatible => Vec::new(),
         };
-        Ok(Self { link: Link::new(connection, BASE_URL, None)?, options, headers })
+        Ok(Self { client: ApiClient::new(connection, BASE_URL, None)?, options, headers })
     }
 
-    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, Fault> {
+    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, WireError> {
         let id = &*request.model.id;
-        let efforts = &self.link.efforts(id, || self.row(id));
+        let efforts = &self.client.efforts(id, || self.row(id));
         let body = request::Body {
             request,
             options: &self.options,
-            extra: self.link.extra_body(),
+            extra: self.client.extra_body(),
             efforts,
             count_only,
         };
-        if count_only { Link::body_once(request, &body) } else { self.link.body(request, &body) }
+        if count_only { ApiClient::body_once(request, &body) } else { self.client.body(request, &body) }
     }
 
     /// Codex finds the conversation again by headers too.
@@ -122,7 +123,7 @@ impl Responses {
     }
 
     fn known(&self, id: &str) -> Model {
-        let name = self.link.name();
+        let name = self.client.name();
         let mut model = match self.row(id) {
             Some(row) => row.model(name, id),
             None => {
@@ -138,20 +139,20 @@ impl Responses {
             model.prices = None;
         }
         model.capabilities = Capabilities { image_in_tool_result: !is_compatible, ..model.capabilities };
-        self.link.models().correct(model)
+        self.client.models().correct(model)
     }
 
     /// What is known of a model, whether or not a gateway puts the vendor before its name.
     fn row(&self, id: &str) -> Option<Row> {
         let bare = id.rsplit('/').next().unwrap_or(id);
-        self.link.row("openai", id).or_else(|| self.link.row("openai", bare))
+        self.client.row("openai", id).or_else(|| self.client.row("openai", bare))
     }
 }
 
 #[async_trait]
 impl Provider for Responses {
     fn name(&self) -> &str {
-        self.link.name()
+        self.client.name()
     }
 
     fn model(&self, id: &str) -> Model {
@@ -159,15 +160,15 @@ impl Provider for Responses {
     }
 
     fn default_model(&self) -> Option<String> {
-        self.link.default_model()
+        self.client.default_model()
     }
 
     fn known_models(&self) -> Vec<Model> {
-        self.link.known_ids().iter().map(|id| self.model(id)).collect()
+        self.client.known_ids().iter().map(|id| self.model(id)).collect()
     }
 
     fn quota_key(&self) -> Option<String> {
-        Some(self.link.quota_key())
+        Some(self.client.quota_key())
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -203,7 +204,7 @@ impl Provider for Responses {
         let request = self.narrowed(request);
         let headers = named(self.headers(&request));
         let outgoing =
-            self.body(&request, false).map(|body| Outgoing { path: RESPONSES.into(), headers, body });
+            self.body(&request, false).map(|body| WireRequest { path: RESPONSES.into(), headers, body });
         // The others say so themselves when the limit was reached.
         let is_silent = self.options.backend == ResponsesBackend::Compatible;
         let limit = request::limit(&request, self.options.backend).filter(|_| is_silent);
@@ -211,7 +212,7 @@ impl Provider for Responses {
         if self.options.backend == ResponsesBackend::Api {
             decoder = decoder.in_tiers(Tiers::of("openai", &request.model));
         }
-        self.link.stream(&request.model.id, outgoing, decoder, cx)
+        self.client.stream(&request.model.id, outgoing, decoder, cx)
     }
 
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
@@ -220,7 +221,7 @@ impl Provider for Responses {
         }
         let body = self.body(&request, true);
         let path = "/responses/input_tokens";
-        let answer = self.link.ask(&request.model.id, path, Vec::new(), Some(body), cx).await?;
+        let answer = self.client.ask(&request.model.id, path, Vec::new(), Some(body), cx).await?;
         Ok(answer.get("input_tokens").and_then(Value::as_u64))
     }
 
@@ -228,13 +229,13 @@ impl Provider for Responses {
         if let ResponsesBackend::Codex = self.options.backend {
             return Ok(None);
         }
-        let answer = self.link.ask("*", "/models", Vec::new(), None, cx).await?;
+        let answer = self.client.ask("*", "/models", Vec::new(), None, cx).await?;
         let listed = answer.get("data").and_then(Value::as_array);
         let model = |entry: &Value| {
             let mut model = self.known(entry.get("id")?.as_str()?);
             let window = entry.pointer("/meta/n_ctx").or_else(|| entry.get("context_length"));
             model.window = window.and_then(Value::as_u64).filter(|size| *size > 0).or(model.window);
-            Some(self.link.models().correct(model))
+            Some(self.client.models().correct(model))
         };
         Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
     }

@@ -38,7 +38,7 @@ impl Body<'_> {
     fn reasoning(&self) -> Option<Value> {
         let level = self.request.thinking.level;
         let mut fields = Map::new();
-        if let Some(effort) = self.efforts.word(level) {
+        if let Some(effort) = self.efforts.value(level) {
             fields.insert("effort".into(), effort.into());
         }
         if let Some(summary) = &self.options.reasoning_summary

@@ -14,7 +14,7 @@ use super::item::{Kind, Open, Source, parts, rest, text};
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::Str;
 use crate::facts::tiers::Tiers;
-use crate::wire::error::{ErrorBody, Fault, of_stream};
+use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
@@ -123,7 +123,7 @@ impl Decoder {
         }
     }
 
-    fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), Fault> {
+    fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), WireError> {
         if ending == Ending::Failed {
             return Err(finish::failure(response));
         }
@@ -196,7 +196,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), Fault> {
+    fn event(&mut self, event: SseEvent<'_>, out: &mut Out) -> Result<(), WireError> {
         let data = event.data.trim_ascii();
         if self.done || data.is_empty() || data == b"[DONE]" {
             return Ok(());
@@ -234,9 +234,9 @@ impl Decode for Decoder {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Fault> {
+    fn end(&mut self, out: &mut Out) -> Result<(), WireError> {
         let _ = out;
-        if self.done { Ok(()) } else { Err(Fault::ended_early(self.started, "response.completed")) }
+        if self.done { Ok(()) } else { Err(WireError::ended_early(self.started, "response.completed")) }
     }
 
     fn is_complete(&self) -> bool {
@@ -244,7 +244,7 @@ impl Decode for Decoder {
     }
 }
 
-fn parse(raw: Option<&RawValue>) -> Result<Value, Fault> {
+fn parse(raw: Option<&RawValue>) -> Result<Value, WireError> {
     let text = raw.map_or("null", RawValue::get);
     serde_json::from_str(text).map_err(|error| unreadable(text.as_bytes(), &error))
 }

@@ -37,14 +37,14 @@ pub(crate) trait Encode {
 
 /// What the head of a body depends on.
 #[derive(Debug, Clone)]
-pub(crate) struct Head {
+pub(crate) struct PrefixKey {
     model: String,
     system: Arc<str>,
     tools: Arc<[Arc<ToolSpec>]>,
     cache: bool,
 }
 
-impl Head {
+impl PrefixKey {
     pub(crate) fn of(request: &Request) -> Self {
         Self {
             model: request.model.id.clone(),
@@ -64,12 +64,12 @@ impl Head {
 
 /// The bodies of the last requests.
 #[derive(Default)]
-pub(crate) struct Prefixes {
+pub(crate) struct PrefixCache {
     recent: Mutex<VecDeque<Arc<Encoded>>>,
 }
 
 struct Encoded {
-    head: Head,
+    head: PrefixKey,
     body: Bytes,
     head_end: usize,
     /// The messages whose bytes can be used again, each with where they end.
@@ -92,11 +92,11 @@ impl Encoded {
     }
 }
 
-impl Prefixes {
+impl PrefixCache {
     /// The body of a request with this `head` and `history`.
     pub(crate) fn body(
         &self,
-        head: Head,
+        head: PrefixKey,
         history: &[Arc<Message>],
         encode: &impl Encode,
     ) -> serde_json::Result<Bytes> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use zk_core::model::{Message, Model, WireReady, WireRules};
 use zk_core::service::Request;
 
-use super::{Encode, Head, Prefixes};
+use super::{Encode, PrefixCache, PrefixKey};
 
 /// Writes the text of each message, a `*` behind a marked one, and counts what it writes.
 #[derive(Default)]
@@ -46,17 +46,22 @@ impl Encode for Plain {
     }
 }
 
-fn head(model: &str, system: &str) -> Head {
+fn head(model: &str, system: &str) -> PrefixKey {
     let model = Model::unknown("p", model);
     let history = WireReady::normalise(&[], &WireRules::tolerant(model.reference()));
-    Head::of(&Request { system: system.into(), ..Request::new(model, history) })
+    PrefixKey::of(&Request { system: system.into(), ..Request::new(model, history) })
 }
 
 fn history(texts: &[&str]) -> Vec<Arc<Message>> {
     texts.iter().map(|text| Message::user_text(*text).shared()).collect()
 }
 
-fn write(prefixes: &Prefixes, head: Head, history: &[Arc<Message>], marks: bool) -> (String, Vec<String>) {
+fn write(
+    prefixes: &PrefixCache,
+    head: PrefixKey,
+    history: &[Arc<Message>],
+    marks: bool,
+) -> (String, Vec<String>) {
     let encode = Plain { marks, ..Plain::default() };
     let body = prefixes.body(head, history, &encode).unwrap();
     (String::from_utf8(body.to_vec()).unwrap(), encode.wrote.into_inner())
@@ -64,7 +69,7 @@ fn write(prefixes: &Prefixes, head: Head, history: &[Arc<Message>], marks: bool)
 
 #[test]
 fn only_what_is_new_is_written() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     let all = history(&["a", "b", "c", "d"]);
     assert_eq!(write(&prefixes, head("m", "s"), &all[..2], false).0, "head[a,b]tail");
     let (body, wrote) = write(&prefixes, head("m", "s"), &all, false);
@@ -73,7 +78,7 @@ fn only_what_is_new_is_written() {
 
 #[test]
 fn a_mark_moves_on_and_leaves_nothing_behind() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     let all = history(&["a", "b", "c"]);
     assert_eq!(write(&prefixes, head("m", "s"), &all[..2], true).0, "head[a,b*]tail");
     let (body, wrote) = write(&prefixes, head("m", "s"), &all, true);
@@ -82,7 +87,7 @@ fn a_mark_moves_on_and_leaves_nothing_behind() {
 
 #[test]
 fn what_follows_a_mark_in_the_middle_is_written_again_once_it_is_gone() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     write(&prefixes, head("m", "s"), &history(&["a", "b", "c"]), true);
     let (body, wrote) = write(&prefixes, head("m", "s"), &history(&["a", "!", "c", "d"]), true);
     assert_eq!((body.as_str(), wrote.join("")), ("head[a,!*,c,d*]tail", "!cd".to_owned()));
@@ -92,14 +97,14 @@ fn what_follows_a_mark_in_the_middle_is_written_again_once_it_is_gone() {
 
 #[test]
 fn equal_messages_are_as_good_as_the_same_ones() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     write(&prefixes, head("m", "s"), &history(&["a", "b"]), false);
     assert_eq!(write(&prefixes, head("m", "s"), &history(&["a", "b"]), false).1, Vec::<String>::new());
 }
 
 #[test]
 fn a_changed_message_is_written_with_all_that_follow() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     write(&prefixes, head("m", "s"), &history(&["a", "b", "c"]), false);
     let (body, wrote) = write(&prefixes, head("m", "s"), &history(&["a", "x", "c"]), false);
     assert_eq!((body.as_str(), wrote), ("head[a,x,c]tail", vec!["x".to_owned(), "c".to_owned()]));
@@ -107,7 +112,7 @@ fn a_changed_message_is_written_with_all_that_follow() {
 
 #[test]
 fn a_new_head_keeps_the_messages_and_a_new_model_does_not() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     let all = history(&["a", "b"]);
     write(&prefixes, head("m", "s"), &all, false);
     assert_eq!(write(&prefixes, head("m", "other"), &all, false).1, ["head"]);
@@ -116,7 +121,7 @@ fn a_new_head_keeps_the_messages_and_a_new_model_does_not() {
 
 #[test]
 fn conversations_that_take_turns_do_not_disturb_each_other() {
-    let prefixes = Prefixes::default();
+    let prefixes = PrefixCache::default();
     let names = ["w", "x", "y", "z"];
     let talks: Vec<_> = names.iter().map(|name| history(&[name, "2", "3", "4"])).collect();
     for length in 1..=4 {

@@ -137,7 +137,7 @@ fn at_nobodys_a_model_is_what_its_maker_says() {
     let made = find(Some("openai"), "gpt-5.6-luna").unwrap().model("p", "m");
     let codex = find(Some("openai_codex"), "gpt-5.6-luna").unwrap();
     assert_eq!(find(None, "gpt-5.6-luna").unwrap().model("p", "m"), made);
-    assert_eq!(codex.efforts().word(ThinkingLevel::Minimal), Some("low"));
+    assert_eq!(codex.efforts().value(ThinkingLevel::Minimal), Some("low"));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub struct Vendor {
     /// Who may use it.
     pub access: Access,
     /// What it speaks.
-    pub speaks: Speaks,
+    pub dialect: VendorDialect,
     /// The model used when none is asked for. Without one, the first that the server lists.
     pub default_model: Option<&'static str>,
 }
@@ -60,9 +60,9 @@ pub enum Access {
     Local(u16),
 }
 
-/// What a vendor speaks: the dialect, and what is special about it there.
+/// What a vendor dialect: the dialect, and what is special about it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
+pub enum VendorDialect {
     /// Anthropic's Messages API.
     Anthropic,
     /// Chat Completions, with the [`CompatProfile`] of this name.
@@ -125,12 +125,12 @@ impl Vendor {
     ) -> Result<Arc<dyn Provider>, SetupError> {
         let name = connection.name.clone();
         let wrong = |reason: String| SetupError::Options { name, reason };
-        Ok(match self.speaks {
-            Speaks::Anthropic => {
+        Ok(match self.dialect {
+            VendorDialect::Anthropic => {
                 let options = over(AnthropicOptions::default(), options).map_err(wrong)?;
                 Arc::new(Anthropic::new(connection, options)?)
             }
-            Speaks::Chat(_) => {
+            VendorDialect::Chat(_) => {
                 let usual = self.profile();
                 let built_in = usual.echo_models.clone();
                 let mut profile = over(usual, options).map_err(wrong)?;
@@ -140,18 +140,18 @@ impl Vendor {
                 }
                 Arc::new(Compat::new(connection, profile)?)
             }
-            Speaks::Responses | Speaks::Codex => {
-                let usual = match self.speaks {
-                    Speaks::Codex => ResponsesOptions::codex(),
+            VendorDialect::Responses | VendorDialect::Codex => {
+                let usual = match self.dialect {
+                    VendorDialect::Codex => ResponsesOptions::codex(),
                     // Whoever has another address has another server.
                     _ if Some(&*connection.base_url) != self.base_url => ResponsesOptions::compatible(),
                     _ => ResponsesOptions::default(),
                 };
                 Arc::new(Responses::new(connection, over(usual, options).map_err(wrong)?)?)
             }
-            Speaks::Gemini if !options.is_empty() => return Err(wrong("there are none".to_owned())),
-            Speaks::Gemini => Arc::new(Gemini::new(connection)?),
-            Speaks::Ollama => {
+            VendorDialect::Gemini if !options.is_empty() => return Err(wrong("there are none".to_owned())),
+            VendorDialect::Gemini => Arc::new(Gemini::new(connection)?),
+            VendorDialect::Ollama => {
                 Arc::new(Ollama::new(connection, over(OllamaOptions::default(), options).map_err(wrong)?)?)
             }
         })
@@ -165,9 +165,13 @@ impl Vendor {
 
     /// The name its models have in the table of models.
     pub(crate) fn catalogue(&self) -> &'static str {
-        let profile = match self.speaks {
-            Speaks::Chat(name) => PROFILES.iter().find(|profile| profile.name == name),
-            Speaks::Anthropic | Speaks::Responses | Speaks::Codex | Speaks::Gemini | Speaks::Ollama => None,
+        let profile = match self.dialect {
+            VendorDialect::Chat(name) => PROFILES.iter().find(|profile| profile.name == name),
+            VendorDialect::Anthropic
+            | VendorDialect::Responses
+            | VendorDialect::Codex
+            | VendorDialect::Gemini
+            | VendorDialect::Ollama => None,
         };
         profile.and_then(|profile| profile.catalogue.as_deref()).unwrap_or(self.name)
     }
@@ -176,11 +180,13 @@ impl Vendor {
     /// else.
     #[must_use]
     pub fn profile(&self) -> CompatProfile {
-        match self.speaks {
-            Speaks::Chat(profile) => CompatProfile::named(profile).unwrap_or_default(),
-            Speaks::Anthropic | Speaks::Responses | Speaks::Codex | Speaks::Gemini | Speaks::Ollama => {
-                CompatProfile::default()
-            }
+        match self.dialect {
+            VendorDialect::Chat(profile) => CompatProfile::named(profile).unwrap_or_default(),
+            VendorDialect::Anthropic
+            | VendorDialect::Responses
+            | VendorDialect::Codex
+            | VendorDialect::Gemini
+            | VendorDialect::Ollama => CompatProfile::default(),
         }
     }
 }

@@ -1,16 +1,16 @@
-use super::{Access, Speaks, Vendor};
+use super::{Access, Vendor, VendorDialect};
 
 const fn service(
     name: &'static str,
     base_url: &'static str,
     variables: &'static [&'static str],
-    speaks: Speaks,
+    dialect: VendorDialect,
 ) -> Vendor {
-    Vendor { name, base_url: Some(base_url), access: Access::Key(variables), speaks, default_model: None }
+    Vendor { name, base_url: Some(base_url), access: Access::Key(variables), dialect, default_model: None }
 }
 
-const fn server(name: &'static str, base_url: &'static str, port: u16, speaks: Speaks) -> Vendor {
-    Vendor { name, base_url: Some(base_url), access: Access::Local(port), speaks, default_model: None }
+const fn server(name: &'static str, base_url: &'static str, port: u16, dialect: VendorDialect) -> Vendor {
+    Vendor { name, base_url: Some(base_url), access: Access::Local(port), dialect, default_model: None }
 }
 
 impl Vendor {
@@ -24,17 +24,17 @@ const OPENAI_URL: &str = "https://api.openai.com/v1";
 const OPENAI_KEY: &[&str] = &["OPENAI_API_KEY"];
 
 pub(crate) const ANTHROPIC: Vendor =
-    service("anthropic", "https://api.anthropic.com", &["ANTHROPIC_API_KEY"], Speaks::Anthropic)
+    service("anthropic", "https://api.anthropic.com", &["ANTHROPIC_API_KEY"], VendorDialect::Anthropic)
         .with("claude-sonnet-5-5");
 
 pub(crate) const OPENAI: Vendor =
-    service("openai", OPENAI_URL, OPENAI_KEY, Speaks::Responses).with("gpt-6.1-sol");
+    service("openai", OPENAI_URL, OPENAI_KEY, VendorDialect::Responses).with("gpt-6.1-sol");
 
 pub(crate) const CODEX: Vendor = Vendor {
     name: "openai_codex",
     base_url: Some("https://chatgpt.com/backend-api/codex"),
     access: Access::SignIn,
-    speaks: Speaks::Codex,
+    dialect: VendorDialect::Codex,
     default_model: Some("gpt-6.1-sol"),
 };
 
@@ -42,11 +42,11 @@ pub(crate) const GEMINI: Vendor = service(
     "gemini",
     "https://generativelanguage.googleapis.com/v1beta",
     &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-    Speaks::Gemini,
+    VendorDialect::Gemini,
 )
 .with("gemini-3.8-flash");
 
-pub(crate) const OLLAMA: Vendor = server("ollama", "http://127.0.0.1:11434", 11_434, Speaks::Ollama);
+pub(crate) const OLLAMA: Vendor = server("ollama", "http://127.0.0.1:11434", 11_434, VendorDialect::Ollama);
 
 /// The vendors zk knows. Where several could be meant, such as when one key serves two of them, the first one
 /// is.
@@ -56,52 +56,77 @@ pub const VENDORS: &[Vendor] = &[
         name: "openai_compat",
         base_url: None,
         access: Access::Key(OPENAI_KEY),
-        speaks: Speaks::Chat("openai_compat"),
+        dialect: VendorDialect::Chat("openai_compat"),
         default_model: None,
     },
     OPENAI,
-    service("openai_chat", OPENAI_URL, OPENAI_KEY, Speaks::Chat("openai")).with("gpt-6.1-sol"),
+    service("openai_chat", OPENAI_URL, OPENAI_KEY, VendorDialect::Chat("openai")).with("gpt-6.1-sol"),
     CODEX,
     GEMINI,
     service(
         "openrouter",
         "https://openrouter.ai/api/v1",
         &["OPENROUTER_API_KEY"],
-        Speaks::Chat("openrouter"),
+        VendorDialect::Chat("openrouter"),
     )
     .with("anthropic/claude-sonnet-5.5"),
-    service("cerebras", "https://api.cerebras.ai/v1", &["CEREBRAS_API_KEY"], Speaks::Chat("cerebras"))
+    service("cerebras", "https://api.cerebras.ai/v1", &["CEREBRAS_API_KEY"], VendorDialect::Chat("cerebras"))
         .with("gpt-oss-120b"),
-    service("groq", "https://api.groq.com/openai/v1", &["GROQ_API_KEY"], Speaks::Chat("groq"))
+    service("groq", "https://api.groq.com/openai/v1", &["GROQ_API_KEY"], VendorDialect::Chat("groq"))
         .with("openai/gpt-oss-120b"),
-    service("deepseek", "https://api.deepseek.com", &["DEEPSEEK_API_KEY"], Speaks::Chat("deepseek"))
+    service("deepseek", "https://api.deepseek.com", &["DEEPSEEK_API_KEY"], VendorDialect::Chat("deepseek"))
         .with("deepseek-flash"),
-    service("mistral", "https://api.mistral.ai/v1", &["MISTRAL_API_KEY"], Speaks::Chat("mistral"))
+    service("mistral", "https://api.mistral.ai/v1", &["MISTRAL_API_KEY"], VendorDialect::Chat("mistral"))
         .with("mistral-medium-latest"),
-    service("xai", "https://api.x.ai/v1", &["XAI_API_KEY"], Speaks::Responses).with("grok-4.7"),
-    service("zai", "https://api.z.ai/api/coding/paas/v4", &["ZAI_API_KEY"], Speaks::Chat("zai"))
+    service("xai", "https://api.x.ai/v1", &["XAI_API_KEY"], VendorDialect::Responses).with("grok-4.7"),
+    service("zai", "https://api.z.ai/api/coding/paas/v4", &["ZAI_API_KEY"], VendorDialect::Chat("zai"))
         .with("glm-5.3"),
-    service("moonshot", "https://api.moonshot.ai/v1", &["MOONSHOT_API_KEY"], Speaks::Chat("moonshot"))
+    service("moonshot", "https://api.moonshot.ai/v1", &["MOONSHOT_API_KEY"], VendorDialect::Chat("moonshot"))
         .with("kimi-k3.1-pro"),
     service(
         "fireworks",
         "https://api.fireworks.ai/inference/v1",
         &["FIREWORKS_API_KEY"],
-        Speaks::Chat("fireworks"),
+        VendorDialect::Chat("fireworks"),
     )
     .with("accounts/fireworks/models/glm-5p3"),
-    service("baseten", "https://inference.baseten.co/v1", &["BASETEN_API_KEY"], Speaks::Chat("baseten"))
-        .with("zai-org/GLM-5.3"),
-    service("together", "https://api.together.xyz/v1", &["TOGETHER_API_KEY"], Speaks::Chat("together"))
-        .with("zai-org/GLM-5.3"),
-    service("huggingface", "https://router.huggingface.co/v1", &["HF_TOKEN"], Speaks::Chat("huggingface")),
-    service("nvidia", "https://integrate.api.nvidia.com/v1", &["NVIDIA_API_KEY"], Speaks::Chat("nvidia")),
+    service(
+        "baseten",
+        "https://inference.baseten.co/v1",
+        &["BASETEN_API_KEY"],
+        VendorDialect::Chat("baseten"),
+    )
+    .with("zai-org/GLM-5.3"),
+    service(
+        "together",
+        "https://api.together.xyz/v1",
+        &["TOGETHER_API_KEY"],
+        VendorDialect::Chat("together"),
+    )
+    .with("zai-org/GLM-5.3"),
+    service(
+        "huggingface",
+        "https://router.huggingface.co/v1",
+        &["HF_TOKEN"],
+        VendorDialect::Chat("huggingface"),
+    ),
+    service(
+        "nvidia",
+        "https://integrate.api.nvidia.com/v1",
+        &["NVIDIA_API_KEY"],
+        VendorDialect::Chat("nvidia"),
+    ),
     // Of its models, those that it documents for this dialect: what is behind it is not known.
-    service("opencode", "https://opencode.ai/zen/v1", &["OPENCODE_API_KEY"], Speaks::Chat("openai_compat")),
-    service("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], Speaks::Anthropic)
+    service(
+        "opencode",
+        "https://opencode.ai/zen/v1",
+        &["OPENCODE_API_KEY"],
+        VendorDialect::Chat("openai_compat"),
+    ),
+    service("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], VendorDialect::Anthropic)
         .with("MiniMax-M3"),
     OLLAMA,
-    server("llama.cpp", "http://127.0.0.1:8080/v1", 8080, Speaks::Chat("llama.cpp")),
-    server("lmstudio", "http://127.0.0.1:1234/v1", 1234, Speaks::Chat("lmstudio")),
-    server("vllm", "http://127.0.0.1:8000/v1", 8000, Speaks::Chat("vllm")),
+    server("llama.cpp", "http://127.0.0.1:8080/v1", 8080, VendorDialect::Chat("llama.cpp")),
+    server("lmstudio", "http://127.0.0.1:1234/v1", 1234, VendorDialect::Chat("lmstudio")),
+    server("vllm", "http://127.0.0.1:8000/v1", 8000, VendorDialect::Chat("vllm")),
 ];

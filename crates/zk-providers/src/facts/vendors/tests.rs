@@ -58,7 +58,7 @@ fn a_vendor_knows_the_models_of_the_table_at_its_own_address_and_elsewhere_only_
 #[test]
 fn every_chat_vendor_has_its_profile() {
     for vendor in VENDORS {
-        if let Speaks::Chat(profile) = vendor.speaks {
+        if let VendorDialect::Chat(profile) = vendor.dialect {
             assert!(CompatProfile::named(profile).is_some(), "{} has no profile {profile}", vendor.name);
         }
     }

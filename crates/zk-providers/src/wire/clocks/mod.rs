@@ -8,7 +8,7 @@ use reqwest::Url;
 use tokio::time::Instant;
 use zk_core::model::{ErrorKind, Phase};
 
-use crate::wire::error::Fault;
+use crate::wire::error::WireError;
 use crate::wire::http::is_loopback;
 
 /// How long a response may keep its reader waiting. No clock runs over the whole response: a long answer is
@@ -71,7 +71,7 @@ impl Clocks {
 
 /// The clocks of one response, running.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct Watchdog {
     clocks: Clocks,
     started: Instant,
     last_byte: Option<Instant>,
@@ -87,7 +87,7 @@ const QUIET: Duration = Duration::from_secs(3);
 
 /// How long nothing has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Silence {
+pub(crate) struct IdleReport {
     /// Without an event that says something, and how long that may be.
     pub(crate) silent: (Duration, Duration),
     /// Without any data; once some has come, there is a limit to that, too.
@@ -114,7 +114,7 @@ impl fmt::Display for Clock {
     }
 }
 
-impl Watch {
+impl Watchdog {
     pub(crate) fn new(clocks: Clocks, started: Instant) -> Self {
         Self { clocks, started, last_byte: None, last_event: None, answered: None, told: None }
     }
@@ -163,14 +163,14 @@ impl Watch {
     }
 
     /// When it is time to tell how long nothing has come.
-    pub(crate) fn next_word(&self) -> Instant {
+    pub(crate) fn next_notice(&self) -> Instant {
         let begun = self.last_event.unwrap_or(self.started);
         let told = self.told.map(|told| told.saturating_duration_since(begun));
         begun + told.map_or(QUIET, |told| QUIET.max(Duration::from_secs(told.as_secs() + 1)))
     }
 
     /// How long nothing has come, which is told now.
-    pub(crate) fn tell(&mut self) -> Silence {
+    pub(crate) fn report_idle(&mut self) -> IdleReport {
         let now = Instant::now();
         self.told = Some(now);
         let silent = now.saturating_duration_since(self.last_event.unwrap_or(self.started));
@@ -179,18 +179,18 @@ impl Watch {
             Some(last) => (now.saturating_duration_since(last), Some(self.clocks.liveness)),
             None => (silent, None),
         };
-        Silence { silent: (silent, limit), no_data }
+        IdleReport { silent: (silent, limit), no_data }
     }
 
     /// The failure of a response whose `clock` ran out.
-    pub(crate) fn stalled(&self, clock: Clock) -> Fault {
+    pub(crate) fn stalled(&self, clock: Clock) -> WireError {
         let message = match clock {
             Clock::FirstEvent => format!("no event within {}", words(self.clocks.first_event)),
             Clock::Liveness => format!("no data for {}", words(self.clocks.liveness)),
             Clock::Progress => format!("data but no progress for {}", words(self.clocks.progress)),
             Clock::Ending => format!("no end for {}", words(self.clocks.ending)),
         };
-        Fault::new(ErrorKind::Stalled, format!("{message} (the {clock} clock)"))
+        WireError::new(ErrorKind::Stalled, format!("{message} (the {clock} clock)"))
             .hint("Try again; if the model is only slow, give its provider's `clocks` more time")
     }
 }

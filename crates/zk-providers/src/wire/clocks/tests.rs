@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::{Instant, advance};
 use zk_core::model::{ErrorKind, Phase};
 
-use super::{Clock, Clocks, Watch};
+use super::{Clock, Clocks, Watchdog};
 
 const CLOCKS: Clocks = Clocks {
     first_event: Duration::from_secs(100),
@@ -13,14 +13,14 @@ const CLOCKS: Clocks = Clocks {
 };
 
 /// Seconds to the next deadline, and whose it is.
-fn next(watch: &Watch) -> (u64, Clock) {
+fn next(watch: &Watchdog) -> (u64, Clock) {
     let (at, clock) = watch.deadline(false);
     (at.duration_since(Instant::now()).as_secs(), clock)
 }
 
 #[tokio::test(start_paused = true)]
 async fn before_the_first_byte_only_the_longest_clock_runs() {
-    let watch = Watch::new(CLOCKS, Instant::now());
+    let watch = Watchdog::new(CLOCKS, Instant::now());
     advance(Duration::from_secs(70)).await;
     assert_eq!(next(&watch), (30, Clock::FirstEvent));
     assert_eq!(watch.phase(), Phase::FirstEvent);
@@ -28,7 +28,7 @@ async fn before_the_first_byte_only_the_longest_clock_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn any_byte_is_a_sign_of_life_but_no_progress() {
-    let mut watch = Watch::new(CLOCKS, Instant::now());
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
     for _ in 0..5 {
         advance(Duration::from_secs(18)).await;
         watch.byte();
@@ -45,7 +45,7 @@ async fn any_byte_is_a_sign_of_life_but_no_progress() {
 
 #[tokio::test(start_paused = true)]
 async fn every_event_winds_both_clocks_up() {
-    let mut watch = Watch::new(CLOCKS, Instant::now());
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
     for _ in 0..100 {
         advance(Duration::from_secs(29)).await;
         watch.byte();
@@ -56,7 +56,7 @@ async fn every_event_winds_both_clocks_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_complete_answer_waits_only_for_its_end_mark() {
-    let mut watch = Watch::new(CLOCKS, Instant::now());
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
     watch.byte();
     watch.event();
     assert_eq!(watch.deadline(true), (Instant::now() + CLOCKS.ending, Clock::Ending));
@@ -64,7 +64,7 @@ async fn a_complete_answer_waits_only_for_its_end_mark() {
 
 #[tokio::test(start_paused = true)]
 async fn the_clocks_stand_still_while_nobody_waits() {
-    let mut watch = Watch::new(CLOCKS, Instant::now());
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
     watch.byte();
     watch.event();
     watch.wait();
@@ -83,11 +83,11 @@ async fn the_clocks_stand_still_while_nobody_waits() {
 
 #[test]
 fn a_stall_names_its_clock_and_its_limit() {
-    let watch = Watch::new(CLOCKS, Instant::now());
-    let fault = watch.stalled(Clock::Liveness);
-    assert_eq!(fault.kind, ErrorKind::Stalled);
-    assert_eq!(fault.message, "no data for 30 s (the liveness clock)");
-    assert!(fault.hint.is_some());
+    let watch = Watchdog::new(CLOCKS, Instant::now());
+    let error = watch.stalled(Clock::Liveness);
+    assert_eq!(error.kind, ErrorKind::Stalled);
+    assert_eq!(error.message, "no data for 30 s (the liveness clock)");
+    assert!(error.hint.is_some());
 }
 
 #[test]
@@ -105,22 +105,22 @@ fn this_machine_is_given_more_time_than_the_network() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_told_from_the_fourth_second_on_and_once_a_second() {
-    let mut watch = Watch::new(CLOCKS, Instant::now());
-    let due = |watch: &Watch| watch.next_word().saturating_duration_since(Instant::now()).as_secs();
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
+    let due = |watch: &Watchdog| watch.next_notice().saturating_duration_since(Instant::now()).as_secs();
     assert_eq!(due(&watch), 3);
     advance(Duration::from_secs(10)).await;
     assert_eq!(due(&watch), 0);
-    let silence = watch.tell();
+    let silence = watch.report_idle();
     let seconds = Duration::from_secs;
     assert_eq!(silence.silent, (seconds(10), CLOCKS.first_event));
     assert_eq!(silence.no_data, (seconds(10), None));
     assert_eq!(due(&watch), 1);
     watch.byte();
     advance(Duration::from_millis(300)).await;
-    let rest = watch.next_word() - Instant::now();
+    let rest = watch.next_notice() - Instant::now();
     assert_eq!(rest.as_millis(), 700, "in step with the silence");
     advance(Duration::from_millis(3700)).await;
-    let silence = watch.tell();
+    let silence = watch.report_idle();
     assert_eq!(silence.silent, (seconds(14), CLOCKS.first_event));
     assert_eq!(silence.no_data, (seconds(4), Some(CLOCKS.liveness)));
     watch.byte();

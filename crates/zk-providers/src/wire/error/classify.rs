@@ -8,7 +8,7 @@ use serde_json::Value;
 use zk_core::model::ErrorKind;
 
 use super::body::ErrorBody;
-use super::{Fault, retry_after, should_retry};
+use super::{WireError, retry_after, should_retry};
 use crate::facts::errors::advice::{self, Advice};
 use crate::facts::errors::{NAMES, PHRASES, STATUSES, is_overflow, quota, window};
 
@@ -16,7 +16,12 @@ use crate::facts::errors::{NAMES, PHRASES, STATUSES, is_overflow, quota, window}
 const WORTH_A_RETRY: &[&str] = &["tool_use_failed"];
 
 /// The failure a response with this head and body stands for.
-pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8], now: SystemTime) -> Fault {
+pub(crate) fn of_response(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    now: SystemTime,
+) -> WireError {
     let parsed = ErrorBody::parse(body);
     let (kind, what_to_do) = if status == StatusCode::PAYLOAD_TOO_LARGE {
         (ErrorKind::ContextExceeded, advice::TOO_LARGE)
@@ -30,21 +35,21 @@ pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8], 
     } else {
         classify(Some(status), &parsed)
     };
-    let mut fault = fault(kind, what_to_do, parsed.clone());
-    fault.status = Some(status.as_u16());
-    fault.retry_after = retry_after(headers, parsed.json.as_ref(), now);
-    fault.should_retry = should_retry(headers).or(fault.should_retry);
+    let mut error = error(kind, what_to_do, parsed.clone());
+    error.status = Some(status.as_u16());
+    error.retry_after = retry_after(headers, parsed.json.as_ref(), now);
+    error.should_retry = should_retry(headers).or(error.should_retry);
     let resets = |json: &Value| {
         json.pointer("/error/resets_at").or(json.pointer("/error/resets_in_seconds")).is_some()
     };
-    if let Some(wait) = fault.retry_after
+    if let Some(wait) = error.retry_after
         && kind == ErrorKind::Quota
         && parsed.json.as_ref().is_some_and(resets)
     {
-        fault.hint = Some(format!("The plan's limit is lifted in {}", in_words(wait)));
+        error.hint = Some(format!("The plan's limit is lifted in {}", in_words(wait)));
     }
-    if fault.message.is_empty() {
-        fault.message = match status.canonical_reason() {
+    if error.message.is_empty() {
+        error.message = match status.canonical_reason() {
             Some(reason) => format!("{reason}, without a body"),
             None => "an empty body".to_owned(),
         };
@@ -52,47 +57,47 @@ pub(crate) fn of_response(status: StatusCode, headers: &HeaderMap, body: &[u8], 
     if let Some(place) = headers.get("location").and_then(|place| place.to_str().ok())
         && status.is_redirection()
     {
-        fault.message = format!("a redirect to {}", super::body::quote(place));
-        fault.hint = Some("Redirects are not followed: set the base URL to where it leads".to_owned());
+        error.message = format!("a redirect to {}", super::body::quote(place));
+        error.hint = Some("Redirects are not followed: set the base URL to where it leads".to_owned());
     }
-    fault
+    error
 }
 
 /// The failure that an error inside a stream, or inside a response of status 200, stands for.
-pub(crate) fn of_stream(body: ErrorBody) -> Fault {
+pub(crate) fn of_stream(body: ErrorBody) -> WireError {
     let status = body.names.iter().find_map(|name| name.parse::<u16>().ok());
     let status = status.and_then(|code| StatusCode::from_u16(code).ok()).filter(|code| code.as_u16() >= 400);
     let (kind, what_to_do) =
         if body.is_html { (ErrorKind::Malformed, None) } else { classify(status, &body) };
-    let mut fault = fault(kind, what_to_do, body);
-    if fault.message.is_empty() {
-        fault.message = "an error without a word about it".to_owned();
+    let mut error = error(kind, what_to_do, body);
+    if error.message.is_empty() {
+        error.message = "an error without a word about it".to_owned();
     }
-    fault
+    error
 }
 
-fn fault(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> Fault {
-    let mut fault = Fault::new(kind, body.message);
+fn error(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> WireError {
+    let mut error = WireError::new(kind, body.message);
     if kind == ErrorKind::ContextExceeded {
-        fault.window = window(&fault.message);
+        error.window = window(&error.message);
     }
     if body.names.iter().any(|name| WORTH_A_RETRY.contains(&name.as_str())) {
-        fault.should_retry = Some(true);
+        error.should_retry = Some(true);
     }
     // What the model wrote says nothing of the class of the error.
     let attempt = body.json.as_ref().and_then(|json| json.pointer("/error/failed_generation")?.as_str());
     if let Some(attempt) = attempt.filter(|attempt| !attempt.is_empty()) {
-        fault.message.push_str(&format!(" The model wrote: {}", super::body::quote(attempt)));
+        error.message.push_str(&format!(" The model wrote: {}", super::body::quote(attempt)));
     }
-    fault.code = body.code;
-    fault.request_id = body.request_id;
+    error.code = body.code;
+    error.request_id = body.request_id;
     // A gateway in trouble answers with a page as well.
-    fault.hint = if body.is_html && kind != ErrorKind::Overloaded {
+    error.hint = if body.is_html && kind != ErrorKind::Overloaded {
         Some("This looks like a web page, not a model API: check the base URL".to_owned())
     } else {
         what_to_do.map(str::to_owned)
     };
-    fault
+    error
 }
 
 fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice) {

@@ -19,7 +19,7 @@ pub(crate) use retry_after::{retry_after, should_retry};
 
 /// A failure before it is known whose request it was.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub(crate) struct WireError {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
     pub(crate) phase: Option<Phase>,
@@ -32,7 +32,7 @@ pub(crate) struct Fault {
     pub(crate) hint: Option<String>,
 }
 
-impl Fault {
+impl WireError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -77,8 +77,8 @@ impl Fault {
         self
     }
 
-    /// The fault of a server on the user's own machine, which can be given a larger window.
-    pub(crate) fn of_own_server(self) -> Self {
+    /// Adds the advice for a server on the person's own machine, which can be given a larger window.
+    pub(crate) fn with_local_hint(self) -> Self {
         let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::WINDOW;
         match advice::OWN_WINDOW.filter(|_| is_usual && self.kind == ErrorKind::ContextExceeded) {
             Some(advice) => self.hint(advice),
@@ -86,8 +86,8 @@ impl Fault {
         }
     }
 
-    /// The fault of a server that was sent no key.
-    pub(crate) fn without_key(self) -> Self {
+    /// Adds the advice for a request that carried no key.
+    pub(crate) fn with_missing_key_hint(self) -> Self {
         let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::KEY;
         match advice::NO_KEY.filter(|_| is_usual && self.kind == ErrorKind::Auth) {
             Some(advice) => self.hint(advice),
@@ -101,9 +101,9 @@ impl Fault {
     }
 }
 
-/// Whose request it is and how far it has got: what turns a [`Fault`] into a [`ProviderError`].
+/// Whose request it is and how far it has got: what turns a [`WireError`] into a [`ProviderError`].
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct RequestContext {
     pub(crate) provider: String,
     pub(crate) model: String,
     pub(crate) started: Instant,
@@ -111,7 +111,7 @@ pub(crate) struct Call {
     pub(crate) request_id: Option<String>,
 }
 
-impl Call {
+impl RequestContext {
     pub(crate) fn new(provider: &str, model: &str) -> Self {
         Self {
             provider: provider.to_owned(),
@@ -122,10 +122,10 @@ impl Call {
         }
     }
 
-    pub(crate) fn error(&self, fault: Fault) -> ProviderError {
-        let phase = fault.phase.unwrap_or(self.phase);
-        let hint = fault.hint.or_else(|| {
-            let is_unknown = fault.code.as_deref() == Some("model_not_found") || fault.status == Some(404);
+    pub(crate) fn error(&self, error: WireError) -> ProviderError {
+        let phase = error.phase.unwrap_or(self.phase);
+        let hint = error.hint.or_else(|| {
+            let is_unknown = error.code.as_deref() == Some("model_not_found") || error.status == Some(404);
             if is_unknown {
                 let near =
                     crate::facts::catalogue::did_you_mean(&self.provider, &self.model, SystemTime::now());
@@ -133,19 +133,19 @@ impl Call {
                     .or_else(|| Some("Check the name of the model, and that it is served here".to_owned()));
             }
             // What went wrong before anything was sent says itself what to do.
-            advice::of_kind(fault.kind).filter(|_| phase != Phase::Request).map(str::to_owned)
+            advice::of_kind(error.kind).filter(|_| phase != Phase::Request).map(str::to_owned)
         });
         ProviderError {
-            status: fault.status,
-            code: fault.code.as_deref().map(quote),
-            request_id: fault.request_id.as_deref().or(self.request_id.as_deref()).map(quote),
+            status: error.status,
+            code: error.code.as_deref().map(quote),
+            request_id: error.request_id.as_deref().or(self.request_id.as_deref()).map(quote),
             elapsed: self.started.elapsed(),
             attempts: 1,
-            retry_after: fault.retry_after,
-            should_retry: fault.should_retry,
-            window: fault.window,
+            retry_after: error.retry_after,
+            should_retry: error.should_retry,
+            window: error.window,
             hint,
-            ..ProviderError::new(fault.kind, &*self.provider, &*self.model, phase, body::fit(&fault.message))
+            ..ProviderError::new(error.kind, &*self.provider, &*self.model, phase, body::fit(&error.message))
         }
     }
 }

@@ -7,7 +7,7 @@ use zk_core::model::ErrorKind;
 
 use crate::facts::errors::{is_overflow, quota};
 
-use super::{Call, ErrorBody, Fault, of_response, of_stream, quote, retry_after};
+use super::{ErrorBody, RequestContext, WireError, of_response, of_stream, quote, retry_after};
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs
@@ -16,13 +16,13 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         .collect()
 }
 
-fn fault(status: u16, body: &str) -> Fault {
+fn error(status: u16, body: &str) -> WireError {
     let status = StatusCode::from_u16(status).unwrap();
     of_response(status, &HeaderMap::new(), body.as_bytes(), SystemTime::now())
 }
 
 fn kind(status: u16, body: &str) -> ErrorKind {
-    fault(status, body).kind
+    error(status, body).kind
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn the_window_that_an_overflow_names_is_read() {
         ("Your input exceeds the context window of this model. Please adjust your input", None),
     ] {
         let body = json!({"error": {"message": text}}).to_string();
-        assert_eq!(fault(400, &body).window, window, "{text}");
+        assert_eq!(error(400, &body).window, window, "{text}");
     }
     let rate = json!({"error": {"message": "maximum context length is 8192 tokens"}}).to_string();
-    assert_eq!(fault(429, &rate).window, None);
+    assert_eq!(error(429, &rate).window, None);
 }
 
 #[test]
@@ -216,11 +216,11 @@ fn waiting_times_are_read_in_every_form() {
 
 #[test]
 fn x_should_retry_is_the_providers_own_word() {
-    let fault = |value| {
+    let error = |value| {
         let headers = headers(&[("x-should-retry", value)]);
         of_response(StatusCode::BAD_REQUEST, &headers, b"{}", SystemTime::now()).should_retry
     };
-    assert_eq!((fault("true"), fault("false"), fault("maybe")), (Some(true), Some(false), None));
+    assert_eq!((error("true"), error("false"), error("maybe")), (Some(true), Some(false), None));
 }
 
 #[test]
@@ -234,15 +234,15 @@ fn a_quotation_is_one_short_clean_line() {
 fn a_code_and_an_id_are_quoted_like_any_other_text() {
     let code = format!("\u{1b}[2J{}\n", "x".repeat(10_000));
     let body = json!({"error": {"code": code, "message": "no"}, "request_id": "r\u{7}\r1"});
-    let error = Call::new("p", "m").error(of_stream(ErrorBody::of(body)));
+    let error = RequestContext::new("p", "m").error(of_stream(ErrorBody::of(body)));
     assert_eq!(error.request_id.as_deref(), Some("r 1"));
     assert_eq!(error.code.map(|code| (code.starts_with("[2Jx"), code.chars().count())), Some((true, 500)));
 }
 
 #[test]
 fn a_message_is_one_line_of_bounded_length_whoever_wrote_it() {
-    let fault = Fault::malformed(format!("ended as `a\u{c}b\u{1b}[0m{}`", "x".repeat(9_000)));
-    let message = Call::new("p", "m").error(fault).message;
+    let error = WireError::malformed(format!("ended as `a\u{c}b\u{1b}[0m{}`", "x".repeat(9_000)));
+    let message = RequestContext::new("p", "m").error(error).message;
     assert!(message.starts_with("ended as `a b[0mxx"), "{message}");
     assert!(message.chars().count() <= 2_001);
 }
@@ -265,14 +265,14 @@ fn a_page_is_described_and_not_quoted() {
 fn the_text_behind_a_router_is_shown_too() {
     let body = json!({"error": {"code": 400, "message": "Provider returned error",
         "metadata": {"raw": "prompt is too long: 5 tokens", "provider_name": "x"}}});
-    let fault = of_response(
+    let error = of_response(
         StatusCode::BAD_REQUEST,
         &HeaderMap::new(),
         body.to_string().as_bytes(),
         SystemTime::now(),
     );
-    assert_eq!(fault.kind, ErrorKind::ContextExceeded);
-    assert_eq!(fault.message, "Provider returned error: prompt is too long: 5 tokens");
+    assert_eq!(error.kind, ErrorKind::ContextExceeded);
+    assert_eq!(error.message, "Provider returned error: prompt is too long: 5 tokens");
 }
 
 fn quota_error(details: &Value) -> Value {
@@ -284,9 +284,9 @@ fn a_time_to_wait_does_not_make_an_overload_a_rate_limit() {
     let error = json!({"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE",
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3s"}]});
     let body = json!({ "error": error }).to_string();
-    let fault =
+    let error =
         of_response(StatusCode::SERVICE_UNAVAILABLE, &HeaderMap::new(), body.as_bytes(), SystemTime::now());
-    assert_eq!((fault.kind, fault.retry_after), (ErrorKind::Overloaded, Some(Duration::from_secs(3))));
+    assert_eq!((error.kind, error.retry_after), (ErrorKind::Overloaded, Some(Duration::from_secs(3))));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
 use crate::wire::endpoint::{Endpoint, read_some, request_id};
-use crate::wire::error::{Call, ErrorBody, Fault, of_stream};
+use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
 
 /// How long such an answer may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -21,30 +21,30 @@ const BODY: usize = 16 << 20;
 /// Asks `path`, with `body` if there is one.
 pub(crate) async fn ask(
     endpoint: &Endpoint,
-    mut call: Call,
+    mut call: RequestContext,
     path: &str,
     headers: Vec<(&'static str, HeaderValue)>,
-    body: Option<Result<Bytes, Fault>>,
+    body: Option<Result<Bytes, WireError>>,
     cx: &Cx,
 ) -> Result<Value, ProviderError> {
     let answer = tokio::select! {
         biased;
-        () = cx.stop_token().cancelled() => Err(Fault::aborted()),
+        () = cx.stop_token().cancelled() => Err(WireError::aborted()),
         answer = timeout(LIMIT, send(endpoint, &mut call, path, headers, body, cx)) => answer.unwrap_or_else(|_| {
-            Err(Fault::new(ErrorKind::Stalled, format!("no answer within {} s", LIMIT.as_secs())))
+            Err(WireError::new(ErrorKind::Stalled, format!("no answer within {} s", LIMIT.as_secs())))
         }),
     };
-    answer.map_err(|fault| call.error(endpoint.without_secrets(fault)))
+    answer.map_err(|error| call.error(endpoint.without_secrets(error)))
 }
 
 async fn send(
     endpoint: &Endpoint,
-    call: &mut Call,
+    call: &mut RequestContext,
     path: &str,
     headers: Vec<(&'static str, HeaderValue)>,
-    body: Option<Result<Bytes, Fault>>,
+    body: Option<Result<Bytes, WireError>>,
     cx: &Cx,
-) -> Result<Value, Fault> {
+) -> Result<Value, WireError> {
     let method = if body.is_some() { Method::POST } else { Method::GET };
     let mut request = endpoint.request(method, path)?.header("accept", "application/json");
     for (name, value) in headers {
@@ -68,7 +68,7 @@ async fn send(
             if body.is_html {
                 return Err(of_stream(body));
             }
-            Err(Fault::malformed(format!("the answer is not JSON ({error})"))
+            Err(WireError::malformed(format!("the answer is not JSON ({error})"))
                 .hint(format!("Is the base URL {} right?", endpoint.place())))
         }
     }

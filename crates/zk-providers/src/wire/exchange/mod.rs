@@ -18,14 +18,14 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
 use zk_core::service::{EventStream, StreamEvent};
 
-use crate::wire::clocks::{Clock, Clocks, Watch};
+use crate::wire::clocks::{Clock, Clocks, Watchdog};
 use crate::wire::endpoint::{Endpoint, limits, read_some, request_id};
-use crate::wire::error::{self, Call, ErrorBody, Fault};
+use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
 use crate::wire::frames::Frames;
 use crate::wire::sse::SseEvent;
 
 pub(crate) use json::ask;
-use waiting::{Waited, wait_for};
+use waiting::{WaitOutcome, wait_for};
 
 /// The most bytes of an error body that are read.
 const ERROR_BODY: usize = 64 << 10;
@@ -35,9 +35,9 @@ const LEFTOVER: Duration = Duration::from_secs(10);
 /// One dialect's reading of one response.
 pub(crate) trait Decode: Send + Sync + 'static {
     /// Takes one event.
-    fn event(&mut self, event: SseEvent<'_>, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
+    fn event(&mut self, event: SseEvent<'_>, out: &mut VecDeque<StreamEvent>) -> Result<(), WireError>;
     /// The bytes ended, or stopped coming after [`Decode::is_complete`].
-    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), Fault>;
+    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), WireError>;
     /// Whether nothing but the end mark is missing.
     fn is_complete(&self) -> bool;
     /// Whether a last event that was cut can be missed, because nothing of the answer can be in it.
@@ -52,7 +52,7 @@ pub(crate) trait Decode: Send + Sync + 'static {
 
 /// What is sent.
 #[derive(Clone)]
-pub(crate) struct Outgoing {
+pub(crate) struct WireRequest {
     pub(crate) path: Cow<'static, str>,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) body: Bytes,
@@ -69,9 +69,9 @@ pub(crate) fn take<D: Decode + ?Sized>(
     event: SseEvent<'_>,
     is_last: bool,
     out: &mut VecDeque<StreamEvent>,
-) -> Result<(), Fault> {
+) -> Result<(), WireError> {
     match decoder.event(event, out) {
-        Err(fault) if is_last && fault.kind == ErrorKind::Malformed && decoder.can_miss_rest() => Ok(()),
+        Err(error) if is_last && error.kind == ErrorKind::Malformed && decoder.can_miss_rest() => Ok(()),
         result => result,
     }
 }
@@ -79,15 +79,15 @@ pub(crate) fn take<D: Decode + ?Sized>(
 /// Sends `outgoing` and reads the response with `decoder`.
 pub(crate) fn exchange<D: Decode>(
     endpoint: Arc<Endpoint>,
-    call: Call,
-    outgoing: Result<Outgoing, Fault>,
+    call: RequestContext,
+    outgoing: Result<WireRequest, WireError>,
     clocks: Clocks,
     decoder: D,
     cx: &Cx,
 ) -> EventStream {
     let state = Box::new(Exchange {
         endpoint,
-        watch: Watch::new(clocks, call.started),
+        watch: Watchdog::new(clocks, call.started),
         call,
         cx: cx.clone(),
         step: Step::Send(outgoing),
@@ -103,8 +103,8 @@ pub(crate) fn exchange<D: Decode>(
 
 struct Exchange<D> {
     endpoint: Arc<Endpoint>,
-    call: Call,
-    watch: Watch,
+    call: RequestContext,
+    watch: Watchdog,
     cx: Cx,
     step: Step,
     /// Decoded and not handed out yet.
@@ -114,12 +114,12 @@ struct Exchange<D> {
 }
 
 enum Step {
-    Send(Result<Outgoing, Fault>),
+    Send(Result<WireRequest, WireError>),
     Read(Response),
     /// No more bytes will come; what the decoder still holds will.
     Flush,
     /// It failed; what came before the failure goes first.
-    Fail(Fault),
+    Fail(WireError),
     Over,
 }
 
@@ -138,14 +138,14 @@ impl<D: Decode> Exchange<D> {
                 return Some(Ok(event));
             }
             if matches!(self.step, Step::Fail(_))
-                && let Step::Fail(fault) = std::mem::replace(&mut self.step, Step::Over)
+                && let Step::Fail(error) = std::mem::replace(&mut self.step, Step::Over)
             {
-                let fault = self.endpoint.without_secrets(fault);
+                let error = self.endpoint.without_secrets(error);
                 let is_own = self.endpoint.is_loopback();
-                return Some(Err(self.call.error(if is_own { fault.of_own_server() } else { fault })));
+                return Some(Err(self.call.error(if is_own { error.with_local_hint() } else { error })));
             }
-            if let Err(fault) = self.advance().await {
-                self.step = Step::Fail(fault);
+            if let Err(error) = self.advance().await {
+                self.step = Step::Fail(error);
                 continue;
             }
             if matches!(self.step, Step::Over) && self.ready.is_empty() {
@@ -155,9 +155,9 @@ impl<D: Decode> Exchange<D> {
     }
 
     /// Makes some progress: at most one event is decoded, at most one chunk is read.
-    async fn advance(&mut self) -> Result<(), Fault> {
+    async fn advance(&mut self) -> Result<(), WireError> {
         if let Step::Read(_) | Step::Flush = &self.step {
-            match self.frames.next().map_err(|error| Fault::malformed(error.to_string()))? {
+            match self.frames.next().map_err(|error| WireError::malformed(error.to_string()))? {
                 Some(event) => {
                     let is_last = matches!(self.step, Step::Flush);
                     take(&mut self.decoder, event, is_last, &mut self.ready)?;
@@ -183,7 +183,7 @@ impl<D: Decode> Exchange<D> {
         Ok(())
     }
 
-    async fn send(&mut self, mut outgoing: Outgoing) -> Result<Response, Fault> {
+    async fn send(&mut self, mut outgoing: WireRequest) -> Result<Response, WireError> {
         if self.cx.bus().listens::<ProviderPayload>() {
             outgoing.body = self.announce(&outgoing.body).await?;
         }
@@ -198,8 +198,8 @@ impl<D: Decode> Exchange<D> {
         }
         let sent = self.endpoint.send(request.body(outgoing.body), &self.cx);
         let response = match wait_for(sent, &mut self.watch, &self.call, &self.cx, false).await? {
-            Waited::For(sent) => sent?,
-            Waited::InVain(clock) => return Err(self.watch.stalled(clock)),
+            WaitOutcome::Ready(sent) => sent?,
+            WaitOutcome::TimedOut(clock) => return Err(self.watch.stalled(clock)),
         };
         self.call.request_id = request_id(response.headers());
         let status = response.status();
@@ -228,28 +228,28 @@ impl<D: Decode> Exchange<D> {
     }
 
     /// Shows the body to the listeners and takes what they make of it.
-    async fn announce(&self, body: &[u8]) -> Result<Bytes, Fault> {
-        let unusable = |error: serde_json::Error| Fault::new(ErrorKind::Rejected, error.to_string());
+    async fn announce(&self, body: &[u8]) -> Result<Bytes, WireError> {
+        let unusable = |error: serde_json::Error| WireError::new(ErrorKind::Rejected, error.to_string());
         let payload = serde_json::from_slice(body).map_err(unusable)?;
         let sent =
             self.cx.emit(ProviderPayload { model: model_of(&self.call), payload }).await.map_err(refused)?;
         serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
     }
 
-    async fn read(&mut self, mut response: Response) -> Result<(), Fault> {
+    async fn read(&mut self, mut response: Response) -> Result<(), WireError> {
         if self.cx.is_stopped() {
-            return Err(Fault::aborted());
+            return Err(WireError::aborted());
         }
         self.call.phase = self.watch.phase();
         self.watch.wait();
         let complete = self.decoder.is_complete();
         let chunk = match wait_for(response.chunk(), &mut self.watch, &self.call, &self.cx, complete).await? {
-            Waited::For(chunk) => chunk,
-            Waited::InVain(Clock::Ending) => {
+            WaitOutcome::Ready(chunk) => chunk,
+            WaitOutcome::TimedOut(Clock::Ending) => {
                 self.flush();
                 return Ok(());
             }
-            Waited::InVain(clock) => return Err(self.watch.stalled(clock)),
+            WaitOutcome::TimedOut(clock) => return Err(self.watch.stalled(clock)),
         };
         match chunk {
             Ok(Some(bytes)) => {
@@ -281,33 +281,33 @@ impl<D: Decode> Exchange<D> {
         }
     }
 
-    async fn leftover(&self, response: Response) -> Result<Vec<u8>, Fault> {
+    async fn leftover(&self, response: Response) -> Result<Vec<u8>, WireError> {
         tokio::select! {
             biased;
             body = timeout(LEFTOVER, read_some(response, ERROR_BODY)) => Ok(body.unwrap_or_default()),
-            () = self.cx.stop_token().cancelled() => Err(Fault::aborted()),
+            () = self.cx.stop_token().cancelled() => Err(WireError::aborted()),
         }
     }
 
     /// A response of status 200 that is no stream: an error in disguise, or something else altogether.
-    async fn not_a_stream(&self, response: Response) -> Result<Fault, Fault> {
+    async fn not_a_stream(&self, response: Response) -> Result<WireError, WireError> {
         let body = ErrorBody::parse(&self.leftover(response).await?);
         if body.is_html {
-            let mut fault = error::of_stream(body);
-            fault.message = format!("the answer is {}", fault.message);
-            return Ok(fault.at(Phase::Response));
+            let mut error = error::of_stream(body);
+            error.message = format!("the answer is {}", error.message);
+            return Ok(error.at(Phase::Response));
         }
         if body.is_error() {
             return Ok(error::of_stream(body).at(Phase::Response));
         }
         let message = format!("the answer is not a stream but JSON: {}", body.message);
-        Ok(Fault::malformed(message)
+        Ok(WireError::malformed(message)
             .at(Phase::Response)
             .hint("Is this the right base URL for this provider?"))
     }
 }
 
-fn model_of(call: &Call) -> ModelRef {
+fn model_of(call: &RequestContext) -> ModelRef {
     ModelRef::new(&*call.provider, &*call.model)
 }
 
@@ -328,9 +328,9 @@ fn says_something(event: &StreamEvent) -> bool {
 }
 
 /// A hook that fails where failing is fatal, or a run that is stopped, ends the request.
-fn refused(error: EmitError) -> Fault {
+fn refused(error: EmitError) -> WireError {
     match error {
-        EmitError::Cancelled { .. } => Fault::aborted(),
-        EmitError::Hook(error) => Fault::new(ErrorKind::Rejected, error.to_string()).never_retry(),
+        EmitError::Cancelled { .. } => WireError::aborted(),
+        EmitError::Hook(error) => WireError::new(ErrorKind::Rejected, error.to_string()).never_retry(),
     }
 }

@@ -6,14 +6,14 @@ use zk_core::events::StreamIdle;
 use zk_core::kernel::Cx;
 
 use super::{model_of, refused};
-use crate::wire::clocks::{Clock, Watch};
-use crate::wire::error::{Call, Fault};
+use crate::wire::clocks::{Clock, Watchdog};
+use crate::wire::error::{RequestContext, WireError};
 
 /// How a wait ended.
-pub(super) enum Waited<T> {
-    For(T),
+pub(super) enum WaitOutcome<T> {
+    Ready(T),
     /// A clock ran out.
-    InVain(Clock),
+    TimedOut(Clock),
 }
 
 /// Waits for `what` until a clock runs out, and tells whoever listens how long that takes. An answer that is
@@ -23,24 +23,24 @@ pub(super) enum Waited<T> {
 /// When the run is stopped, or a listener whose failure is fatal fails.
 pub(super) async fn wait_for<T>(
     what: impl Future<Output = T>,
-    watch: &mut Watch,
-    call: &Call,
+    watch: &mut Watchdog,
+    call: &RequestContext,
     cx: &Cx,
     complete: bool,
-) -> Result<Waited<T>, Fault> {
+) -> Result<WaitOutcome<T>, WireError> {
     let (at, clock) = watch.deadline(complete);
     let tells = !complete && cx.bus().listens::<StreamIdle>();
     let mut what = pin!(what);
     loop {
-        let word = watch.next_word();
+        let word = watch.next_notice();
         tokio::select! {
             biased;
-            came = &mut what => return Ok(Waited::For(came)),
-            () = cx.stop_token().cancelled() => return Err(Fault::aborted()),
-            () = sleep_until(at) => return Ok(Waited::InVain(clock)),
+            came = &mut what => return Ok(WaitOutcome::Ready(came)),
+            () = cx.stop_token().cancelled() => return Err(WireError::aborted()),
+            () = sleep_until(at) => return Ok(WaitOutcome::TimedOut(clock)),
             () = sleep_until(word), if tells => {}
         }
-        let silence = watch.tell();
+        let silence = watch.report_idle();
         let ms = |time: Duration| time.as_millis() as u64;
         let told = cx.emit(StreamIdle {
             model: model_of(call),

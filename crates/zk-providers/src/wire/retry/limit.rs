@@ -14,9 +14,9 @@ use zk_core::service::Provider;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use zk_providers::{Anthropic, AnthropicOptions, Limits, RetryPolicy, Retrying};
+/// use zk_providers::{Anthropic, AnthropicOptions, RateLimits, RetryPolicy, Retrying};
 ///
-/// let limits = Limits::default();
+/// let limits = RateLimits::default();
 /// let claude = || Anthropic::new(Anthropic::connection().key("sk-ant-…"), AnthropicOptions::default());
 /// // Two values, one key: what the server refuses the one, the other does not ask for.
 /// let first = Retrying::sharing(&limits, Arc::new(claude()?), RetryPolicy::default());
@@ -25,7 +25,7 @@ use zk_core::service::Provider;
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Limits(Arc<Mutex<Known>>);
+pub struct RateLimits(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
@@ -34,13 +34,13 @@ struct Known {
     own: Vec<Weak<Limit>>,
 }
 
-impl fmt::Debug for Limits {
+impl fmt::Debug for RateLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limits").finish_non_exhaustive()
+        f.debug_struct("RateLimits").finish_non_exhaustive()
     }
 }
 
-impl Limits {
+impl RateLimits {
     /// The limit of `provider`, which is its own if it does not say whose quota it uses.
     pub(super) fn of(&self, provider: &dyn Provider) -> Arc<Limit> {
         let mut known = self.known();

@@ -20,13 +20,13 @@ use zk_core::service::{EventStream, Provider, Request, RetryNotice, StreamEvent}
 
 use limit::{Entry, Limit, Probe, Waiting};
 
-pub use limit::Limits;
+pub use limit::RateLimits;
 pub use policy::RetryPolicy;
 
 /// A provider whose failed requests are sent again, as long as nothing of an answer has been handed out.
 ///
 /// Everybody who shares one `Retrying` shares its limit: after a rate-limit error all requests wait, and one
-/// of them tries first. [`Limits`] share it between several.
+/// of them tries first. [`RateLimits`] share it between several.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,12 +66,12 @@ impl Retrying {
 
     /// `inner` under `policy`, with the limit that all providers of its endpoint and key have in `limits`.
     #[must_use]
-    pub fn sharing(limits: &Limits, inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
+    pub fn sharing(limits: &RateLimits, inner: Arc<dyn Provider>, policy: RetryPolicy) -> Self {
         let limit = limits.of(&*inner);
         Self { inner, policy, limit }
     }
 
-    /// As [`Limits::skip_waits`], for the requests that share this one's limit.
+    /// As [`RateLimits::skip_waits`], for the requests that share this one's limit.
     pub fn skip_waits(&self) -> bool {
         self.limit.skip()
     }

@@ -13,7 +13,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
 
-use super::{Limits, RetryPolicy, Retrying};
+use super::{RateLimits, RetryPolicy, Retrying};
 
 type Script = Vec<Result<StreamEvent, ProviderError>>;
 
@@ -242,7 +242,7 @@ fn limited() -> Script {
 }
 
 /// A provider of `key` that is refused so often, with the limits of the process.
-fn sharing(limits: &Limits, key: Option<&str>, refused: usize) -> (Arc<Scripted>, Retrying) {
+fn sharing(limits: &RateLimits, key: Option<&str>, refused: usize) -> (Arc<Scripted>, Retrying) {
     let scripts = Mutex::new((0..refused).map(|_| limited()).collect());
     let inner = Arc::new(Scripted { scripts, key: key.map(str::to_owned), ..Scripted::default() });
     (inner.clone(), Retrying::sharing(limits, inner, RetryPolicy::default()))
@@ -251,7 +251,7 @@ fn sharing(limits: &Limits, key: Option<&str>, refused: usize) -> (Arc<Scripted>
 #[tokio::test(start_paused = true)]
 async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
     // All twenty fail at first, then the one that tries fails once more.
-    let limits = Limits::default();
+    let limits = RateLimits::default();
     let (inner, first) = sharing(&limits, Some("a"), 21);
     let second = Retrying::sharing(&limits, inner.clone(), RetryPolicy::default());
     let agents = (0..20).map(|at| {
@@ -273,7 +273,7 @@ async fn twenty_agents_of_one_key_try_one_at_a_time_under_a_rate_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_a_limit_holds_says_so_before_it_waits() {
-    let limits = Limits::default();
+    let limits = RateLimits::default();
     let (inner, provider) = sharing(&limits, Some("a"), 1);
     let mut refused = ask(&provider, &Bus::new().cx());
     assert!(matches!(refused.next().await, Some(Ok(StreamEvent::Retry(_)))));
@@ -286,7 +286,7 @@ async fn a_request_that_a_limit_holds_says_so_before_it_waits() {
 #[tokio::test(start_paused = true)]
 async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
     for other in [Some("b"), None] {
-        let limits = Limits::default();
+        let limits = RateLimits::default();
         let (_, refused) = sharing(&limits, Some("a"), 1);
         let (_, free) = sharing(&limits, other, 0);
         let mut waiting = ask(&refused, &Bus::new().cx());
@@ -334,7 +334,7 @@ async fn a_skipped_wait_does_not_end_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn of_twenty_waits_that_are_skipped_one_tries_first() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
-        let limits = Limits::default();
+        let limits = RateLimits::default();
         let (inner, provider) = sharing(&limits, Some("a"), 0);
         inner.scripts.lock().unwrap().extend((0..21).map(|_| {
             let mut error = error(kind);
@@ -366,7 +366,7 @@ async fn of_twenty_waits_that_are_skipped_one_tries_first() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_the_limit_of_others_holds_can_be_let_go_too() {
     for key in [Some("a"), None] {
-        let limits = Limits::default();
+        let limits = RateLimits::default();
         let (inner, provider) = sharing(&limits, key, 1);
         let mut refused = ask(&provider, &Bus::new().cx());
         assert!(matches!(refused.next().await, Some(Ok(StreamEvent::Retry(_)))));
