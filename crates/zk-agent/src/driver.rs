@@ -103,6 +103,8 @@ impl Driver {
     }
 
     pub(crate) async fn run(mut self) -> RunOutcome {
+        // Plugins may have been installed before there was a runtime.
+        self.agent.bus.warm_up();
         let (scopes, conducted) = match self.install() {
             Ok(scopes) => (scopes, self.conduct().await),
             Err(error) => (Vec::new(), Err(error)),

@@ -206,3 +206,39 @@ async fn closing_runs_the_clean_ups() {
     let late = rig.agent.run("more").unwrap().wait().await;
     assert!(matches!(late.result, Err(AgentError::Aborted)));
 }
+
+#[test]
+fn an_agent_dropped_without_a_close_runs_its_clean_ups_and_ends_its_tasks() {
+    struct Noted(&'static str, Arc<Mutex<Vec<&'static str>>>);
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let kept = log.clone();
+    let plugin = plugin_fn("watcher", move |scope| {
+        let (task, cleanup) = (Noted("task gone", kept.clone()), kept.clone());
+        scope.on_close(async move || {
+            tokio::task::yield_now().await;
+            cleanup.lock().unwrap().push("cleaned");
+        });
+        scope.spawn(async move {
+            task.1.lock().unwrap().push("task began");
+            std::future::pending::<()>().await;
+        });
+        Ok::<(), BoxError>(())
+    });
+    // Built where there is no runtime: the task waits for the first run.
+    let rig = rig_with(chatty(), |builder| builder.plugin(plugin));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        rig.run("go").await.result.unwrap();
+        assert_eq!(*log.lock().unwrap(), ["task began"]);
+        drop(rig);
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*log.lock().unwrap(), ["task began", "task gone", "cleaned"]);
+    });
+}

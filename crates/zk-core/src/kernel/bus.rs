@@ -2,10 +2,13 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use tokio::runtime::Handle;
 
 use super::registry::{Found, Item, Shelves};
-use super::scope::ScopeInner;
+use super::report::Reporter;
+use super::scope::{Orphans, ScopeInner, Task};
 use super::table::{Entry, Observer, Table, bit, read, write};
 use super::{Cx, Event, HookError, OnError, Origin, Reach, Scope, Source};
 
@@ -14,6 +17,11 @@ use super::{Cx, Event, HookError, OnError, Origin, Reach, Scope, Source};
 /// A bus is a cheap handle; clones are the same bus. A [child](Bus::child) has a table of its own, sees its
 /// parent's services and items, and lets the parent's handlers of [`Reach::Descendants`] take part in its
 /// events. There is no global bus.
+///
+/// [`Bus::close`] ends a bus and waits for its clean-ups and tasks. When the last handle is dropped without that,
+/// they run on the current runtime with nobody waiting; without a runtime, tasks end and each clean-up is polled
+/// once. Contexts and children are handles too, so what a bus owns (handlers, tasks, clean-ups) keeps a [`Scope`]
+/// instead: one that keeps a `Bus` keeps it from ever being dropped.
 #[derive(Clone)]
 pub struct Bus {
     pub(super) inner: Arc<BusInner>,
@@ -28,11 +36,23 @@ pub(super) struct BusInner {
     pub(super) parent: Option<Bus>,
     pub(super) policy: OnError,
     origin: Arc<Origin>,
-    /// Shared by a whole tree, so "registration order" means the same for parents and children.
-    sequence: Arc<AtomicU64>,
-    report: Arc<dyn Fn(&HookError) + Send + Sync>,
+    pub(super) sequence: Sequence,
+    pub(super) reporter: Reporter,
     scopes: Mutex<Vec<Arc<ScopeInner>>>,
+    /// Tasks that were spawned where there was no runtime.
+    waiting_tasks: Mutex<Vec<Weak<Task>>>,
     closed: AtomicBool,
+}
+
+/// Ids in the order of registration. Shared by a whole tree, so that the order means the same for parents and
+/// children.
+#[derive(Clone, Default)]
+pub(super) struct Sequence(Arc<AtomicU64>);
+
+impl Sequence {
+    pub(super) fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 impl fmt::Debug for Bus {
@@ -55,7 +75,7 @@ impl Default for Bus {
 pub struct BusBuilder {
     policy: OnError,
     origin: Origin,
-    report: Arc<dyn Fn(&HookError) + Send + Sync>,
+    reporter: Reporter,
 }
 
 impl fmt::Debug for BusBuilder {
@@ -82,7 +102,7 @@ impl BusBuilder {
     /// Where failures that do not end an emit are reported. Nothing is printed unless you say so here.
     #[must_use]
     pub fn on_error(mut self, report: impl Fn(&HookError) + Send + Sync + 'static) -> Self {
-        self.report = Arc::new(report);
+        self.reporter = Reporter::new(report);
         self
     }
 
@@ -98,8 +118,9 @@ impl BusBuilder {
                 parent: None,
                 policy: self.policy,
                 origin: Arc::new(self.origin),
-                sequence: Arc::default(),
-                report: self.report,
+                sequence: Sequence::default(),
+                reporter: self.reporter,
+                waiting_tasks: Mutex::default(),
                 scopes: Mutex::default(),
                 closed: AtomicBool::new(false),
             }),
@@ -117,7 +138,7 @@ impl Bus {
     /// Settings for a new bus.
     #[must_use]
     pub fn builder() -> BusBuilder {
-        BusBuilder { policy: OnError::Continue, origin: Origin::default(), report: Arc::new(|_| ()) }
+        BusBuilder { policy: OnError::Continue, origin: Origin::default(), reporter: Reporter::new(|_| ()) }
     }
 
     /// The bus of a sub-agent called `agent`, one level deeper.
@@ -133,7 +154,8 @@ impl Bus {
                 policy: self.inner.policy,
                 origin: Arc::new(Origin { agent: agent.into(), depth: self.inner.origin.depth + 1 }),
                 sequence: self.inner.sequence.clone(),
-                report: self.inner.report.clone(),
+                reporter: self.inner.reporter.clone(),
+                waiting_tasks: Mutex::default(),
                 scopes: Mutex::default(),
                 closed: AtomicBool::new(false),
             }),
@@ -234,6 +256,16 @@ impl Bus {
         })
     }
 
+    /// Starts the tasks that were [spawned](Scope::spawn) without a runtime, on this bus and its ancestors.
+    /// Without a runtime it does nothing.
+    pub fn warm_up(&self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        for bus in self.lineage() {
+            let waiting = std::mem::take(&mut *bus.waiting_tasks());
+            waiting.iter().filter_map(Weak::upgrade).for_each(|task| task.start(&runtime));
+        }
+    }
+
     /// Closes every scope, newest first, and keeps the bus usable.
     pub async fn clear(&self) {
         loop {
@@ -253,11 +285,23 @@ impl Bus {
     }
 
     pub(super) fn next_id(&self) -> u64 {
-        self.inner.sequence.fetch_add(1, Ordering::Relaxed)
+        self.inner.sequence.next()
     }
 
     pub(super) fn scopes(&self) -> MutexGuard<'_, Vec<Arc<ScopeInner>>> {
         self.inner.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts `task`, or keeps it for [`Bus::warm_up`] where there is no runtime.
+    pub(super) fn start(&self, task: Arc<Task>) {
+        match Handle::try_current() {
+            Ok(runtime) => task.start(&runtime),
+            Err(_) => self.waiting_tasks().push(Arc::downgrade(&task)),
+        }
+    }
+
+    fn waiting_tasks(&self) -> MutexGuard<'_, Vec<Weak<Task>>> {
+        self.inner.waiting_tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ancestors(&self) -> impl Iterator<Item = &Self> {
@@ -303,10 +347,16 @@ impl fmt::Debug for BusInner {
     }
 }
 
+impl Drop for BusInner {
+    fn drop(&mut self) {
+        let scopes = self.scopes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        Orphans::close(std::mem::take(scopes));
+    }
+}
+
 impl BusInner {
     pub(super) fn report(&self, error: &HookError) {
-        // A reporter that panics has nowhere left to be reported.
-        let _ = super::erase::catch(|| (self.report)(error));
+        self.reporter.report(error);
     }
 
     pub(super) fn write_table(&self, change: impl FnOnce(&mut Table)) {

@@ -29,6 +29,7 @@ mod plugin;
 mod policy;
 mod registry;
 mod reply;
+mod report;
 mod scope;
 mod shelf;
 mod source;

@@ -128,7 +128,7 @@ impl Bus {
             .unwrap_or_else(|message| Err(format!("it panicked: {message}").into()));
         match registered {
             Ok(()) => {
-                scope.admit();
+                scope.commit_install();
                 Ok(scope)
             }
             Err(error) => {

@@ -19,4 +19,5 @@ mod samples;
 mod scopes;
 mod special_cases;
 mod support;
+mod tasks;
 mod tombstones;

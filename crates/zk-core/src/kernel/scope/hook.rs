@@ -1,9 +1,10 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::inner::ScopeInner;
+use super::task::Task;
 
 /// One registration, for early removal. Dropping it changes nothing.
 #[derive(Clone)]
@@ -33,24 +34,35 @@ impl Hook {
         self
     }
 
-    /// Removes the registration at once; a clean-up attached to it stays owed until the scope closes. A gate
-    /// that a reload has turned into a tombstone stays.
+    /// Removes the registration at once and ends a [task](super::Scope::spawn) at its next `.await`; a clean-up
+    /// attached to it runs when the scope closes. A gate that a reload has turned into a tombstone stays.
     pub fn remove(&self) {
-        let Some(id) = self.id else { return };
-        let Some(scope) = self.scope.upgrade() else { return };
-        scope.withdraw_cleanup(id);
-        let Some(bus) = scope.bus.upgrade() else { return };
-        bus.write_table(|table| {
-            table.retain(|entry| entry.id != id || entry.run.is_none());
-            table.retain_observers(|observer| observer.id != id);
-        });
+        if let Some(task) = self.unregister() {
+            task.end_soon();
+        }
     }
 
-    /// Removes the registration and runs the clean-ups attached to it.
+    /// Removes the registration, waits for the end of its task and runs the clean-ups attached to it.
     pub async fn cancel(self) {
-        self.remove();
+        if let Some(task) = self.unregister() {
+            task.end().await;
+        }
         if let (Some(scope), Some(id)) = (self.scope.upgrade(), self.id) {
             scope.run_attached(id).await;
         }
+    }
+
+    /// Removes the registration; if it is that of a task, the caller ends the task.
+    fn unregister(&self) -> Option<Arc<Task>> {
+        let id = self.id?;
+        let scope = self.scope.upgrade()?;
+        let task = scope.withdraw_cleanup(id);
+        if let Some(bus) = scope.bus.upgrade() {
+            bus.write_table(|table| {
+                table.retain(|entry| entry.id != id || entry.run.is_none());
+                table.retain_observers(|observer| observer.id != id);
+            });
+        }
+        task
     }
 }

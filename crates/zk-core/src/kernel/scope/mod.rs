@@ -2,6 +2,8 @@ mod guard;
 mod hook;
 mod inner;
 mod items;
+mod orphans;
+mod task;
 mod tombstones;
 
 use std::any::{TypeId, type_name};
@@ -14,6 +16,8 @@ use std::time::Duration;
 pub use guard::ScopeGuard;
 pub use hook::Hook;
 pub(super) use inner::ScopeInner;
+pub(super) use orphans::Orphans;
+pub(super) use task::Task;
 use tombstones::NO_SCOPE;
 pub use tombstones::Tombstones;
 
@@ -61,7 +65,10 @@ impl From<Reach> for HookOptions {
 
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("source", &self.inner.source).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("source", &self.inner.source)
+            .field("tasks", &self.inner.task_count())
+            .finish_non_exhaustive()
     }
 }
 
@@ -287,6 +294,39 @@ impl Scope {
         self.hook(id)
     }
 
+    /// Runs `task` in the background until it ends or the scope closes: a close drops it at its next `.await`
+    /// and waits for that. Tasks and clean-ups leave newest first, so a clean-up registered after the task
+    /// can tell it to end in its own way. A panic is reported.
+    ///
+    /// Where there is no runtime, the task waits for [`Bus::warm_up`], which an agent calls when a run starts.
+    /// [Cancelling](Hook::cancel) the returned hook ends the task alone.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use zk_core::kernel::Bus;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let bus = Bus::new();
+    /// bus.scope("heartbeat").spawn(async {
+    ///     loop {
+    ///         tokio::time::sleep(Duration::from_secs(30)).await;
+    ///     }
+    /// });
+    /// bus.close().await; // the task is gone
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Hook {
+        let location = Location::caller();
+        let added = self.open_bus(location).and_then(|bus| {
+            let (id, task) = self.inner.add_task(location, task)?;
+            bus.start(task);
+            Some(id)
+        });
+        self.hook(added)
+    }
+
     /// Removes everything registered through this scope and runs its clean-ups, newest first. If this future
     /// is dropped half-way, the clean-ups not begun stay owed to the next close of the scope or the bus.
     pub async fn close(&self) {
@@ -324,17 +364,23 @@ impl Scope {
     /// Removes everything at once and leaves the clean-ups to the current runtime, or else to the bus's close.
     pub(super) fn abandon(&self) {
         self.inner.remove();
-        if self.inner.owes_nothing() {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            if !self.inner.has_no_cleanups() {
+                let inner = self.inner.clone();
+                runtime.spawn(async move { inner.close().await });
+                return;
+            }
+        } else {
+            self.inner.end_tasks();
+        }
+        if self.inner.has_no_cleanups() {
             self.inner.finish();
-        } else if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let inner = self.inner.clone();
-            runtime.spawn(async move { inner.close().await });
         }
     }
 
-    /// The plugin of this scope got through its `register`.
-    pub(super) fn admit(&self) {
-        self.inner.admit();
+    /// Ends the installation of this scope's plugin.
+    pub(super) fn commit_install(&self) {
+        self.inner.commit_install();
     }
 
     #[track_caller]
@@ -357,7 +403,7 @@ impl Scope {
         let mut id = None;
         bus.inner.write_table(|table| {
             id = Some(table.add(TypeId::of::<E>(), entry));
-            if self.inner.is_admitted() {
+            if self.inner.is_install_committed() {
                 table.replace_tombstones(self.inner.id);
             }
         });
