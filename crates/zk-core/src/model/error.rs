@@ -120,12 +120,20 @@ pub struct ProviderError {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// Since the request was started, for the first time if it was sent several times.
+    #[serde(rename = "elapsed_ms", with = "super::millis")]
+    #[schemars(with = "u64")]
     pub elapsed: Duration,
     /// How often it was sent.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub attempts: u32,
     /// How long the provider asks to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "retry_after_ms",
+        with = "super::millis::option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<u64>")]
     pub retry_after: Option<Duration>,
     /// What the provider itself says about retrying; outranks the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,7 @@ mod error;
 mod finish;
 mod ids;
 mod message;
+pub(crate) mod millis;
 mod models;
 mod prices;
 mod size;

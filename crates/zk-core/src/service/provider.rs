@@ -231,6 +231,8 @@ pub struct RetryNotice {
     /// How many there will be at most.
     pub max_attempts: u32,
     /// The wait before the next one.
+    #[serde(rename = "delay_ms", with = "crate::model::millis")]
+    #[schemars(with = "u64")]
     pub delay: Duration,
     /// Why it waits.
     pub kind: ErrorKind,
