@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use zk_exec::LocalHostFiles;
 use zk_providers::RateLimits;
 use zk_skills::Project;
@@ -86,6 +87,9 @@ pub(crate) fn run() -> Exit {
         Err(error) => {
             // Help and version are "errors" of clap's; when nobody reads them there is nobody to tell.
             let _ = error.print();
+            if let Some(hint) = usage_hint(&error) {
+                term::print_stderr(hint);
+            }
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
@@ -102,6 +106,23 @@ pub(crate) fn run() -> Exit {
             }
             failure.exit
         }
+    }
+}
+
+/// What to do about a command line that cannot be read, where the message of the parser is of little help.
+fn usage_hint(error: &clap::Error) -> Option<&'static str> {
+    let invalid = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(invalid)) => invalid.as_str(),
+        Some(_) | None => return None,
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument if !invalid.starts_with('-') => {
+            Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
+        }
+        ErrorKind::InvalidValue if invalid.starts_with("--resume") => {
+            Some("zk: --resume needs an ID; `zk sessions` lists them, and --continue takes the newest")
+        }
+        _ => None,
     }
 }
 

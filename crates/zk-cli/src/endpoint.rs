@@ -75,7 +75,7 @@ impl NamedProvider {
         let vendor = Vendor::named(like).ok_or_else(|| {
             let names = VENDORS.iter().map(|vendor| vendor.name);
             let hint = suggest::did_you_mean(like, names);
-            Failure::usage(format!("providers.{name}.like: zk knows no provider `{like}`{hint}"))
+            Failure::usage(format!("providers.{name}.like: unknown provider `{like}`{hint}"))
         })?;
         Ok(Self { name: name.to_owned(), vendor })
     }
@@ -250,10 +250,10 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
         }
     }
     Err(Failure::auth(format!(
-        "no model to ask: no key is set and no model server is ready on this machine.{seen}\n\
-         Store a key with `zk auth login anthropic` or `zk auth login openai`, set ANTHROPIC_API_KEY or \
-         OPENAI_API_KEY, name a server with --base-url, or start one here: {}.\n\
-         `zk demo` works without any of them; `zk doctor` shows what is configured.",
+        "no API key found. Run `zk auth login anthropic`, or set ANTHROPIC_API_KEY.{seen}\n\
+         Other providers work the same way, such as `zk auth login openai` or OPENAI_API_KEY. A local model \
+         server needs no key: start {}, or name one with --base-url.\n\
+         `zk demo` needs no key; `zk doctor` shows what is configured.",
         local_servers()
     )))
 }

@@ -7,7 +7,7 @@ use zk_core::model::{AgentError, ErrorKind};
 /// How the program ends: the documented exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: the run did what it was asked, or whoever read the output went away.
+    /// 0: the run did what it was asked.
     Done,
     /// 1: the run failed.
     Failed,
@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Denied,
     /// 130: stopped by SIGINT.
     Interrupted,
+    /// 141: the reader of the output went away, as a shell reports SIGPIPE.
+    BrokenPipe,
     /// 143: stopped by SIGTERM.
     Terminated,
 }
@@ -35,6 +37,7 @@ impl Exit {
             Self::Auth => 4,
             Self::Denied => 5,
             Self::Interrupted => 130,
+            Self::BrokenPipe => 141,
             Self::Terminated => 143,
         }
     }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use zk_core::model::ThinkingLevel;
 
-/// An agent harness you can take apart.
+/// Coding agent for your terminal.
 ///
 /// With a prompt, zk works on it; without one, it starts a conversation.
 #[derive(Debug, Parser)]
@@ -13,13 +13,14 @@ use zk_core::model::ThinkingLevel;
     // The terminal breaks the lines: the text is the same whatever else in the tree makes clap measure it.
     term_width = 0,
     after_help = "Exit codes: 0 done, 1 the run failed, 2 usage, 3 turn or budget limit, 4 no key or a wrong one,\n\
-                  5 every call of the last step was refused, 130 and 143 stopped by a signal."
+                  5 every call of the last step was refused, 130 and 143 stopped by a signal,\n\
+                  141 the reader of the output went away."
 )]
 pub(crate) struct Cli {
     /// What to do. Text from standard input follows it
     pub(crate) prompt: Option<String>,
 
-    /// Answer and end, without a conversation
+    /// Print the answer and exit (non-interactive)
     #[arg(short, long)]
     pub(crate) print: bool,
 

@@ -78,6 +78,9 @@ impl Cli {
 
         let resume = match (self.continue_, self.resume) {
             (true, _) => Some(Resume::Latest),
+            (false, Some(id)) if id.trim().is_empty() => {
+                return Err(Failure::usage("--resume needs an ID; `zk sessions` lists them"));
+            }
             (false, Some(id)) => Some(Resume::Id(id)),
             (false, None) => None,
         };

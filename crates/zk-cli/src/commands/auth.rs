@@ -180,9 +180,7 @@ fn status(app: &AppContext, provider: Option<String>) -> Outcome<Exit> {
 /// What would be used for a provider, and where it comes from.
 fn state(app: &AppContext, stored: &StoredCredentials, name: &str) -> Option<String> {
     let Ok(provider) = NamedProvider::find(&app.settings, name) else {
-        return stored
-            .get(name)
-            .map(|credential| format!("{}, unused: zk knows no such provider", what(credential)));
+        return stored.get(name).map(|credential| format!("{}, unused: unknown provider", what(credential)));
     };
     let (key, place) = app.key(&provider, stored)?;
     let what = match key {

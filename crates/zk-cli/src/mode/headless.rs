@@ -1,17 +1,15 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
-use zk_core::events::{
-    ContextReduced, ProviderRetry, StreamStart, StreamText, ToolAfter, ToolArgsRepaired, ToolBefore,
-    ToolBlocked,
-};
+use zk_core::events::{ContextReduced, ProviderRetry, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked};
 use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::Tool;
 
+use super::answer_text::AnswerText;
 use super::blocked_calls::BlockedCalls;
 use super::shared_screen::SharedScreen;
 use super::status_line::watch_idle_streams;
@@ -26,16 +24,13 @@ use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Session};
 use crate::signals::Signals;
 use crate::stdin;
-use crate::term::{Sanitiser, Screen, Style, print_stderr};
+use crate::term::{Screen, Style, print_stderr, sanitise};
 
 /// How long the output of a stopped run may take to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long that of a finished run may take: as long as somebody reads it.
+/// How long that of a finished run may take: as long as the reader reads.
 const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// How long something else waits for the answer to be on the terminal.
-const TERMINAL_FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// One run without a person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
@@ -65,11 +60,10 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let bus = compose::bus(app, &session, HostOptions { ui: None, allow_all })?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider, model, &session)?;
-        let answer = Arc::new(Mutex::new(Answer::new(output.clone())));
         let head = Headless {
             output,
-            screen: SharedScreen::new(Screen::stderr(&app.env)),
-            answer,
+            stderr: SharedScreen::new(Screen::stderr(&app.env)),
+            answer: AnswerText::default(),
             format,
             verbose: app.verbose,
             blocked_calls: BlockedCalls::default(),
@@ -79,7 +73,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             head.say(&init(app, &agent, &session));
         }
         let outcome = head.drive(&agent, options, &stop).await?;
-        head.screen.end_line();
+        head.stderr.end_line();
         agent.close().await;
         let closed = session.close().await.err().map(|error| error.to_string());
         Ok(head.finish(&outcome, &signals, &session, closed))
@@ -88,9 +82,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
 
 struct Headless {
     output: Output,
-    /// Standard error.
-    screen: SharedScreen,
-    answer: Arc<Mutex<Answer>>,
+    stderr: SharedScreen,
+    answer: AnswerText,
     format: Format,
     verbose: bool,
     blocked_calls: BlockedCalls,
@@ -100,24 +93,22 @@ impl Headless {
     fn listen(&self, bus: &Bus) {
         let scope = bus.scope("output");
         self.blocked_calls.watch(&scope);
+        let interim = self.verbose.then(|| self.stderr.clone());
+        self.answer.listen(&scope, move |text| {
+            if let Some(stderr) = &interim {
+                stderr.line(Style::Plain, text);
+            }
+        });
         match self.format {
             Format::Text => {
-                let answer = self.answer.clone();
-                watch_idle_streams(&scope, &self.screen, move || lock(&answer).is_within_line());
-                let (screen, answer) = (self.screen.clone(), self.answer.clone());
-                scope.on_sync(move |_: &StreamStart, _: &Cx| {
-                    screen.end_line();
-                    lock(&answer).begin();
-                });
-                let answer = self.answer.clone();
-                scope.on_sync(move |event: &StreamText, _: &Cx| lock(&answer).add(&event.delta));
-                let told = self.told();
+                watch_idle_streams(&scope, &self.stderr);
+                let stderr = self.stderr.clone();
                 scope.on_sync(move |event: &ProviderRetry, _: &Cx| {
-                    told().retry(Style::Plain, "zk: ", &event.retry);
+                    stderr.retry(Style::Plain, "zk: ", &event.retry);
                 });
-                let told = self.told();
+                let stderr = self.stderr.clone();
                 scope.on_sync(move |event: &ContextReduced, _: &Cx| {
-                    told().line(Style::Plain, &format!("zk: {}", summary::reduced(event)));
+                    stderr.line(Style::Plain, &format!("zk: {}", summary::reduced(event)));
                 });
             }
             Format::StreamJson => {
@@ -129,35 +120,24 @@ impl Headless {
             Format::Json => {}
         }
         if self.verbose {
-            let told = self.told();
+            let stderr = self.stderr.clone();
             scope.on_sync(move |event: &ToolArgsRepaired, _: &Cx| {
-                told().line(Style::Plain, &summary::repaired(event));
+                stderr.line(Style::Plain, &summary::repaired(event));
             });
-            let told = self.told();
+            let stderr = self.stderr.clone();
             scope.on_sync(move |event: &ToolBefore, _: &Cx| {
-                told().line(Style::Plain, &format!("● {}", event.summary));
+                stderr.line(Style::Plain, &format!("● {}", event.summary));
             });
-            let told = self.told();
+            let stderr = self.stderr.clone();
             scope.on_sync(move |event: &ToolAfter, _: &Cx| {
                 let sign = if event.is_error { "✗" } else { "✓" };
-                told().line(Style::Plain, &format!("  {sign} {}", summary::result(event)));
+                stderr.line(Style::Plain, &format!("  {sign} {}", summary::result(event)));
             });
-            let told = self.told();
+            let stderr = self.stderr.clone();
             scope.on_sync(move |event: &ToolBlocked, _: &Cx| {
                 let text = format!("✗ {} was refused: {}", event.call.name, event.reason);
-                told().line(Style::Plain, &text);
+                stderr.line(Style::Plain, &text);
             });
-        }
-    }
-
-    /// Standard error, once the answer does not stand in the way.
-    fn told(&self) -> impl Fn() -> SharedScreen + Clone + use<> {
-        let (screen, answer) = (self.screen.clone(), self.answer.clone());
-        move || {
-            if lock(&answer).leave() {
-                screen.lock().note_foreign_line();
-            }
-            screen.clone()
         }
     }
 
@@ -204,31 +184,40 @@ impl Headless {
             Err(AgentError::Aborted) => {
                 (signal.unwrap_or(Exit::Failed), Some(AgentError::Aborted.to_string()))
             }
-            Err(error) => (Exit::of(error), Some(error.to_string())),
+            Err(error) => (Exit::of(error), Some(summary::run_error(error))),
         };
         let id = session.open.as_ref().map(|open| open.id().clone());
+        let text = self.answer.take();
+        let warning = summary::incomplete(outcome, &text);
         match self.format {
-            Format::Text => {
-                lock(&self.answer).end();
-                if let Some(note) = summary::cut(outcome) {
-                    print_stderr(&format!("zk: {note}"));
-                }
+            Format::Text if !text.is_empty() => {
+                let text = if std::io::stdout().is_terminal() { sanitise(&text) } else { (&*text).into() };
+                self.output.add(|out| {
+                    out.extend_from_slice(text.as_bytes());
+                    if !text.ends_with('\n') {
+                        out.push(b'\n');
+                    }
+                });
             }
+            Format::Text => {}
             Format::Json | Format::StreamJson => {
-                let result =
-                    RunResult::new(outcome, exit, error.clone(), id.clone(), self.blocked_calls.all());
+                let denied = self.blocked_calls.all();
+                let result = RunResult::new(outcome, text, exit, error.clone(), id.clone(), denied);
                 self.output.add(|out| result.write(out));
             }
         }
         let limit = if signal.is_some() { STOPPED_FLUSH_LIMIT } else { FLUSH_LIMIT };
         match self.output.finish(limit) {
-            // Whoever read the output has enough of it: nobody is left to be told anything.
-            Some(WriteFailure::Pipe) => return Exit::Done,
+            // The reader went away: a message would reach nobody.
+            Some(WriteFailure::Pipe) => return Exit::BrokenPipe,
             Some(WriteFailure::Failed(why)) => {
                 print_stderr(&format!("zk: cannot write the output: {why}"));
                 return Exit::Failed;
             }
             None => {}
+        }
+        if let Some(warning) = warning {
+            print_stderr(&format!("zk: {warning}"));
         }
         if let Some(error) = error {
             print_stderr(&format!("zk: {error}"));
@@ -239,7 +228,7 @@ impl Headless {
                     );
                 }
                 Some(id) if exit != Exit::Auth => {
-                    print_stderr(&format!("zk: the conversation is kept: zk --resume {id}"));
+                    print_stderr(&format!("zk: session saved: zk --resume {id}"));
                 }
                 Some(_) | None => {}
             }
@@ -267,70 +256,4 @@ fn init(app: &AppContext, agent: &Agent, session: &Session) -> serde_json::Value
         "cwd": app.cwd,
         "version": env!("CARGO_PKG_VERSION"),
     })
-}
-
-/// The text of the answers as they stream, with an empty line between those of two turns.
-struct Answer {
-    output: Output,
-    /// On a terminal, what comes from the model is made harmless.
-    sanitiser: Option<Sanitiser>,
-    last: Option<char>,
-    due: bool,
-}
-
-impl Answer {
-    fn new(output: Output) -> Self {
-        let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
-        Self { output, sanitiser: terminal.then(Sanitiser::default), last: None, due: false }
-    }
-
-    fn begin(&mut self) {
-        if let Some(sanitiser) = &mut self.sanitiser {
-            *sanitiser = Sanitiser::default();
-        }
-        self.due = self.last.is_some();
-    }
-
-    fn add(&mut self, delta: &str) {
-        let mut text = String::new();
-        if self.due && !delta.is_empty() {
-            text.push_str(if self.last == Some('\n') { "\n" } else { "\n\n" });
-            self.due = false;
-        }
-        match &mut self.sanitiser {
-            Some(sanitiser) => sanitiser.push(delta, &mut text),
-            None => text.push_str(delta),
-        }
-        self.last = text.chars().last().or(self.last);
-        self.output.add(|out| out.extend_from_slice(text.as_bytes()));
-    }
-
-    /// Whether what has been written ends within a line of a terminal.
-    fn is_within_line(&self) -> bool {
-        if self.sanitiser.is_none() {
-            return false;
-        }
-        // Both ends of a terminal are one screen: what comes first is to be seen first.
-        self.output.flush(TERMINAL_FLUSH_LIMIT);
-        self.last.is_some_and(|last| last != '\n')
-    }
-
-    /// Lets something else be written; whether that begins within a line of a terminal.
-    fn leave(&mut self) -> bool {
-        let within = self.is_within_line();
-        if within {
-            self.last = Some('\n');
-        }
-        within
-    }
-
-    fn end(&mut self) {
-        if self.last.is_some_and(|last| last != '\n') {
-            self.output.add(|out| out.push(b'\n'));
-        }
-    }
-}
-
-fn lock(answer: &Mutex<Answer>) -> std::sync::MutexGuard<'_, Answer> {
-    answer.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
 //! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`interactive`]).
 
+mod answer_text;
 mod blocked_calls;
 mod headless;
 mod interactive;

@@ -39,7 +39,7 @@ impl SharedScreen {
     /// Shows what happens: the answer as it streams, calls and their results in a line each.
     pub(crate) fn listen(&self, scope: &Scope) {
         let tree = || HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
-        watch_idle_streams(scope, self, || false);
+        watch_idle_streams(scope, self);
         let screen = self.clone();
         scope.on_sync(move |event: &StreamText, _: &Cx| screen.lock().stream(&event.delta));
         let (screen, thinking) = (self.clone(), Arc::new(AtomicBool::new(false)));

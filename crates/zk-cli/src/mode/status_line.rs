@@ -27,9 +27,9 @@ impl StatusLine {
         line
     }
 
-    /// Begins a line below the cursor, which may be `within` a line of another writer.
-    pub(crate) fn show_below(screen: &SharedScreen, within: bool, text: &str) -> Self {
-        let id = screen.lock().begin_status_below(within);
+    /// Begins a line that leaves the cursor where it is.
+    pub(crate) fn show_below(screen: &SharedScreen, text: &str) -> Self {
+        let id = screen.lock().begin_status_below();
         let line = Self { screen: screen.clone(), id };
         line.update(text);
         line
@@ -46,12 +46,8 @@ impl StatusLine {
     }
 }
 
-/// Shows a status line while a response stream is idle: for how long, until when, and how to stop. `within` says
-/// whether another writer left the cursor within a line.
-pub(crate) fn watch_idle_streams<F>(scope: &Scope, screen: &SharedScreen, within: F)
-where
-    F: Fn() -> bool + Send + Sync + 'static,
-{
+/// Shows a status line while a response stream is idle: for how long, until when, and how to stop.
+pub(crate) fn watch_idle_streams(scope: &Scope, screen: &SharedScreen) {
     if !screen.lock().erases() {
         return;
     }
@@ -67,7 +63,7 @@ where
         let text = summary::stream_idle(event, if screen.has_keys() { "Esc" } else { "Ctrl-C" });
         let mut line = lock(&line);
         if !line.as_ref().is_some_and(|line| line.update(&text)) {
-            *line = Some(StatusLine::show_below(&screen, within(), &text));
+            *line = Some(StatusLine::show_below(&screen, &text));
         }
     });
     let [said, thought, called, other, failed] =

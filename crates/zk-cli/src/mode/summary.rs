@@ -2,7 +2,7 @@
 
 use zk_agent::RunOutcome;
 use zk_core::events::{ContextReduced, StreamIdle, ToolAfter, ToolArgsRepaired};
-use zk_core::model::{Display, Stats, StopReason};
+use zk_core::model::{AgentError, Display, ErrorKind, ProviderError, Stats, StopReason};
 use zk_core::service::RetryNotice;
 
 /// The longest line of a result that is shown, in characters.
@@ -47,42 +47,87 @@ pub(crate) fn reduced(event: &ContextReduced) -> String {
         (0, messages) => counted(messages, "message"),
         (results, messages) => format!("{} and {}", counted(results, "result"), counted(messages, "message")),
     };
-    format!("the conversation is longer than the model takes: {what} left out from here on (all is kept)")
+    format!(
+        "the conversation exceeds the model's context window: {what} left out of requests from here on (the session keeps all)"
+    )
 }
 
-/// How long nothing has been heard of an answer, and until when that is waited for.
+/// Text of the stream-idle line: how to stop first, so that a narrow terminal cuts it last.
 pub(crate) fn stream_idle(event: &StreamIdle, stops: &str) -> String {
     let StreamIdle { model, idle_ms, idle_limit_ms, no_data_ms, no_data_limit_ms, .. } = event;
     let began = idle_ms.saturating_sub(*no_data_ms);
-    // Signs of life come every few seconds, or not at all.
+    // Keep-alives come every few seconds, or not at all.
     let (what, limit) = if began > 1000 {
-        ("only signs of life", *idle_limit_ms)
+        (", only keep-alives", *idle_limit_ms)
     } else {
-        ("no word", no_data_limit_ms.map_or(u64::MAX, |limit| limit + began).min(*idle_limit_ms))
+        ("", no_data_limit_ms.map_or(u64::MAX, |limit| limit + began).min(*idle_limit_ms))
     };
-    let (waited, limit) = (idle_ms / 1000, (limit + 500) / 1000);
-    format!("{what} from {model} for {waited} s, giving up at {limit} s · {stops} stops")
+    format!("{stops} stops · waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(limit))
 }
 
-/// Why the last answer of a run may be less than it was to be, if it may.
-pub(crate) fn cut(outcome: &RunOutcome) -> Option<String> {
+/// Why the answer of a run that ended well may be incomplete, if it may. `text` is the answer.
+pub(crate) fn incomplete(outcome: &RunOutcome, text: &str) -> Option<String> {
     outcome.result.as_ref().ok()?;
-    match outcome.stop.as_ref()? {
-        StopReason::MaxTokens => Some(
-            "the answer was cut at its limit of tokens, thoughts included; --max-tokens sets it".to_owned(),
+    match outcome.stop.as_ref() {
+        Some(StopReason::MaxTokens) => Some(
+            "hit the output limit (thinking counts): the answer is cut; raise it with --max-tokens"
+                .to_owned(),
         ),
-        StopReason::Other(reason) => {
-            Some(format!("the answer may not be whole: the provider ended it with `{reason}`"))
+        Some(StopReason::Other(reason)) => {
+            Some(format!("the answer may be incomplete: the provider ended it with `{reason}`"))
         }
-        StopReason::EndTurn
-        | StopReason::ToolUse
-        | StopReason::StopSequence(_)
-        | StopReason::Refusal(_)
-        | StopReason::PauseTurn
-        | StopReason::ContextExceeded
-        | StopReason::Compaction
-        | StopReason::Aborted
-        | StopReason::Error => None,
+        Some(StopReason::Refusal(_)) => Some("the model refused to answer".to_owned()),
+        Some(
+            StopReason::EndTurn
+            | StopReason::ToolUse
+            | StopReason::StopSequence(_)
+            | StopReason::PauseTurn
+            | StopReason::ContextExceeded
+            | StopReason::Compaction
+            | StopReason::Aborted
+            | StopReason::Error,
+        )
+        | None => is_empty(outcome, text).then(|| "the model's answer is empty".to_owned()),
+    }
+}
+
+/// Why a run failed, for a person. A key that the provider refused comes first, with what to run.
+pub(crate) fn run_error(error: &AgentError) -> String {
+    match error {
+        AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
+        AgentError::Hook(_)
+        | AgentError::TurnLimit { .. }
+        | AgentError::Usage(_)
+        | AgentError::Output(_)
+        | AgentError::Aborted => error.to_string(),
+    }
+}
+
+fn provider_error(error: &ProviderError) -> String {
+    let is_wrong_key = error.kind == ErrorKind::Auth
+        && error.status == Some(401)
+        && error.hint.as_ref().is_some_and(|hint| hint.starts_with("Check the API key"));
+    if !is_wrong_key {
+        return error.to_string();
+    }
+    let provider = &error.provider;
+    let request = error.request_id.as_ref().map_or(String::new(), |id| format!(", request {id}"));
+    format!(
+        "invalid API key for {provider} (401{request}): {}. Run `zk auth login {provider}`.",
+        error.message.trim_end_matches('.')
+    )
+}
+
+/// Whether a run that asked the model got nothing from it.
+pub(crate) fn is_empty(outcome: &RunOutcome, text: &str) -> bool {
+    outcome.stats.turns > 0 && outcome.stats.output.is_none() && text.trim().is_empty()
+}
+
+/// A duration in the larger of the units that say it well.
+fn rounded(ms: u64) -> String {
+    match (ms + 500) / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", (seconds + 30) / 60),
     }
 }
 

@@ -1,6 +1,11 @@
 use std::io::Write;
 
+use serde_json::{Value, json};
+use zk_core::events::{ToolAfter, ToolProgress, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, Cx};
+use zk_core::model::Display;
+
+use super::escape_controls;
 
 #[cfg(test)]
 mod tests;
@@ -38,7 +43,7 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, out: &mut Vec<u8>) {
         written = written.and_then(|()| write!(out, ",\"depth\":{}", origin.depth));
     }
     let data = out.len();
-    let written = written.and_then(|()| event.write_json(out).map_err(std::io::Error::from));
+    let written = written.and_then(|()| write_data(event, out).map_err(std::io::Error::from));
     if written.is_err() {
         // Half a line would break the reader; the event is dropped as a whole.
         out.truncate(begin);
@@ -58,5 +63,26 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, out: &mut Vec<u8>) {
             out.extend_from_slice(&value);
         }
     }
-    out.extend_from_slice(b"}\n");
+    out.push(b'}');
+    escape_controls(out, begin);
+    out.push(b'\n');
+}
+
+/// Appends the event's data, without tool output that another event has: `tool:after` has it, as the model gets it.
+fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    let any = event.as_any();
+    if let Some(ToolProgress { call, text }) = any.downcast_ref() {
+        return serde_json::to_writer(out, &json!({ "call": call, "bytes": text.len() }));
+    }
+    if let Some(after) = any.downcast_ref::<ToolAfter>()
+        && matches!(after.display, Some(Display::Lines { .. }))
+    {
+        return serde_json::to_writer(out, &ToolAfter { display: None, ..after.clone() });
+    }
+    if let Some(ToolResultsAfter { run_id, turn_id, results, usage, .. }) = any.downcast_ref() {
+        let ids: Vec<Value> = results.results().map(|result| json!(result.call_id)).collect();
+        let data = json!({ "run_id": run_id, "turn_id": turn_id, "call_ids": ids, "usage": usage });
+        return serde_json::to_writer(out, &data);
+    }
+    event.write_json(out)
 }

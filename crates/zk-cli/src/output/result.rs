@@ -1,9 +1,11 @@
 use serde::Serialize;
 use serde_json::Value;
 use zk_agent::RunOutcome;
-use zk_core::model::{AgentError, SessionId, Usage};
+use zk_core::model::{AgentError, SessionId, StopReason, Usage};
 
 use crate::exit::{Exit, Failure};
+use crate::mode::summary;
+use crate::output::escape_controls;
 
 /// What a run comes to: the one object of `--output-format json`, and the last line of `stream-json`.
 ///
@@ -12,6 +14,9 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct RunResult {
     #[serde(rename = "type")]
     kind: &'static str,
+    /// How the run ended: `success`, `max_tokens`, `empty`, `refusal` or `incomplete` with exit code 0, otherwise
+    /// `denied`, `auth`, `limit`, `aborted`, `context_exceeded` or `error`.
+    subtype: &'static str,
     result: String,
     is_error: bool,
     stop_reason: String,
@@ -40,6 +45,7 @@ pub(crate) struct DeniedCall {
 impl RunResult {
     pub(crate) fn new(
         outcome: &RunOutcome,
+        text: String,
         exit: Exit,
         error: Option<String>,
         session_id: Option<SessionId>,
@@ -48,7 +54,8 @@ impl RunResult {
         let stats = &outcome.stats;
         Self {
             kind: "result",
-            result: outcome.text.clone(),
+            subtype: subtype(outcome, exit, &text),
+            result: text,
             is_error: exit != Exit::Done,
             stop_reason: stop_reason(outcome).to_owned(),
             turns: stats.turns,
@@ -65,8 +72,26 @@ impl RunResult {
     /// Appends it as one line.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         // Strings, numbers and JSON values always serialise.
+        let begin = out.len();
         let _ = serde_json::to_writer(&mut *out, self);
+        escape_controls(out, begin);
         out.push(b'\n');
+    }
+}
+
+fn subtype(outcome: &RunOutcome, exit: Exit, text: &str) -> &'static str {
+    match (exit, &outcome.result, &outcome.stop) {
+        (Exit::Done, _, Some(StopReason::MaxTokens)) => "max_tokens",
+        (Exit::Done, _, Some(StopReason::Refusal(_))) => "refusal",
+        (Exit::Done, _, Some(StopReason::Other(_))) => "incomplete",
+        (Exit::Done, ..) if summary::is_empty(outcome, text) => "empty",
+        (Exit::Done, ..) => "success",
+        (Exit::Denied, ..) => "denied",
+        (Exit::Auth, ..) => "auth",
+        (Exit::Limit, ..) => "limit",
+        (_, Err(AgentError::Aborted), _) => "aborted",
+        (_, Err(AgentError::ContextExceeded(_)), _) => "context_exceeded",
+        (Exit::Failed | Exit::Usage | Exit::Interrupted | Exit::Terminated | Exit::BrokenPipe, ..) => "error",
     }
 }
 
@@ -86,6 +111,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
 pub(crate) fn print_failure(failure: &Failure) {
     let result = RunResult {
         kind: "result",
+        subtype: if failure.exit == Exit::Auth { "auth" } else { "error" },
         result: String::new(),
         is_error: true,
         stop_reason: "error".to_owned(),

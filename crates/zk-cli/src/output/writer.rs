@@ -1,8 +1,11 @@
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +57,18 @@ impl Output {
     /// Standard output; `on_broken` is called once if it breaks.
     pub(crate) fn stdout(on_broken: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
         let file = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-        Self::to(file, on_broken)
+        let kind = file.metadata()?.file_type();
+        let watched = (kind.is_fifo() || kind.is_socket()).then(|| file.try_clone()).transpose()?;
+        let output = Self::to(file, on_broken)?;
+        if let Some(pipe) = watched {
+            let shared = output.0.clone();
+            std::thread::Builder::new().name("reader".to_owned()).stack_size(64 * 1024).spawn(move || {
+                if is_abandoned(&pipe) {
+                    shared.break_off(WriteFailure::Pipe);
+                }
+            })?;
+        }
+        Ok(output)
     }
 
     fn to(
@@ -119,9 +133,39 @@ impl Output {
     }
 }
 
+/// Waits until the reader of a pipe is gone: a run that prints nothing for a while would notice late.
+fn is_abandoned(pipe: &File) -> bool {
+    loop {
+        // Errors and hang-ups are reported without being asked for.
+        let mut fds = [PollFd::new(pipe, PollFlags::empty())];
+        match poll(&mut fds, None) {
+            Ok(_) if fds.iter().any(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::HUP)) => {
+                return true;
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Drops what is pending and stops the run, the first time something fails.
+    fn break_off(&self, failure: WriteFailure) {
+        {
+            let mut state = self.lock();
+            if state.broken.is_some() {
+                return;
+            }
+            state.broken = Some(failure);
+            state.pending = Vec::new();
+            state.writing = false;
+            self.taken.notify_all();
+        }
+        (self.on_broken)();
     }
 
     fn drain(&self, sink: &mut impl Write) {
@@ -150,17 +194,10 @@ impl Shared {
                 self.taken.notify_all();
             }
             if let Err(error) = sink.write_all(&batch).and_then(|()| sink.flush()) {
-                {
-                    let mut state = self.lock();
-                    state.broken = Some(match error.kind() {
-                        ErrorKind::BrokenPipe => WriteFailure::Pipe,
-                        _ => WriteFailure::Failed(error.to_string()),
-                    });
-                    state.pending = Vec::new();
-                    state.writing = false;
-                    self.taken.notify_all();
-                }
-                (self.on_broken)();
+                self.break_off(match error.kind() {
+                    ErrorKind::BrokenPipe => WriteFailure::Pipe,
+                    _ => WriteFailure::Failed(error.to_string()),
+                });
                 return;
             }
             batch.clear();

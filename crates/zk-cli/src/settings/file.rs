@@ -37,6 +37,6 @@ pub(super) fn read(files: &dyn HostFiles, layer: Layer, path: &Path, needed: boo
     };
     let text = String::from_utf8(file.bytes).map_err(|_| cannot(&"it is not UTF-8"))?;
     text.parse().map(Read::Table).map_err(|error: toml::de::Error| {
-        Failure::usage(format!("the settings file {} is no valid TOML: {error}", path.display()))
+        Failure::usage(format!("cannot read {}: invalid TOML: {error}", path.display()))
     })
 }

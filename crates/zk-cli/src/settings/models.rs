@@ -31,7 +31,8 @@ impl Settings {
             }
             let hint = crate::suggest::did_you_mean(provider, providers.iter().map(String::as_str));
             let place = &entry.origin.place;
-            warnings.push(format!("{place}: [models.\"{model}\"] is of no provider that zk knows{hint}"));
+            warnings
+                .push(format!("{place}: [models.\"{model}\"] names an unknown provider `{provider}`{hint}"));
         }
         warnings.dedup();
         warnings

@@ -4,5 +4,5 @@ pub(crate) mod sanitise;
 pub(crate) mod screen;
 pub(crate) mod secret;
 
-pub(crate) use sanitise::{Sanitiser, sanitise};
+pub(crate) use sanitise::{Sanitiser, is_harmless, sanitise};
 pub(crate) use screen::{Screen, StatusId, Style, print_stderr};

@@ -9,10 +9,15 @@ const LONGEST_STRING: usize = 4096;
 /// Makes untrusted text harmless for a terminal: no escape sequence, no control character but tab and
 /// newline, nothing that reverses or hides text comes through.
 ///
-/// It remembers what it is inside of, so a sequence that is split over several pieces is removed as well.
+/// It remembers what it is inside of, so a sequence that is split over several pieces is removed as well. Variation
+/// selectors and joiners stay where they belong to an emoji.
 #[derive(Debug, Default)]
 pub(crate) struct Sanitiser {
     state: State,
+    /// The last character that came through.
+    last: char,
+    /// Whether a joiner came after an emoji: it stays if another emoji follows.
+    joiner: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,8 +37,9 @@ enum State {
 impl Sanitiser {
     /// Appends what is harmless of `text` to `out`.
     pub(crate) fn push(&mut self, text: &str, out: &mut String) {
-        if self.state == State::Ground && is_plain(text) {
+        if self.state == State::Ground && !self.joiner && is_plain(text) {
             out.push_str(text);
+            self.last = text.chars().next_back().unwrap_or(self.last);
             return;
         }
         for c in text.chars() {
@@ -43,49 +49,54 @@ impl Sanitiser {
 
     fn step(&mut self, c: char, out: &mut String) {
         self.state = match self.state {
-            State::Ground => ground(c, out),
+            State::Ground => self.ground(c, out),
             State::Escape => match c {
                 '[' => State::Control,
                 ']' | 'P' | '_' | '^' | 'X' => State::String { length: 0 },
                 '\u{20}'..='\u{2f}' => State::Escape,
                 '\u{30}'..='\u{7e}' => State::Ground,
-                _ => ground(c, out),
+                _ => self.ground(c, out),
             },
             State::Control => match c {
                 '\u{20}'..='\u{3f}' => State::Control,
                 '\u{40}'..='\u{7e}' => State::Ground,
-                _ => ground(c, out),
+                _ => self.ground(c, out),
             },
             State::String { length } => match c {
                 '\u{7}' | '\u{9c}' => State::Ground,
                 '\u{1b}' => State::StringEscape { length },
-                '\n' => ground(c, out),
-                _ if length >= LONGEST_STRING => ground(c, out),
+                '\n' => self.ground(c, out),
+                _ if length >= LONGEST_STRING => self.ground(c, out),
                 _ => State::String { length: length + 1 },
             },
             State::StringEscape { length } => match c {
                 '\\' => State::Ground,
                 '\u{1b}' => State::StringEscape { length },
-                '\n' => ground(c, out),
-                _ if length >= LONGEST_STRING => ground(c, out),
+                '\n' => self.ground(c, out),
+                _ if length >= LONGEST_STRING => self.ground(c, out),
                 _ => State::String { length: length + 1 },
             },
         };
     }
-}
 
-/// Text outside any sequence.
-fn ground(c: char, out: &mut String) -> State {
-    match c {
-        '\u{1b}' => State::Escape,
-        '\u{9b}' => State::Control,
-        '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => State::String { length: 0 },
-        c => {
-            if is_harmless(c) {
+    /// Text outside any sequence.
+    fn ground(&mut self, c: char, out: &mut String) -> State {
+        let joiner = std::mem::take(&mut self.joiner);
+        match c {
+            '\u{1b}' => return State::Escape,
+            '\u{9b}' => return State::Control,
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return State::String { length: 0 },
+            JOINER => self.joiner = is_emoji(self.last) || is_emoji_style(self.last),
+            c if is_harmless(c) || (is_emoji_style(c) && is_emoji(self.last)) => {
+                if joiner && is_emoji(c) {
+                    out.push(JOINER);
+                }
                 out.push(c);
+                self.last = c;
             }
-            State::Ground
+            _ => {}
         }
+        State::Ground
     }
 }
 
@@ -103,21 +114,55 @@ fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) || text.chars().all(is_harmless)
 }
 
-fn is_harmless(c: char) -> bool {
+/// Joins two emoji to one.
+const JOINER: char = '\u{200d}';
+
+/// Whether `c` asks for the text or the picture form of the emoji before it.
+fn is_emoji_style(c: char) -> bool {
+    matches!(c, '\u{fe0e}' | '\u{fe0f}')
+}
+
+/// Whether `c` may be a picture, by the blocks of Unicode that hold them.
+fn is_emoji(c: char) -> bool {
+    matches!(
+        c,
+        '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2194}'..='\u{21aa}'
+        | '\u{231a}'..='\u{23ff}' | '\u{24c2}' | '\u{25aa}'..='\u{25fe}' | '\u{2600}'..='\u{27bf}'
+        | '\u{2934}' | '\u{2935}' | '\u{2b05}'..='\u{2b55}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}'
+        | '\u{1f000}'..='\u{1faff}'
+    )
+}
+
+/// Whether `c` shows itself and nothing else, wherever it stands. Unicode's default-ignorable characters do not.
+pub(crate) fn is_harmless(c: char) -> bool {
     match c {
         '\t' | '\n' => true,
         // C0, DEL and C1.
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
         // Marks and controls of writing direction.
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        // Characters without width, which make two texts look the same.
+        // Characters without width, and fillers, which make two texts look the same.
         '\u{ad}'
-        | '\u{180e}'
+        | '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200d}'
         | '\u{2060}'..='\u{2065}'
-        | '\u{206a}'..='\u{206f}' => false,
-        // Line separators, a byte order mark, annotations and tags.
-        '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => false,
+        | '\u{206a}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{ffa0}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' => false,
+        // Line separators, variation selectors, a byte order mark, annotations and tags.
+        '\u{2028}'
+        | '\u{2029}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => false,
         _ => true,
     }
 }

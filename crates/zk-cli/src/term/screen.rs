@@ -58,8 +58,6 @@ pub(crate) struct Screen {
     answer: Sanitiser,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
-    /// Whether another writer left it within one.
-    foreign_line: bool,
     /// The status line, and its text.
     status: Option<StatusId>,
     status_text: String,
@@ -108,7 +106,6 @@ impl Screen {
             erases,
             answer: Sanitiser::default(),
             fresh: true,
-            foreign_line: false,
             status: None,
             status_text: String::new(),
             draft: String::new(),
@@ -133,7 +130,7 @@ impl Screen {
     /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
     pub(crate) fn end_line(&mut self) {
         self.answer = Sanitiser::default();
-        if self.fresh || self.foreign_line {
+        if self.fresh {
             self.clear();
         } else {
             self.raw("\n");
@@ -151,12 +148,6 @@ impl Screen {
         }
     }
 
-    /// Notes that another writer left the cursor of this terminal within a line.
-    pub(crate) fn note_foreign_line(&mut self) {
-        self.fresh &= !self.terminal;
-        self.foreign_line = false;
-    }
-
     /// Whether lines can be taken back.
     pub(crate) fn erases(&self) -> bool {
         self.erases
@@ -168,12 +159,9 @@ impl Screen {
         self.next_status()
     }
 
-    /// Begins a status line that leaves the cursor where it is, which may be `within` a line of another writer.
-    pub(crate) fn begin_status_below(&mut self, within: bool) -> StatusId {
+    /// Begins a status line that leaves the cursor where it is.
+    pub(crate) fn begin_status_below(&mut self) -> StatusId {
         self.clear();
-        if within && self.fresh {
-            (self.fresh, self.foreign_line) = (false, true);
-        }
         self.next_status()
     }
 
@@ -224,7 +212,6 @@ impl Screen {
         if self.status.take().is_some() {
             self.status_text.clear();
             self.draw();
-            self.fresh |= std::mem::take(&mut self.foreign_line);
         }
     }
 
@@ -278,7 +265,7 @@ impl Screen {
             none if none.is_empty() => self.write(text),
             back => self.write(&format!("{back}{text}")),
         }
-        (self.fresh, self.foreign_line) = (text.ends_with('\n'), false);
+        self.fresh = text.ends_with('\n');
         let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
         self.column = taken + rest.chars().count();
         if !self.draft.is_empty() {

@@ -41,6 +41,32 @@ fn an_answer_that_is_not_whole_says_why() {
 }
 
 #[test]
+fn json_says_that_an_answer_was_cut_or_is_empty() {
+    for (turn, subtype, told) in [
+        (Turn::new().text("Hello, wor").stop(StopReason::MaxTokens), "max_tokens", "--max-tokens"),
+        (Turn::new(), "empty", "the model's answer is empty"),
+    ] {
+        let server = server(Script::answering(move |_| turn.clone()));
+        let ended = Person::asking(&server).run(&["-p", "hi", "--output-format", "json"]);
+        assert_eq!((ended.code, &ended.result()["subtype"]), (0, &json!(subtype)), "{}", ended.stderr);
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn json_and_text_agree_on_the_answer() {
+    let script = || {
+        Script::new()
+            .turn(|t| t.text("One.").call("list_files", json!({"path": "."})))
+            .turn(|t| t.text("Two."))
+    };
+    let (first, second) = (server(script()), server(script()));
+    let text = Person::asking(&first).run(&["-p", "x"]).stdout;
+    let json = Person::asking(&second).run(&["-p", "x", "--output-format", "json"]).result();
+    assert_eq!(json["result"], text.trim_end());
+}
+
+#[test]
 fn json_is_one_object() {
     let server = server(hello());
     let ended = Person::asking(&server).run(&["-p", "hi", "--output-format", "json"]);
@@ -54,6 +80,7 @@ fn json_is_one_object() {
     assert!(result["session_id"].as_str().unwrap().starts_with("s_"));
     assert!(result["cost"].is_number() && result["duration_ms"].is_number());
     assert_eq!(result.get("error"), None);
+    assert_eq!(result["subtype"], "success");
 }
 
 #[test]
@@ -118,20 +145,23 @@ fn stream_json_is_a_line_for_each_event_and_the_result_last() {
 }
 
 #[test]
-fn the_texts_of_two_turns_are_apart() {
+fn text_mode_prints_the_final_answer_alone() {
     let script = Script::new()
         .turn(|t| t.text("One.").call("list_files", json!({"path": "."})))
         .turn(|t| t.text("Two."));
     let ended = Person::asking(&server(script)).run(&["-p", "x"]);
-    assert_eq!(ended.stdout, "One.\n\nTwo.\n");
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("Two.\n", ""));
 }
 
 #[test]
 fn tool_calls_are_told_on_standard_error_when_asked_for() {
-    let script = Script::new().turn(|t| t.call("list_files", json!({"path": "."}))).turn(|t| t.text("Two."));
+    let script = Script::new()
+        .turn(|t| t.text("One.").call("list_files", json!({"path": "."})))
+        .turn(|t| t.text("Two."));
     let ended = Person::asking(&server(script)).run(&["-p", "x", "-v"]);
     assert_eq!(ended.stdout, "Two.\n");
-    assert!(ended.stderr.contains('●') && ended.stderr.contains('✓'), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("One.\n● "), "{}", ended.stderr);
+    assert!(ended.stderr.contains('✓'), "{}", ended.stderr);
 }
 
 /// The text of the user's messages in the first request.
@@ -302,9 +332,9 @@ fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so()
     let anthropic = book(Person::asking(&server));
     let ended = anthropic.run(&["-p", "read it"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Read.\n"), "{}", ended.stderr);
-    let told = "zk: the conversation is longer than the model takes: ";
+    let told = "zk: the conversation exceeds the model's context window: ";
     assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
-    assert!(ended.stderr.contains("results left out from here on (all is kept)"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("results left out of requests from here on"), "{}", ended.stderr);
     assert_eq!(server.violations(), []);
     // What is kept is all of it.
     let resumed = anthropic.run(&["--continue", "-p", "again", "--output-format", "stream-json"]);

@@ -53,10 +53,8 @@ fn a_wrong_key_ends_with_4_and_is_not_shown() {
 #[test]
 fn an_error_says_where_when_and_what_to_do() {
     let guarded = FakeServer::builder(anything()).require_key("right").start().unwrap();
-    let place = "zk: anthropic/claude-sonnet-5-5: not authorised (HTTP 401, authentication_error) while waiting \
-        for the response after ";
-    let ended =
-        fails(&Person::asking(&guarded), 4, &["-p", "x"], &["[request req_", "]. Check the API key: "]);
+    let place = "zk: invalid API key for anthropic (401, request req_";
+    let ended = fails(&Person::asking(&guarded), 4, &["-p", "x"], &[". Run `zk auth login anthropic`."]);
     assert!(ended.stderr.starts_with(place), "{}", ended.stderr);
 
     let lost = server(anything());

@@ -48,3 +48,21 @@ fn hooks_lists_what_is_registered_and_by_whom() {
         assert!(line.is_some(), "{kind} {name}\n{}", ended.stdout);
     }
 }
+
+#[test]
+fn a_prompt_without_quotes_and_a_resume_without_an_id_say_what_to_write() {
+    for (args, hint) in [
+        (
+            &["-p", "what", "is", "this"][..],
+            "put a prompt of several words in quotes: zk -p \"what is this\"",
+        ),
+        (&["--resume"], "--resume needs an ID"),
+        (&["--resume", ""], "--resume needs an ID"),
+    ] {
+        let ended = Person::new().run(args);
+        assert_eq!(ended.code, 2, "{args:?}");
+        assert!(ended.stderr.contains(hint), "{args:?}: {}", ended.stderr);
+    }
+    let ended = Person::new().run(&["--rseume", "x"]);
+    assert!(!ended.stderr.contains("quotes"), "{}", ended.stderr);
+}

@@ -24,6 +24,8 @@ mod settings;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod waits;

@@ -78,7 +78,7 @@ fn an_interrupted_command_is_gone_with_all_its_children() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run_quietly() {
+fn a_reader_that_goes_away_ends_the_run_as_a_broken_pipe_does() {
     let deltas: Vec<String> = (0..20_000).map(|n| format!("word {n} ")).collect();
     let server = server(Script::new().turn(|t| t.chunks(deltas)));
     let person = Person::asking(&server);
@@ -88,8 +88,27 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
     lines.read_line(&mut String::new()).unwrap();
     drop(lines);
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(141));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_reader_that_takes_one_line_ends_the_run_before_its_commands_are_done() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "sleep 600 & echo $! >pid; wait"})))
+        .turn(|t| t.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let args = ["-p", "x", "--output-format", "stream-json", "--allow-all"];
+    let mut child = person.spawn(program(), &args, Stdio::null());
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    let file = person.project().join("pid");
+    until("the command", || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(141), 0));
+    assert_eq!(server.bodies().len(), 1, "the model is not asked again");
 }
 
 #[test]

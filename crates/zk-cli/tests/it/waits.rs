@@ -86,7 +86,7 @@ fn ctrl_c_during_the_wait_of_one_run_ends_it_with_130() {
 }
 
 #[test]
-fn a_wait_within_an_answer_begins_a_line_of_its_own() {
+fn a_wait_within_one_run_is_gone_before_its_answer() {
     let script = Script::new()
         .turn(|t| t.text("Let me look.").call("list_files", serde_json::json!({"path": "."})))
         .turn(|t| t.text("Nothing here."));
@@ -94,10 +94,10 @@ fn a_wait_within_an_answer_begins_a_line_of_its_own() {
     server.fault_on(2, Fault::Overloaded(RetryAfter::Seconds(1)));
     let person = Person::asking(&server);
     let Some(terminal) = Terminal::open(&person, "-p go") else { return };
-    terminal.expect("Let me look.\r\nzk: overloaded: ");
+    terminal.expect("zk: overloaded: ");
     terminal.expect("trying again in 1 s");
     terminal.expect(ERASED);
-    assert_eq!(terminal.rest(), "\r\nNothing here.\r\n");
+    assert_eq!(terminal.rest(), "Nothing here.\r\n");
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn programs_get_the_event_and_no_line() {
 /// How long a model says nothing.
 const SILENT: Duration = Duration::from_millis(4500);
 
-/// In a conversation and in one run: what a person sees of a silence, in this order, and nothing of it in the end.
-fn sees_the_silence(answer: fn(Turn) -> Turn, seen: &[&str]) {
-    for args in ["'go'", "-p go"] {
+/// What a person sees of a silence, in this order, and nothing of it in the end.
+fn sees_the_silence(modes: &[&str], answer: fn(Turn) -> Turn, seen: &[&str]) {
+    for args in modes.iter().copied() {
         let server = server(Script::new().turn(answer));
         let person = Person::asking(&server);
         let Some(mut terminal) = Terminal::open(&person, args) else { return };
@@ -147,21 +147,21 @@ fn sees_the_silence(answer: fn(Turn) -> Turn, seen: &[&str]) {
             terminal.expect("› ");
             terminal.keys("/quit\r");
         }
-        assert!(!terminal.rest().contains("no word"), "{args}");
+        assert!(!terminal.rest().contains("waiting for"), "{args}");
     }
 }
 
 #[test]
 fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
-    let seen = ["no word from anthropic/", " for 3 s, giving up at ", " for 4 s, ", ERASED, "Answer."];
-    sees_the_silence(|t| t.delay(SILENT).text("Answer."), &seen);
+    let seen = ["stops · waiting for anthropic/", ", 3 s (limit ", ", 4 s (limit ", ERASED, "Answer."];
+    sees_the_silence(&["'go'", "-p go"], |t| t.delay(SILENT).text("Answer."), &seen);
 }
 
 // D-20: both clocks, also when the answer has begun.
 #[test]
 fn silence_within_an_answer_is_counted_below_it_and_the_answer_goes_on_where_it_was() {
-    let seen = ["One ", " for 3 s, giving up at 1200 s", " for 4 s, ", ERASED, "two."];
-    sees_the_silence(|t| t.text("One ").delay(SILENT).text("two."), &seen);
+    let seen = ["One ", ", 3 s (limit 20 min)", ", 4 s (limit ", ERASED, "two."];
+    sees_the_silence(&["'go'"], |t| t.text("One ").delay(SILENT).text("two."), &seen);
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn signs_of_life_are_told_from_none() {
     server.fault_on(1, Fault::PingOnly(Duration::from_millis(100)));
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "-p go") else { return };
-    terminal.expect("only signs of life from anthropic/");
-    terminal.expect(" for 4 s, giving up at 3600 s · Ctrl-C stops");
+    terminal.expect("Ctrl-C stops · waiting for anthropic/");
+    terminal.expect(", 4 s, only keep-alives (limit 60 min)");
     terminal.keys("\u{3}");
     assert_eq!(terminal.code(), Some(130));
 }

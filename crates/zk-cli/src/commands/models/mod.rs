@@ -82,7 +82,7 @@ async fn of(app: &AppContext, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
         Err(error) if known.is_empty() => {
             return Err(Failure::new(Exit::of(&error.clone().into()), error.to_string()));
         }
-        Err(error) => format!("{name} does not tell its models: {error}"),
+        Err(error) => format!("could not list {name}'s models: {error}"),
     };
     if known.is_empty() {
         return Err(Failure::failed(why));

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
-use zk_core::events::Input;
 use zk_core::model::AgentError;
 use zk_core::service::{Command, CommandOutcome, Provider};
 
@@ -124,8 +123,8 @@ impl Chat {
         let model = self.agent.model().reference();
         let kept = match &self.session.open {
             Some(open) if self.session.resumed => format!("session {} continues", open.id()),
-            Some(_) => "the conversation is kept".to_owned(),
-            None => "nothing is kept".to_owned(),
+            Some(_) => "session saved".to_owned(),
+            None => "session not saved".to_owned(),
         };
         self.screen.line(Style::Dim, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
         if app.settings.flag("permissions.allow_all") {
@@ -210,17 +209,7 @@ impl Chat {
 
     /// One run.
     async fn run_prompt(&self, prompt: &str) -> LineOutcome {
-        let cx = self.agent.bus().cx();
-        let input = Input { text: prompt.to_owned(), images: Vec::new(), handled: false };
-        let text = match cx.emit(input).await {
-            Ok(input) if input.handled => return LineOutcome::Done,
-            Ok(input) => input.text,
-            Err(error) => {
-                self.screen.line(Style::Red, &error.to_string());
-                return LineOutcome::Failed;
-            }
-        };
-        let run = match self.agent.run(text) {
+        let run = match self.agent.run(prompt) {
             Ok(run) => run,
             Err(error) => {
                 self.screen.line(Style::Red, &error.to_string());
@@ -240,14 +229,17 @@ impl Chat {
             self.screen.end_line();
             match &outcome.result {
                 Ok(()) => {
-                    if let Some(note) = summary::cut(&outcome) {
+                    if let Some(note) = summary::incomplete(&outcome, &outcome.text) {
                         self.screen.line(Style::Yellow, &note);
                     }
                 }
                 Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
-                Err(error) => self.screen.line(Style::Red, &error.to_string()),
+                Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
             }
-            self.screen.line(Style::Dim, &summary::totals(&outcome.stats));
+            // A handler of `input` may have dealt with the prompt.
+            if outcome.stats.turns > 0 || outcome.result.is_err() {
+                self.screen.line(Style::Dim, &summary::totals(&outcome.stats));
+            }
             if outcome.result.is_ok() { LineOutcome::Done } else { LineOutcome::Failed }
         })
         .await

@@ -29,7 +29,7 @@ pub(super) async fn list(words: &str, current: &ModelRef, cx: &Cx) -> Result<Str
 /// Why a provider's list is not there; nothing where there cannot be one.
 fn excuse(failed: &ListingFailed) -> Option<String> {
     let ListingFailed { provider, error } = failed;
-    error.map(|kind| format!("{provider} did not list its models: {}", kind.as_str()))
+    error.map(|kind| format!("could not list {provider}'s models: {}", kind.as_str()))
 }
 
 fn lines(models: &[&Model], current: &ModelRef) -> Vec<String> {
@@ -90,6 +90,9 @@ mod tests {
         let told = told("", &ModelsReply { models, failed });
         let last: Vec<&str> = told.lines().skip(SHOWN).collect();
         assert_eq!(last.len(), 2, "{told}");
-        assert!(last[0].starts_with("… and 3 more") && last[1].starts_with("shut did not list"), "{told}");
+        assert!(
+            last[0].starts_with("… and 3 more") && last[1].starts_with("could not list shut's models"),
+            "{told}"
+        );
     }
 }

@@ -27,13 +27,13 @@ impl Event for List {
     type Mode = Notify;
 }
 
-struct WriteFailure;
-impl Serialize for WriteFailure {
+struct Unserialisable;
+impl Serialize for Unserialisable {
     fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(serde::ser::Error::custom("no"))
     }
 }
-impl Event for WriteFailure {
+impl Event for Unserialisable {
     const NAME: &'static str = "test:broken";
     type Reply = ();
     type Mode = Notify;
@@ -66,7 +66,7 @@ fn a_sub_agent_is_named() {
 fn what_repeats_the_prompt_is_left_out_and_what_fails_leaves_nothing() {
     let cx = Bus::new().cx();
     assert_eq!(line(&SystemBefore { system: "s".into() }, &cx), "");
-    assert_eq!(line(&WriteFailure, &cx), "");
+    assert_eq!(line(&Unserialisable, &cx), "");
 }
 
 #[test]

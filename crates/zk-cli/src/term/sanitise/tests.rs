@@ -43,9 +43,51 @@ fn sequences_of_every_kind_go_whole() {
         "\u{2066}",
         "\u{200b}",
         "\u{feff}",
+        "\u{34f}",
+        "\u{115f}",
+        "\u{1160}",
+        "\u{17b4}",
+        "\u{180b}",
+        "\u{180e}",
+        "\u{200d}",
+        "\u{2064}",
+        "\u{3164}",
+        "\u{fe00}",
+        "\u{fe0f}",
+        "\u{ffa0}",
+        "\u{fff0}",
+        "\u{1bca0}",
+        "\u{1d173}",
+        "\u{e0001}",
+        "\u{e0100}",
+        "\u{e01ef}",
     ] {
         assert_eq!(sanitise(&format!("a{sequence}b")), "ab", "{sequence:?}");
     }
+}
+
+#[test]
+fn joiners_and_variation_selectors_stay_within_emoji_and_nowhere_else() {
+    for emoji in
+        ["👩\u{200d}💻", "❤\u{fe0f}\u{200d}🔥", "👨\u{200d}👩\u{200d}👧", "🏴\u{200d}☠\u{fe0f}", "👍🏽"]
+    {
+        assert_eq!(sanitise(&format!("a{emoji}b")), format!("a{emoji}b"));
+        assert_eq!(
+            split(
+                &emoji
+                    .chars()
+                    .map(String::from)
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+            ),
+            emoji
+        );
+    }
+    assert_eq!(sanitise("👩\u{200d}x\u{200d}💻\u{200d}"), "👩x💻");
+    assert_eq!(sanitise("1\u{fe0f}👩\u{200d}\u{200d}💻"), "1👩\u{200d}💻");
+    assert_eq!(split(&["👩\u{200d}", "plain"]), "👩plain");
 }
 
 #[test]
@@ -68,7 +110,7 @@ fn an_interrupted_sequence_starts_the_next_one() {
 }
 
 /// What texts are made of: beginnings, middles and ends of sequences, and what is fine.
-const PIECES: [&str; 34] = [
+const PIECES: [&str; 37] = [
     "\u{1b}",
     "\u{1b}[",
     "\u{1b}]",
@@ -103,6 +145,9 @@ const PIECES: [&str; 34] = [
     "]",
     "é",
     "漢🙂",
+    "\u{200d}",
+    "\u{fe0f}",
+    "\u{e0100}",
 ];
 
 fn hostile() -> impl Strategy<Value = String> {
@@ -116,7 +161,9 @@ proptest! {
     #[test]
     fn nothing_dangerous_comes_through(text in hostile()) {
         let out = sanitise(&text);
-        prop_assert!(out.chars().all(is_harmless), "{out:?}");
+        let belongs_to_emoji = |c| is_emoji_style(c) || c == JOINER;
+        prop_assert!(out.chars().all(|c| is_harmless(c) || belongs_to_emoji(c)), "{out:?}");
+        prop_assert!(!out.ends_with(JOINER) && !out.starts_with(belongs_to_emoji), "{out:?}");
         prop_assert_eq!(sanitise(&out).into_owned(), out.clone().into_owned());
     }
 

@@ -34,8 +34,9 @@ pub(crate) const QUEUE: Advice =
     Some("The provider's queue is full, whatever the account's limits: wait a little, or take another model");
 pub(crate) const BUSY: Advice =
     Some("The model has more requests than it can take: try again in a while, or take another model");
-pub(crate) const FAILED: Advice =
-    Some("The provider itself failed: try again in a while; if it stays, its support wants to know");
+pub(crate) const FAILED: Advice = Some(
+    "The provider itself failed: try again in a while; if it persists, contact support with the request id",
+);
 pub(crate) const GATEWAY: Advice =
     Some("A server in front of the model got no answer from it: try again in a while");
 pub(crate) const AWAY: Advice = Some("The service is away, or still loads the model: try again in a while");
