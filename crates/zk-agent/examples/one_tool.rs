@@ -2,9 +2,9 @@
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use zk_agent::Agent;
-use zk_core::model::{AgentError, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{AgentError, Approved, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Tool, ToolCx};
 use zk_testkit::{Script, ScriptedProvider};
 
@@ -15,7 +15,7 @@ impl Tool for Roll {
     fn spec(&self) -> &Arc<ToolSpec> {
         &self.0
     }
-    async fn call(&self, _: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::text("4"))
     }
 }

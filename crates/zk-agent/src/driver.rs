@@ -340,6 +340,8 @@ impl Driver {
                 | AgentError::Provider(_)
                 | AgentError::Hook(_)
                 | AgentError::TurnLimit { .. }
+                | AgentError::Parked { .. }
+                | AgentError::Stuck { .. }
                 | AgentError::Usage(_)
                 | AgentError::Output(_),
             ) => RunStatus::Error,

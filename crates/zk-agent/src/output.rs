@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::model::{Block, Message, Model, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{OutputFormat, Provider, Tool, ToolChoice, ToolCx};
+use zk_core::model::{Approved, Block, Effects, Message, Model, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, ToolCx};
 
 use crate::shared::lock;
 use crate::tools::validate;
@@ -160,12 +160,12 @@ impl Tool for OutputTool {
         &self.spec
     }
 
-    async fn call(&self, args: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        self.keep(args);
+    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        self.keep(call.args().clone());
         Ok(ToolOutput::text("Recorded."))
     }
 
-    fn read_only(&self, _: &Value) -> bool {
-        true
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
     }
 }

@@ -7,6 +7,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{Message, RunId, Stats};
 
 use crate::steer::Queues;
+use crate::tools::RepeatedFailures;
 
 /// What a run shares with its handles, its gates and its sub-agents.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub(crate) struct RunShared {
     stats: Mutex<Stats>,
     /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
     counts: Mutex<BTreeMap<String, u32>>,
+    repeats: Mutex<RepeatedFailures>,
 }
 
 impl RunShared {
@@ -32,6 +34,7 @@ impl RunShared {
             queues: Mutex::default(),
             stats: Mutex::default(),
             counts: Mutex::default(),
+            repeats: Mutex::default(),
         }
     }
 
@@ -63,6 +66,10 @@ impl RunShared {
 
     pub(crate) fn counts(&self) -> MutexGuard<'_, BTreeMap<String, u32>> {
         lock(&self.counts)
+    }
+
+    pub(crate) fn repeats(&self) -> MutexGuard<'_, RepeatedFailures> {
+        lock(&self.repeats)
     }
 
     pub(crate) fn count(&self, tool: &str) {

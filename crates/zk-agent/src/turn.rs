@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_core::events::{
     BudgetExceeded, ContextTransform, HistoryRepaired, MessageEnd, MessagesCause, ProviderRequest,
-    SystemTransform, TurnAfter, TurnBefore, UsageUpdate,
+    SessionOpenTurn, SystemTransform, TurnAfter, TurnBefore, UsageUpdate,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
@@ -156,7 +156,10 @@ impl Driver {
         let why = spoilt.as_ref().map(ToString::to_string);
         let announced = self.announce_after(cx, &turn, number, Some(&message), why).await;
         let stop = message.stop.clone().unwrap_or(StopReason::EndTurn);
-        let failure = spoilt.or(announced.err()).or_else(|| self.failure(stop.clone()));
+        let mut failure = spoilt.or(announced.err()).or_else(|| self.failure(stop.clone()));
+        if failure.is_none() && message.calls().next().is_some() {
+            failure = self.announce_open_turn(cx, &message, &turn).await.err();
+        }
         if let Some(error) = failure {
             // Nobody will answer its calls.
             let message = without_calls(&message);
@@ -169,16 +172,20 @@ impl Driver {
             self.announce_usage(cx, turn).await?;
             return self.ask_for_output(cx, &message, stop).await;
         }
-        let Batch { results, bytes } = self.run_calls(cx, &turn_id, &message).await;
+        let Batch { results, bytes, failure } = self.run_calls(cx, &turn_id, &message).await;
         let results = Message::user(results).shared();
         self.commit(self.pair(turn_id.clone(), message.clone(), results, turn.clone())).await?;
         self.announce_usage(cx, turn).await?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
         let nudges = std::mem::take(&mut self.shared.queues().nudges);
         if !nudges.is_empty() {
             self.commit(self.turns(nudges, MessagesCause::Harness)).await?;
         }
+        let is_done = self.announce_output(cx, &message).await?;
         self.check_output_budget(cx, number, turn_id, bytes).await?;
-        self.announce_output(cx, &message).await
+        Ok(is_done)
     }
 
     /// The response failed or was stopped: what had arrived is kept, marked as such.
@@ -228,6 +235,22 @@ impl Driver {
             tool_counts: Arc::new(self.shared.counts().clone()),
         };
         Ok(cx.emit(after).await?)
+    }
+
+    /// Has an answer with calls kept before any of them runs.
+    async fn announce_open_turn(
+        &self,
+        cx: &Cx,
+        message: &Arc<Message>,
+        turn: &TurnUsage,
+    ) -> Result<(), AgentError> {
+        let open = || SessionOpenTurn {
+            run_id: self.shared.id.clone(),
+            turn_id: turn.turn_id.clone(),
+            message: message.clone(),
+            usage: turn.clone(),
+        };
+        Ok(cx.emit_with(open).await?)
     }
 
     async fn announce_usage(&self, cx: &Cx, turn: TurnUsage) -> Result<(), AgentError> {

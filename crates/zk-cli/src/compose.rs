@@ -5,7 +5,7 @@ use zk_agent::{Agent, Behavior, ToolSet};
 use zk_compaction::Shorten;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{Provider, Tool, Ui};
+use zk_core::service::{CallPlace, Provider, Questions, Tool, Ui};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
@@ -27,6 +27,7 @@ const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Who is there to be asked, and what may run without asking.
 pub(crate) struct HostOptions {
     pub(crate) ui: Option<Arc<dyn Ui>>,
+    pub(crate) questions: Option<Arc<Questions>>,
     pub(crate) allow_all: bool,
 }
 
@@ -71,6 +72,9 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     });
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
+    }
+    if let Some(questions) = host.questions {
+        bus.scope("terminal").provide_service(questions);
     }
     Ok(bus)
 }
@@ -269,6 +273,8 @@ fn tools(preset: Option<&str>, bus: &Bus) -> ToolSet {
         return ToolSet::All;
     }
     let nothing = serde_json::Value::Object(serde_json::Map::new());
-    let reading = bus.items::<dyn Tool>().into_iter().filter(|tool| tool.value.read_only(&nothing));
+    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    let tools = bus.items::<dyn Tool>().into_iter();
+    let reading = tools.filter(|tool| tool.value.effects(&nothing, &place).is_read_only());
     ToolSet::Only(reading.map(|tool| tool.name.to_string()).collect())
 }

@@ -50,7 +50,8 @@ impl Exit {
             {
                 Self::Auth
             }
-            AgentError::TurnLimit { .. } => Self::Limit,
+            AgentError::TurnLimit { .. } | AgentError::Stuck { .. } => Self::Limit,
+            AgentError::Parked { .. } => Self::Denied,
             AgentError::Usage(_) => Self::Usage,
             AgentError::Hook(EmitError::Hook(_) | EmitError::Cancelled { .. })
             | AgentError::Provider(_)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use zk_core::events::{CallRef, Ruling, ToolGate};
 use zk_core::kernel::{Bus, plugin_fn};
+use zk_core::service::CallPlace;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +23,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (turn_id, call_id) = ("t_1".into(), "call_1".into());
     let call = Arc::new(CallRef { turn_id, call_id, name: "shell".into(), display_name: "shell".into() });
     let args = json!({ "command": "git push --force" });
-    let gate = ToolGate { call, args, run_tool_counts: Arc::default(), decision: None, decided_by: None };
+    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    let gate = ToolGate::new(call, args, None, place);
     let gate = bus.cx().emit(gate).await?;
     writeln!(stdout(), "{:?} by {:?}", gate.decision, gate.decided_by)?;
     Ok(())

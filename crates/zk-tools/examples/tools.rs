@@ -21,7 +21,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     {
         let tool = bus.item::<dyn Tool>(name).ok_or("no such tool")?;
         println!("{}", tool.summary(&args));
-        println!("{}\n", tool.call(args, &ToolCx::new(bus.cx(), &cwd)).await?.content.to_text());
+        let cx = ToolCx::new(bus.cx(), &cwd);
+        let call = cx.approve(tool.clone(), args).await?;
+        println!("{}\n", tool.call(&call, &cx).await?.content.to_text());
     }
     bus.close().await;
     Ok(())

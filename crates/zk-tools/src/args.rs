@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use zk_core::model::{Concurrency, ToolError, ToolSpec};
+use zk_core::model::{Concurrency, Effects, ToolSpec};
 
 /// The specification of a tool whose arguments are a `T`.
 pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec> {
@@ -17,13 +16,9 @@ pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec
     ToolSpec::new(name, description, schema)
 }
 
-/// The arguments, typed.
-pub(crate) fn parse<T: DeserializeOwned>(tool: &str, args: Value) -> Result<T, ToolError> {
-    serde_json::from_value(args).map_err(|error| {
-        ToolError::invalid(format!(
-            "these arguments do not fit {tool}: {error}; correct them and call it again"
-        ))
-    })
+/// The effects of a call that writes the file `path`.
+pub(crate) fn writes(args: &Value) -> Effects {
+    args.get("path").and_then(Value::as_str).map_or(Effects::Unknown, |path| Effects::writes([path]))
 }
 
 /// A string argument, for summaries: arguments are not checked there.

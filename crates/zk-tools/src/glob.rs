@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Concurrency, Display, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx};
+use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, Tool, ToolCx};
 
 use crate::text::count;
 use crate::work::{blocking, go_on, path_error, paths};
@@ -52,11 +52,11 @@ impl Tool for Glob {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = args::parse("glob", args)?;
-        let paths = paths(cx)?;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let paths = paths(&cx.cx)?;
         let (cwd, most) = (cx.cwd.clone(), self.most);
-        blocking(cx, move |stop| {
+        blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
             let start = paths.resolve(&cwd, start).map_err(|error| path_error(&error))?;
             let (dirs, pattern) = walk::split_pattern(&args.pattern);
@@ -101,8 +101,8 @@ impl Tool for Glob {
         Concurrency::Shared
     }
 
-    fn read_only(&self, _: &Value) -> bool {
-        true
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
     }
 
     fn summary(&self, args: &Value) -> String {

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Concurrency, Display, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{FileKind, Tool, ToolCx};
+use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 
 use crate::args;
 use crate::text::{count, size};
@@ -53,11 +53,11 @@ impl Tool for ListFiles {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = args::parse("list_files", args)?;
-        let paths = paths(cx)?;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let paths = paths(&cx.cx)?;
         let cwd = cx.cwd.clone();
-        blocking(cx, move |_| {
+        blocking(&cx.cx, move |_| {
             let path = args.path.as_deref().unwrap_or(".");
             let at = paths.resolve(&cwd, path).map_err(|error| path_error(&error))?;
             let found = paths.list(&at).map_err(|error| path_error(&error))?;
@@ -87,8 +87,8 @@ impl Tool for ListFiles {
         Concurrency::Shared
     }
 
-    fn read_only(&self, _: &Value) -> bool {
-        true
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
     }
 
     fn summary(&self, args: &Value) -> String {

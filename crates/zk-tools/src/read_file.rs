@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
-use zk_core::service::{FileStat, Tool, ToolCx};
+use zk_core::model::{
+    Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
+use zk_core::service::{CallPlace, FileStat, Tool, ToolCx};
 
 use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
 use crate::read_state::{Shown, Slice};
@@ -68,18 +70,18 @@ impl Tool for ReadFile {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = args::parse("read_file", args)?;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
         let slice = Slice {
             offset: args.offset.unwrap_or(1).max(1),
             limit: args.limit.unwrap_or(self.options.read_lines),
             max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
         };
-        let paths = paths(cx)?;
+        let paths = paths(&cx.cx)?;
         let (cwd, agent) = (cx.cwd.clone(), cx.cx.origin().agent.clone());
         let (state, numbers, dedup) =
             (self.state.clone(), self.options.line_numbers, self.options.dedup_reads);
-        blocking(cx, move |stop| {
+        blocking(&cx.cx, move |stop| {
             let at = paths.resolve(&cwd, &args.path).map_err(|error| path_error(&error))?;
             let file = paths.open(&at).map_err(|error| path_error(&error))?;
             let stat = paths.stat(&at).map_err(|error| path_error(&error))?;
@@ -113,8 +115,8 @@ impl Tool for ReadFile {
         Concurrency::Shared
     }
 
-    fn read_only(&self, _: &Value) -> bool {
-        true
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
     }
 
     fn summary(&self, args: &Value) -> String {

@@ -1,19 +1,20 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 use zk_core::model::{ToolError, ToolErrorKind};
-use zk_core::service::{Exec, PathError, Paths, ToolCx};
+use zk_core::service::{Exec, PathError, Paths};
 
 /// The path service.
-pub(crate) fn paths(cx: &ToolCx) -> Result<Arc<dyn Paths>, ToolError> {
-    cx.cx.service::<dyn Paths>().ok_or_else(|| {
+pub(crate) fn paths(cx: &Cx) -> Result<Arc<dyn Paths>, ToolError> {
+    cx.service::<dyn Paths>().ok_or_else(|| {
         ToolError::failed("this agent has no path service, so it cannot reach files; its host must serve one")
     })
 }
 
 /// What runs commands.
-pub(crate) fn exec(cx: &ToolCx) -> Result<Arc<dyn Exec>, ToolError> {
-    cx.cx.service::<dyn Exec>().ok_or_else(|| {
+pub(crate) fn exec(cx: &Cx) -> Result<Arc<dyn Exec>, ToolError> {
+    cx.service::<dyn Exec>().ok_or_else(|| {
         ToolError::failed("this agent has nothing that runs commands; its host must serve one")
     })
 }
@@ -21,10 +22,10 @@ pub(crate) fn exec(cx: &ToolCx) -> Result<Arc<dyn Exec>, ToolError> {
 /// Does file work on a thread where it may block. A stopped run has its answer at once; the work is told by
 /// the token and ends by itself.
 pub(crate) async fn blocking<T: Send + 'static>(
-    cx: &ToolCx,
+    cx: &Cx,
     work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let stop = cx.cx.stop_token().clone();
+    let stop = cx.stop_token().clone();
     if stop.is_cancelled() {
         return Err(stopped());
     }

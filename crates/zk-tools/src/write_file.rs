@@ -5,8 +5,10 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
-use zk_core::service::{PathError, Paths, Resolved, Tool, ToolCx};
+use zk_core::model::{
+    Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
+use zk_core::service::{CallPlace, PathError, Paths, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
 use crate::read_state::Known;
@@ -48,11 +50,11 @@ impl Tool for WriteFile {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let Args { path, content } = args::parse("write_file", args)?;
-        let paths = paths(cx)?;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Args { path, content } = call.parse()?;
+        let paths = paths(&cx.cx)?;
         let (cwd, state, read_first) = (cx.cwd.clone(), self.state.clone(), self.read_first);
-        blocking(cx, move |stop| {
+        blocking(&cx.cx, move |stop| {
             let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
             let lock = state.lock(&at.path);
             let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,6 +84,22 @@ impl Tool for WriteFile {
 
     fn concurrency(&self, args: &Value) -> Concurrency {
         args::changes(args)
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args::writes(args)
+    }
+
+    /// The difference to what is there now; the arguments show a new file whole.
+    async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
+        let Args { path, content } = Args::deserialize(args).ok()?;
+        let (paths, cwd) = (paths(&place.cx).ok()?, place.cwd.clone());
+        let drawn = blocking(&place.cx, move |_| {
+            let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+            let old = existing(&*paths, &at)?;
+            Ok(old.map(|old| diff::display(&at.shown, &old.bytes, content.as_bytes())))
+        });
+        drawn.await.ok().flatten()
     }
 
     fn summary(&self, args: &Value) -> String {

@@ -5,8 +5,10 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError};
 use zk_core::kernel::EmitError;
-use zk_core::model::{AgentError, Concurrency, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx};
+use zk_core::model::{
+    AgentError, Approved, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
+use zk_core::service::{CallPlace, Tool, ToolCx};
 
 use super::SpawnOptions;
 use crate::agent::AgentInner;
@@ -89,8 +91,8 @@ impl Tool for SpawnTool {
     }
 
     /// Spawning changes nothing by itself: what the sub-agent does passes the gates, its parent's too.
-    fn read_only(&self, _: &Value) -> bool {
-        true
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
     }
 
     fn summary(&self, args: &Value) -> String {
@@ -98,8 +100,8 @@ impl Tool for SpawnTool {
         format!("spawn: {}", task.lines().next().unwrap_or_default())
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let task = args.get("task").and_then(Value::as_str).unwrap_or_default();
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let task = call.args().get("task").and_then(Value::as_str).unwrap_or_default();
         let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
         let depth = parent.bus.origin().depth + 1;
         if depth > self.options.max_depth {

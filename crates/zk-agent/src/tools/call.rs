@@ -10,17 +10,18 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{
-    CallRef, Coercion, Decision, ToolAfter, ToolBefore, ToolBlocked, ToolErrored, ToolGate, ToolProgress,
-    ToolSkipped, ToolTransform, ToolUnknown, ValidationCoerce, ValidationReject,
+    CallRef, Coercion, Passed, ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolEnd, ToolErrored, ToolGate,
+    ToolParked, ToolPrepare, ToolProgress, ToolSkipped, ToolTransform, ToolUnknown, ValidationCoerce,
+    ValidationReject,
 };
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{
-    Block, Concurrency, Display, ToolCall, ToolContent, ToolError, ToolErrorKind, ToolOutput, ToolResult,
-    output_bytes, wire,
+    AgentError, Approved, Block, Concurrency, Display, ToolCall, ToolContent, ToolError, ToolErrorKind,
+    ToolOutput, ToolResult, output_bytes, wire,
 };
-use zk_core::service::{Progress, Tool, ToolCx};
+use zk_core::service::{CallPlace, Progress, Tool, ToolCx};
 
-use super::validate;
+use super::{Validated, validate};
 use crate::driver::Driver;
 use crate::gates::call_key;
 
@@ -44,13 +45,14 @@ pub(super) struct Settled {
     pub(super) bytes: usize,
     /// Whether its failure cancels the calls running beside it.
     pub(super) cancels_siblings: bool,
+    /// Why its end could not be recorded: the run stops.
+    pub(super) unrecorded: Option<AgentError>,
 }
 
 /// A call that may run.
 pub(super) struct Ready {
-    pub(super) call: Arc<CallRef>,
+    pub(super) approved: Approved,
     pub(super) tool: Arc<dyn Tool>,
-    pub(super) args: Value,
     pub(super) concurrency: Concurrency,
     coercions: Vec<Coercion>,
     /// Under which its result is remembered.
@@ -61,13 +63,19 @@ pub(super) struct Ready {
 pub(super) enum Preflight {
     Settled(Settled),
     Ready(Ready),
+    /// The call waits for somebody who is not here: the batch and the run end.
+    Parked {
+        settled: Settled,
+        tool: String,
+        reason: String,
+    },
     /// The run was stopped in the meantime; the call was not let through.
     Stopped,
 }
 
-/// How a running call is told to stop.
+/// Cancellation of a running call.
 #[derive(Clone)]
-pub(super) struct Leash {
+pub(super) struct CallCancel {
     pub(super) stop: CancellationToken,
     /// Whether it is a failed sibling that stops it.
     pub(super) by_sibling: Arc<AtomicBool>,
@@ -83,72 +91,111 @@ impl Calls<'_> {
         })
     }
 
-    /// Gate, unknown tool, arguments. Calls are taken through this one after the other, in the order the
-    /// model made them.
+    /// Everything up to the permission to run: arguments, preparation, gates, the count. Calls are taken through
+    /// this one after the other, in the order the model made them.
     pub(super) async fn preflight(&self, call: &ToolCall, info: Arc<CallRef>) -> Preflight {
         if let Some(raw) = &call.malformed {
             self.driver.shared.count(&call.name);
             return Preflight::Settled(self.malformed(info, raw).await);
         }
-        let gate = ToolGate {
-            call: info.clone(),
-            args: call.args.clone(),
-            run_tool_counts: self.counts.clone(),
-            decision: None,
-            decided_by: None,
+        let tool = self.driver.toolbox.get(&info.name).cloned();
+        let (args, coercions) = match &tool {
+            None => (call.args.clone(), Vec::new()),
+            Some(tool) => match self.arguments(&info, &**tool, call.args.clone()).await {
+                Ok(arguments) => arguments,
+                Err(ended) => return ended,
+            },
         };
-        let gate = match self.cx.emit(gate).await {
-            Ok(gate) => gate,
-            Err(EmitError::Cancelled { .. }) => return Preflight::Stopped,
+        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.agent.cwd.clone() };
+        let gate = ToolGate {
+            run_tool_counts: self.counts.clone(),
+            ..ToolGate::new(info.clone(), args.clone(), tool.clone(), place)
+        };
+        match gate.pass(&self.cx).await {
+            Err(EmitError::Cancelled { .. }) => Preflight::Stopped,
             Err(EmitError::Hook(error)) => {
                 let reason = format!("a guard failed, so this call was not run: {error}");
-                return Preflight::Settled(self.blocked(info, call.args.clone(), reason, None).await);
+                Preflight::Settled(self.blocked(info, args, reason, None).await)
             }
-        };
-        let ToolGate { args, decision, decided_by, .. } = gate;
-        match decision {
-            Some(Decision::Refuse { reason }) => {
-                let by = decided_by.map(|source| source.to_string());
+            Ok(Passed::Refused { reason, by }) => {
+                let by = by.map(|source| source.to_string());
                 Preflight::Settled(self.blocked(info, args, reason, by).await)
             }
-            Some(Decision::Substitute { output }) => {
-                self.driver.shared.count(&info.name);
-                Preflight::Settled(self.finish(info, output, false, Duration::ZERO).await)
+            Ok(Passed::Parked { reason, by }) => {
+                let settled = failed(&info, format!("Parked: {reason}. It was not run."));
+                let by = by.map(|source| source.to_string());
+                let parked = ToolParked { call: info.clone(), args, reason: reason.clone(), by };
+                let _ = self.cx.emit(parked).await;
+                Preflight::Parked { settled, tool: info.name.clone(), reason }
             }
-            None => {
+            Ok(Passed::Substituted { output }) => {
                 self.driver.shared.count(&info.name);
-                match self.driver.toolbox.get(&info.name).cloned() {
-                    Some(tool) => self.check_args(info, tool, args).await,
+                Preflight::Settled(self.finish(info, output, false, Duration::ZERO, None).await)
+            }
+            Ok(Passed::Approved(approved)) => {
+                self.driver.shared.count(&info.name);
+                match tool {
+                    Some(tool) => Preflight::Ready(Ready {
+                        concurrency: concurrency(&*tool, approved.args()),
+                        dedup: call_key(&self.driver.behavior, &info.name, approved.args()),
+                        approved,
+                        tool,
+                        coercions,
+                    }),
                     None => Preflight::Settled(self.unknown(info, args).await),
                 }
             }
         }
     }
 
-    async fn check_args(&self, call: Arc<CallRef>, tool: Arc<dyn Tool>, args: Value) -> Preflight {
+    /// The arguments as they will run: valid, coerced, prepared, and valid again if a handler rewrote them.
+    async fn arguments(
+        &self,
+        call: &Arc<CallRef>,
+        tool: &dyn Tool,
+        args: Value,
+    ) -> Result<(Value, Vec<Coercion>), Preflight> {
+        let (args, coercions) = self.valid(call, tool, args).await?;
+        if !self.cx.bus().handles::<ToolPrepare>() {
+            return Ok((args, coercions));
+        }
+        let prepare = ToolPrepare { call: call.clone(), args: args.clone(), rewritten_by: None };
+        match self.cx.emit(prepare).await {
+            Ok(prepared) if prepared.rewritten_by.is_none() => Ok((args, coercions)),
+            // What the model gave was converted for the handler that rewrote it: only the new conversions tell.
+            Ok(prepared) => self.valid(call, tool, prepared.args).await,
+            Err(EmitError::Cancelled { .. }) => Err(Preflight::Stopped),
+            Err(EmitError::Hook(error)) => {
+                let reason = format!("its arguments could not be prepared, so it was not run: {error}");
+                let by = Some(error.source.to_string());
+                Err(Preflight::Settled(self.blocked(call.clone(), args, reason, by).await))
+            }
+        }
+    }
+
+    /// Arguments that fit the schema; a call whose arguments do not is counted and answered without a gate.
+    async fn valid(
+        &self,
+        call: &Arc<CallRef>,
+        tool: &dyn Tool,
+        args: Value,
+    ) -> Result<(Value, Vec<Coercion>), Preflight> {
         match validate(&args, &tool.spec().schema) {
-            Ok(fits) => {
-                if !fits.coercions.is_empty() {
-                    let coerced =
-                        || ValidationCoerce { call: call.clone(), coercions: fits.coercions.clone() };
+            Ok(Validated { args, coercions }) => {
+                if !coercions.is_empty() {
+                    let coerced = || ValidationCoerce { call: call.clone(), coercions: coercions.clone() };
                     let _ = self.cx.emit_with(coerced).await;
                 }
-                Preflight::Ready(Ready {
-                    concurrency: concurrency(&*tool, &fits.args),
-                    dedup: call_key(&self.driver.behavior, &call.name, &args),
-                    call,
-                    tool,
-                    args: fits.args,
-                    coercions: fits.coercions,
-                })
+                Ok((args, coercions))
             }
             Err(issues) => {
+                self.driver.shared.count(&call.name);
                 let text = format!(
                     "Validation error: {}. Call it again with corrected arguments.",
                     issues.join("; ")
                 );
                 let _ = self.cx.emit(ValidationReject { call: call.clone(), args, issues }).await;
-                Preflight::Settled(failed(&call, text))
+                Err(Preflight::Settled(failed(call, text)))
             }
         }
     }
@@ -201,12 +248,30 @@ impl Calls<'_> {
     }
 
     /// Runs a call to its result. Never fails: whatever happens becomes a result.
-    pub(super) async fn execute(&self, ready: Ready, leash: Leash) -> Settled {
-        let Ready { call, tool, args, coercions, dedup, .. } = ready;
+    pub(super) async fn execute(&self, ready: Ready, cancel: CallCancel) -> Settled {
+        let Ready { approved, tool, coercions, dedup, .. } = ready;
+        let (call, args) = (approved.call().clone(), approved.args());
+        let read_only = approved.effects().is_read_only();
+        let begin = || ToolBegin {
+            run_id: self.driver.shared.id.clone(),
+            call: call.clone(),
+            args: args.clone(),
+            effects: approved.effects().clone(),
+            read_only,
+        };
+        match self.cx.emit_with(begin).await {
+            Ok(()) => {}
+            Err(EmitError::Cancelled { .. }) => return skipped(&self.cx, &call, NOT_RUN).await,
+            Err(EmitError::Hook(error)) => {
+                let reason = format!("it could not be recorded before it ran, so it was not run: {error}");
+                let by = Some(error.source.to_string());
+                return self.blocked(call, args.clone(), reason, by).await;
+            }
+        }
         let before = ToolBefore {
             call: call.clone(),
             args: args.clone(),
-            summary: told(|| tool.summary(&args)).unwrap_or_else(|| call.name.clone()),
+            summary: catch_panic(|| tool.summary(args)).unwrap_or_else(|| call.name.clone()),
             coercions: (!coercions.is_empty()).then_some(coercions),
             run_tool_counts: self.counts.clone(),
         };
@@ -214,14 +279,14 @@ impl Calls<'_> {
             return skipped(&self.cx, &call, NOT_RUN).await;
         }
         let started = Instant::now();
-        let outcome = self.call_tool(&call, &tool, args, &leash).await;
+        let outcome = self.call_tool(&approved, &tool, &cancel).await;
         let elapsed = started.elapsed();
         match outcome {
             Ok(output) => {
                 if let Some(key) = dedup {
                     self.driver.agent.dedup.record(&call.name, key, &output);
                 }
-                self.finish(call, output, false, elapsed).await
+                self.finish(call, output, false, elapsed, Some(read_only)).await
             }
             Err(error) => {
                 let errored = ToolErrored { call: call.clone(), error: error.clone(), result: None };
@@ -229,7 +294,7 @@ impl Calls<'_> {
                 let is_error = substitute.is_none();
                 let content = substitute.unwrap_or(ToolContent::Text(error.message));
                 let output = ToolOutput { content, display: error.display, details: None };
-                let mut settled = self.finish(call, output, is_error, elapsed).await;
+                let mut settled = self.finish(call, output, is_error, elapsed, Some(read_only)).await;
                 settled.cancels_siblings = is_error && tool.failure_cancels_siblings();
                 settled
             }
@@ -238,10 +303,9 @@ impl Calls<'_> {
 
     async fn call_tool(
         &self,
-        call: &Arc<CallRef>,
+        approved: &Approved,
         tool: &Arc<dyn Tool>,
-        args: Value,
-        leash: &Leash,
+        cancel: &CallCancel,
     ) -> Result<ToolOutput, ToolError> {
         let (progress, mut shown) = if self.cx.bus().listens::<ToolProgress>() {
             let (sender, shown) = mpsc::unbounded_channel();
@@ -250,16 +314,17 @@ impl Calls<'_> {
             (Progress::default(), None)
         };
         let cx = ToolCx {
-            cx: self.cx.with_stop(leash.stop.clone()),
-            call_id: call.call_id.clone(),
+            cx: self.cx.with_stop(cancel.stop.clone()),
+            call_id: approved.call().call_id.clone(),
             cwd: self.driver.agent.cwd.clone(),
             progress,
         };
+        let call = approved.call();
         // The call itself is made inside, so that nothing a tool does can unwind further.
-        let work = async { tool.call(args, &cx).await };
+        let work = async { tool.call(approved, &cx).await };
         let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
         let mut deadline = std::pin::pin!(async {
-            leash.stop.cancelled().await;
+            cancel.stop.cancelled().await;
             tokio::time::sleep(STOP_GRACE).await;
         });
         let ended = loop {
@@ -294,7 +359,7 @@ impl Calls<'_> {
         };
         match outcome {
             Err(error)
-                if error.kind == ToolErrorKind::Aborted && leash.by_sibling.load(Ordering::Acquire) =>
+                if error.kind == ToolErrorKind::Aborted && cancel.by_sibling.load(Ordering::Acquire) =>
             {
                 Err(ToolError {
                     message: "Cancelled: a command running beside this call failed. Its effects are unknown."
@@ -306,13 +371,15 @@ impl Calls<'_> {
         }
     }
 
-    /// Transform, images, after: what every result of a call that was let through passes.
+    /// Transform, images, end, after: what every result of a call that was let through passes. A call that had
+    /// begun says whether it only read, and its end is announced.
     async fn finish(
         &self,
         call: Arc<CallRef>,
         output: ToolOutput,
         is_error: bool,
         elapsed: Duration,
+        begun: Option<bool>,
     ) -> Settled {
         let ToolOutput { content, display, details } = output;
         let bytes = output_bytes(&content);
@@ -326,6 +393,20 @@ impl Calls<'_> {
             content = without_images(content);
         }
         let bytes = output_bytes(&content);
+        let elapsed_ms = elapsed.as_millis() as u64;
+        let mut settled = Settled { bytes, ..settled(&call, content.clone(), is_error) };
+        if let Some(read_only) = begun {
+            let end = || ToolEnd {
+                run_id: self.driver.shared.id.clone(),
+                call: call.clone(),
+                read_only,
+                result: settled.result.clone(),
+                display: display.clone(),
+                details: details.clone(),
+                elapsed_ms,
+            };
+            settled.unrecorded = self.cx.emit_with(end).await.err().map(AgentError::from);
+        }
         let after = || ToolAfter {
             call: call.clone(),
             content: content.clone(),
@@ -333,18 +414,18 @@ impl Calls<'_> {
             display: display.clone().or_else(|| first_line(&content)),
             details,
             output_bytes: bytes,
-            elapsed_ms: elapsed.as_millis() as u64,
+            elapsed_ms,
             run_tool_counts: self.counts.clone(),
         };
         let _ = self.cx.emit_with(after).await;
-        Settled { bytes, ..settled(&call, content, is_error) }
+        settled
     }
 }
 
 pub(super) fn settled(call: &CallRef, content: ToolContent, is_error: bool) -> Settled {
     let bytes = output_bytes(&content);
     let result = ToolResult { call_id: call.call_id.clone(), content, is_error };
-    Settled { result, bytes, cancels_siblings: false }
+    Settled { result, bytes, cancels_siblings: false, unrecorded: None }
 }
 
 pub(super) fn failed(call: &CallRef, text: String) -> Settled {
@@ -359,12 +440,12 @@ pub(super) async fn skipped(cx: &Cx, call: &Arc<CallRef>, reason: &str) -> Settl
 
 /// Which calls this one may run beside. A tool that cannot say runs alone.
 pub(super) fn concurrency(tool: &dyn Tool, args: &Value) -> Concurrency {
-    told(|| tool.concurrency(args)).unwrap_or_default()
+    catch_panic(|| tool.concurrency(args)).unwrap_or_default()
 }
 
 /// What a tool says of a call; nothing if it panics, since its arguments may be anything.
-fn told<T>(say: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(say)).ok()
+fn catch_panic<T>(describe: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(describe)).ok()
 }
 
 fn first_line(content: &ToolContent) -> Option<Display> {

@@ -10,9 +10,9 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
-use zk_core::model::{Block, Concurrency, Message, ToolCall, TurnId};
+use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall, TurnId};
 
-use super::call::{Calls, Leash, NOT_RUN, Preflight, Ready, Settled, concurrency, skipped};
+use super::call::{CallCancel, Calls, NOT_RUN, Preflight, Ready, Settled, concurrency, skipped};
 use crate::driver::Driver;
 
 /// How long calls that were told to stop are waited for before the run goes on without them. Dropping a call
@@ -23,6 +23,7 @@ const ABORT_GRACE: Duration = Duration::from_millis(60);
 const DEFAULT_CONCURRENCY: usize = 10;
 
 const CUT_SHORT: &str = "Aborted: the run was stopped while this call was running. Its effects are unknown.";
+const PARKED: &str = "Skipped: a call before this one waits for approval. It was not run.";
 const INTERRUPTED: &str = "Skipped: the user sent a message before this call. It was not run.";
 
 /// The results of a batch, one for each call, in the order of the calls.
@@ -30,6 +31,8 @@ pub(crate) struct Batch {
     pub(crate) results: Vec<Block>,
     /// Their size as it weighs on the wire.
     pub(crate) bytes: usize,
+    /// Why the run cannot go on after them.
+    pub(crate) failure: Option<AgentError>,
 }
 
 impl Driver {
@@ -39,90 +42,101 @@ impl Driver {
         let calls: Vec<&ToolCall> = message.calls().collect();
         let shared = Calls { driver: self, cx: cx.clone(), counts: Arc::new(self.shared.counts().clone()) };
         let refs: Vec<Arc<CallRef>> = calls.iter().map(|call| shared.call_ref(call)).collect();
-        let mut flight = Flight::new(cx, self.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
+        let mut in_flight =
+            InFlight::new(cx, self.behavior.max_concurrent_tools.unwrap_or(DEFAULT_CONCURRENCY));
+        let mut parked = None;
         for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
             // Room is made before the last look at the queues: an exclusive call may have waited long.
             let expected = match self.toolbox.get(&call.name) {
                 Some(tool) if call.malformed.is_none() => concurrency(&**tool, &call.args),
                 _ => Concurrency::Shared,
             };
-            flight.make_room(&expected).await;
+            in_flight.make_room(&expected).await;
             if self.shared.has_steering() || cx.is_stopped() {
                 break;
             }
-            match flight.meanwhile(shared.preflight(call, info.clone())).await {
+            match in_flight.run_while_draining(shared.preflight(call, info.clone())).await {
                 None | Some(Preflight::Stopped) => break,
-                Some(Preflight::Settled(settled)) => flight.settle(index, settled),
+                Some(Preflight::Settled(settled)) => in_flight.settle(index, settled),
+                Some(Preflight::Parked { settled, tool, reason }) => {
+                    in_flight.settle(index, settled);
+                    parked = Some(AgentError::Parked { tool, reason });
+                    break;
+                }
                 Some(Preflight::Ready(ready)) => {
-                    flight.make_room(&ready.concurrency).await;
+                    in_flight.make_room(&ready.concurrency).await;
                     if cx.is_stopped() {
                         break;
                     }
-                    flight.launch(index, &shared, ready);
+                    in_flight.launch(index, &shared, ready);
                 }
             }
         }
-        flight.land().await;
+        in_flight.join_all().await;
         let aborted = cx.is_stopped();
-        let (mut done, begun) = flight.into_results();
+        let (mut done, begun) = in_flight.into_results();
         let mut results = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        for (index, info) in refs.iter().enumerate() {
+        let mut failure = None;
+        for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
             let settled = match done.remove(&index) {
                 Some(settled) => settled,
                 None => {
                     let reason = match (aborted, begun.contains(&index)) {
                         (true, true) => CUT_SHORT,
                         (true, false) => NOT_RUN,
+                        (false, _) if parked.is_some() => PARKED,
                         (false, _) => INTERRUPTED,
                     };
                     skipped(cx, info, reason).await
                 }
             };
             bytes += settled.bytes;
+            failure =
+                failure.or(settled.unrecorded).or_else(|| self.shared.repeats().check(call, &settled.result));
             results.push(Block::ToolResult(settled.result));
         }
-        Batch { results, bytes }
+        Batch { results, bytes, failure: failure.or(parked) }
     }
 }
 
 /// Which call of the batch, and its result.
-type Landed = (usize, Settled);
+type Joined = (usize, Settled);
 
-type Running<'a> = Pin<Box<dyn Future<Output = Landed> + Send + 'a>>;
+type Running<'a> = Pin<Box<dyn Future<Output = Joined> + Send + 'a>>;
 
-/// The next call to land; never ends while none is in flight.
-async fn next_landed(running: &mut FuturesUnordered<Running<'_>>) -> Landed {
+/// The next call to end; never ends while none is in flight.
+async fn next_joined(running: &mut FuturesUnordered<Running<'_>>) -> Joined {
     match running.next().await {
-        Some(landed) => landed,
+        Some(joined) => joined,
         None => std::future::pending().await,
     }
 }
 
 /// The calls in flight.
-struct Flight<'a> {
+struct InFlight<'a> {
     cx: &'a Cx,
     limit: usize,
     running: FuturesUnordered<Running<'a>>,
-    leashes: BTreeMap<usize, (Leash, Concurrency)>,
+    cancels: BTreeMap<usize, (CallCancel, Concurrency)>,
     results: BTreeMap<usize, Settled>,
     /// Ends a moment after the run is stopped.
-    patience: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    grace: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
     given_up: bool,
 }
 
-impl<'a> Flight<'a> {
+impl<'a> InFlight<'a> {
     fn new(cx: &'a Cx, limit: usize) -> Self {
-        let grace = ABORT_GRACE / (1 + cx.origin().depth);
+        let grace_period = ABORT_GRACE / (1 + cx.origin().depth);
         Self {
             cx,
             limit: limit.max(1),
             running: FuturesUnordered::new(),
-            leashes: BTreeMap::new(),
+            cancels: BTreeMap::new(),
             results: BTreeMap::new(),
-            patience: Box::pin(async move {
+            grace: Box::pin(async move {
                 cx.stop_token().cancelled().await;
-                tokio::time::sleep(grace).await;
+                tokio::time::sleep(grace_period).await;
             }),
             given_up: false,
         }
@@ -133,10 +147,12 @@ impl<'a> Flight<'a> {
     }
 
     fn launch<'b: 'a>(&mut self, index: usize, calls: &'b Calls<'b>, ready: Ready) {
-        let leash =
-            Leash { stop: self.cx.stop_token().child_token(), by_sibling: Arc::new(AtomicBool::new(false)) };
-        self.leashes.insert(index, (leash.clone(), ready.concurrency.clone()));
-        self.running.push(Box::pin(async move { (index, calls.execute(ready, leash).await) }));
+        let cancel = CallCancel {
+            stop: self.cx.stop_token().child_token(),
+            by_sibling: Arc::new(AtomicBool::new(false)),
+        };
+        self.cancels.insert(index, (cancel.clone(), ready.concurrency.clone()));
+        self.running.push(Box::pin(async move { (index, calls.execute(ready, cancel).await) }));
     }
 
     /// Waits until a call of this kind may run beside those in flight.
@@ -145,12 +161,12 @@ impl<'a> Flight<'a> {
             if self.running.is_empty() {
                 return;
             }
-            self.land_one().await;
+            self.join_one().await;
         }
     }
 
     fn is_in_the_way(&self, wanted: &Concurrency) -> bool {
-        self.leashes.values().any(|(_, flying)| match (flying, wanted) {
+        self.cancels.values().any(|(_, running)| match (running, wanted) {
             (Concurrency::Shared, Concurrency::Shared) => false,
             (Concurrency::Resources(held), Concurrency::Resources(asked)) => {
                 held.iter().any(|resource| asked.contains(resource))
@@ -160,60 +176,60 @@ impl<'a> Flight<'a> {
     }
 
     /// Waits for all calls in flight.
-    async fn land(&mut self) {
+    async fn join_all(&mut self) {
         while !self.running.is_empty() {
-            self.land_one().await;
+            self.join_one().await;
         }
     }
 
     /// Waits for one call. Once the run is stopped and its calls had their moment, gives up all of them.
-    async fn land_one(&mut self) {
-        let landed = {
-            let landing = pin!(next_landed(&mut self.running));
-            match select(landing, self.patience.as_mut()).await {
-                Either::Left((landed, _)) => Some(landed),
+    async fn join_one(&mut self) {
+        let joined = {
+            let joining = pin!(next_joined(&mut self.running));
+            match select(joining, self.grace.as_mut()).await {
+                Either::Left((joined, _)) => Some(joined),
                 Either::Right(_) => None,
             }
         };
-        self.take(landed);
+        self.take(joined);
     }
 
-    /// Takes a landed call in, or drops all of them if there was none in time.
-    fn take(&mut self, landed: Option<Landed>) {
-        let Some((index, settled)) = landed else {
+    /// Takes a joined call in, or drops all of them if there was none in time.
+    fn take(&mut self, joined: Option<Joined>) {
+        let Some((index, settled)) = joined else {
             self.given_up = true;
             self.running.clear();
             return;
         };
-        self.leashes.remove(&index);
+        self.cancels.remove(&index);
         if settled.cancels_siblings {
-            for (leash, _) in self.leashes.values() {
-                leash.by_sibling.store(true, Ordering::Release);
-                leash.stop.cancel();
+            for (cancel, _) in self.cancels.values() {
+                cancel.by_sibling.store(true, Ordering::Release);
+                cancel.stop.cancel();
             }
         }
         self.results.insert(index, settled);
     }
 
     /// Awaits `work` while the calls in flight go on. Nothing when the run is stopped and `work` does not end.
-    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    async fn run_while_draining<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         while !self.given_up {
-            let landed = {
-                let landing = pin!(next_landed(&mut self.running));
-                match select(work.as_mut(), select(landing, self.patience.as_mut())).await {
+            let joined = {
+                let joining = pin!(next_joined(&mut self.running));
+                match select(work.as_mut(), select(joining, self.grace.as_mut())).await {
                     Either::Left((done, _)) => return Some(done),
-                    Either::Right((Either::Left((landed, _)), _)) => Some(landed),
+                    Either::Right((Either::Left((joined, _)), _)) => Some(joined),
                     Either::Right((Either::Right(_), _)) => None,
                 }
             };
-            self.take(landed);
+            self.take(joined);
         }
         None
     }
 
     /// The results, and the calls that had begun and got none.
     fn into_results(self) -> (BTreeMap<usize, Settled>, Vec<usize>) {
-        (self.results, self.leashes.into_keys().collect())
+        (self.results, self.cancels.into_keys().collect())
     }
 }

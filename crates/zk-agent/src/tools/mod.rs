@@ -3,6 +3,7 @@
 mod alias;
 mod call;
 mod dispatch;
+mod repeats;
 mod validate;
 
 use std::borrow::Cow;
@@ -18,6 +19,7 @@ use crate::output::{OUTPUT_TOOL, OutputTool};
 
 pub(crate) use alias::Aliases;
 pub(crate) use dispatch::Batch;
+pub(crate) use repeats::RepeatedFailures;
 pub use validate::{Validated, validate};
 
 /// What all providers take as the name of a tool.

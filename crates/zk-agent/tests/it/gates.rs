@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_agent::{Behavior, OnExceed, RunOptions, ToolBudget, Verdict};
-use zk_core::events::{BudgetMode, Ruling, ToolBefore, ToolGate};
+use zk_core::events::{BudgetMode, Ruling, ToolBefore, ToolGate, ToolPrepare};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, plugin_fn};
 use zk_core::model::{Concurrency, ToolOutput};
 use zk_testkit::{Script, Turn};
@@ -49,7 +49,7 @@ async fn a_refusal_wins_over_a_substitute_that_came_before_it() {
 async fn rewritten_arguments_are_what_later_gates_and_the_tool_get() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
     let scope = rig.scope("rewriter");
-    scope.on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Rewrite(json!({"text": "safe"}))));
+    scope.on_sync(|_: &ToolPrepare, _: &Cx| Some(json!({"text": "safe"})));
     scope.on_sync(|gate: &ToolGate, _: &Cx| {
         (gate.input_str("text") != Some("safe")).then(|| Ruling::refuse("not rewritten"))
     });
@@ -248,11 +248,11 @@ async fn the_frameworks_gates_do_nothing_to_a_decided_call() {
 #[tokio::test]
 async fn gates_of_the_agent_are_asked_before_those_of_the_run() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
-    rig.scope("agents").on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Rewrite(json!({"text": "agent"}))));
+    rig.scope("agents").on_sync(|_: &ToolPrepare, _: &Cx| Some(json!({"text": "agent"})));
     let runs = plugin_fn("runs", |scope| {
-        scope.on_sync(|gate: &ToolGate, _: &Cx| {
-            let text = format!("{}, run", gate.input_str("text").unwrap_or("nobody"));
-            Some(Ruling::Rewrite(json!({"text": text})))
+        scope.on_sync(|call: &ToolPrepare, _: &Cx| {
+            let text = format!("{}, run", call.args["text"].as_str().unwrap_or("nobody"));
+            Some(json!({"text": text}))
         });
         Ok::<(), BoxError>(())
     });

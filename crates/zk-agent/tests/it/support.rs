@@ -11,7 +11,7 @@ use zk_core::events::{SessionMessages, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Block, Concurrency, Message, Role, ToolError, ToolOutput, ToolSpec, WireReady, WireRules,
+    Approved, Block, Concurrency, Message, Role, ToolError, ToolOutput, ToolSpec, WireReady, WireRules,
 };
 use zk_core::service::{Provider, Tool, ToolCx};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
@@ -254,8 +254,8 @@ impl Tool for TestTool {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        (self.body)(args, cx.clone()).await
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        (self.body)(call.args().clone(), cx.clone()).await
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {

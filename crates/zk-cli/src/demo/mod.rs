@@ -55,7 +55,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     let provider: Arc<dyn Provider> = Arc::new(ScriptedProvider::new(script::repair(pace)));
     let session = Session::default();
     // The project is a copy of zk's own in a directory of its own.
-    let bus = compose::bus(app, &session, HostOptions { ui: None, allow_all: true })?;
+    let bus = compose::bus(app, &session, HostOptions { ui: None, questions: None, allow_all: true })?;
     screen.listen(&bus.scope("demo-output"));
     let model = provider.model("scripted");
     let agent = compose::agent(app, &bus, provider, model, &session)?;

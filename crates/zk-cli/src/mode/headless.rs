@@ -57,7 +57,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let provider = compose::provider(app, &endpoint).await?;
         let session = sessions::begin(app, resume.as_ref()).await?;
         let allow_all = app.settings.flag("permissions.allow_all");
-        let bus = compose::bus(app, &session, HostOptions { ui: None, allow_all })?;
+        let bus = compose::bus(app, &session, HostOptions { ui: None, questions: None, allow_all })?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider, model, &session)?;
         let head = Headless {

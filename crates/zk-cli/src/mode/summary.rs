@@ -95,8 +95,10 @@ pub(crate) fn incomplete(outcome: &RunOutcome, text: &str) -> Option<String> {
 pub(crate) fn run_error(error: &AgentError) -> String {
     match error {
         AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
+        AgentError::TurnLimit { .. } => format!("{error}; raise it with --max-turns"),
         AgentError::Hook(_)
-        | AgentError::TurnLimit { .. }
+        | AgentError::Parked { .. }
+        | AgentError::Stuck { .. }
         | AgentError::Usage(_)
         | AgentError::Output(_)
         | AgentError::Aborted => error.to_string(),

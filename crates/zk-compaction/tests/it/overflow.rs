@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::json;
 use zk_agent::{Agent, AgentBuilder};
 use zk_compaction::Shorten;
 use zk_core::model::{
-    AgentError, Block, ErrorKind, Message, Model, Phase, ProviderError, StopReason, ToolError, ToolOutput,
-    ToolSpec, context_size,
+    AgentError, Approved, Block, ErrorKind, Message, Model, Phase, ProviderError, StopReason, ToolError,
+    ToolOutput, ToolSpec, context_size,
 };
 use zk_core::service::{Provider, Tool, ToolCx};
 use zk_testkit::{Asked, Recorder, Script, ScriptedProvider, Turn};
@@ -22,8 +22,8 @@ impl Tool for Page {
         &self.0
     }
 
-    async fn call(&self, args: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let bytes = args["bytes"].as_u64().unwrap_or(6000);
+    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let bytes = call.args()["bytes"].as_u64().unwrap_or(6000);
         Ok(ToolOutput::text("x".repeat(usize::try_from(bytes).unwrap())))
     }
 }

@@ -107,7 +107,7 @@ macro_rules! catalogue {
 catalogue! {
     Agent: AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect, ThinkingSelect,
         ModelsQuery, ModelsChanged;
-    Session: SessionStart, SessionMessages, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
+    Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionBeforeEnd, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;
     Turn: ContextTransform, ContextOverflow, ContextReduced, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
@@ -115,8 +115,8 @@ catalogue! {
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, StreamIdle, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,
         StreamProvider, StreamEnd;
-    Tool: ToolGate, ToolBlocked, ToolSkipped, ToolUnknown, ValidationReject, ValidationCoerce, ToolBefore,
-        ToolProgress, ToolErrored, ToolTransform, ToolAfter, ToolResultsAfter;
+    Tool: ValidationReject, ValidationCoerce, ToolPrepare, ToolGate, ToolBlocked, ToolParked, ToolSkipped, ToolBegin,
+        ToolBefore, ToolUnknown, ToolProgress, ToolErrored, ToolTransform, ToolEnd, ToolAfter, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;
     Resources: ResourcesDiscover;
 }

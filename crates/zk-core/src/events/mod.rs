@@ -9,9 +9,11 @@
 //! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
 //! `provider:request` → `provider:payload` …
 //!
-//! A tool call: `tool:gate` → (`tool:blocked` | substituted | counted) → `tool:unknown`? →
-//! `validation:reject` or `validation:coerce` → `tool:before` → `tool:progress` → `tool:error`? →
-//! `tool:transform` → `tool:after`.
+//! An answer with tool calls: `session:open-turn`, before any of them.
+//!
+//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` → (`tool:blocked` |
+//! `tool:parked` | substituted | counted) → `tool:begin` → `tool:before` or `tool:unknown` → `tool:progress` →
+//! `tool:error`? → `tool:transform` → `tool:end` → `tool:after`.
 //!
 //! The reference with every field is generated from this module into `docs/reference/events.md`.
 
@@ -42,8 +44,9 @@ pub use run::{
     ThinkingSelect,
 };
 pub use session::{
-    MessagesCause, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
-    SessionBeforeTree, SessionEnd, SessionMessages, SessionStart,
+    MessagesCause, SessionBeforeCompact, SessionBeforeEnd, SessionBeforeFork, SessionBeforeReply,
+    SessionBeforeSwitch, SessionBeforeTree, SessionEnd, SessionLoaded, SessionMessages, SessionOpenTurn,
+    SessionStart,
 };
 pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
 pub use stream::{
@@ -51,9 +54,9 @@ pub use stream::{
     ToolArgsRepaired,
 };
 pub use tool::{
-    CallRef, Coercion, Decision, ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBlocked, ToolErrored,
-    ToolGate, ToolProgress, ToolResultsAfter, ToolSkipped, ToolTransform, ToolUnknown, UnknownReply,
-    ValidationCoerce, ValidationReject,
+    CallRef, Coercion, Decision, Passed, ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBegin, ToolBlocked,
+    ToolEnd, ToolErrored, ToolGate, ToolParked, ToolPrepare, ToolProgress, ToolResultsAfter, ToolSkipped,
+    ToolTransform, ToolUnknown, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, HistoryRepaired, MessageEnd, OutputReady, SteerInject, SteerKind,

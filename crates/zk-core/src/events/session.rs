@@ -1,13 +1,15 @@
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::notify;
-use crate::kernel::{Event, LastOrStop, OnError, Stops};
-use crate::model::{EntryId, Message, RunId, SessionId, TurnUsage};
-use crate::service::RunStatus;
+use crate::kernel::{Absorb, Event, Fold, LastOrStop, OnError, Source, Stops};
+use crate::model::{EntryId, Message, RunId, SessionId, TurnId, TurnUsage};
+use crate::service::{CustomEntry, Entry, NewEntry, RunStatus};
 
 /// A run begins in a session. Whoever stores sessions notes it here.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -50,6 +52,60 @@ pub enum MessagesCause {
     FollowUp,
     /// A budget or another part of the harness.
     Harness,
+}
+
+/// A model answered with tool calls, none of which has run yet. Whoever stores sessions keeps the answer
+/// provisionally: it becomes part of the conversation with its results, at `tool-results:after`. A handler that
+/// fails stops the run before any of the calls.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionOpenTurn {
+    /// The run.
+    pub run_id: RunId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The answer with the calls.
+    pub message: Arc<Message>,
+    /// Its usage.
+    pub usage: TurnUsage,
+}
+notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELLABLE = false);
+
+/// A stored conversation was loaded: plugins find here what they had appended to it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionLoaded {
+    /// The session, if there is one.
+    pub session_id: Option<SessionId>,
+    /// The entries of the branch that was loaded, from the first to the leaf.
+    pub entries: Arc<[Entry]>,
+}
+notify!(SessionLoaded, "session:loaded");
+
+/// A run is about to end: plugins may append entries of their own, which are stored before its end is.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SessionBeforeEnd {
+    /// The session, if there is one.
+    pub session_id: Option<SessionId>,
+    /// The run.
+    pub run_id: RunId,
+    /// How it ends.
+    pub status: RunStatus,
+    /// What is to be appended so far.
+    pub entries: Vec<CustomEntry>,
+}
+
+impl Event for SessionBeforeEnd {
+    const NAME: &'static str = "session:before-end";
+    const CANCELLABLE: bool = false;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    type Reply = NewEntry;
+    type Mode = Fold;
+}
+
+impl Absorb for SessionBeforeEnd {
+    fn absorb(&mut self, reply: NewEntry, from: &Source) -> ControlFlow<()> {
+        self.entries.push(reply.by(from));
+        ControlFlow::Continue(())
+    }
 }
 
 /// A run ended in a session, however it ended.

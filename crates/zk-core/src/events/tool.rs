@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,32 +10,61 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::notify;
-use crate::kernel::{Absorb, Event, Fold, OnError, Reach, Source};
-use crate::model::{CallId, Display, Message, ToolContent, ToolError, ToolOutput, TurnId, TurnUsage};
+use crate::kernel::{Absorb, Cx, EmitError, Event, Fold, Notify, OnError, Reach, Source};
+pub use crate::model::CallRef;
+use crate::model::{
+    Approved, Display, Effects, Message, RunId, ToolContent, ToolError, ToolOutput, ToolResult, TurnId,
+    TurnUsage,
+};
+use crate::service::{CallPlace, Tool};
 
-/// Which call an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct CallRef {
-    /// The turn.
-    pub turn_id: TurnId,
+/// A valid call about to be judged: handlers may rewrite its arguments here and nowhere later.
+///
+/// A handler that fails refuses the call, and is named. Arguments that changed are validated again.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolPrepare {
     /// The call.
-    pub call_id: CallId,
-    /// The tool's canonical name: what hooks match on.
-    pub name: String,
-    /// The name the model used.
-    pub display_name: String,
+    pub call: Arc<CallRef>,
+    /// Its arguments, valid and coerced, or as an earlier handler rewrote them.
+    pub args: Value,
+    /// Who rewrote them last.
+    #[schemars(with = "Option<String>")]
+    pub rewritten_by: Option<Source>,
+}
+
+impl Event for ToolPrepare {
+    const NAME: &'static str = "tool:prepare";
+    /// What a parent rewrites, such as a path prefix, holds for its sub-agents too.
+    const REACH: Reach = Reach::Descendants;
+    const ON_ERROR: OnError = OnError::Throw;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    type Reply = Value;
+    type Mode = Fold;
+}
+
+impl Absorb for ToolPrepare {
+    fn absorb(&mut self, args: Value, from: &Source) -> ControlFlow<()> {
+        if self.args != args {
+            self.args = args;
+            self.rewritten_by = Some(from.clone());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// May this call run? Everything that can say no says it here: a handler that fails means *no*.
 ///
-/// A refusal wins over a substitute and ends the matter. Handlers that only apply to undecided calls look at
+/// The arguments are the ones that will run: no handler can change them any more. A refusal wins over a
+/// substitute and ends the matter; so does parking. Handlers that only apply to undecided calls look at
 /// [`ToolGate::is_decided`].
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 pub struct ToolGate {
     /// The call.
     pub call: Arc<CallRef>,
-    /// Its arguments as the model gave them, or as an earlier handler rewrote them.
+    /// Its arguments, prepared, validated and coerced.
     pub args: Value,
+    /// What it does, as its tool says.
+    pub effects: Effects,
     /// Calls of this run before this batch, by canonical name.
     pub run_tool_counts: Arc<BTreeMap<String, u32>>,
     /// The decision so far.
@@ -41,6 +72,26 @@ pub struct ToolGate {
     /// Who made it.
     #[schemars(with = "Option<String>")]
     pub decided_by: Option<Source>,
+    /// The tool that will run; nothing for a name nobody has.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub tool: Option<Arc<dyn Tool>>,
+    /// Where it will run.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub place: CallPlace,
+}
+
+impl fmt::Debug for ToolGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolGate")
+            .field("call", &self.call)
+            .field("args", &self.args)
+            .field("effects", &self.effects)
+            .field("decision", &self.decision)
+            .field("decided_by", &self.decided_by)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a gate decided.
@@ -50,6 +101,11 @@ pub enum Decision {
     /// The call does not run; the model is told why.
     Refuse {
         /// Why.
+        reason: String,
+    },
+    /// The call does not run now: it waits for somebody who is not here. The run ends after this batch.
+    Park {
+        /// What it waits for.
         reason: String,
     },
     /// The call does not run; this is its result.
@@ -64,10 +120,10 @@ pub enum Decision {
 pub enum Ruling {
     /// The call does not run; later handlers are not asked.
     Refuse(String),
+    /// The call does not run now, for this reason; later handlers are not asked.
+    Park(String),
     /// The call does not run and this is its result, unless a later handler refuses.
     Substitute(ToolOutput),
-    /// The call runs with these arguments; later handlers see them.
-    Rewrite(Value),
 }
 
 impl Ruling {
@@ -77,7 +133,53 @@ impl Ruling {
     }
 }
 
+/// What the gates made of a call.
+#[derive(Clone, Debug)]
+pub enum Passed {
+    /// It may run, exactly so.
+    Approved(Approved),
+    /// It does not run.
+    Refused {
+        /// Why.
+        reason: String,
+        /// Who refused.
+        by: Option<Source>,
+    },
+    /// It does not run now.
+    Parked {
+        /// What it waits for.
+        reason: String,
+        /// Who parked it.
+        by: Option<Source>,
+    },
+    /// It does not run; this is its result.
+    Substituted {
+        /// The result.
+        output: ToolOutput,
+    },
+}
+
 impl ToolGate {
+    /// A call to be judged. Its effects are those `tool` tells; a tool that panics over them tells nothing.
+    #[must_use]
+    pub fn new(call: Arc<CallRef>, args: Value, tool: Option<Arc<dyn Tool>>, place: CallPlace) -> Self {
+        let effects = match &tool {
+            Some(tool) => catch_unwind(AssertUnwindSafe(|| tool.effects(&args, &place))).unwrap_or_default(),
+            // Nothing runs for a name nobody has.
+            None => Effects::none(),
+        };
+        Self {
+            call,
+            args,
+            effects,
+            run_tool_counts: Arc::default(),
+            decision: None,
+            decided_by: None,
+            tool,
+            place,
+        }
+    }
+
     /// Whether an earlier handler settled the call.
     #[must_use]
     pub fn is_decided(&self) -> bool {
@@ -88,6 +190,21 @@ impl ToolGate {
     #[must_use]
     pub fn input_str(&self, key: &str) -> Option<&str> {
         self.args.get(key)?.as_str()
+    }
+
+    /// Asks the gates of the context's bus. This is the only way to an [`Approved`] call.
+    ///
+    /// # Errors
+    /// [`EmitError`] when a gate failed or the run was stopped: the call must not run.
+    pub async fn pass(self, cx: &Cx) -> Result<Passed, EmitError> {
+        let gate = cx.emit(self).await?;
+        let by = gate.decided_by;
+        Ok(match gate.decision {
+            None => Passed::Approved(Approved::new(gate.call, gate.args, gate.effects)),
+            Some(Decision::Refuse { reason }) => Passed::Refused { reason, by },
+            Some(Decision::Park { reason }) => Passed::Parked { reason, by },
+            Some(Decision::Substitute { output }) => Passed::Substituted { output },
+        })
     }
 }
 
@@ -103,24 +220,75 @@ impl Event for ToolGate {
 
 impl Absorb for ToolGate {
     fn absorb(&mut self, reply: Ruling, from: &Source) -> ControlFlow<()> {
-        match reply {
-            Ruling::Rewrite(args) => {
-                self.args = args;
-                ControlFlow::Continue(())
-            }
-            Ruling::Substitute(output) => {
-                self.decision = Some(Decision::Substitute { output });
-                self.decided_by = Some(from.clone());
-                ControlFlow::Continue(())
-            }
-            Ruling::Refuse(reason) => {
-                self.decision = Some(Decision::Refuse { reason });
-                self.decided_by = Some(from.clone());
-                ControlFlow::Break(())
-            }
-        }
+        let (decision, flow) = match reply {
+            Ruling::Substitute(output) => (Decision::Substitute { output }, ControlFlow::Continue(())),
+            Ruling::Refuse(reason) => (Decision::Refuse { reason }, ControlFlow::Break(())),
+            Ruling::Park(reason) => (Decision::Park { reason }, ControlFlow::Break(())),
+        };
+        self.decision = Some(decision);
+        self.decided_by = Some(from.clone());
+        flow
     }
 }
+
+/// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
+/// call has any effect: a handler that fails refuses the call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolBegin {
+    /// The run.
+    pub run_id: RunId,
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The arguments that run.
+    pub args: Value,
+    /// What it does, as its tool says.
+    pub effects: Effects,
+    /// Whether it only reads: nothing needs to be remembered of a call that has no effect.
+    pub read_only: bool,
+}
+
+impl Event for ToolBegin {
+    const NAME: &'static str = "tool:begin";
+    const ON_ERROR: OnError = OnError::Throw;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    type Reply = ();
+    type Mode = Notify;
+}
+
+/// A call that had begun is over. Whoever stores sessions makes its result durable here, before anybody acts
+/// on it: a handler that fails stops the run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolEnd {
+    /// The run.
+    pub run_id: RunId,
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Whether it only read, as its `tool:begin` said.
+    pub read_only: bool,
+    /// The result as the model gets it.
+    pub result: ToolResult,
+    /// How to show it to a person.
+    pub display: Option<Display>,
+    /// The tool's own data.
+    pub details: Option<Value>,
+    /// Milliseconds the tool ran.
+    pub elapsed_ms: u64,
+}
+notify!(ToolEnd, "tool:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
+
+/// A call waits for somebody who is not here. It is not counted, and the run ends after its batch.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolParked {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Its arguments.
+    pub args: Value,
+    /// What it waits for.
+    pub reason: String,
+    /// Who parked it.
+    pub by: Option<String>,
+}
+notify!(ToolParked, "tool:parked");
 
 /// A call was refused. It is not counted, and no other tool event follows.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -346,7 +514,7 @@ notify!(ToolAfter, "tool:after");
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ToolResultsAfter {
     /// The run.
-    pub run_id: crate::model::RunId,
+    pub run_id: RunId,
     /// The turn.
     pub turn_id: TurnId,
     /// The assistant message with the calls.

@@ -245,12 +245,30 @@ pub enum AgentError {
     Hook(#[from] EmitError),
     /// A limit of the run was reached.
     #[error(
-        "stopped after {turns} turn{}, the limit of this run; raise it with --max-turns, or continue the session",
+        "stopped after {turns} turn{}, the limit of this run; raise the limit, or continue the session",
         if *turns == 1 { "" } else { "s" }
     )]
     TurnLimit {
         /// The limit.
         turns: u32,
+    },
+    /// A call waits for somebody who is not here. The conversation is whole and can be gone on with.
+    #[error("`{tool}` waits for approval: {reason}")]
+    Parked {
+        /// The tool.
+        tool: String,
+        /// What it waits for.
+        reason: String,
+    },
+    /// The model made the same call again and again, and it failed each time in the same way.
+    #[error(
+        "stopped: the same call of `{tool}` failed {failures} times in a row in the same way; the last result is in the history"
+    )]
+    Stuck {
+        /// The tool.
+        tool: String,
+        /// How often it failed.
+        failures: u32,
     },
     /// The agent was used in a way it cannot serve.
     #[error("{0}")]
@@ -284,7 +302,13 @@ impl AgentError {
     pub fn provider(&self) -> Option<&ProviderError> {
         match self {
             Self::ContextExceeded(error) | Self::Provider(error) => Some(error),
-            Self::Aborted | Self::Hook(_) | Self::TurnLimit { .. } | Self::Usage(_) | Self::Output(_) => None,
+            Self::Aborted
+            | Self::Hook(_)
+            | Self::TurnLimit { .. }
+            | Self::Parked { .. }
+            | Self::Stuck { .. }
+            | Self::Usage(_)
+            | Self::Output(_) => None,
         }
     }
 }

@@ -4,7 +4,9 @@
 //! Names in a history are canonical; the names a model sees (aliases) exist only between
 //! [`WireReady`] and a provider's adapter.
 
+mod approved;
 mod content;
+mod effects;
 mod error;
 mod finish;
 mod ids;
@@ -18,10 +20,12 @@ mod tool;
 mod usage;
 pub mod wire;
 
+pub use approved::{Approved, CallRef};
 pub use content::{
     Block, Compaction, Document, Image, ProviderBlock, Text, Thinking, ToolCall, ToolContent, ToolResult,
     WireData,
 };
+pub use effects::{Effect, Effects};
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;
 pub use ids::{AgentId, CallId, EntryId, RunId, SessionId, TurnId};

@@ -1,27 +1,42 @@
 //! The object-safe traits behind which the crates of zk meet.
 //!
 //! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide));
-//! the rest are services ([`Scope::serve`](crate::kernel::Scope::serve)), one of each.
+//! the rest are services ([`Scope::serve`](crate::kernel::Scope::provide_service)), one of each.
 
+mod blobs;
 mod clock;
 mod command;
 mod exec;
 mod host_files;
 mod paths;
+mod plugin_settings;
 mod provider;
+mod questions;
+mod run_control;
+mod session_log;
 mod store;
 mod tool;
+mod trust;
 mod ui;
 
+pub use blobs::{BlobError, BlobId, Blobs};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use paths::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
+pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
+pub use questions::{
+    Answer as UiAnswer, AnswerError, Approval, FrontEnd, PendingQuestion, Question, QuestionDigest,
+    QuestionId, Questions, Section, text_of_visible_lines, visible_lines,
+};
+pub use run_control::{RunControl, RunState, SideAnswer, SideCall};
+pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
 pub use store::{
     Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo, SessionStore,
     StoreError,
 };
-pub use tool::{Progress, Tool, ToolCx};
-pub use ui::{Answer as UiAnswer, NoUi, Question, Ui};
+pub use tool::{CallPlace, Progress, Tool, ToolCx};
+pub use trust::{Trust, TrustError, TrustItem};
+pub use ui::{NoUi, Ui};

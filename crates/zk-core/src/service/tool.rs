@@ -5,17 +5,20 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::events::{Passed, ToolGate};
 use crate::kernel::Cx;
-use crate::model::{CallId, Concurrency, ToolError, ToolOutput, ToolSpec};
+use crate::model::{
+    Approved, CallId, CallRef, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
 
 /// Something a model can call. A registry item under its canonical name.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
-/// use serde_json::{Value, json};
-/// use zk_core::model::{ToolError, ToolOutput, ToolSpec};
-/// use zk_core::service::{Tool, ToolCx};
+/// use serde_json::Value;
+/// use zk_core::model::{Approved, Effects, ToolError, ToolOutput, ToolSpec};
+/// use zk_core::service::{CallPlace, Tool, ToolCx};
 ///
 /// struct Add(Arc<ToolSpec>);
 ///
@@ -25,7 +28,12 @@ use crate::model::{CallId, Concurrency, ToolError, ToolOutput, ToolSpec};
 ///         &self.0
 ///     }
 ///
-///     async fn call(&self, args: Value, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+///     fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+///         Effects::none()
+///     }
+///
+///     async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+///         let args = call.args();
 ///         let sum = args["a"].as_i64().unwrap_or(0) + args["b"].as_i64().unwrap_or(0);
 ///         Ok(ToolOutput::text(sum.to_string()))
 ///     }
@@ -36,11 +44,11 @@ pub trait Tool: Send + Sync {
     /// Name, description and argument schema. The same for the tool's whole life.
     fn spec(&self) -> &Arc<ToolSpec>;
 
-    /// Runs a call whose arguments passed the schema.
+    /// Runs a call that passed its gates, with arguments that passed the schema.
     ///
     /// # Errors
     /// [`ToolError`]: the only way a result becomes an error result.
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError>;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError>;
 
     /// Which calls this one may run together with; alone unless the tool says otherwise.
     fn concurrency(&self, args: &Value) -> Concurrency {
@@ -48,11 +56,18 @@ pub trait Tool: Send + Sync {
         Concurrency::Exclusive
     }
 
-    /// Whether this call changes nothing and reaches nothing outside the workspace. What is not read-only
-    /// needs permission.
-    fn read_only(&self, args: &Value) -> bool {
-        let _ = args;
-        false
+    /// What a call with these arguments does, without doing it. [`Effects::Unknown`] unless the tool says
+    /// otherwise, and a person is asked about that. Must not block: it is asked for every call.
+    fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
+        let _ = (args, place);
+        Effects::Unknown
+    }
+
+    /// What a person should see before approving the call, besides its arguments: the diff of an edit, the
+    /// body of a file. Nothing when the arguments say it all, or when it cannot be drawn.
+    async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
+        let _ = (args, place);
+        None
     }
 
     /// One line for a person: what this call does.
@@ -66,6 +81,15 @@ pub trait Tool: Send + Sync {
     fn failure_cancels_siblings(&self) -> bool {
         false
     }
+}
+
+/// Where a call would run, for [`Tool::effects`] and [`Tool::preview`].
+#[derive(Clone, Debug)]
+pub struct CallPlace {
+    /// The run's context.
+    pub cx: Cx,
+    /// The working directory, fixed for the turn.
+    pub cwd: PathBuf,
 }
 
 /// What a call is given.
@@ -95,6 +119,35 @@ impl ToolCx {
     #[must_use]
     pub fn new(cx: Cx, cwd: impl Into<PathBuf>) -> Self {
         Self { cx, call_id: CallId::fresh(), cwd: cwd.into(), progress: Progress::default() }
+    }
+
+    /// The place of the call.
+    #[must_use]
+    pub fn place(&self) -> CallPlace {
+        CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() }
+    }
+
+    /// Takes a call through the gates of this context's bus, for calling a tool outside any agent.
+    ///
+    /// # Errors
+    /// [`ToolError`] of kind `Denied` when a gate refuses, parks or fails, or answers in the tool's place.
+    pub async fn approve(&self, tool: Arc<dyn Tool>, args: Value) -> Result<Approved, ToolError> {
+        let name = tool.spec().name.clone();
+        let call = Arc::new(CallRef {
+            turn_id: self.cx.turn_id().into(),
+            call_id: self.call_id.clone(),
+            display_name: name.clone(),
+            name,
+        });
+        let gate = ToolGate::new(call, args, Some(tool), self.place());
+        let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
+        match gate.pass(&self.cx).await {
+            Ok(Passed::Approved(approved)) => Ok(approved),
+            Ok(Passed::Refused { reason, .. }) => denied(reason),
+            Ok(Passed::Parked { reason, .. }) => denied(format!("waiting for approval: {reason}")),
+            Ok(Passed::Substituted { .. }) => denied("a gate answered in the tool's place".to_owned()),
+            Err(error) => denied(error.to_string()),
+        }
     }
 }
 

@@ -1,7 +1,6 @@
-use std::sync::Arc;
-
 use zk_core::events::{CallRef, Decision, Ruling, ToolGate};
 use zk_core::kernel::{Bus, Cx, HookOptions, Reach, Stage, plugin_fn};
+use zk_core::service::CallPlace;
 
 use crate::support::{Log, May, Ping, no};
 
@@ -135,7 +134,8 @@ fn gate() -> ToolGate {
         display_name: "bash".into(),
     };
     let args = serde_json::json!({"command": "git push --force"});
-    ToolGate { call: call.into(), args, run_tool_counts: Arc::default(), decision: None, decided_by: None }
+    let place = CallPlace { cx: Bus::new().cx(), cwd: ".".into() };
+    ToolGate::new(call.into(), args, None, place)
 }
 
 #[tokio::test]

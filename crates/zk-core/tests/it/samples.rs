@@ -7,10 +7,10 @@ use zk_core::events::*;
 use zk_core::kernel::AnyEvent;
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Block, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest, ToolContent,
+    Block, Effects, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest, ToolContent,
     ToolError, TurnId, TurnUsage, Usage,
 };
-use zk_core::service::{RetryNotice, RunStatus, ToolChoice};
+use zk_core::service::{CallPlace, RetryNotice, RunStatus, ToolChoice};
 
 fn model() -> ModelRef {
     ModelRef::new("anthropic", "claude")
@@ -40,6 +40,10 @@ fn usage() -> TurnUsage {
 
 fn message() -> Arc<Message> {
     Message::assistant(vec![Block::text("hello")]).shared()
+}
+
+fn place() -> CallPlace {
+    CallPlace { cx: zk_core::kernel::Bus::new().cx(), cwd: ".".into() }
 }
 
 fn counts() -> Arc<BTreeMap<String, u32>> {
@@ -106,6 +110,16 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
             messages: vec![message()],
             usage: Some(usage()),
             cause: MessagesCause::Answer,
+        },
+        SessionOpenTurn { run_id: "r_1".into(), turn_id: turn(), message: message(), usage: usage() },
+        SessionLoaded { session_id: Some("s_1".into()), entries: Arc::from([]) },
+        SessionBeforeEnd {
+            session_id: None,
+            run_id: "r_1".into(),
+            status: RunStatus::Completed,
+            entries: vec![zk_core::service::NewEntry::hidden("goal", 1, json!({"done": true})).by(
+                &zk_core::kernel::Source::new("goals"),
+            )],
         },
         SessionEnd { session_id: None, run_id: "r_1".into(), status: RunStatus::Aborted, from: 3, to: 5 },
         SessionBeforeSwitch { from: Some("s_1".into()), to: None },
@@ -210,12 +224,38 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
 fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
     let coercion = Coercion { key: "limit".into(), from: json!("3"), to: json!(3) };
     add!(all:
-        ToolGate {
+        ToolPrepare {
             call: call(),
             args: json!({"command": "ls"}),
+            rewritten_by: Some(zk_core::kernel::Source::new("aliases")),
+        },
+        ToolGate {
+            effects: Effects::executes("ls"),
             run_tool_counts: counts(),
             decision: Some(Decision::Refuse { reason: "no".into() }),
             decided_by: Some(zk_core::kernel::Source::new("guard")),
+            ..ToolGate::new(call(), json!({"command": "ls"}), None, place())
+        },
+        ToolParked { call: call(), args: json!({}), reason: "night".into(), by: Some("hours".into()) },
+        ToolBegin {
+            run_id: "r_1".into(),
+            call: call(),
+            args: json!({"command": "ls"}),
+            effects: Effects::executes("ls"),
+            read_only: false,
+        },
+        ToolEnd {
+            run_id: "r_1".into(),
+            call: call(),
+            read_only: false,
+            result: zk_core::model::ToolResult {
+                call_id: "call_1".into(),
+                content: ToolContent::Text("out".into()),
+                is_error: false,
+            },
+            display: None,
+            details: Some(json!({"exit": 0})),
+            elapsed_ms: 4,
         },
         ToolBlocked { call: call(), args: json!({}), reason: "no".into(), by: None },
         ToolSkipped { call: call(), reason: "stopped".into() },

@@ -1,17 +1,16 @@
 //! The rules of single events, on the real ones.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::events::{
     AgentBeforeStart, BashOutput, BeforeStart, CallRef, ContextTransform, Decision, Input, InputReply,
     MessageEnd, ProviderPayload, ProviderRequest, RequestPatch, Resources, ResourcesDiscover, ResultPatch,
-    Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolTransform, UserBash,
+    Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolPrepare, ToolTransform, UserBash,
 };
 use zk_core::kernel::{Bus, Cx, EmitError, Scope, Stage};
 use zk_core::model::{Block, Message, ModelRef, Role, ThinkingRequest, ToolContent, ToolOutput, TurnId};
-use zk_core::service::ToolChoice;
+use zk_core::service::{CallPlace, ToolChoice};
 
 use crate::support::Log;
 
@@ -31,13 +30,8 @@ fn call() -> Arc<CallRef> {
 }
 
 fn gate() -> ToolGate {
-    ToolGate {
-        call: call(),
-        args: json!({"command": "ls"}),
-        run_tool_counts: Arc::new(BTreeMap::new()),
-        decision: None,
-        decided_by: None,
-    }
+    let place = CallPlace { cx: Bus::new().cx(), cwd: ".".into() };
+    ToolGate::new(call(), json!({"command": "ls"}), None, place)
 }
 
 fn input(text: &str) -> Input {
@@ -132,17 +126,18 @@ async fn discovered_resources_keep_who_found_them() {
     assert_eq!(all, [r#"skills: ["/home/skills"]"#, r#"team: ["/home/team"]"#]);
 }
 
-// P-12
 #[tokio::test]
-async fn rewritten_arguments_are_what_later_gates_judge() {
+async fn prepared_arguments_are_what_the_next_handler_gets() {
     let (bus, scope, log) = setup();
-    scope.on_sync(|_: &ToolGate, _: &Cx| Some(Ruling::Rewrite(json!({"command": "ls -a"}))));
+    scope.on_sync(|_: &ToolPrepare, _: &Cx| Some(json!({"command": "ls -a"})));
     let seen = log.clone();
-    scope.on_sync(move |ev: &ToolGate, _: &Cx| seen.note(ev.input_str("command").unwrap_or("nothing")));
-    let after = bus.cx().emit(gate()).await.unwrap();
-    assert_eq!(log.take(), ["ls -a"]);
+    scope.on_sync(move |ev: &ToolPrepare, _: &Cx| seen.note(ev.args.to_string()));
+    let gate = gate();
+    let prepare = ToolPrepare { call: gate.call, args: gate.args, rewritten_by: None };
+    let after = bus.cx().emit(prepare).await.unwrap();
+    assert_eq!(log.take(), [r#"{"command":"ls -a"}"#]);
     assert_eq!(after.args, json!({"command": "ls -a"}));
-    assert!(!after.is_decided());
+    assert_eq!(after.rewritten_by.unwrap().as_str(), "test");
 }
 
 // Section 6, 1: block beats result.

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -13,7 +12,7 @@ use zk_core::kernel::{Bus, Cx, EmitError};
 use zk_core::model::{
     Block, EntryId, Message, ModelRef, SessionId, ThinkingLevel, ToolCall, TurnUsage, Usage,
 };
-use zk_core::service::{Entry, EntryKind, OpenSession, RunStatus, SessionStore, StoreError};
+use zk_core::service::{CallPlace, Entry, EntryKind, OpenSession, RunStatus, SessionStore, StoreError};
 use zk_session::{MemoryStore, Recorder, SqliteStore, load_history};
 
 use crate::support::{at, kinds};
@@ -113,13 +112,8 @@ fn gate() -> ToolGate {
         name: "shell".into(),
         display_name: "shell".into(),
     };
-    ToolGate {
-        call: Arc::new(call),
-        args: json!({}),
-        run_tool_counts: Arc::new(BTreeMap::new()),
-        decision: None,
-        decided_by: None,
-    }
+    let place = CallPlace { cx: Bus::new().cx(), cwd: ".".into() };
+    ToolGate::new(Arc::new(call), json!({}), None, place)
 }
 
 /// The entries by a word each.

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use zk_core::model::{ToolError, ToolErrorKind};
 
 use super::matching::{Found, How, Place, find, without_numbers};
-use super::preview;
+use super::nearest;
 use crate::text::count;
 
 /// One edit.
@@ -45,7 +45,7 @@ pub(super) fn apply(content: &[u8], edit: &Replacement) -> Result<Changed, Failu
         return Err(Failure::Same);
     }
     let (found, new) =
-        locate(content, edit).ok_or_else(|| Failure::Missing(preview::nearest(content, &edit.old)))?;
+        locate(content, edit).ok_or_else(|| Failure::Missing(nearest::nearest(content, &edit.old)))?;
     let lines: Vec<usize> = line_numbers(content, &found.places);
     if found.places.len() > 1 && !edit.all {
         return Err(Failure::Ambiguous(lines));

@@ -1,7 +1,7 @@
 mod change;
 mod matching;
+mod nearest;
 mod normal;
-mod preview;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +14,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Concurrency, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
-use zk_core::service::{Paths, Tool, ToolCx};
+use zk_core::model::{
+    Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
+use zk_core::service::{CallPlace, Paths, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::Fingerprint;
 use crate::read_state::Known;
@@ -23,6 +25,7 @@ use crate::text::{count, size};
 use crate::work::{blocking, go_on, io_error, path_error, paths};
 use crate::{ReadState, ToolsOptions, args, diff};
 use change::{Changed, Replacement};
+use matching::How;
 
 /// Bigger files are not edited as a whole in memory.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -62,6 +65,9 @@ struct EditArgs {
     replace_all: Option<bool>,
 }
 
+/// The lines an edit replaced, and how they were found.
+type Done = (Vec<usize>, How);
+
 #[derive(Debug, Deserialize, JsonSchema)]
 struct MultiEditArgs {
     path: String,
@@ -74,6 +80,24 @@ struct OneEdit {
     new_string: String,
     #[serde(default)]
     replace_all: Option<bool>,
+}
+
+impl EditArgs {
+    fn into_edits(self) -> (String, Vec<Replacement>) {
+        let Self { path, old_string, new_string, replace_all } = self;
+        (path, vec![Replacement { old: old_string, new: new_string, all: replace_all.unwrap_or(false) }])
+    }
+}
+
+impl MultiEditArgs {
+    fn into_edits(self) -> (String, Vec<Replacement>) {
+        let edits = self.edits.into_iter().map(|edit| Replacement {
+            old: edit.old_string,
+            new: edit.new_string,
+            all: edit.replace_all.unwrap_or(false),
+        });
+        (self.path, edits.collect())
+    }
 }
 
 impl Edit {
@@ -100,10 +124,18 @@ impl Tool for Edit {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let EditArgs { path, old_string, new_string, replace_all } = args::parse("edit", args)?;
-        let edit = Replacement { old: old_string, new: new_string, all: replace_all.unwrap_or(false) };
-        self.common.run(path, vec![edit], cx).await
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let (path, edits) = call.parse::<EditArgs>()?.into_edits();
+        self.common.run(path, edits, cx).await
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args::writes(args)
+    }
+
+    async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
+        let (path, edits) = EditArgs::deserialize(args).ok()?.into_edits();
+        preview(path, edits, place).await
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {
@@ -121,20 +153,21 @@ impl Tool for MultiEdit {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let MultiEditArgs { path, edits } = args::parse("multi_edit", args)?;
-        let edits: Vec<Replacement> = edits
-            .into_iter()
-            .map(|OneEdit { old_string, new_string, replace_all }| Replacement {
-                old: old_string,
-                new: new_string,
-                all: replace_all.unwrap_or(false),
-            })
-            .collect();
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let (path, edits) = call.parse::<MultiEditArgs>()?.into_edits();
         if edits.is_empty() {
             return Err(ToolError::invalid("`edits` is empty; there is nothing to do"));
         }
         self.common.run(path, edits, cx).await
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args::writes(args)
+    }
+
+    async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
+        let (path, edits) = MultiEditArgs::deserialize(args).ok()?.into_edits();
+        preview(path, edits, place).await
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {
@@ -147,15 +180,69 @@ impl Tool for MultiEdit {
     }
 }
 
+/// The difference the edits would make to what is there now.
+async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Option<Display> {
+    let (paths, cwd) = (paths(&place.cx).ok()?, place.cwd.clone());
+    let drawn = blocking(&place.cx, move |stop| {
+        let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+        let old = read(&*paths, &at)?;
+        let (new, _) = edited(&at, &old, &edits, stop)?;
+        Ok(diff::display(&at.shown, &old, &new))
+    });
+    drawn.await.ok()
+}
+
+/// The bytes of a file that can be edited.
+fn read(paths: &dyn Paths, at: &Resolved) -> Result<Vec<u8>, ToolError> {
+    let mut file = paths.open(at).map_err(|error| path_error(&error))?;
+    let stat = paths.stat(at).map_err(|error| path_error(&error))?;
+    if stat.len > MOST {
+        let text = format!("`{}` has {}, too much for this tool; use shell (sed)", at.shown, size(stat.len));
+        return Err(ToolError::failed(text));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0) + 1);
+    file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
+    Ok(bytes)
+}
+
+/// The bytes after all edits, with what each of them did.
+fn edited(
+    at: &Resolved,
+    old: &[u8],
+    edits: &[Replacement],
+    stop: &CancellationToken,
+) -> Result<(Vec<u8>, Vec<Done>), ToolError> {
+    let mut new = old.to_vec();
+    let mut done = Vec::new();
+    for (index, edit) in edits.iter().enumerate() {
+        go_on(stop)?;
+        let Changed { content, lines, how } = change::apply(&new, edit).map_err(|failure| {
+            let which = if edits.len() > 1 {
+                format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
+            } else {
+                String::new()
+            };
+            failure.explain(&at.shown, &which)
+        })?;
+        new = content;
+        done.push((lines, how));
+    }
+    if new == old {
+        let text = format!("the edits cancel each other out; `{}` was not written", at.shown);
+        return Err(ToolError::invalid(text));
+    }
+    Ok((new, done))
+}
+
 impl Common {
     fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
         Self { state, read_first: options.read_before_edit }
     }
 
     async fn run(&self, path: String, edits: Vec<Replacement>, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let paths = paths(cx)?;
+        let paths = paths(&cx.cx)?;
         let (cwd, this) = (cx.cwd.clone(), self.clone());
-        blocking(cx, move |stop| this.change(&*paths, &cwd, &path, &edits, stop)).await
+        blocking(&cx.cx, move |stop| this.change(&*paths, &cwd, &path, &edits, stop)).await
     }
 
     fn change(
@@ -169,37 +256,11 @@ impl Common {
         let at = paths.resolve(cwd, path).map_err(|error| path_error(&error))?;
         let lock = self.state.lock(&at.path);
         let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut file = paths.open(&at).map_err(|error| path_error(&error))?;
-        let stat = paths.stat(&at).map_err(|error| path_error(&error))?;
-        if stat.len > MOST {
-            let text =
-                format!("`{}` has {}, too much for this tool; use shell (sed)", at.shown, size(stat.len));
-            return Err(ToolError::failed(text));
-        }
-        let mut old = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0) + 1);
-        file.read_to_end(&mut old).map_err(|error| io_error("read", &at.shown, &error))?;
+        let old = read(paths, &at)?;
         let content = Fingerprint::of(&old);
         self.may_change(&at, content, &old, edits)?;
 
-        let mut new = old.clone();
-        let mut done = Vec::new();
-        for (index, edit) in edits.iter().enumerate() {
-            go_on(stop)?;
-            let Changed { content, lines, how } = change::apply(&new, edit).map_err(|failure| {
-                let which = if edits.len() > 1 {
-                    format!("edit {} of {}, nothing was written: ", index + 1, edits.len())
-                } else {
-                    String::new()
-                };
-                failure.explain(&at.shown, &which)
-            })?;
-            new = content;
-            done.push((lines, how));
-        }
-        if new == old {
-            let text = format!("the edits cancel each other out; `{}` was not written", at.shown);
-            return Err(ToolError::invalid(text));
-        }
+        let (new, done) = edited(&at, &old, edits, stop)?;
         go_on(stop)?;
         paths.write(&at, &new).map_err(|error| path_error(&error))?;
         self.state.note_content(&at.path, Fingerprint::of(&new), false);
@@ -210,7 +271,7 @@ impl Common {
     /// Refuses to change what the model does not know, and shows what is there now.
     fn may_change(
         &self,
-        at: &zk_core::service::Resolved,
+        at: &Resolved,
         content: Fingerprint,
         bytes: &[u8],
         edits: &[Replacement],
@@ -224,7 +285,7 @@ impl Common {
             }
             Known::Changed => {
                 let old = edits.first().map(|edit| edit.old.as_str()).unwrap_or_default();
-                let now = preview::current(bytes, old);
+                let now = nearest::current(bytes, old);
                 // The model now knows this region: the same call again is a decision, not an accident.
                 self.state.note_part(&at.path, content);
                 refuse(format!(

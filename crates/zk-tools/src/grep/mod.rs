@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Concurrency, Display, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Tool, ToolCx};
+use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, Tool, ToolCx};
 
 use crate::text::count;
 use crate::work::{blocking, path_error, paths};
@@ -75,14 +75,14 @@ impl Tool for Grep {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = args::parse("grep", args)?;
-        let paths = paths(cx)?;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let paths = paths(&cx.cx)?;
         let cwd = cx.cwd.clone();
         let limit = args.head_limit.unwrap_or(self.most);
         let offset = args.offset.unwrap_or(0);
         let mode = args.mode.unwrap_or_default();
-        blocking(cx, move |stop| {
+        blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
             let base = walk::base(&*paths, &cwd, start).map_err(|error| path_error(&error))?;
             let query = Query {
@@ -109,8 +109,8 @@ impl Tool for Grep {
         Concurrency::Shared
     }
 
-    fn read_only(&self, _: &Value) -> bool {
-        true
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
     }
 
     fn summary(&self, args: &Value) -> String {

@@ -1,15 +1,18 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
+use tokio::sync::Notify;
 use zk_core::events::{Ruling, ToolGate};
-use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
-use zk_core::model::CallId;
-use zk_core::service::{Question, Tool, Ui, UiAnswer};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
+use zk_core::model::{Effect, Effects};
+use zk_core::service::{Approval, Question, Questions, UiAnswer};
 
 /// How long a person may think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How much longer the gate waits than the question: the question's own end says why.
+const MARGIN: Duration = Duration::from_secs(5);
 
 /// What may run without being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,8 +26,8 @@ pub enum PermissionMode {
 
 /// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
 ///
-/// "Always" holds for that tool, in all agents of the tree, as long as this plugin lives. A handler that
-/// rewrites the arguments of an approved call has it asked for again.
+/// It decides last, about exactly what will run. Choices for the session hold in all agents of the tree, as
+/// long as this plugin lives.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -36,23 +39,57 @@ pub enum PermissionMode {
 #[derive(Debug)]
 pub struct PermissionGate {
     mode: PermissionMode,
-    memory: Arc<Memory>,
+    granted: Arc<Granted>,
 }
 
+/// What the person allowed for the rest of the session.
 #[derive(Debug, Default)]
-struct Memory {
-    always: Mutex<BTreeSet<String>>,
-    /// One question at a time: agents that ask at once wait for each other.
-    asking: tokio::sync::Mutex<()>,
-    /// What each pending call was let through with.
-    allowed: Mutex<HashMap<CallId, Value>>,
+struct Granted {
+    grants: Mutex<BTreeSet<Grant>>,
+    /// Told of each new grant: it may answer other pending questions.
+    added: Notify,
+}
+
+/// What one choice allows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Grant {
+    /// Every call of a tool that only writes files.
+    Tool(String),
+    /// This call with exactly these arguments, as JSON.
+    Exact(String, String),
+}
+
+impl Grant {
+    /// What *for this session* allows: for a tool that only writes files, the tool; for anything else, whose
+    /// next call may do something quite different, the call as it is.
+    fn for_session(gate: &ToolGate) -> Self {
+        let writes_files = match &gate.effects {
+            Effects::Unknown => false,
+            Effects::Known { list } => list.iter().all(|effect| match effect {
+                Effect::Reads { .. } | Effect::Writes { .. } => true,
+                Effect::Executes { .. } | Effect::Network { .. } => false,
+            }),
+        };
+        if writes_files { Self::Tool(gate.call.name.clone()) } else { Self::exact(gate) }
+    }
+
+    fn exact(gate: &ToolGate) -> Self {
+        Self::Exact(gate.call.name.clone(), gate.args.to_string())
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Tool(name) => format!("every call of `{name}`"),
+            Self::Exact(..) => "exactly this call".to_owned(),
+        }
+    }
 }
 
 impl PermissionGate {
     /// The gate.
     #[must_use]
     pub fn new(mode: PermissionMode) -> Self {
-        Self { mode, memory: Arc::default() }
+        Self { mode, granted: Arc::default() }
     }
 }
 
@@ -65,85 +102,48 @@ impl Plugin for PermissionGate {
         match self.mode {
             PermissionMode::AllowAll => {}
             PermissionMode::Ask => {
-                let at = |stage| HookOptions {
-                    stage,
-                    reach: Some(Reach::Descendants),
-                    time_limit: Some(PATIENCE),
-                };
-                scope.handle_at::<ToolGate, _>(at(Stage::Early), Arc::new(First(self.memory.clone())));
-                scope.handle_at::<ToolGate, _>(at(Stage::Late), Arc::new(Again(self.memory.clone())));
+                let last =
+                    HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
+                scope.handle_at::<ToolGate, _>(last, self.granted.clone());
             }
         }
         Ok(())
     }
 }
 
-/// Decides before anybody else.
-struct First(Arc<Memory>);
-
-impl Handler<ToolGate> for First {
+impl Handler<ToolGate> for Granted {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
-        if gate.is_decided() {
-            return Ok(None);
-        }
-        let ruling = self.0.judge(gate, cx).await;
-        if ruling.is_none() {
-            let mut allowed = self.0.allowed();
-            // Calls that somebody else refused stay behind; to forget one too many only means to ask again.
-            if allowed.len() >= 256 {
-                allowed.clear();
-            }
-            allowed.insert(gate.call.call_id.clone(), gate.args.clone());
-        }
-        Ok(ruling)
-    }
-}
-
-/// Decides anew what was rewritten in between.
-struct Again(Arc<Memory>);
-
-impl Handler<ToolGate> for Again {
-    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
-        let allowed = self.0.allowed().remove(&gate.call.call_id);
-        if gate.is_decided() || allowed.as_ref() == Some(&gate.args) {
-            return Ok(None);
-        }
-        Ok(self.0.judge(gate, cx).await)
-    }
-}
-
-impl Memory {
-    async fn judge(&self, gate: &ToolGate, cx: &Cx) -> Option<Ruling> {
-        let name = &gate.call.name;
         // The loop tells the model that there is no such tool.
-        let tool = cx.item::<dyn Tool>(name)?;
-        if tool.read_only(&gate.args) || self.always().contains(name) {
-            return None;
+        let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
+        if gate.effects.is_read_only() || self.allows(gate) {
+            return Ok(None);
         }
         let shown = &gate.call.display_name;
-        let Some(person) = cx.service::<dyn Ui>().filter(|ui| ui.is_interactive()) else {
-            return Some(Ruling::refuse(format!(
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            return Ok(Some(Ruling::refuse(format!(
                 "`{shown}` changes things and nobody is here to approve it; to allow it, run zk with --allow-all, or \
                  start it on a terminal to be asked"
-            )));
+            ))));
         };
-        let _turn = self.asking.lock().await;
-        // Somebody may have said "always" while this one waited.
-        if self.always().contains(name) {
-            return None;
-        }
-        let origin = cx.origin();
-        let question = Question::Approve {
-            agent: origin.agent.to_string(),
-            depth: origin.depth,
-            tool: name.clone(),
-            summary: tool.summary(&gate.args),
+        let session = Grant::for_session(gate);
+        let approval = Approval {
+            tool: gate.call.name.clone(),
             args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            preview: tool.preview(&gate.args, &gate.place).await,
+            session: Some(session.describe()),
+            always: None,
         };
-        match person.ask(question).await {
-            UiAnswer::Yes => None,
-            UiAnswer::Always => {
-                self.always().insert(name.clone());
+        let answer = tokio::select! {
+            answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
+            () = self.allowed_meanwhile(gate) => return Ok(None),
+        };
+        Ok(match answer {
+            UiAnswer::Once => None,
+            // What was not offered is not chosen; it would still be a yes to this call.
+            UiAnswer::Session | UiAnswer::Always => {
+                self.granted().insert(session);
+                self.added.notify_waiters();
                 None
             }
             UiAnswer::No { message: Some(message) } => {
@@ -155,17 +155,31 @@ impl Memory {
             UiAnswer::Absent => Some(Ruling::refuse(
                 "nobody answered whether this call may run; it was not the user who declined it",
             )),
-            UiAnswer::Choice(_) | UiAnswer::Text(_) => {
+            UiAnswer::Choice { .. } | UiAnswer::Text { .. } => {
                 Some(Ruling::refuse("the answer was neither yes nor no, so this call was not made"))
             }
+        })
+    }
+}
+
+impl Granted {
+    fn allows(&self, gate: &ToolGate) -> bool {
+        let granted = self.granted();
+        granted.contains(&Grant::exact(gate)) || granted.contains(&Grant::for_session(gate))
+    }
+
+    /// Waits until another answer allows this call too.
+    async fn allowed_meanwhile(&self, gate: &ToolGate) {
+        loop {
+            let added = self.added.notified();
+            if self.allows(gate) {
+                return;
+            }
+            added.await;
         }
     }
 
-    fn always(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.always.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn allowed(&self) -> MutexGuard<'_, HashMap<CallId, Value>> {
-        self.allowed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn granted(&self) -> MutexGuard<'_, BTreeSet<Grant>> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

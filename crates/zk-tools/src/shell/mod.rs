@@ -10,8 +10,10 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
-use zk_core::service::{ExecOutcome, ExecRequest, Exit, Tool, ToolCx};
+use zk_core::model::{
+    Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
+use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, Tool, ToolCx};
 
 use crate::text::one_line;
 use crate::work::exec;
@@ -86,13 +88,13 @@ impl Tool for Shell {
         &self.spec
     }
 
-    async fn call(&self, args: Value, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let args: Args = args::parse("shell", args)?;
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
         if args.command.trim().is_empty() || args.command.contains('\0') {
             return Err(ToolError::invalid("the command is empty or contains a NUL character"));
         }
         let timeout = self.timeout(args.timeout_ms)?;
-        let exec = exec(cx)?;
+        let exec = exec(&cx.cx)?;
         let mut tail = Tail::new(self.options.shell_bytes, cx.progress.clone());
         let request =
             ExecRequest { timeout: Some(timeout), ..ExecRequest::shell(&args.command, cx.cwd.clone()) };
@@ -136,6 +138,10 @@ impl Tool for Shell {
     fn concurrency(&self, args: &Value) -> Concurrency {
         let reads = args.get("command").and_then(Value::as_str).is_some_and(classify::only_reads);
         if reads { Concurrency::Shared } else { Concurrency::Exclusive }
+    }
+
+    fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
+        args.get("command").and_then(Value::as_str).map_or(Effects::Unknown, Effects::executes)
     }
 
     fn summary(&self, args: &Value) -> String {

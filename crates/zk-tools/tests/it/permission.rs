@@ -1,40 +1,52 @@
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::events::{CallRef, Decision, Ruling, ToolGate};
-use zk_core::kernel::{Bus, Stage};
-use zk_core::model::{CallId, TurnId};
-use zk_core::service::{Question, Ui, UiAnswer};
+use tokio::task::JoinHandle;
+use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::kernel::Bus;
+use zk_core::model::{CallId, Effects, TurnId};
+use zk_core::service::{Approval, CallPlace, PendingQuestion, Question, Questions, Tool, UiAnswer};
 use zk_tools::{PermissionGate, PermissionMode};
 
 use crate::support::Desk;
 
+/// Answers every question in the same way.
 struct Person {
-    answer: UiAnswer,
-    asked: Mutex<Vec<Question>>,
+    asked: Arc<Mutex<Vec<PendingQuestion>>>,
+    answering: JoinHandle<()>,
 }
 
-#[async_trait]
-impl Ui for Person {
-    fn is_interactive(&self) -> bool {
-        true
+impl Drop for Person {
+    fn drop(&mut self) {
+        self.answering.abort();
     }
-
-    async fn ask(&self, question: Question) -> UiAnswer {
-        self.asked.lock().unwrap().push(question);
-        tokio::task::yield_now().await;
-        self.answer.clone()
-    }
-
-    fn notify(&self, _: &str) {}
 }
 
-fn person(desk: &Desk, answer: UiAnswer) -> Arc<Person> {
-    let person = Arc::new(Person { answer, asked: Mutex::default() });
-    desk.bus.scope("host").provide_service::<dyn Ui>(person.clone());
-    person
+impl Person {
+    fn approvals(&self) -> Vec<Approval> {
+        let approval = |asked: &PendingQuestion| match &asked.question {
+            Question::Approve(approval) => Some(Approval::clone(approval)),
+            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => None,
+        };
+        self.asked.lock().unwrap().iter().filter_map(approval).collect()
+    }
+}
+
+fn person(desk: &Desk, answer: UiAnswer) -> Person {
+    let questions = Arc::new(Questions::new());
+    desk.bus.scope("host").provide_service(questions.clone());
+    let front_end = questions.attach();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let answering = tokio::spawn(async move {
+        loop {
+            let pending = front_end.next().await;
+            seen.lock().unwrap().push(PendingQuestion::clone(&pending));
+            tokio::task::yield_now().await;
+            front_end.answer(pending.id, pending.digest, answer.clone()).unwrap();
+        }
+    });
+    Person { asked, answering }
 }
 
 fn desk(mode: PermissionMode) -> Desk {
@@ -51,11 +63,13 @@ async fn refusal(bus: &Bus, tool: &str, args: Value) -> Option<String> {
         name: tool.into(),
         display_name: tool.into(),
     });
-    let run_tool_counts = Arc::new(BTreeMap::new());
-    let gate = ToolGate { call, args, run_tool_counts, decision: None, decided_by: None };
-    match bus.cx().emit(gate).await.unwrap().decision {
-        Some(Decision::Refuse { reason }) => Some(reason),
-        Some(Decision::Substitute { .. }) | None => None,
+    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    let gate = ToolGate::new(call, args, bus.item::<dyn Tool>(tool), place);
+    match gate.pass(&bus.cx()).await.unwrap() {
+        Passed::Refused { reason, .. } => Some(reason),
+        Passed::Approved(_) => None,
+        Passed::Parked { reason, .. } => Some(format!("parked: {reason}")),
+        Passed::Substituted { .. } => Some("substituted".to_owned()),
     }
 }
 
@@ -84,82 +98,93 @@ async fn everything_can_be_allowed() {
 #[tokio::test]
 async fn a_person_sees_what_will_run_and_decides() {
     let desk = desk(PermissionMode::Ask);
-    let asked = person(&desk, UiAnswer::Yes);
+    let asked = person(&desk, UiAnswer::Once);
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
-    let questions = asked.asked.lock().unwrap().clone();
-    assert_eq!(questions.len(), 2, "yes is for once");
-    let expected = Question::Approve {
-        agent: "main".into(),
-        depth: 0,
+    let approvals = asked.approvals();
+    assert_eq!(approvals.len(), 2, "yes is for once");
+    let expected = Approval {
         tool: "shell".into(),
-        summary: "$ rm a".into(),
         args: command(),
+        effects: Effects::executes("rm a"),
+        preview: None,
+        session: Some("exactly this call".into()),
+        always: None,
     };
-    assert_eq!(questions[0], expected);
+    assert_eq!(approvals[0], expected);
 }
 
 #[tokio::test]
 async fn a_refusal_carries_the_word_of_the_person() {
     let desk = desk(PermissionMode::Ask);
-    person(&desk, UiAnswer::No { message: Some("use git rm".into()) });
+    let with_words = person(&desk, UiAnswer::No { message: Some("use git rm".into()) });
     let reason = refusal(&desk.bus, "shell", command()).await.unwrap();
     assert_eq!(reason, "the user declined this call: use git rm");
-    person(&desk, UiAnswer::No { message: None });
+    drop(with_words);
+    let _without = person(&desk, UiAnswer::No { message: None });
     assert!(refusal(&desk.bus, "shell", command()).await.is_some());
 }
 
 #[tokio::test]
 async fn a_question_without_an_answer_is_no_denial_by_the_user() {
     let desk = desk(PermissionMode::Ask);
-    person(&desk, UiAnswer::Absent);
+    let _nobody = person(&desk, UiAnswer::Absent);
     let reason = refusal(&desk.bus, "shell", command()).await.unwrap();
     assert!(reason.contains("it was not the user who declined"), "{reason}");
 }
 
 #[tokio::test]
-async fn agents_that_ask_at_once_wait_for_each_other() {
+async fn a_choice_for_the_session_answers_what_others_ask_meanwhile() {
     let desk = desk(PermissionMode::Ask);
-    let asked = person(&desk, UiAnswer::Always);
+    let person = person(&desk, UiAnswer::Session);
     let child = desk.bus.child("helper");
     let (one, other) =
         tokio::join!(refusal(&desk.bus, "shell", command()), refusal(&child, "shell", command()));
     assert_eq!((one, other), (None, None));
-    assert_eq!(asked.asked.lock().unwrap().len(), 1);
+    assert_eq!(person.approvals().len(), 1);
 }
 
 #[tokio::test]
-async fn always_holds_for_that_tool_and_for_sub_agents() {
+async fn this_session_means_this_command_and_for_files_this_tool_in_sub_agents_too() {
     let desk = desk(PermissionMode::Ask);
-    let asked = person(&desk, UiAnswer::Always);
+    let person = person(&desk, UiAnswer::Session);
     let child = desk.bus.child("helper").child("deeper");
     for bus in [&desk.bus, &child, &desk.bus] {
         assert_eq!(refusal(bus, "shell", command()).await, None);
     }
-    assert_eq!(asked.asked.lock().unwrap().len(), 1);
+    assert_eq!(person.approvals().len(), 1);
+    refusal(&desk.bus, "shell", json!({ "command": "rm b" })).await;
+    assert_eq!(person.approvals().len(), 2, "another command is another question");
     refusal(&desk.bus, "edit", json!({ "path": "a" })).await;
-    assert_eq!(asked.asked.lock().unwrap().len(), 2);
+    refusal(&child, "edit", json!({ "path": "b" })).await;
+    let approvals = person.approvals();
+    assert_eq!(approvals.len(), 3);
+    assert_eq!(approvals[2].session.as_deref(), Some("every call of `edit`"));
 }
 
 #[tokio::test]
 async fn a_sub_agent_is_named_in_the_question() {
     let desk = desk(PermissionMode::Ask);
-    let asked = person(&desk, UiAnswer::Yes);
+    let person = person(&desk, UiAnswer::Once);
     let child = desk.bus.child("helper").child("deeper");
     refusal(&child, "shell", command()).await;
-    let questions = asked.asked.lock().unwrap().clone();
-    assert!(matches!(&questions[0], Question::Approve { agent, depth: 2, .. } if agent == "deeper"));
+    let asked = person.asked.lock().unwrap().clone();
+    assert_eq!((&*asked[0].origin.agent, asked[0].origin.depth), ("deeper", 2));
 }
 
 #[tokio::test]
-async fn arguments_rewritten_after_the_approval_are_asked_for_again() {
+async fn an_edit_shows_its_difference_and_the_arguments_whole() {
     let desk = desk(PermissionMode::Ask);
-    let asked = person(&desk, UiAnswer::Yes);
-    desk.bus.scope("rewriter").on_sync_at(Stage::Consumer, |_: &ToolGate, _| {
-        Some(Ruling::Rewrite(json!({ "command": "rm -rf b" })))
-    });
-    assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
-    let questions = asked.asked.lock().unwrap().clone();
-    assert_eq!(questions.len(), 2);
-    assert!(matches!(&questions[1], Question::Approve { summary, .. } if summary == "$ rm -rf b"));
+    desk.put("a.txt", "one\ntwo\n");
+    let person = person(&desk, UiAnswer::Once);
+    let path = desk.root.join("a.txt").to_string_lossy().into_owned();
+    let args = json!({ "path": path, "old_string": "two", "new_string": "\u{1b}[2Jthree" });
+    assert_eq!(refusal(&desk.bus, "edit", args).await, None);
+    let shown = person.approvals()[0].sections();
+    let lines = |heading: &str| {
+        let section = shown.iter().find(|section| section.heading.starts_with(heading)).unwrap();
+        section.lines.join("\n")
+    };
+    assert_eq!(lines("new_string"), "⟨U+001B⟩[2Jthree");
+    assert!(lines("diff of").contains("-two") && lines("diff of").contains("+⟨U+001B⟩[2Jthree"));
 }

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -97,6 +98,8 @@ async fn a_stopped_command_returns_at_once() {
 #[tokio::test]
 async fn without_somewhere_to_run_it_says_so() {
     let cx = ToolCx::new(Bus::new().cx(), "/");
-    let error = Shell::new(&ToolsOptions::default()).call(json!({ "command": "ls" }), &cx).await.unwrap_err();
+    let tool: Arc<dyn Tool> = Arc::new(Shell::new(&ToolsOptions::default()));
+    let call = cx.approve(tool.clone(), json!({ "command": "ls" })).await.unwrap();
+    let error = tool.call(&call, &cx).await.unwrap_err();
     assert!(error.message.contains("nothing that runs commands"), "{error}");
 }

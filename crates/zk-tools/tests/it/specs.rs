@@ -1,6 +1,6 @@
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_core::model::Concurrency;
-use zk_core::service::Tool;
+use zk_core::service::{CallPlace, Tool};
 use zk_tools::{NAMES, ToolsOptions, ToolsPlugin};
 
 use crate::support::Desk;
@@ -53,10 +53,11 @@ async fn calls_on_one_file_are_in_order_and_others_side_by_side() {
 #[tokio::test]
 async fn only_tools_that_change_nothing_are_read_only() {
     let desk = Desk::new();
-    let read_only: Vec<&str> =
-        NAMES.into_iter().filter(|name| desk.tool(name).read_only(&json!({}))).collect();
+    let place = CallPlace { cx: desk.bus.cx(), cwd: ".".into() };
+    let reads = |name: &str, args: Value| desk.tool(name).effects(&args, &place).is_read_only();
+    let read_only: Vec<&str> = NAMES.into_iter().filter(|name| reads(name, json!({}))).collect();
     assert_eq!(read_only, ["glob", "grep", "list_files", "read_file"]);
-    assert!(!desk.tool("shell").read_only(&json!({ "command": "ls" })));
+    assert!(!reads("shell", json!({ "command": "ls" })));
     let cancels: Vec<&str> =
         NAMES.into_iter().filter(|name| desk.tool(name).failure_cancels_siblings()).collect();
     assert_eq!(cancels, ["shell"]);

@@ -59,7 +59,8 @@ impl Desk {
         args: Value,
     ) -> Result<ToolOutput, ToolError> {
         let cx = ToolCx::new(bus.cx().with_stop(self.stop.clone()), &self.root);
-        self.tool(tool).call(args, &cx).await
+        let tool = self.tool(tool);
+        tool.call(&cx.approve(tool.clone(), args).await?, &cx).await
     }
 
     /// The text of a call that works.

@@ -12,10 +12,11 @@ mod tty;
 
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::Agent;
 use zk_core::model::AgentError;
-use zk_core::service::{Command, CommandOutcome, Provider};
+use zk_core::service::{Command, CommandOutcome, Provider, Questions};
 
 use self::keyboard::Keyboard;
 use self::line_editor::{LineEditor, ReadLine};
@@ -92,7 +93,15 @@ struct Chat {
     screen: SharedScreen,
     keyboard: Keyboard,
     signals: Signals,
+    /// Draws questions and answers them.
+    attending: JoinHandle<()>,
     cwd: std::path::PathBuf,
+}
+
+impl Drop for Chat {
+    fn drop(&mut self) {
+        self.attending.abort();
+    }
 }
 
 impl Chat {
@@ -104,7 +113,10 @@ impl Chat {
         let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
         let allow_all = app.settings.flag("permissions.allow_all");
-        let bus = compose::bus(app, &session, HostOptions { ui: Some(ui), allow_all })?;
+        let asking = Arc::new(Questions::new());
+        let attending = tokio::spawn(questions::attend(asking.attach(), ui.clone()));
+        let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all };
+        let bus = compose::bus(app, &session, options)?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider.clone(), model, &session)?;
         screen.listen(&bus.scope("terminal-output"));
@@ -116,7 +128,7 @@ impl Chat {
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
-        Ok(Self { agent, session, screen, keyboard, signals, cwd: app.cwd.clone() })
+        Ok(Self { agent, session, screen, keyboard, signals, attending, cwd: app.cwd.clone() })
     }
 
     fn greet(&self, app: &AppContext) {

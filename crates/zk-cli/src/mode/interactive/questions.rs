@@ -1,6 +1,7 @@
-use async_trait::async_trait;
+use std::sync::Arc;
+
 use tokio::sync::Mutex;
-use zk_core::service::{Question, Ui, UiAnswer};
+use zk_core::service::{FrontEnd, PendingQuestion, Question, Ui, UiAnswer};
 
 use super::keyboard::Keyboard;
 use crate::mode::shared_screen::SharedScreen;
@@ -19,12 +20,12 @@ impl TerminalUi {
         Self { screen, keyboard, turn: Mutex::default() }
     }
 
-    async fn yes(&self, question: &[(Style, String)], always: bool) -> UiAnswer {
+    async fn yes(&self, question: &[(Style, String)], session: bool) -> UiAnswer {
         let _turn = self.turn.lock().await;
-        let wanted = move |key| matches!(key, 'y' | 'n') || (always && key == 'a');
+        let wanted = move |key| matches!(key, 'y' | 'n') || (session && key == 's');
         let answer = match self.keyboard.key(wanted, || self.show(question)).await {
-            Some('y') => (UiAnswer::Yes, "yes"),
-            Some('a') => (UiAnswer::Always, "always"),
+            Some('y') => (UiAnswer::Once, "yes"),
+            Some('s') => (UiAnswer::Session, "session"),
             Some(_) => (UiAnswer::No { message: None }, "no"),
             None => return UiAnswer::Absent,
         };
@@ -44,19 +45,37 @@ impl TerminalUi {
     }
 }
 
-#[async_trait]
-impl Ui for TerminalUi {
-    fn is_interactive(&self) -> bool {
-        true
+/// Draws the questions and gives the answers, one after the other, for ever.
+pub(crate) async fn attend(front_end: FrontEnd, ui: Arc<TerminalUi>) {
+    loop {
+        let pending = front_end.next().await;
+        let answer = ui.ask(&pending).await;
+        // One that was withdrawn meanwhile needs no answer.
+        let _ = front_end.answer(pending.id, pending.digest, answer);
     }
+}
 
-    async fn ask(&self, question: Question) -> UiAnswer {
-        match question {
-            Question::Approve { agent, depth, tool, summary, .. } => {
-                let who = if depth > 0 { format!("{agent}: ") } else { String::new() };
-                let how = "  run it? y yes · n no · a always, for this tool".to_owned();
-                let question = [(Style::Bold, format!("? {who}{tool}: {summary}")), (Style::Plain, how)];
-                self.yes(&question, true).await
+impl Ui for TerminalUi {
+    fn notify(&self, text: &str) {
+        self.screen.line(Style::Yellow, text);
+    }
+}
+
+impl TerminalUi {
+    async fn ask(&self, pending: &PendingQuestion) -> UiAnswer {
+        match &pending.question {
+            Question::Approve(approval) => {
+                let origin = &pending.origin;
+                let who = if origin.depth > 0 { format!("{}: ", origin.agent) } else { String::new() };
+                let mut question = vec![(Style::Bold, format!("? {who}{}", approval.tool))];
+                for section in approval.sections() {
+                    question.push((Style::Dim, format!("  {}", section.heading)));
+                    question.extend(section.lines.iter().map(|line| (Style::Plain, format!("  | {line}"))));
+                }
+                let session = approval.session.as_deref().unwrap_or("this call");
+                let how = format!("Run? [y]es · [n]o · [s]ession: {session}");
+                question.push((Style::Plain, how));
+                self.yes(&question, approval.session.is_some()).await
             }
             Question::Confirm { text } => {
                 let how = "  y yes · n no".to_owned();
@@ -68,18 +87,16 @@ impl Ui for TerminalUi {
                 question
                     .extend(numbered.map(|(option, number)| (Style::Plain, format!("  {number} {option}"))));
                 match self.line(&question).await.and_then(|line| line.parse::<usize>().ok()) {
-                    Some(number) if (1..=options.len()).contains(&number) => UiAnswer::Choice(number - 1),
+                    Some(number) if (1..=options.len()).contains(&number) => {
+                        UiAnswer::Choice { index: number - 1 }
+                    }
                     Some(_) | None => UiAnswer::Absent,
                 }
             }
             Question::Input { text } => {
                 let question = [(Style::Bold, format!("? {text}"))];
-                self.line(&question).await.map_or(UiAnswer::Absent, UiAnswer::Text)
+                self.line(&question).await.map_or(UiAnswer::Absent, |text| UiAnswer::Text { text })
             }
         }
-    }
-
-    fn notify(&self, text: &str) {
-        self.screen.line(Style::Yellow, text);
     }
 }

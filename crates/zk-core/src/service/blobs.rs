@@ -1,0 +1,67 @@
+use std::fmt;
+use std::io::Read;
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Large contents kept outside the history, by the hash of their bytes: `cx.service::<dyn Blobs>()`.
+///
+/// Calls block for as long as the disk does; tools run them on a blocking thread.
+pub trait Blobs: Send + Sync {
+    /// Keeps `bytes`. Equal bytes have one id and are kept once.
+    ///
+    /// # Errors
+    /// [`BlobError`]; nothing was kept then.
+    fn put(&self, bytes: &[u8]) -> Result<BlobId, BlobError>;
+
+    /// The bytes, or those of `range` that exist.
+    ///
+    /// # Errors
+    /// [`BlobError::Missing`] when nothing of that id is kept, [`BlobError::Damaged`] when it changed since.
+    fn open(&self, id: &BlobId, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, BlobError>;
+
+    /// How many bytes it has.
+    ///
+    /// # Errors
+    /// [`BlobError::Missing`] when nothing of that id is kept.
+    fn len(&self, id: &BlobId) -> Result<u64, BlobError>;
+}
+
+/// The id of a blob: what a history refers to it by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct BlobId(pub String);
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a blob is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// Nothing is kept under this id.
+    #[error("nothing is kept under `{id}`; it may have been removed with its session")]
+    Missing {
+        /// The id.
+        id: BlobId,
+    },
+    /// It is not what it was when it was kept.
+    #[error("what is kept under `{id}` changed since; it is not used")]
+    Damaged {
+        /// The id.
+        id: BlobId,
+    },
+    /// The disk said no.
+    #[error("cannot {doing} blob `{id}`: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The blob.
+        id: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}

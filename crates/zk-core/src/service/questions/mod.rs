@@ -1,0 +1,278 @@
+//! Questions to the person, and the only way to answer them.
+
+mod question;
+mod visible;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{Either, select};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{oneshot, watch};
+
+pub use question::{Answer, Approval, Question, Section};
+pub use visible::{text_of_visible_lines, visible_lines};
+
+use crate::kernel::{Cx, Origin};
+
+/// The questions of a tree of agents to the person in front of it: `cx.service::<Questions>()`.
+///
+/// It owns the questions' ids, deadlines and digests. A front-end [attaches](Questions::attach), draws what is
+/// pending and gives answers; an answer counts only with the digest of what was drawn. Without a front-end
+/// nothing is asked, and the answer is [`Answer::Absent`].
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::{Question, Questions, UiAnswer};
+///
+/// let questions = Questions::new();
+/// let front_end = questions.attach();
+/// let cx = Bus::new().cx();
+/// let ask = questions.ask(Question::Confirm { text: "Go on?".into() }, &cx, Duration::from_secs(60));
+/// let answer = async {
+///     let asked = front_end.next().await;
+///     front_end.answer(asked.id, asked.digest, UiAnswer::Once).unwrap();
+/// };
+/// let (answered, ()) = tokio::join!(ask, answer);
+/// assert_eq!(answered, UiAnswer::Once);
+/// # });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Questions {
+    shared: Arc<Shared>,
+}
+
+/// The id of a question, unique in its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct QuestionId(u64);
+
+/// The digest of a question as it was handed to front-ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct QuestionDigest(u64);
+
+/// A question that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PendingQuestion {
+    /// Its id.
+    pub id: QuestionId,
+    /// The digest of everything in it.
+    pub digest: QuestionDigest,
+    /// The agent that asks.
+    pub origin: Origin,
+    /// The question.
+    pub question: Question,
+    /// When it is given up.
+    #[serde(skip)]
+    pub deadline: Option<Instant>,
+}
+
+/// Why an answer does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// The question was answered, withdrawn or given up.
+    #[error("this question is not pending any more")]
+    NotPending,
+    /// The answer is to something else than what is asked.
+    #[error("this answer is to another question than the one that is pending; draw it again")]
+    WrongDigest,
+    /// The question has no such answer.
+    #[error("this is none of the answers the question offers")]
+    NotOffered,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Counts changes of what is pending, and of who is attached.
+    changes: watch::Sender<u64>,
+    digests: RandomState,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    front_ends: usize,
+    last_id: u64,
+    pending: Vec<Arc<PendingQuestion>>,
+    answers: HashMap<QuestionId, oneshot::Sender<Answer>>,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Questions {
+    /// No questions yet, and nobody to answer any.
+    #[must_use]
+    pub fn new() -> Self {
+        let (changes, _) = watch::channel(0);
+        let shared = Shared { state: Mutex::default(), changes, digests: RandomState::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether a front-end is there.
+    #[must_use]
+    pub fn is_attended(&self) -> bool {
+        self.shared.state().front_ends > 0
+    }
+
+    /// A front-end that draws questions and answers them, for as long as it is kept.
+    #[must_use]
+    pub fn attach(&self) -> FrontEnd {
+        self.shared.state().front_ends += 1;
+        self.shared.changed();
+        FrontEnd { shared: self.shared.clone(), changes: self.shared.changes.subscribe() }
+    }
+
+    /// Asks, and waits for the answer: at most `patience`, and no longer than the run of `cx`. A caller that
+    /// stops waiting withdraws the question.
+    pub async fn ask(&self, question: Question, cx: &Cx, patience: Duration) -> Answer {
+        let Some((id, answer)) = self.shared.put(question, cx.origin().clone(), patience) else {
+            return Answer::Absent;
+        };
+        let _withdraw = Withdraw { shared: &self.shared, id };
+        let answer = pin!(tokio::time::timeout(patience, answer));
+        match select(pin!(cx.stop_token().cancelled()), answer).await {
+            Either::Right((Ok(Ok(answer)), _)) => answer,
+            Either::Left(_) | Either::Right((Ok(Err(_)) | Err(_), _)) => Answer::Absent,
+        }
+    }
+}
+
+/// Takes a question back that nobody waits for any more.
+struct Withdraw<'a> {
+    shared: &'a Shared,
+    id: QuestionId,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        if self.shared.take(self.id).is_some() {
+            self.shared.changed();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn put(
+        &self,
+        question: Question,
+        origin: Origin,
+        patience: Duration,
+    ) -> Option<(QuestionId, oneshot::Receiver<Answer>)> {
+        let (sender, answer) = oneshot::channel();
+        let id = {
+            let mut state = self.state();
+            if state.front_ends == 0 {
+                return None;
+            }
+            state.last_id += 1;
+            let id = QuestionId(state.last_id);
+            // A question that cannot be written down could not be shown either.
+            let text = serde_json::to_string(&(id, &origin, &question)).ok()?;
+            let digest = QuestionDigest(self.digests.hash_one(text));
+            let deadline = Instant::now().checked_add(patience);
+            state.pending.push(Arc::new(PendingQuestion { id, digest, origin, question, deadline }));
+            state.answers.insert(id, sender);
+            id
+        };
+        self.changed();
+        Some((id, answer))
+    }
+
+    fn take(&self, id: QuestionId) -> Option<oneshot::Sender<Answer>> {
+        let mut state = self.state();
+        state.pending.retain(|pending| pending.id != id);
+        state.answers.remove(&id)
+    }
+}
+
+/// Somebody who draws questions and gives a person's answers. Dropping the last one gives up all questions.
+#[derive(Debug)]
+pub struct FrontEnd {
+    shared: Arc<Shared>,
+    changes: watch::Receiver<u64>,
+}
+
+impl FrontEnd {
+    /// What is pending, oldest first.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Arc<PendingQuestion>> {
+        self.shared.state().pending.clone()
+    }
+
+    /// The oldest pending question, waiting for one if there is none.
+    pub async fn next(&self) -> Arc<PendingQuestion> {
+        let mut changes = self.changes.clone();
+        loop {
+            if let Some(first) = self.shared.state().pending.first() {
+                return first.clone();
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until something else is pending than at the last call.
+    pub async fn changed(&mut self) {
+        if self.changes.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Gives the person's answer to what was drawn.
+    ///
+    /// # Errors
+    /// [`AnswerError`] when it does not count; the question stays as it is.
+    pub fn answer(&self, id: QuestionId, digest: QuestionDigest, answer: Answer) -> Result<(), AnswerError> {
+        let sender = {
+            let mut state = self.shared.state();
+            let at = state.pending.iter().position(|pending| pending.id == id);
+            let Some(pending) = at.and_then(|at| state.pending.get(at)) else {
+                return Err(AnswerError::NotPending);
+            };
+            if pending.digest != digest {
+                return Err(AnswerError::WrongDigest);
+            }
+            if !pending.question.allows(&answer) {
+                return Err(AnswerError::NotOffered);
+            }
+            state.pending.retain(|pending| pending.id != id);
+            state.answers.remove(&id)
+        };
+        self.shared.changed();
+        sender.and_then(|sender| sender.send(answer).ok()).ok_or(AnswerError::NotPending)
+    }
+}
+
+impl Drop for FrontEnd {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state();
+            state.front_ends = state.front_ends.saturating_sub(1);
+            if state.front_ends == 0 {
+                state.pending.clear();
+                // Whoever waits finds its answer gone, which means nobody is there.
+                state.answers.clear();
+            }
+        }
+        self.shared.changed();
+    }
+}

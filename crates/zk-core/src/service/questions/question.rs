@@ -1,0 +1,147 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::visible::visible_lines;
+use crate::model::{Display, Effects};
+
+/// What a person is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Question {
+    /// Whether a tool call may run.
+    Approve(Box<Approval>),
+    /// Yes or no.
+    Confirm {
+        /// The question.
+        text: String,
+    },
+    /// One of several.
+    Select {
+        /// The question.
+        text: String,
+        /// The choices.
+        options: Vec<String>,
+    },
+    /// A line of text.
+    Input {
+        /// The question.
+        text: String,
+    },
+}
+
+/// A tool call that wants to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The tool's canonical name.
+    pub tool: String,
+    /// The arguments, as they will run.
+    pub args: Value,
+    /// What the call does, as its tool says.
+    pub effects: Effects,
+    /// What the tool draws of it: a diff, a body.
+    pub preview: Option<Display>,
+    /// What *this session* would allow, in words; that choice is not offered without it.
+    pub session: Option<String>,
+    /// What *always* would allow from then on, in words; that choice is not offered without it.
+    pub always: Option<String>,
+}
+
+/// A part of what a question shows, under a heading.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// The argument's name, or what the lines are. It is text from a model too: see [`visible_lines`].
+    pub heading: String,
+    /// The lines, everything in them visible.
+    pub lines: Vec<String>,
+}
+
+impl Approval {
+    /// The whole of what will run, for any front-end to draw: every argument with every line, then the
+    /// preview. A text argument is shown as its own lines, anything else as JSON.
+    #[must_use]
+    pub fn sections(&self) -> Vec<Section> {
+        let mut sections = match &self.args {
+            Value::Object(args) => args.iter().map(|(name, value)| section(name, value)).collect::<Vec<_>>(),
+            other => vec![section("arguments", other)],
+        };
+        if let Some(preview) = &self.preview {
+            sections.push(drawn(preview));
+        }
+        sections
+    }
+}
+
+fn section(name: &str, value: &Value) -> Section {
+    let heading = visible_lines(name).concat();
+    match value {
+        Value::String(text) => Section { heading, lines: visible_lines(text) },
+        other => {
+            Section { heading: format!("{heading} (JSON)"), lines: visible_lines(&format!("{other:#}")) }
+        }
+    }
+}
+
+fn drawn(preview: &Display) -> Section {
+    let (heading, lines) = match preview {
+        Display::Line { text } => ("preview".to_owned(), visible_lines(text)),
+        Display::Diff { path, diff } => (format!("diff of {path}"), visible_lines(diff)),
+        Display::Lines { lines } => {
+            ("preview".to_owned(), lines.iter().flat_map(|line| visible_lines(line)).collect())
+        }
+        Display::Table { head, rows } => {
+            let row = |cells: &Vec<String>| visible_lines(&cells.join(" | "));
+            ("preview".to_owned(), std::iter::once(head).chain(rows).flat_map(row).collect())
+        }
+    };
+    Section { heading: visible_lines(&heading).concat(), lines }
+}
+
+/// What a person answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// Yes, this once. Also the *yes* of a confirmation.
+    Once,
+    /// Yes, and what [`Approval::session`] says for the rest of the session.
+    Session,
+    /// Yes, and what [`Approval::always`] says from now on.
+    Always,
+    /// No, with words to the model if the person gave some.
+    No {
+        /// The words.
+        message: Option<String>,
+    },
+    /// The choice, from 0.
+    Choice {
+        /// Which.
+        index: usize,
+    },
+    /// The line.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// Nobody answered: no front-end, no answer in time, or the run was stopped.
+    Absent,
+}
+
+impl Question {
+    /// Whether `answer` is one of the answers to this question. Nobody being there always is.
+    #[must_use]
+    pub fn allows(&self, answer: &Answer) -> bool {
+        match (self, answer) {
+            (_, Answer::Absent) => true,
+            (Self::Approve(approval), Answer::Always) => approval.always.is_some(),
+            (Self::Approve(approval), Answer::Session) => approval.session.is_some(),
+            (Self::Approve(_), Answer::Once | Answer::No { .. })
+            | (Self::Confirm { .. }, Answer::Once | Answer::No { .. })
+            | (Self::Input { .. }, Answer::Text { .. } | Answer::No { .. })
+            | (Self::Select { .. }, Answer::No { .. }) => true,
+            (Self::Select { options, .. }, Answer::Choice { index }) => *index < options.len(),
+            (
+                Self::Approve(_) | Self::Confirm { .. } | Self::Input { .. } | Self::Select { .. },
+                Answer::Once | Answer::Session | Answer::Always | Answer::Choice { .. } | Answer::Text { .. },
+            ) => false,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+/// Begins the escape of one character.
+const OPEN: char = '⟨';
+/// Ends it.
+const CLOSE: char = '⟩';
+
+/// Text as lines that show everything in it: each character that a terminal would act on, hide or reorder is
+/// written as `⟨U+001B⟩`, and so is `⟨` itself. Only `\n` separates lines.
+///
+/// No two texts have the same lines, so what a person reads is exactly what runs.
+///
+/// ```
+/// use zk_core::service::visible_lines;
+///
+/// assert_eq!(visible_lines("ls\u{1b}P;\ntouch x"), ["ls⟨U+001B⟩P;", "touch x"]);
+/// assert_eq!(visible_lines("a\u{202e}b\r"), ["a⟨U+202E⟩b⟨U+000D⟩"]);
+/// ```
+#[must_use]
+pub fn visible_lines(text: &str) -> Vec<String> {
+    text.split('\n').map(visible_line).collect()
+}
+
+fn visible_line(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    let mut before_is_emoji = false;
+    while let Some(c) = chars.next() {
+        // A joiner between two emoji makes one picture of them; anywhere else it is invisible.
+        let joins = c == '\u{200d}' && before_is_emoji && chars.peek().is_some_and(|next| is_emoji(*next));
+        let presents = c == '\u{fe0f}' && before_is_emoji;
+        if joins || presents || !is_hidden(c) {
+            out.push(c);
+        } else {
+            out.push_str(&format!("{OPEN}U+{:04X}{CLOSE}", u32::from(c)));
+        }
+        before_is_emoji = is_emoji(c) || (presents && before_is_emoji);
+    }
+    // A blank at the end of a line is part of what runs and could not be seen.
+    let blanks = out.chars().rev().take_while(|c| *c == ' ').count();
+    if blanks > 0 {
+        out.truncate(out.len() - blanks);
+        out.extend(std::iter::repeat_n("⟨U+0020⟩", blanks));
+    }
+    out
+}
+
+/// The text that [`visible_lines`] made these lines of; nothing if it did not.
+#[must_use]
+pub fn text_of_visible_lines<S: AsRef<str>>(lines: &[S]) -> Option<String> {
+    let mut out = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        let mut rest = line.as_ref();
+        while let Some((plain, after)) = rest.split_once(OPEN) {
+            out.push_str(plain);
+            let (code, after) = after.split_once(CLOSE)?;
+            let code = u32::from_str_radix(code.strip_prefix("U+")?, 16).ok()?;
+            out.push(char::from_u32(code)?);
+            rest = after;
+        }
+        out.push_str(rest);
+    }
+    Some(out)
+}
+
+/// Whether a character is acted on, hidden or reorders others, or is the mark of an escape.
+///
+/// Controls and separators; Unicode's `Default_Ignorable_Code_Point`; bidirectional controls; spaces that are
+/// not `U+0020`; private use; what stands for nothing.
+fn is_hidden(c: char) -> bool {
+    if c == OPEN || c.is_control() {
+        return true;
+    }
+    matches!(u32::from(c),
+        0xa0 | 0xad | 0x34f | 0x61c | 0x115f | 0x1160 | 0x1680 | 0x17b4 | 0x17b5
+        | 0x180b..=0x180f | 0x2000..=0x200f | 0x2028..=0x202f | 0x205f..=0x206f | 0x2800 | 0x3000 | 0x3164
+        | 0xe000..=0xf8ff | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffd
+        | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff | 0xf0000..=0x10_ffff)
+}
+
+fn is_emoji(c: char) -> bool {
+    matches!(u32::from(c), 0x2190..=0x2bff | 0x1f000..=0x1faff) || c == '\u{1f3fb}'
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_hides_is_shown_and_pictures_stay_whole() {
+        for (text, shown) in [
+            ("", vec![""]),
+            ("ls \t-la ", vec!["ls ⟨U+0009⟩-la⟨U+0020⟩"]),
+            ("a\u{9b}2Jb", vec!["a⟨U+009B⟩2Jb"]),
+            ("zero\u{200b}width\u{feff}", vec!["zero⟨U+200B⟩width⟨U+FEFF⟩"]),
+            ("\u{e0100}\u{3164}\u{180b}", vec!["⟨U+E0100⟩⟨U+3164⟩⟨U+180B⟩"]),
+            ("👩\u{200d}🚀", vec!["👩\u{200d}🚀"]),
+            ("a\u{200d}b", vec!["a⟨U+200D⟩b"]),
+            ("⟨U+001B⟩", vec!["⟨U+27E8⟩U+001B⟩"]),
+        ] {
+            assert_eq!(visible_lines(text), shown);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_texts_are_shown_alike(text in any::<String>()) {
+            let lines = visible_lines(&text);
+            prop_assert_eq!(text_of_visible_lines(&lines), Some(text));
+            for line in &lines {
+                prop_assert!(!line.chars().any(|c| c.is_control()), "{line:?}");
+                prop_assert!(!line.ends_with(' '));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
+
+/// The run that an event belongs to, for plugins: `cx.service::<dyn RunControl>()`. Absent outside a run.
+///
+/// ```
+/// use zk_core::events::TurnAfter;
+/// use zk_core::kernel::{Cx, plugin_fn};
+/// use zk_core::model::Message;
+/// use zk_core::service::RunControl;
+///
+/// let wrap_up = plugin_fn("wrap-up", |scope| {
+///     scope.on_sync(|turn: &TurnAfter, cx: &Cx| {
+///         if turn.turn == 20 && let Some(run) = cx.service::<dyn RunControl>() {
+///             run.steer(Message::injected("Come to an end now.", "wrap-up"));
+///         }
+///     });
+///     Ok(())
+/// });
+/// # let _ = wrap_up;
+/// ```
+#[async_trait]
+pub trait RunControl: Send + Sync {
+    /// The run's id.
+    fn run_id(&self) -> RunId;
+
+    /// What the run is doing.
+    fn state(&self) -> RunState;
+
+    /// Queues a message that interrupts the run after the present call, as a person's steering does.
+    fn steer(&self, message: Message);
+
+    /// Queues a message for when the model is done; the run goes on with it.
+    fn follow_up(&self, message: Message);
+
+    /// Stops the run. It ends as aborted, and the reason is told with its end.
+    fn abort(&self, reason: &str);
+
+    /// Asks a model something beside the conversation: without tools, without a place in the history. Its
+    /// usage counts in the run's budget, and apart in the statistics.
+    ///
+    /// # Errors
+    /// [`AgentError`], of kind `Stalled` when there was no answer in time.
+    async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError>;
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunState {
+    /// The turn, from 1; 0 before the first.
+    pub turn: u32,
+    /// Whether it is to stop.
+    pub stopping: bool,
+    /// Steering messages not delivered yet.
+    pub steering: usize,
+    /// Follow-ups not delivered yet.
+    pub follow_ups: usize,
+}
+
+/// A request to a model beside the conversation.
+#[derive(Clone, Debug)]
+pub struct SideCall {
+    /// What it is for, in a word or two: `title`, `summary`. Statistics and logs name it.
+    pub purpose: String,
+    /// The system prompt.
+    pub system: String,
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// The model; that of the run if nothing.
+    pub model: Option<Model>,
+    /// The longest answer in tokens; 1,024 if nothing.
+    pub max_tokens: Option<u32>,
+    /// How long it may take: 30 s unless changed.
+    pub limit: Duration,
+}
+
+impl SideCall {
+    /// A call for `purpose` with one prompt.
+    pub fn new(purpose: impl Into<String>, prompt: impl Into<String>) -> Self {
+        Self {
+            purpose: purpose.into(),
+            system: String::new(),
+            messages: vec![Message::user_text(prompt)],
+            model: None,
+            max_tokens: None,
+            limit: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The answer to a [`SideCall`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct SideAnswer {
+    /// The answer's text.
+    pub text: String,
+    /// What it cost.
+    pub usage: TurnUsage,
+}

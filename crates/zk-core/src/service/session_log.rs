@@ -1,0 +1,85 @@
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::StoreError;
+use crate::kernel::{Scope, Source};
+use crate::model::EntryId;
+
+/// The entries a plugin keeps in the session's log: `cx.service::<dyn SessionLog>()`. Absent when the
+/// conversation is not stored.
+///
+/// A plugin sees its own entries only: whose they are is its scope's [`Source`].
+#[async_trait]
+pub trait SessionLog: Send + Sync {
+    /// Appends an entry. When this returns, it survives the death of the process.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing was added then.
+    async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError>;
+
+    /// The entries of this plugin on the present branch, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError>;
+}
+
+/// What a plugin appends to a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEntry {
+    /// What it is, in the plugin's own words: `goal`, `todo`.
+    pub kind: String,
+    /// The version of its data's shape, from 1.
+    pub version: u32,
+    /// The data.
+    pub data: Value,
+    /// Who sees it.
+    pub audience: Audience,
+}
+
+impl NewEntry {
+    /// An entry that only the plugin itself reads.
+    pub fn hidden(kind: impl Into<String>, version: u32, data: Value) -> Self {
+        Self { kind: kind.into(), version, data, audience: Audience::Hidden }
+    }
+
+    /// The entry as `source` appended it.
+    #[must_use]
+    pub fn by(self, source: &Source) -> CustomEntry {
+        let Self { kind, version, data, audience } = self;
+        CustomEntry { source: source.to_string(), kind, version, data, audience }
+    }
+}
+
+/// An entry that a plugin appended to a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CustomEntry {
+    /// The plugin.
+    pub source: String,
+    /// What it is, in the plugin's own words.
+    #[serde(default)]
+    pub kind: String,
+    /// The version of its data's shape.
+    #[serde(default)]
+    pub version: u32,
+    /// The data.
+    pub data: Value,
+    /// Who sees it.
+    #[serde(default)]
+    pub audience: Audience,
+}
+
+/// Who sees an entry of a plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Audience {
+    /// Nobody but the plugin.
+    #[default]
+    Hidden,
+    /// The person.
+    Person,
+    /// The person and the model.
+    Model,
+}

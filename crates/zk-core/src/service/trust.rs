@@ -1,0 +1,59 @@
+use std::path::{Path, PathBuf};
+
+/// What of a project a person has approved: settings, MCP servers, skills, hooks. One store for all of them;
+/// `cx.service::<dyn Trust>()`.
+///
+/// Approval is for exact bytes: any change needs a new one. Without the service, and whenever the store cannot
+/// be read, nothing is trusted.
+pub trait Trust: Send + Sync {
+    /// Whether exactly these bytes were approved for this project.
+    fn is_trusted(&self, item: &TrustItem<'_>) -> bool;
+
+    /// Approves exactly these bytes.
+    ///
+    /// # Errors
+    /// [`TrustError`] when that cannot be stored.
+    fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError>;
+
+    /// Takes an approval back; all bytes ever approved under this name.
+    ///
+    /// # Errors
+    /// [`TrustError`] when that cannot be stored.
+    fn revoke(&self, project: &Path, kind: &str, name: &str) -> Result<(), TrustError>;
+}
+
+/// Something of a project that has to be approved before it takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrustItem<'a> {
+    /// The project's root, canonical.
+    pub project: &'a Path,
+    /// What it is: `settings`, `mcp`, `skill`, `hook`.
+    pub kind: &'a str,
+    /// Its name among its kind; a path relative to the project for files.
+    pub name: &'a str,
+    /// The exact bytes that take effect.
+    pub bytes: &'a [u8],
+}
+
+/// Why an approval was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The store cannot be read, so it is not overwritten either.
+    #[error(
+        "the trust store {path} is not usable ({why}); nothing is trusted until it is repaired or removed"
+    )]
+    Unusable {
+        /// The store.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// The disk said no.
+    #[error("cannot write the trust store {path}: {source}")]
+    Io {
+        /// The store.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
