@@ -6,7 +6,7 @@ use zk_compaction::Shorten;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{CallPlace, Provider, Questions, Tool, Ui};
-use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+use zk_exec::{Environment, LocalPlugin, Supervision, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
     Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Vendor, VendorDialect,
@@ -45,7 +45,11 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     }
     let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let mut plugins: Vec<Box<dyn Plugin>> = vec![
-        Box::new(LocalPlugin::new(children, paths).host_files(app.host_files.clone())),
+        Box::new(
+            LocalPlugin::new(children, paths)
+                .supervised(Supervision::of_this_program())
+                .host_files(app.host_files.clone()),
+        ),
         Box::new(ToolsPlugin::new(ToolsOptions::default())),
         Box::new(PermissionGate::new(mode)),
     ];

@@ -32,5 +32,9 @@ mod suggest;
 mod term;
 
 fn main() -> ExitCode {
+    // First of all, while this process has one thread and has opened nothing.
+    if zk_exec::Supervision::is_requested(std::env::args_os()) {
+        return ExitCode::from(u8::from(zk_exec::run_supervisor().is_err()));
+    }
     app::run().into()
 }

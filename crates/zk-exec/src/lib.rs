@@ -3,6 +3,7 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
+//! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`Environment`] | which variables a child process may see |
 //! | [`WorkspacePaths`] | the `dyn Paths` of this machine: resolved, contained, safe against links swapped in |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
@@ -23,4 +24,4 @@ pub use environment::Environment;
 pub use host_files::LocalHostFiles;
 pub use paths::WorkspacePaths;
 pub use plugin::LocalPlugin;
-pub use process::ProcessExec;
+pub use process::{ProcessExec, Supervision, run_supervisor};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{Exec, HostFiles, Paths};
 
-use crate::{Environment, LocalHostFiles, ProcessExec, WorkspacePaths};
+use crate::{Environment, LocalHostFiles, ProcessExec, Supervision, WorkspacePaths};
 
 /// Serves `dyn Exec`, `dyn Paths` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
 /// closes.
@@ -23,6 +23,7 @@ use crate::{Environment, LocalHostFiles, ProcessExec, WorkspacePaths};
 /// ```
 #[derive(Debug)]
 pub struct LocalPlugin {
+    environment: Environment,
     exec: Arc<ProcessExec>,
     paths: Arc<WorkspacePaths>,
     host_files: Arc<LocalHostFiles>,
@@ -33,10 +34,18 @@ impl LocalPlugin {
     #[must_use]
     pub fn new(environment: Environment, paths: WorkspacePaths) -> Self {
         Self {
-            exec: Arc::new(ProcessExec::new(environment)),
+            exec: Arc::new(ProcessExec::new(environment.clone())),
+            environment,
             paths: Arc::new(paths),
             host_files: Arc::new(LocalHostFiles::new()),
         }
+    }
+
+    /// Commands run below a supervisor process.
+    #[must_use]
+    pub fn supervised(mut self, supervision: Supervision) -> Self {
+        self.exec = Arc::new(ProcessExec::supervised(self.environment.clone(), supervision));
+        self
     }
 
     /// What zk reads for itself goes through `files`.

@@ -77,6 +77,34 @@ fn an_interrupted_command_is_gone_with_all_its_children() {
     until("the end of its child", gone);
 }
 
+/// Whatever a command does to get away: its own session, no environment, no parent.
+#[test]
+fn a_command_that_hid_is_gone_however_the_program_ends() {
+    for signal in [None, Some(Signal::TERM), Some(Signal::INT), Some(Signal::HUP), Some(Signal::KILL)] {
+        let hide = json!({"command": "env -i setsid bash -c 'echo $$ >pid; exec sleep 600' >log 2>&1 &"});
+        let wait = json!({"command": "until [ -s pid ]; do sleep 0.01; done; sleep 600"});
+        let script = Script::new().turn(|t| t.call("shell", hide));
+        let server = server(match signal {
+            Some(_) => script.turn(|t| t.call("shell", wait)),
+            None => script.turn(|t| t.text("Done.")),
+        });
+        let person = Person::asking(&server);
+        let mut child = person.spawn(program(), &["-p", "x", "--allow-all"], Stdio::null());
+        let file = person.project().join("pid");
+        until("the command", || std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with('\n')));
+        let pid = std::fs::read_to_string(&file).unwrap();
+        if let Some(signal) = signal {
+            kill(&child, signal);
+        }
+        child.wait().unwrap();
+        let gone = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        until("the end of what it started", gone);
+    }
+}
+
 #[test]
 fn a_reader_that_goes_away_ends_the_run_as_a_broken_pipe_does() {
     let deltas: Vec<String> = (0..20_000).map(|n| format!("word {n} ")).collect();

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
-use super::census::{self, Stat};
+use super::process_table::{self, Stat};
 use super::spawn::MARK;
 
 /// Everything one command started: its process group, and whatever carries its mark.
@@ -76,7 +76,7 @@ impl Group {
     pub(super) fn members_now(&self) -> Vec<u32> {
         let mut nothing = 0;
         for _ in 0..12 {
-            let look = census::look(&[self]).pop().unwrap_or_default();
+            let look = process_table::look(&[self]).pop().unwrap_or_default();
             if !look.members.is_empty() {
                 return look.members;
             }

@@ -1,13 +1,21 @@
-mod census;
 mod group;
-mod keeper;
+mod launch;
+mod process_table;
 mod pump;
+mod reaper;
+mod signals;
 mod spawn;
-mod warden;
+mod spawner;
+mod started;
+mod supervised;
+mod supervisor;
+mod tree;
+mod watchdog;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +24,10 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecError, ExecOutcome, ExecRequest, OutputSink};
 
 use crate::Environment;
-use keeper::Keeper;
+use launch::Launch;
+use spawner::Spawner;
+use started::Started;
+pub use supervisor::{Supervision, run_supervisor};
 
 /// From the request to end until the kill; the tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
@@ -24,8 +35,8 @@ const GRACE: Duration = Duration::from_millis(1_750);
 /// Runs commands on this machine.
 ///
 /// A command gets the [`Environment`] and nothing else of this process: a process group of its own, an empty
-/// standard input, no descriptor. What it starts can be found by its group or, when it left the group with
-/// `setsid`, by the variable `ZK_EXEC` every child carries.
+/// standard input, no descriptor. A [supervised](ProcessExec::supervised) one also has no terminal, and whatever
+/// it starts is found below its supervisor; otherwise by its group or by the variable `ZK_EXEC` every child carries.
 ///
 /// | when | what happens |
 /// |---|---|
@@ -34,7 +45,7 @@ const GRACE: Duration = Duration::from_millis(1_750);
 /// | the run is stopped | the same, and the outcome comes at once: `survivors` says what is still ending |
 /// | the future is dropped | the same, in the background |
 /// | it left something running | that goes on until [`ProcessExec::close`], the last drop, or this process's death |
-/// | this process dies, however | the kernel kills the command; a watching shell kills the rest |
+/// | this process dies, however | the supervisor kills everything; without one the kernel kills the command, and a watching shell what carries its mark |
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
@@ -56,22 +67,47 @@ pub struct ProcessExec {
     /// Marks the children of this instance and of no other.
     mark: String,
     serial: AtomicU64,
-    keeper: Keeper,
+    starter: Starter,
+}
+
+/// Who starts commands.
+#[derive(Debug)]
+enum Starter {
+    /// The supervisor, below which everything stays.
+    Supervisor(supervised::Supervisor),
+    /// This process.
+    Own(Spawner),
 }
 
 impl ProcessExec {
-    /// Runs commands with `environment`.
+    /// Runs commands with `environment`, as children of this process. What leaves its process group and clears
+    /// its environment cannot be found then: a program should have its commands supervised.
     #[must_use]
     pub fn new(environment: Environment) -> Self {
-        let mark = format!("{:x}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish());
-        let keeper = Keeper::new(mark.clone());
-        Self { environment, mark, serial: AtomicU64::new(0), keeper }
+        let mark = fresh_mark();
+        Self {
+            environment,
+            serial: AtomicU64::new(0),
+            starter: Starter::Own(Spawner::new(mark.clone())),
+            mark,
+        }
+    }
+
+    /// Runs commands with `environment` below one supervisor process, which nothing they start can leave.
+    #[must_use]
+    pub fn supervised(environment: Environment, supervision: Supervision) -> Self {
+        let starter = Starter::Supervisor(supervised::Supervisor::new(supervision));
+        Self { environment, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
     }
 
     /// Ends everything commands left running in the background: `TERM`, and `KILL` to what is still there
     /// 1.75 s later. Dropping the last handle kills at once instead.
     pub async fn close(&self) {
-        let Some(group) = self.keeper.everything() else { return };
+        let spawner = match &self.starter {
+            Starter::Supervisor(supervisor) => return supervisor.close().await,
+            Starter::Own(spawner) => spawner,
+        };
+        let Some(group) = spawner.everything() else { return };
         group.signal(group::Ask::End).await;
         let until = Instant::now() + GRACE;
         let mut pause = Duration::from_millis(4);
@@ -94,29 +130,44 @@ impl Exec for ProcessExec {
         sink: &mut dyn OutputSink,
         stop: &CancellationToken,
     ) -> Result<ExecOutcome, ExecError> {
-        let started = Instant::now();
-        let deadline = request.timeout.and_then(|timeout| started.checked_add(timeout));
+        let began = Instant::now();
+        let deadline = request.timeout.and_then(|timeout| began.checked_add(timeout));
         let program = request.program.to_string_lossy().into_owned();
         let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
 
-        let command = spawn::command(&request, &self.environment, &mark);
-        let (mut child, watched) =
-            self.keeper.spawn(command, mark).await.map_err(|source| ExecError::Spawn {
-                program: program.clone(),
-                cwd: request.cwd.clone(),
-                source: explain(source, &request),
-            })?;
-        let ended = pump::Pump::new(&mut child, sink)
-            .run(watched, deadline, stop)
-            .await
-            .map_err(|source| ExecError::Watch { program, source })?;
+        let started = self.start(&request, mark).await.map_err(|source| ExecError::Spawn {
+            program: program.clone(),
+            cwd: request.cwd.clone(),
+            source: explain(source, &request),
+        })?;
+        let (pump, tree) = pump::Pump::new(started, sink);
+        let ended =
+            pump.run(tree, deadline, stop).await.map_err(|source| ExecError::Watch { program, source })?;
         Ok(ExecOutcome {
             exit: ended.exit,
-            elapsed: started.elapsed(),
+            elapsed: began.elapsed(),
             survivors: ended.survivors,
             output_still_open: ended.output_still_open,
         })
     }
+}
+
+impl ProcessExec {
+    async fn start(&self, request: &ExecRequest, mark: String) -> io::Result<Started> {
+        let launch = Launch::new(request, &self.environment, &mark);
+        match &self.starter {
+            Starter::Supervisor(supervisor) => supervisor.spawn(&launch).await,
+            Starter::Own(spawner) => {
+                let mut command = spawn::command(&launch);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                spawner.spawn(command.into(), mark).await
+            }
+        }
+    }
+}
+
+fn fresh_mark() -> String {
+    format!("{:x}-{:016x}", std::process::id(), RandomState::new().build_hasher().finish())
 }
 
 /// The system has one code for "no such program" and "no such directory".

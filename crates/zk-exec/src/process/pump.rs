@@ -3,15 +3,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::io::AsyncReadExt;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exit, OutputSink, OutputStream};
 
 use super::GRACE;
 use super::group::Ask;
-use super::keeper::Watched;
+use super::started::{Output, Started, Tree, Waiter};
 
 /// After the exit: how long output that is held open may be silent …
 const QUIET: Duration = Duration::from_millis(200);
@@ -25,9 +24,9 @@ const BUFFER: usize = 32 * 1024;
 
 /// Reads what a command prints and watches how it ends.
 pub(super) struct Pump<'a> {
-    child: &'a mut Child,
-    stdout: Pipe<ChildStdout>,
-    stderr: Pipe<ChildStderr>,
+    waiter: Waiter,
+    stdout: Pipe,
+    stderr: Pipe,
     sink: &'a mut dyn OutputSink,
     status: Option<ExitStatus>,
 }
@@ -40,15 +39,16 @@ pub(super) struct Ended {
 }
 
 impl<'a> Pump<'a> {
-    pub(super) fn new(child: &'a mut Child, sink: &'a mut dyn OutputSink) -> Self {
-        let (stdout, stderr) = (Pipe::new(child.stdout.take()), Pipe::new(child.stderr.take()));
-        Self { child, stdout, stderr, sink, status: None }
+    /// Splits a started command into what is read and what may have to be ended.
+    pub(super) fn new(started: Started, sink: &'a mut dyn OutputSink) -> (Self, Tree) {
+        let (stdout, stderr) = (Pipe::new(started.stdout), Pipe::new(started.stderr));
+        (Self { waiter: started.waiter, stdout, stderr, sink, status: None }, started.tree)
     }
 
     /// Watches the command to its end, or ends it.
     pub(super) async fn run(
         mut self,
-        watched: Watched,
+        tree: Tree,
         deadline: Option<Instant>,
         stop: &CancellationToken,
     ) -> io::Result<Ended> {
@@ -68,23 +68,23 @@ impl<'a> Pump<'a> {
         let survivors = match exit {
             Exit::Code(_) | Exit::Signal(_) => {
                 self.drain(stop).await?;
-                if watched.group.may_live() { watched.group.members().await } else { Vec::new() }
+                if tree.may_live() { tree.members().await } else { Vec::new() }
             }
             Exit::Stopped => {
-                watched.group.signal(Ask::End).await;
-                // Dropping `watched` has what is left ended in the background.
-                self.wait_gone(&watched, PROMPT).await?
+                tree.signal(Ask::End).await;
+                // Dropping `tree` has what is left ended in the background.
+                self.wait_gone(&tree, PROMPT).await?
             }
             Exit::TimedOut => {
-                watched.group.signal(Ask::End).await;
-                if !self.wait_gone(&watched, GRACE).await?.is_empty() {
-                    watched.group.signal(Ask::Kill).await;
+                tree.signal(Ask::End).await;
+                if !self.wait_gone(&tree, GRACE).await?.is_empty() {
+                    tree.signal(Ask::Kill).await;
                 }
-                self.wait_gone(&watched, LAST).await?
+                self.wait_gone(&tree, LAST).await?
             }
         };
         if survivors.is_empty() || matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
-            watched.release();
+            tree.release();
         }
         let output_still_open = self.is_open();
         self.read_on();
@@ -100,7 +100,7 @@ impl<'a> Pump<'a> {
             read = self.stderr.read(), if self.stderr.is_open() => {
                 hand_over(&mut *self.sink, OutputStream::Stderr, &mut self.stderr, &read)
             }
-            status = self.child.wait(), if self.status.is_none() => {
+            status = self.waiter.wait(), if self.status.is_none() => {
                 self.status = Some(status?);
             }
             else => std::future::pending::<()>().await,
@@ -122,12 +122,12 @@ impl<'a> Pump<'a> {
     }
 
     /// Reads on until no process of the group is left; says which are after `patience`.
-    async fn wait_gone(&mut self, watched: &Watched, patience: Duration) -> io::Result<Vec<u32>> {
+    async fn wait_gone(&mut self, tree: &Tree, patience: Duration) -> io::Result<Vec<u32>> {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(2);
         loop {
             self.absorb(pause.min(end.saturating_duration_since(Instant::now()))).await?;
-            let left = watched.group.members().await;
+            let left = tree.members().await;
             if left.is_empty() {
                 // What it printed last is still in the pipes.
                 self.absorb(Duration::from_millis(20)).await?;
@@ -166,14 +166,14 @@ impl<'a> Pump<'a> {
 }
 
 /// One output of a command.
-struct Pipe<R> {
-    reader: Option<R>,
+struct Pipe {
+    reader: Option<Output>,
     buffer: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin + Send + 'static> Pipe<R> {
-    fn new(reader: Option<R>) -> Self {
-        Self { reader, buffer: Vec::with_capacity(BUFFER) }
+impl Pipe {
+    fn new(reader: Output) -> Self {
+        Self { reader: Some(reader), buffer: Vec::with_capacity(BUFFER) }
     }
 
     fn is_open(&self) -> bool {
@@ -195,12 +195,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Pipe<R> {
     }
 }
 
-fn hand_over<R>(
-    sink: &mut dyn OutputSink,
-    stream: OutputStream,
-    pipe: &mut Pipe<R>,
-    read: &io::Result<usize>,
-) {
+fn hand_over(sink: &mut dyn OutputSink, stream: OutputStream, pipe: &mut Pipe, read: &io::Result<usize>) {
     match read {
         // A pipe that cannot be read is at its end; how the command ended is what counts.
         Ok(0) | Err(_) => pipe.reader = None,

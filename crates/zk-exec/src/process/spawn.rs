@@ -1,27 +1,17 @@
 use std::ffi::OsStr;
 use std::io;
-use std::process::Stdio;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
-use tokio::process::Command;
-use zk_core::service::ExecRequest;
-
-use crate::Environment;
+use super::launch::Launch;
 
 /// The variable by which a child's descendants are found.
 pub(super) const MARK: &str = "ZK_EXEC";
 
-/// A command with nothing of this process but what `environment` grants. The only place in zk that makes one.
-pub(super) fn command(request: &ExecRequest, environment: &Environment, mark: &str) -> Command {
-    let mut command = bare(&request.program, Life::OfParent);
-    command
-        .args(&request.args)
-        .current_dir(&request.cwd)
-        .envs(environment.vars())
-        .envs(&request.env)
-        .env(MARK, mark)
-        .env("PWD", &request.cwd)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+/// A command with nothing of this process but what the launch grants. The only place in zk that makes one.
+pub(super) fn command(launch: &Launch) -> Command {
+    let mut command = bare(&launch.program, Life::OfParent);
+    command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
     command
 }
 
@@ -53,6 +43,7 @@ fn confine(command: &mut Command, life: Life, inherited: Vec<i32>) {
             if life == Life::OfParent {
                 child::die_with(parent)?;
             }
+            super::signals::unblock_all()?;
             for fd in &inherited {
                 child::close_at_exec(*fd);
             }
@@ -94,7 +85,7 @@ mod child {
 
 /// Descriptors a child would inherit. This process opens none like that, but it may have been started with
 /// some.
-fn inherited() -> Vec<i32> {
+pub(super) fn inherited() -> Vec<i32> {
     static FOUND: std::sync::OnceLock<Vec<i32>> = std::sync::OnceLock::new();
     FOUND.get_or_init(|| find_inherited().unwrap_or_default()).clone()
 }

@@ -1,9 +1,33 @@
 //! How commands run and files are reached, with real processes and a real file system.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::duplicate_mod, reason = "the same promises hold for both ways to run commands")]
 
 mod corpus;
 mod files;
+mod orphans;
 mod parent;
-mod process;
+mod supervisor;
 mod support;
 mod swap;
+
+/// Commands as children of this process.
+#[path = "."]
+mod own {
+    pub(crate) use zk_exec::ProcessExec;
+
+    pub(crate) fn with(environment: zk_exec::Environment) -> ProcessExec {
+        ProcessExec::new(environment)
+    }
+
+    #[path = "process.rs"]
+    mod process;
+}
+
+/// Commands below a supervisor.
+#[path = "."]
+mod supervised {
+    pub(crate) use crate::support::supervised as with;
+
+    #[path = "process.rs"]
+    mod process;
+}

@@ -1,15 +1,17 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::{bash, eventually, exec, pid_in, runs};
+use zk_exec::ProcessExec;
+
+use crate::support::{bash, environment, eventually, pid_in, runs};
 
 /// Not a test: the process that [`nothing_outlives_a_killed_parent`] kills.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn victim() {
     let command = "echo $$ > leader; sleep 100 & echo $! > child; setsid sleep 100 & echo $! > escaped; wait";
-    let exec = exec();
-    // The warden is started after the first command.
+    let exec = ProcessExec::new(environment());
+    // The watchdog is started after the first command.
     let _ = bash(&exec, "sleep 0.2", Path::new("."), None).await;
     let _ = bash(&exec, command, Path::new("."), None).await;
 }

@@ -5,7 +5,12 @@ use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
 use zk_exec::{Environment, ProcessExec};
 
-use crate::support::{bash, eventually, exec, pid_in, runs};
+use super::with;
+use crate::support::{bash, environment, eventually, pid_in, runs};
+
+fn exec() -> ProcessExec {
+    with(environment())
+}
 
 #[tokio::test]
 async fn the_exit_code_and_both_outputs_arrive() {
@@ -54,7 +59,7 @@ async fn children_see_the_allowed_variables_and_no_others() {
     let allowed = [("PATH", "/usr/bin:/bin"), ("LC_TIME", "C"), ("HOME", "/root")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let env = Environment::filtered(canaries.chain(traps).chain(allowed)).grant("GRANTED", "yes");
-    let exec = ProcessExec::new(env);
+    let exec = with(env);
     let mut out = Vec::new();
     let mut sink = |_: OutputStream, bytes: &[u8]| out.extend_from_slice(bytes);
     let mut request = ExecRequest::shell("env; setsid env", "/");

@@ -3,10 +3,39 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecError, ExecOutcome, ExecRequest, OutputStream};
-use zk_exec::{Environment, ProcessExec};
+use zk_exec::{Environment, ProcessExec, Supervision};
 
-pub(crate) fn exec() -> ProcessExec {
-    ProcessExec::new(Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]))
+pub(crate) fn environment() -> Environment {
+    Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")])
+}
+
+/// Commands below a supervisor, which is this test program once more.
+pub(crate) fn supervised(environment: Environment) -> ProcessExec {
+    let own = std::env::current_exe().unwrap();
+    ProcessExec::supervised(
+        environment,
+        Supervision::with(own, ["--ignored", "--exact", "support::supervisor"]),
+    )
+}
+
+/// Not a test: the supervisor of the others.
+#[test]
+#[ignore = "started by other tests"]
+#[expect(unsafe_code, reason = "the supervisor needs a process with one thread, which a test has not")]
+fn supervisor() {
+    // SAFETY: the copy of the forking thread runs the supervisor, which is made for that, and ends with it.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = i32::from(zk_exec::run_supervisor().is_err());
+            // SAFETY: ends the copy.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null").unwrap()).unwrap();
+            let pid = rustix::process::Pid::from_raw(pid);
+            rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()).unwrap();
+        }
+    }
 }
 
 /// Runs `command` with bash and returns what it printed.

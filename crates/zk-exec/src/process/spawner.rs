@@ -4,14 +4,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::GRACE;
-use super::census;
 use super::group::{Ask, Group};
-use super::warden::Warden;
+use super::process_table;
+use super::started::{Started, Tree, Waiter};
+use super::watchdog::Watchdog;
 
 /// How often groups that are to end are looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -21,7 +22,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The kernel ties a child to the *thread* that started it. Threads of a runtime come and go, so commands
 /// are started from one that lives as long as the [`ProcessExec`](super::ProcessExec).
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Spawner {
     mark: String,
     thread: Mutex<Option<Thread>>,
 }
@@ -44,16 +45,16 @@ struct Order {
     runtime: Handle,
     /// For the guard of the command: it is made with it, so that there is no moment without one.
     jobs: mpsc::Sender<Job>,
-    reply: oneshot::Sender<io::Result<(Child, Watched)>>,
+    reply: oneshot::Sender<io::Result<Started>>,
 }
 
-impl Keeper {
+impl Spawner {
     pub(super) fn new(mark: String) -> Self {
         Self { mark, thread: Mutex::new(None) }
     }
 
     /// Starts a command; dropping the guard that comes with it has everything marked `mark` ended.
-    pub(super) async fn spawn(&self, command: Command, mark: String) -> io::Result<(Child, Watched)> {
+    pub(super) async fn spawn(&self, command: Command, mark: String) -> io::Result<Started> {
         let runtime = Handle::try_current().map_err(io::Error::other)?;
         let (reply, started) = oneshot::channel();
         let jobs = self.jobs()?;
@@ -76,13 +77,14 @@ impl Keeper {
         }
         let (jobs, queue) = mpsc::channel();
         let mark = self.mark.clone();
-        let handle = std::thread::Builder::new().name("zk-exec".into()).spawn(move || keep(&queue, &mark))?;
+        let handle =
+            std::thread::Builder::new().name("zk-exec".into()).spawn(move || serve(&queue, &mark))?;
         *thread = Some(Thread { jobs: jobs.clone(), handle });
         Ok(jobs)
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Spawner {
     fn drop(&mut self) {
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Thread { jobs, handle }) = thread {
@@ -117,8 +119,8 @@ impl Drop for Watched {
 }
 
 /// The thread's work, until every sender is gone.
-fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
-    let mut warden = None;
+fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
+    let mut watchdog = None;
     let mut ending: Vec<Ending> = Vec::new();
     let mut next_look = Instant::now();
     loop {
@@ -131,8 +133,8 @@ fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
             Ok(Job::Spawn(order)) => {
                 let runtime = order.runtime.clone();
                 start(*order);
-                if warden.is_none() {
-                    warden = Some(Warden::start(mark, &runtime));
+                if watchdog.is_none() {
+                    watchdog = Some(Watchdog::start(mark, &runtime));
                 }
             }
             Ok(Job::End(group)) => {
@@ -153,7 +155,7 @@ fn keep(queue: &mpsc::Receiver<Job>, mark: &str) {
         group.signal_group(Ask::Kill);
     }
     Group::of_instance(mark).signal_now(Ask::Kill);
-    drop(warden);
+    drop(watchdog);
 }
 
 /// A group on its way out.
@@ -161,28 +163,28 @@ struct Ending {
     group: Group,
     kill_at: Instant,
     /// Whether members outside the process group were asked to end.
-    told: bool,
+    asked: bool,
     /// Looks in a row that found nobody.
     nothing: u8,
 }
 
 impl Ending {
     fn new(group: Group) -> Self {
-        Self { group, kill_at: Instant::now() + GRACE, told: false, nothing: 0 }
+        Self { group, kill_at: Instant::now() + GRACE, asked: false, nothing: 0 }
     }
 }
 
 /// Takes one look at all processes for all groups that are ending.
 fn review(ending: &mut Vec<Ending>) {
     let groups: Vec<&Group> = ending.iter().map(|one| &one.group).collect();
-    let looks = census::look(&groups);
+    let looks = process_table::look(&groups);
     let now = Instant::now();
     for (one, look) in ending.iter_mut().zip(looks) {
         if now >= one.kill_at {
             one.group.signal_group(Ask::Kill);
             Ask::Kill.each(&look.members);
-        } else if !one.told && !look.members.is_empty() {
-            one.told = true;
+        } else if !one.asked && !look.members.is_empty() {
+            one.asked = true;
             Ask::End.each(&look.members);
         }
         one.nothing = if look.members.is_empty() && !look.unclear { one.nothing + 1 } else { 0 };
@@ -194,9 +196,16 @@ fn review(ending: &mut Vec<Ending>) {
 fn start(order: Order) {
     let Order { mut command, mark, runtime, jobs, reply } = order;
     let _inside = runtime.enter();
-    let started = command.spawn().and_then(|child| {
-        let pid = child.id().ok_or_else(|| io::Error::other("it has no process id"))?;
-        Ok((child, Watched { group: Group::new(pid, &mark), jobs, armed: true }))
+    let started = command.spawn().and_then(|mut child| {
+        let lost = || io::Error::other("it has no process id or no output");
+        let pid = child.id().ok_or_else(lost)?;
+        let tree = Tree::Marked(Watched { group: Group::new(pid, &mark), jobs, armed: true });
+        Ok(Started {
+            stdout: Box::new(child.stdout.take().ok_or_else(lost)?),
+            stderr: Box::new(child.stderr.take().ok_or_else(lost)?),
+            waiter: Waiter::Child(child),
+            tree,
+        })
     });
     // If nobody waits for it any more, now or before it is taken, the guard is dropped and ends it.
     let _ = reply.send(started);

@@ -1,0 +1,212 @@
+//! The process between the supervisor and one command: whatever the command starts stays below it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitOptions, set_child_subreaper, wait};
+
+use super::launch::Launch;
+use super::{GRACE, signals, spawn, tree};
+
+/// How often what is being killed is looked for again.
+const KILL_ROUND: Duration = Duration::from_millis(5);
+
+/// What zk asks of a reaper: one byte each.
+pub(super) mod ask {
+    /// `TERM` to everything, `KILL` to what is left after the grace.
+    pub(in super::super) const END: u8 = b'E';
+    /// `KILL` to everything until nothing is left.
+    pub(in super::super) const KILL: u8 = b'K';
+    /// The processes that run.
+    pub(in super::super) const LIST: u8 = b'L';
+}
+
+/// What a reaper says: a byte and a number of four bytes; a list is followed by that many numbers.
+pub(super) mod say {
+    /// The command runs under this process id.
+    pub(in super::super) const STARTED: u8 = b'S';
+    /// It could not be started, for this reason of the system.
+    pub(in super::super) const FAILED: u8 = b'F';
+    /// It ended with this status.
+    pub(in super::super) const EXITED: u8 = b'X';
+    /// Nothing it started is left.
+    pub(in super::super) const GONE: u8 = b'G';
+    /// This many processes run.
+    pub(in super::super) const LISTED: u8 = b'L';
+}
+
+/// How far the end of a tree is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Running,
+    /// Asked to end; killed at this moment.
+    Ending(Instant),
+    Killing,
+}
+
+impl Phase {
+    /// How long to wait for something to happen.
+    pub(super) fn patience(self) -> Option<Duration> {
+        match self {
+            Self::Running => None,
+            Self::Ending(kill_at) => Some(kill_at.saturating_duration_since(Instant::now())),
+            Self::Killing => Some(KILL_ROUND),
+        }
+    }
+
+    /// Asks everything below this process to end, unless that was done.
+    pub(super) fn end(&mut self) {
+        if *self == Self::Running {
+            tree::signal(&tree::descendants(), &[Signal::TERM, Signal::CONT]);
+            *self = Self::Ending(Instant::now() + GRACE);
+        }
+    }
+
+    /// Kills what should be gone by now.
+    pub(super) fn enforce(&mut self) {
+        if let Self::Ending(kill_at) = *self
+            && Instant::now() >= kill_at
+        {
+            *self = Self::Killing;
+        }
+        if *self == Self::Killing {
+            let members = tree::descendants();
+            // What is stopped makes no more processes while the others are killed.
+            tree::signal(&members, &[Signal::STOP]);
+            tree::signal(&members, &[Signal::KILL]);
+        }
+    }
+}
+
+/// Runs one command and watches over everything it starts, until nothing of it is left.
+///
+/// `life` ends with the supervisor; what is here is killed then.
+pub(super) fn run(socket: OwnedFd, outputs: [OwnedFd; 2], life: &OwnedFd) -> io::Result<()> {
+    let children = signals::block_all()?;
+    set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    let _ = rustix::thread::set_name(c"command-reaper");
+    let mut socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    let command = match start(&mut socket, outputs) {
+        Ok(pid) => {
+            tell(&mut socket, say::STARTED, pid)?;
+            pid
+        }
+        Err(error) => {
+            return tell(
+                &mut socket,
+                say::FAILED,
+                error.raw_os_error().unwrap_or(libc::EINVAL).cast_unsigned(),
+            );
+        }
+    };
+    let mut connected = true;
+    let mut phase = Phase::Running;
+    loop {
+        if !reap(|pid, status| {
+            if pid.cast_unsigned() == command {
+                let _ = tell(&mut socket, say::EXITED, status.cast_unsigned());
+            }
+        }) {
+            let _ = tell(&mut socket, say::GONE, 0);
+            return Ok(());
+        }
+        phase.enforce();
+        let asked = wait_for(&[&children, life, &socket.as_fd()], connected, phase.patience())?;
+        if asked.first {
+            signals::drain(&children);
+        }
+        if asked.second {
+            phase = Phase::Killing;
+        }
+        if asked.third {
+            connected = obey(&mut socket, &mut phase);
+        }
+    }
+}
+
+fn start(socket: &mut UnixStream, [stdout, stderr]: [OwnedFd; 2]) -> io::Result<u32> {
+    let mut len = [0_u8; 8];
+    socket.read_exact(&mut len)?;
+    let mut bytes = Vec::new();
+    Read::by_ref(socket).take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
+    let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    let mut command = spawn::command(&launch);
+    command.stdout(Stdio::from(File::from(stdout))).stderr(Stdio::from(File::from(stderr)));
+    Ok(command.spawn()?.id())
+}
+
+/// Does what was asked; whether somebody may still ask.
+fn obey(socket: &mut UnixStream, phase: &mut Phase) -> bool {
+    let mut byte = [0_u8];
+    match socket.read(&mut byte) {
+        Ok(0) | Err(_) => return false,
+        Ok(_) => {}
+    }
+    match byte {
+        [ask::END] => phase.end(),
+        [ask::KILL] => *phase = Phase::Killing,
+        [ask::LIST] => {
+            let members = tree::descendants();
+            let mut out = frame(say::LISTED, u32::try_from(members.len()).unwrap_or(u32::MAX));
+            out.extend(members.iter().flat_map(|member| member.pid.to_le_bytes()));
+            return socket.write_all(&out).is_ok();
+        }
+        _ => {}
+    }
+    true
+}
+
+fn tell(socket: &mut UnixStream, what: u8, number: u32) -> io::Result<()> {
+    socket.write_all(&frame(what, number))
+}
+
+fn frame(what: u8, number: u32) -> Vec<u8> {
+    let mut frame = vec![what];
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame
+}
+
+/// Waits for every child that has ended; whether any child is left.
+pub(super) fn reap(mut ended: impl FnMut(i32, i32)) -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended(pid.as_raw_nonzero().get(), status.as_raw()),
+            Ok(None) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Which of three descriptors have something to say.
+pub(super) struct Ready {
+    pub(super) first: bool,
+    pub(super) second: bool,
+    pub(super) third: bool,
+}
+
+/// Waits for one of them, the last only if it is `connected`.
+pub(super) fn wait_for(
+    [first, second, third]: &[&dyn AsFd; 3],
+    connected: bool,
+    patience: Option<Duration>,
+) -> io::Result<Ready> {
+    let mut fds = vec![PollFd::from_borrowed_fd(first.as_fd(), PollFlags::IN)];
+    fds.push(PollFd::from_borrowed_fd(second.as_fd(), PollFlags::IN));
+    if connected {
+        fds.push(PollFd::from_borrowed_fd(third.as_fd(), PollFlags::IN));
+    }
+    let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+    Ok(Ready { first: is_ready(0), second: is_ready(1), third: is_ready(2) })
+}

@@ -1,0 +1,80 @@
+use std::io;
+use std::process::ExitStatus;
+
+use tokio::io::AsyncRead;
+use tokio::process::Child;
+use tokio::sync::watch;
+
+use super::group::Ask;
+use super::spawner::Watched;
+use super::supervised::{self, Progress, Reaper};
+
+/// What a command prints to.
+pub(super) type Output = Box<dyn AsyncRead + Send + Unpin>;
+
+/// A command that was started.
+pub(super) struct Started {
+    pub(super) stdout: Output,
+    pub(super) stderr: Output,
+    pub(super) waiter: Waiter,
+    pub(super) tree: Tree,
+}
+
+/// Tells how a command ended.
+pub(super) enum Waiter {
+    /// By waiting for a child of this process.
+    Child(Child),
+    /// By what its reaper says.
+    Supervised(watch::Receiver<Progress>),
+}
+
+impl Waiter {
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match self {
+            Self::Child(child) => child.wait().await,
+            Self::Supervised(seen) => supervised::wait(seen).await,
+        }
+    }
+}
+
+/// Everything a command started. Dropping it has all of that ended, unless it was released.
+pub(super) enum Tree {
+    /// Found by its process group and its mark, as far as it has them still.
+    Marked(Watched),
+    /// Found below its reaper, which nothing can leave.
+    Supervised(Reaper),
+}
+
+impl Tree {
+    /// Whether anything may be left. Cheap.
+    pub(super) fn may_live(&self) -> bool {
+        match self {
+            Self::Marked(watched) => watched.group.may_live(),
+            Self::Supervised(reaper) => reaper.may_live(),
+        }
+    }
+
+    /// The processes that still run.
+    pub(super) async fn members(&self) -> Vec<u32> {
+        match self {
+            Self::Marked(watched) => watched.group.members().await,
+            Self::Supervised(reaper) => reaper.members().await,
+        }
+    }
+
+    /// Signals all of them.
+    pub(super) async fn signal(&self, ask: Ask) {
+        match self {
+            Self::Marked(watched) => watched.group.signal(ask).await,
+            Self::Supervised(reaper) => reaper.signal(ask),
+        }
+    }
+
+    /// The command is over; what it left behind may go on.
+    pub(super) fn release(self) {
+        match self {
+            Self::Marked(watched) => watched.release(),
+            Self::Supervised(reaper) => reaper.release(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+use std::io::{self, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::group::Ask;
+use super::launch::Launch;
+use super::reaper::{ask, say};
+use super::started::{Started, Tree, Waiter};
+use super::supervisor::{self, Supervision};
+use super::{GRACE, spawn};
+
+/// How long the end of the supervisor is waited for, once it kills.
+const LAST: Duration = Duration::from_secs(2);
+
+/// The program's side of its supervisor: starts it with the first command, and again should it be gone.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    how: Supervision,
+    running: Mutex<Option<Running>>,
+}
+
+/// A supervisor that runs. Dropping it ends it, and everything below it.
+#[derive(Debug)]
+struct Running {
+    process: Child,
+    socket: Option<UnixStream>,
+}
+
+impl Supervisor {
+    pub(super) fn new(how: Supervision) -> Self {
+        Self { how, running: Mutex::new(None) }
+    }
+
+    /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
+    pub(super) async fn spawn(&self, launch: &Launch) -> io::Result<Started> {
+        let (socket, of_reaper) = UnixStream::pair()?;
+        let (stdout, of_stdout) = io::pipe()?;
+        let (stderr, of_stderr) = io::pipe()?;
+        self.request_reaper(&[of_reaper.into(), of_stdout.into(), of_stderr.into()])?;
+
+        socket.set_nonblocking(true)?;
+        let mut stream = tokio::net::UnixStream::from_std(socket.try_clone()?)?;
+        let bytes = launch.encode();
+        stream.write_all(&(bytes.len() as u64).to_le_bytes()).await?;
+        stream.write_all(&bytes).await?;
+        // From here on the command may run, so that its guard must exist.
+        let (progress, seen) = watch::channel(Progress::default());
+        let (lists, listed) = mpsc::unbounded_channel();
+        let mut reaper = Reaper {
+            socket,
+            seen: seen.clone(),
+            listed: tokio::sync::Mutex::new(listed),
+            reader: None,
+            armed: true,
+        };
+        match frame(&mut stream).await? {
+            (say::STARTED, _) => {}
+            (say::FAILED, errno) => return Err(io::Error::from_raw_os_error(errno.cast_signed())),
+            _ => return Err(io::Error::from(io::ErrorKind::InvalidData)),
+        }
+        let reader = tokio::spawn(async move {
+            follow(&mut stream, &progress, &lists).await;
+            progress.send_modify(|progress| progress.over = true);
+        });
+        reaper.reader = Some(reader.abort_handle());
+        Ok(Started {
+            stdout: Box::new(pipe::Receiver::from_owned_fd(stdout.into())?),
+            stderr: Box::new(pipe::Receiver::from_owned_fd(stderr.into())?),
+            waiter: Waiter::Supervised(seen),
+            tree: Tree::Supervised(reaper),
+        })
+    }
+
+    /// Ends everything: `TERM`, and `KILL` to what is left after the grace.
+    pub(super) async fn close(&self) {
+        let Some(mut running) = self.lock().take() else { return };
+        if running.send(supervisor::END, &[]).is_ok() {
+            let until = Instant::now() + GRACE + LAST;
+            let mut pause = Duration::from_millis(2);
+            while matches!(running.process.try_wait(), Ok(None)) && Instant::now() < until {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_millis(50));
+            }
+        }
+    }
+
+    fn request_reaper(&self, fds: &[OwnedFd; 3]) -> io::Result<()> {
+        let mut running = self.lock();
+        if let Some(supervisor) = &*running {
+            match supervisor.send(supervisor::SPAWN, fds) {
+                // Somebody killed it; another one is started.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                }
+                done => return done,
+            }
+        }
+        *running = None;
+        let supervisor = running.insert(Running::start(&self.how)?);
+        supervisor.send(supervisor::SPAWN, fds)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn start(how: &Supervision) -> io::Result<Self> {
+        let fail = |error: io::Error| {
+            let what = "cannot start the process that watches over commands";
+            io::Error::other(format!("{what} ({}): {error}", how.program().display()))
+        };
+        let (socket, of_supervisor) = UnixStream::pair()?;
+        let mut command = spawn::bare(how.program(), spawn::Life::Own);
+        // Its name has nothing of the program's, so that killing that by name spares it.
+        std::os::unix::process::CommandExt::arg0(&mut command, "cmd-supervisor");
+        command.args(how.args()).current_dir("/").stdin(Stdio::from(OwnedFd::from(of_supervisor)));
+        Ok(Self { process: command.spawn().map_err(fail)?, socket: Some(socket) })
+    }
+
+    fn send(&self, what: u8, fds: &[OwnedFd]) -> io::Result<()> {
+        let Some(socket) = &self.socket else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        sendmsg(socket, &[IoSlice::new(&[what])], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The end of the connection is the request to kill everything. That takes a few milliseconds, waited
+        // for so that it is over before this process ends.
+        drop(self.socket.take());
+        let until = Instant::now() + LAST;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// What is known of a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    status: Option<i32>,
+    /// Nothing more will be known: all of it is gone, or its reaper was killed.
+    over: bool,
+}
+
+/// The connection to the process above one command. Dropping it has the command ended, unless it was released.
+#[derive(Debug)]
+pub(super) struct Reaper {
+    socket: UnixStream,
+    seen: watch::Receiver<Progress>,
+    listed: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<u32>>>,
+    reader: Option<AbortHandle>,
+    armed: bool,
+}
+
+impl Reaper {
+    /// Whether anything may be left. Cheap.
+    pub(super) fn may_live(&self) -> bool {
+        !self.seen.borrow().over
+    }
+
+    /// The processes that still run.
+    pub(super) async fn members(&self) -> Vec<u32> {
+        let mut listed = self.listed.lock().await;
+        while listed.try_recv().is_ok() {}
+        if !self.may_live() || self.ask(ask::LIST).is_err() {
+            return Vec::new();
+        }
+        let mut seen = self.seen.clone();
+        tokio::select! {
+            biased;
+            list = listed.recv() => list.unwrap_or_default(),
+            _ = seen.wait_for(|progress| progress.over) => Vec::new(),
+        }
+    }
+
+    pub(super) fn signal(&self, ask: Ask) {
+        let _ = self.ask(match ask {
+            Ask::End => ask::END,
+            Ask::Kill => ask::KILL,
+        });
+    }
+
+    /// The command is over; what it left behind may go on.
+    pub(super) fn release(mut self) {
+        self.armed = false;
+    }
+
+    fn ask(&self, what: u8) -> io::Result<()> {
+        (&self.socket).write_all(&[what])
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        if self.armed {
+            self.signal(Ask::End);
+        }
+        if let Some(reader) = &self.reader {
+            reader.abort();
+        }
+    }
+}
+
+/// Waits for the end of a command.
+pub(super) async fn wait(seen: &mut watch::Receiver<Progress>) -> io::Result<ExitStatus> {
+    let progress = *seen
+        .wait_for(|progress| progress.status.is_some() || progress.over)
+        .await
+        .map_err(io::Error::other)?;
+    let status = progress.status.ok_or_else(|| io::Error::other("the process that watched it was killed"))?;
+    Ok(ExitStatus::from_raw(status))
+}
+
+/// Takes down what the reaper says until it says no more.
+async fn follow(
+    stream: &mut tokio::net::UnixStream,
+    progress: &watch::Sender<Progress>,
+    lists: &mpsc::UnboundedSender<Vec<u32>>,
+) {
+    while let Ok((what, number)) = frame(stream).await {
+        match what {
+            say::EXITED => progress.send_modify(|progress| progress.status = Some(number.cast_signed())),
+            say::LISTED => {
+                let mut pids = Vec::new();
+                for _ in 0..number {
+                    let Ok(pid) = stream.read_u32_le().await else { return };
+                    pids.push(pid);
+                }
+                let _ = lists.send(pids);
+            }
+            _ => return,
+        }
+    }
+}
+
+async fn frame(stream: &mut tokio::net::UnixStream) -> io::Result<(u8, u32)> {
+    Ok((stream.read_u8().await?, stream.read_u32_le().await?))
+}

@@ -1,0 +1,161 @@
+//! What commands leave behind, in every way a process can get away from its parent.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use zk_core::service::Exit;
+
+use crate::support::{bash, environment, eventually, runs, supervised};
+
+/// Ways to run `sleep 300.TOKEN`, each to be found by its arguments whatever it did to its environment. The
+/// commands last as long as what they start, or end at once and leave it.
+const KINDS: [(&str, &str); 17] = [
+    ("foreground", "sleep 300.TOKEN"),
+    ("background", "sleep 300.TOKEN & wait"),
+    ("left in the background", "sleep 300.TOKEN > /dev/null 2>&1 &"),
+    ("nohup", "nohup sleep 300.TOKEN > /dev/null 2>&1 &"),
+    ("disowned", "sleep 300.TOKEN > /dev/null 2>&1 & disown"),
+    ("new session", "setsid sleep 300.TOKEN > /dev/null 2>&1 &"),
+    ("new session, forked", "setsid --fork sleep 300.TOKEN > /dev/null 2>&1"),
+    ("double fork", "(sleep 300.TOKEN > /dev/null 2>&1 &) &"),
+    ("cleared environment", "env -i sleep 300.TOKEN > /dev/null 2>&1 &"),
+    ("cleared environment and new session", "env -i setsid sleep 300.TOKEN > /dev/null 2>&1 &"),
+    ("the same, forked twice", "(env -i setsid --fork setsid --fork sleep 300.TOKEN > /dev/null 2>&1 &) &"),
+    ("deaf to TERM", "env -i setsid bash -c 'trap \"\" TERM HUP INT; while :; do sleep 300.TOKEN; done' &"),
+    (
+        "stopped",
+        "env -i setsid bash -c 'kill -STOP $$; exec sleep 300.TOKEN' sleep 300.TOKEN > /dev/null 2>&1 &",
+    ),
+    ("pipeline", "sleep 300.TOKEN | sleep 300.TOKEN"),
+    ("job control", "set -m; sleep 300.TOKEN > /dev/null 2>&1 & disown"),
+    ("another name", "(exec -a init env -i setsid sleep 300.TOKEN) > /dev/null 2>&1 &"),
+    ("output kept open", "env -i setsid sleep 300.TOKEN & sleep 300.TOKEN"),
+];
+
+/// The command of a kind, with a token nobody else uses.
+fn command(kind: usize, token: &str) -> String {
+    KINDS[kind].1.replace("TOKEN", &format!("{token}{kind:02}"))
+}
+
+/// The processes with this in their arguments.
+fn with_argument(argument: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let sleeps = line.split(|byte| *byte == 0).any(|arg| arg == argument.as_bytes());
+        sleeps && runs(*pid)
+    })
+    .collect()
+}
+
+fn all_started(token: &str) {
+    for (kind, (name, _)) in KINDS.iter().enumerate() {
+        eventually(name, || !with_argument(&format!("300.{token}{kind:02}")).is_empty());
+    }
+}
+
+fn none_left(token: &str) {
+    for (kind, (name, _)) in KINDS.iter().enumerate() {
+        let argument = format!("300.{token}{kind:02}");
+        eventually(name, || with_argument(&argument).is_empty());
+    }
+}
+
+fn fresh_token() -> String {
+    format!("{}{}", std::process::id(), std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos())
+}
+
+/// Not a test: a host that starts one of each kind and waits for its end.
+#[test]
+#[ignore = "started by another test"]
+fn host() {
+    let token = std::fs::read_to_string("token").unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let exec = std::sync::Arc::new(supervised(environment()));
+    for kind in 0..KINDS.len() {
+        let (exec, command) = (exec.clone(), command(kind, &token));
+        runtime.spawn(async move { bash(&exec, &command, Path::new("/"), None).await.0 });
+    }
+    eventually("the word to go", || Path::new("go").exists());
+}
+
+/// Starts a host, waits for everything to run, ends the host with `end`, and looks for what is left.
+#[expect(clippy::disallowed_methods, reason = "a host to be killed has to be a process of its own")]
+fn ended_by(end: impl Fn(&Path, rustix::process::Pid)) {
+    let dir = tempfile::tempdir().unwrap();
+    let token = fresh_token();
+    std::fs::write(dir.path().join("token"), &token).unwrap();
+    let mut host = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "orphans::host"])
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    all_started(&token);
+    end(dir.path(), rustix::process::Pid::from_child(&host));
+    host.wait().unwrap();
+    none_left(&token);
+}
+
+fn signalled(signal: rustix::process::Signal) {
+    ended_by(|_, host| rustix::process::kill_process(host, signal).unwrap());
+}
+
+#[test]
+fn nothing_of_17_kinds_survives_the_exit_of_the_host() {
+    ended_by(|dir, _| std::fs::write(dir.join("go"), "").unwrap());
+}
+
+#[test]
+fn nothing_of_17_kinds_survives_a_host_ended_by_term() {
+    signalled(rustix::process::Signal::TERM);
+}
+
+#[test]
+fn nothing_of_17_kinds_survives_a_host_ended_by_int() {
+    signalled(rustix::process::Signal::INT);
+}
+
+#[test]
+fn nothing_of_17_kinds_survives_a_host_ended_by_hup() {
+    signalled(rustix::process::Signal::HUP);
+}
+
+#[test]
+fn nothing_of_17_kinds_survives_a_host_that_is_killed() {
+    signalled(rustix::process::Signal::KILL);
+}
+
+/// The command lasts here until it is too late, so that each kind has a time-out.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_17_kinds_survives_the_time_out_of_its_command() {
+    let exec = std::sync::Arc::new(supervised(environment()));
+    let token = fresh_token();
+    let other = format!("{token}9");
+    // What another command left in the background is not touched.
+    bash(&exec, &format!("env -i setsid sleep 300.{other} > /dev/null 2>&1 &"), Path::new("/"), None)
+        .await
+        .0
+        .unwrap();
+    let running: Vec<_> = (0..KINDS.len())
+        .map(|kind| {
+            let (exec, command) = (exec.clone(), format!("{}\nsleep 100", command(kind, &token)));
+            tokio::spawn(async move {
+                bash(&exec, &command, Path::new("/"), Some(Duration::from_secs(3))).await.0
+            })
+        })
+        .collect();
+    let started = token.clone();
+    tokio::task::spawn_blocking(move || all_started(&started)).await.unwrap();
+    for (running, (name, _)) in running.into_iter().zip(KINDS) {
+        let outcome = running.await.unwrap().unwrap();
+        assert_eq!(outcome.exit, Exit::TimedOut, "{name}");
+        assert_eq!(outcome.survivors, Vec::<u32>::new(), "{name}");
+    }
+    none_left(&token);
+    assert_eq!(with_argument(&format!("300.{other}")).len(), 1);
+    exec.close().await;
+    assert_eq!(with_argument(&format!("300.{other}")).len(), 0, "until the host closes");
+}
