@@ -52,12 +52,17 @@ fn every_event_and_every_field_of_it_is_described() {
     }
 }
 
-// Law 2, P-8: nothing is observational by accident. P-18: whatever can forbid or must be stored fails closed.
+// Whatever can forbid or must be stored fails closed; nothing is watched only by accident.
 #[test]
 fn the_modes_and_policies_of_the_catalogue_are_as_documented() {
     for event in catalogue() {
-        let closed = matches!(event.name, "tool:gate" | "tool-results:after")
-            || matches!(event.name, "session:start" | "session:messages" | "session:end");
+        let closed = matches!(
+            event.name,
+            "tool:prepare" | "tool:gate" | "tool:begin" | "tool:end" | "tool-results:after"
+        ) || matches!(
+            event.name,
+            "session:start" | "session:messages" | "session:open-turn" | "session:end"
+        );
         assert_eq!(event.on_error == OnError::Throw, closed, "{}", event.name);
         assert_eq!(event.mode == "Notify", event.reply == "()", "{}", event.name);
     }
