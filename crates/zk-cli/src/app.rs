@@ -1,7 +1,9 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
 use zk_providers::RateLimits;
 use zk_skills::Project;
@@ -31,6 +33,8 @@ pub(crate) struct AppContext {
     pub(crate) limits: RateLimits,
     /// Reads what zk itself relies on.
     pub(crate) host_files: LocalHostFiles,
+    /// Keeps keys out of everything that is written.
+    pub(crate) redactor: Arc<Redactor>,
     base_url: Option<String>,
     api_key: Option<String>,
 }
@@ -47,6 +51,7 @@ impl AppContext {
             verbose: false,
             limits: self.limits.clone(),
             host_files: self.host_files.clone(),
+            redactor: self.redactor.clone(),
             base_url: None,
             api_key: None,
         }
@@ -148,6 +153,8 @@ fn start(task: Task) -> Outcome<Exit> {
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
+    let redactor = Arc::new(Redactor::new());
+    env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
     let app = AppContext {
         env,
         dirs,
@@ -157,6 +164,7 @@ fn start(task: Task) -> Outcome<Exit> {
         verbose,
         limits: RateLimits::default(),
         host_files,
+        redactor,
         base_url,
         api_key,
     };

@@ -12,7 +12,7 @@ use zk_providers::{
     Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Vendor, VendorDialect,
 };
 use zk_session::Recorder;
-use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
+use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
 
 use crate::app::AppContext;
 use crate::credentials;
@@ -52,6 +52,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         ),
         Box::new(ToolsPlugin::new(ToolsOptions::default())),
         Box::new(PermissionGate::new(mode)),
+        Box::new(RedactResults::new(app.redactor.clone())),
     ];
     if let Some(dir) = &session.outputs {
         plugins.push(Box::new(Spill::new(dir)));

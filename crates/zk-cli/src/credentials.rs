@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use zk_exec::{Environment, ProcessExec};
 use zk_providers::auth::{
@@ -68,7 +69,10 @@ pub(crate) async fn auth(app: &AppContext, provider: &str, key: Option<&Key>, ht
         Some(Key::Stored) => {
             let stored = store(app)?.get(provider).await;
             match stored.map_err(|error| Failure::auth(error.to_string()))? {
-                Some(Credential::ApiKey(key)) => Auth::Key(key),
+                Some(Credential::ApiKey(key)) => {
+                    app.redactor.learn(key.expose_secret());
+                    Auth::Key(key)
+                }
                 Some(Credential::OAuth(_)) | None => {
                     let what = "was replaced just now: start again";
                     return Err(Failure::auth(format!("the stored key of {provider} {what}")));
@@ -109,5 +113,7 @@ async fn resolve_key(app: &AppContext, text: &str) -> Outcome<Secret> {
             key
         }
     };
-    key.map_err(|error| Failure::auth(error.to_string()))
+    let key = key.map_err(|error| Failure::auth(error.to_string()))?;
+    app.redactor.learn(key.expose_secret());
+    Ok(key)
 }

@@ -2,6 +2,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+/// Words in the names of variables that hold secrets.
+const SECRET_WORDS: [&str; 6] = ["API_KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
+
 /// The environment the program was started with, read once and passed on.
 #[derive(Clone, Default)]
 pub(crate) struct Env(BTreeMap<OsString, OsString>);
@@ -25,6 +28,13 @@ impl Env {
     /// A variable that holds an absolute path: what the XDG rules ask for.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// The values of variables whose names say that they are secret.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let named = |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        let vars = self.0.iter().filter(move |(name, _)| name.to_str().is_some_and(named));
+        vars.filter_map(|(_, value)| value.to_str())
     }
 
     /// Everything, for the allow-list of what commands may see.

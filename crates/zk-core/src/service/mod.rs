@@ -12,6 +12,7 @@ mod paths;
 mod plugin_settings;
 mod provider;
 mod questions;
+mod redact;
 mod run_control;
 mod session_log;
 mod store;
@@ -31,6 +32,7 @@ pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, PendingQuestion, Question, QuestionDigest,
     QuestionId, Questions, Section, text_of_visible_lines, visible_lines,
 };
+pub use redact::{REDACTED, Redactor};
 pub use run_control::{RunControl, RunState, SideAnswer, SideCall};
 pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
 pub use store::{

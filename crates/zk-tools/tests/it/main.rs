@@ -4,6 +4,7 @@
 mod edit;
 mod permission;
 mod read;
+mod redact;
 mod search;
 mod shell;
 mod specs;

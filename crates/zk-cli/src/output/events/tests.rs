@@ -76,3 +76,16 @@ fn every_left_out_name_is_an_event() {
         assert!(names.contains(&name), "{name}");
     }
 }
+
+#[test]
+fn a_key_is_nowhere_in_a_line_and_the_line_stays_json() {
+    let redactor = std::sync::Arc::new(Redactor::new());
+    redactor.learn("correct-horse-battery");
+    let bus = Bus::new();
+    bus.scope("test").provide_service(redactor);
+    let cut = "-----BEGIN PRIVATE KEY-----\nMIIEvQ";
+    let delta = format!("is correct-horse-battery\nand https://a:hunter2@b and {cut}");
+    let line = line(&StreamText { turn_id: "t".into(), delta }, &bus.cx());
+    let value: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(value["delta"], "is [redacted]\nand https://a:[redacted]@b and [redacted]");
+}

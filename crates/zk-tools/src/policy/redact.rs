@@ -1,0 +1,57 @@
+use std::sync::Arc;
+
+use zk_core::events::{ResultPatch, ToolTransform};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Scope, Stage};
+use zk_core::service::Redactor;
+
+/// Offers a [`Redactor`] and keeps secrets out of what tools give back, for the agent it is installed with and
+/// all of its descendants: the model, the session and every watcher get the result without them.
+///
+/// Install it before whatever writes results elsewhere, such as [`Spill`](crate::Spill).
+///
+/// ```
+/// use std::sync::Arc;
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::Redactor;
+/// use zk_tools::RedactResults;
+///
+/// let redactor = Arc::new(Redactor::new());
+/// redactor.learn("correct-horse-battery");
+/// let bus = Bus::new();
+/// bus.install(&RedactResults::new(redactor)).unwrap();
+/// assert!(bus.service::<Redactor>().is_some());
+/// ```
+#[derive(Debug)]
+pub struct RedactResults {
+    redactor: Arc<Redactor>,
+}
+
+impl RedactResults {
+    /// The plugin, with what the host already told `redactor`.
+    #[must_use]
+    pub fn new(redactor: Arc<Redactor>) -> Self {
+        Self { redactor }
+    }
+}
+
+impl Plugin for RedactResults {
+    fn name(&self) -> &'static str {
+        "redact"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.provide_service(self.redactor.clone());
+        let redactor = self.redactor.clone();
+        scope.on_sync_at(HookOptions::from(Stage::Late), move |result: &ToolTransform, _: &Cx| {
+            let content = redactor.redact_content(&result.content);
+            let details = result.details.as_ref().and_then(|details| {
+                let mut clean = details.clone();
+                redactor.redact_value(&mut clean);
+                (clean != *details).then_some(clean)
+            });
+            let found = content.is_some() || details.is_some();
+            found.then_some(ResultPatch { content, details, is_error: None })
+        });
+        Ok(())
+    }
+}
