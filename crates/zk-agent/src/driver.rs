@@ -226,7 +226,7 @@ impl Driver {
     /// The prompt after the `input` event; nothing if a handler dealt with it.
     async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
         let Some(blocks) = self.options.prompt.take() else { return Ok(Some(None)) };
-        if !self.cx.bus().listens::<Input>() {
+        if !self.cx.bus().has_listeners::<Input>() {
             return Ok(Some(Some(blocks)));
         }
         let mut images = Vec::new();

@@ -19,7 +19,7 @@ impl<'a> TextPipe<'a> {
 
     /// More text of `block`.
     pub(crate) async fn text(&mut self, block: u32, delta: String) -> Result<(), EmitError> {
-        if !self.cx.bus().handles::<StreamTransform>() {
+        if !self.cx.bus().has_handlers::<StreamTransform>() {
             return self.show(self.cx, delta).await;
         }
         if self.open != Some(block) {

@@ -73,7 +73,7 @@ impl Driver {
     /// The messages to send, in canonical names.
     pub(crate) async fn context(&self, cx: &Cx, turn_id: &TurnId) -> Result<Vec<Arc<Message>>, AgentError> {
         let messages = self.agent.state().history.clone();
-        if !cx.bus().listens::<ContextTransform>() {
+        if !cx.bus().has_listeners::<ContextTransform>() {
             return Ok(messages);
         }
         let context = ContextTransform { turn_id: turn_id.clone(), messages };
@@ -90,7 +90,7 @@ impl Driver {
         messages: &[Arc<Message>],
     ) -> Result<Request, AgentError> {
         let mut system = self.system.clone();
-        if cx.bus().listens::<SystemTransform>() {
+        if cx.bus().has_listeners::<SystemTransform>() {
             let transform = SystemTransform { turn_id: turn_id.clone(), turn: number, system };
             system = cx.emit(transform).await?.system;
         }
@@ -132,7 +132,7 @@ impl Driver {
         turn_id: &TurnId,
         message: Message,
     ) -> (Arc<Message>, Option<AgentError>) {
-        if !cx.bus().listens::<MessageEnd>() {
+        if !cx.bus().has_listeners::<MessageEnd>() {
             return (message.shared(), None);
         }
         match cx.emit(MessageEnd { turn_id: turn_id.clone(), message: message.clone() }).await {

@@ -156,7 +156,7 @@ impl Calls<'_> {
         args: Value,
     ) -> Result<(Value, Vec<Coercion>), Preflight> {
         let (args, coercions) = self.valid(call, tool, args).await?;
-        if !self.cx.bus().handles::<ToolPrepare>() {
+        if !self.cx.bus().has_handlers::<ToolPrepare>() {
             return Ok((args, coercions));
         }
         let prepare = ToolPrepare { call: call.clone(), args: args.clone(), rewritten_by: None };
@@ -307,7 +307,7 @@ impl Calls<'_> {
         tool: &Arc<dyn Tool>,
         cancel: &CallCancel,
     ) -> Result<ToolOutput, ToolError> {
-        let (progress, mut shown) = if self.cx.bus().listens::<ToolProgress>() {
+        let (progress, mut shown) = if self.cx.bus().has_listeners::<ToolProgress>() {
             let (sender, shown) = mpsc::unbounded_channel();
             (Progress::new(move |text: &str| drop(sender.send(text.to_owned()))), Some(shown))
         } else {

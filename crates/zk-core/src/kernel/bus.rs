@@ -1,4 +1,3 @@
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,17 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use tokio::runtime::Handle;
 
-use super::registry::{Found, Item, Shelves};
+use super::lock::{lock, read, write};
+use super::registry::{Found, Item, Registry};
 use super::report::Reporter;
-use super::scope::{Orphans, ScopeInner, Task};
-use super::table::{Entry, Observer, Table, bit, read, write};
-use super::{Cx, Event, HookError, OnError, Origin, Reach, Scope, Source};
+use super::scope::{DetachedScopes, ScopeInner, Task};
+use super::table::Table;
+use super::{Cx, HookError, OnError, Origin, Registration, Scope, Source};
 
-/// The table of everything registered with one agent, and the way its events travel.
+/// Everything registered with one agent: handlers, observers, items and services.
 ///
-/// A bus is a cheap handle; clones are the same bus. A [child](Bus::child) has a table of its own, sees its
-/// parent's services and items, and lets the parent's handlers of [`Reach::Descendants`] take part in its
-/// events. There is no global bus.
+/// A bus is a cheap handle; clones are the same bus. A [child](Bus::child) has registrations of its own, sees its
+/// parent's services and items, and its events reach the parent's handlers of
+/// [`Reach::Descendants`](super::Reach::Descendants). There is no global bus.
 ///
 /// [`Bus::close`] ends a bus and waits for its clean-ups and tasks. When the last handle is dropped without that,
 /// they run on the current runtime with nobody waiting; without a runtime, tasks end and each clean-up is polled
@@ -29,10 +29,10 @@ pub struct Bus {
 
 pub(super) struct BusInner {
     pub(super) table: RwLock<Table>,
-    /// [`Table::heard`] of the table.
-    heard: AtomicU64,
-    pub(super) items: Shelves,
-    pub(super) services: Shelves,
+    /// [`Table::event_bits`] of the table.
+    event_bits: AtomicU64,
+    pub(super) items: Registry,
+    pub(super) services: Registry,
     pub(super) parent: Option<Bus>,
     pub(super) policy: OnError,
     origin: Arc<Origin>,
@@ -85,7 +85,7 @@ impl fmt::Debug for BusBuilder {
 }
 
 impl BusBuilder {
-    /// What [`OnError::Inherit`] means here; [`OnError::Continue`] unless set.
+    /// Policy that [`OnError::Inherit`] stands for on this bus; [`OnError::Continue`] unless set.
     #[must_use]
     pub fn policy(mut self, policy: OnError) -> Self {
         self.policy = policy;
@@ -99,31 +99,24 @@ impl BusBuilder {
         self
     }
 
-    /// Where failures that do not end an emit are reported. Nothing is printed unless you say so here.
+    /// Receiver of the failures that end no emit. The kernel itself prints nothing.
     #[must_use]
     pub fn on_error(mut self, report: impl Fn(&HookError) + Send + Sync + 'static) -> Self {
         self.reporter = Reporter::new(report);
         self
     }
 
-    /// The bus.
+    /// Builds the bus.
     #[must_use]
     pub fn build(self) -> Bus {
         Bus {
-            inner: Arc::new(BusInner {
-                table: RwLock::default(),
-                heard: AtomicU64::new(0),
-                items: Shelves::default(),
-                services: Shelves::default(),
-                parent: None,
-                policy: self.policy,
-                origin: Arc::new(self.origin),
-                sequence: Sequence::default(),
-                reporter: self.reporter,
-                waiting_tasks: Mutex::default(),
-                scopes: Mutex::default(),
-                closed: AtomicBool::new(false),
-            }),
+            inner: Arc::new(BusInner::new(
+                None,
+                self.policy,
+                self.origin,
+                Sequence::default(),
+                self.reporter,
+            )),
         }
     }
 }
@@ -144,31 +137,19 @@ impl Bus {
     /// The bus of a sub-agent called `agent`, one level deeper.
     #[must_use]
     pub fn child(&self, agent: impl Into<Arc<str>>) -> Self {
-        Self {
-            inner: Arc::new(BusInner {
-                table: RwLock::default(),
-                heard: AtomicU64::new(0),
-                items: Shelves::default(),
-                services: Shelves::default(),
-                parent: Some(self.clone()),
-                policy: self.inner.policy,
-                origin: Arc::new(Origin { agent: agent.into(), depth: self.inner.origin.depth + 1 }),
-                sequence: self.inner.sequence.clone(),
-                reporter: self.inner.reporter.clone(),
-                waiting_tasks: Mutex::default(),
-                scopes: Mutex::default(),
-                closed: AtomicBool::new(false),
-            }),
-        }
+        let BusInner { policy, sequence, reporter, origin, .. } = &*self.inner;
+        let origin = Origin { agent: agent.into(), depth: origin.depth + 1 };
+        let parent = Some(self.clone());
+        Self { inner: Arc::new(BusInner::new(parent, *policy, origin, sequence.clone(), reporter.clone())) }
     }
 
-    /// A scope for what `source` registers. It lives until it is closed, or the bus is.
+    /// A scope for the registrations of `source`. It lives until it is closed, or the bus is.
     #[must_use]
     pub fn scope(&self, source: impl Into<Arc<str>>) -> Scope {
         let inner = Arc::new(ScopeInner::new(self, Source::new(source)));
         let mut scopes = self.scopes();
         if self.is_closed() {
-            inner.seal();
+            inner.reject_registrations();
         } else {
             scopes.push(inner.clone());
         }
@@ -182,49 +163,22 @@ impl Bus {
         Cx::new(self.clone())
     }
 
-    /// Whose bus this is.
+    /// The agent this bus belongs to.
     #[must_use]
     pub fn origin(&self) -> &Arc<Origin> {
         &self.inner.origin
-    }
-
-    /// Whether anybody would see an `E` emitted here.
-    #[must_use]
-    pub fn listens<E: Event>(&self) -> bool {
-        let event = TypeId::of::<E>();
-        if !self.inner.may_hear(bit(event)) {
-            return false;
-        }
-        let own = {
-            let table = read(&self.inner.table);
-            table.observers().is_some() || table.handlers(event).is_some()
-        };
-        own || self.ancestors().any(|bus| {
-            let table = read(&bus.inner.table);
-            table.observers().is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
-                || reaching(table.handlers(event))
-        })
-    }
-
-    /// Whether anybody would handle an `E` emitted here: observers do not count.
-    #[must_use]
-    pub fn handles<E: Event>(&self) -> bool {
-        let event = TypeId::of::<E>();
-        self.inner.may_hear(bit(event))
-            && (read(&self.inner.table).handlers(event).is_some()
-                || self.ancestors().any(|bus| reaching(read(&bus.inner.table).handlers(event))))
     }
 
     /// The item called `name` of this bus or the nearest ancestor that has it, inside the decorators of every
     /// bus on the way: one registered here also wraps what is inherited, for this bus only.
     #[must_use]
     pub fn item<T: ?Sized + Send + Sync + 'static>(&self, name: &str) -> Option<Arc<T>> {
-        match self.inner.items.get::<T>(name, &self.inner) {
+        match self.inner.items.get::<T>(name, &self.inner.reporter) {
             Found::Item(item) => Some(item),
             Found::Broken => None,
             Found::Absent => {
                 let inherited = self.inner.parent.as_ref()?.item::<T>(name)?;
-                self.inner.items.dress(name, inherited, &self.inner)
+                self.inner.items.decorate(name, inherited, &self.inner.reporter)
             }
         }
     }
@@ -235,7 +189,7 @@ impl Bus {
         let mut all = BTreeMap::new();
         let lineage: Vec<_> = self.lineage().collect();
         for bus in lineage.into_iter().rev() {
-            bus.inner.items.overlay::<T>(&mut all, &bus.inner);
+            bus.inner.items.overlay::<T>(&mut all, &bus.inner.reporter);
         }
         all.into_values().collect()
     }
@@ -250,10 +204,21 @@ impl Bus {
     /// The service of type `T`, of this bus or the nearest ancestor that has one.
     #[must_use]
     pub fn service<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.lineage().find_map(|bus| match bus.inner.services.get::<T>("", &bus.inner) {
+        self.lineage().find_map(|bus| match bus.inner.services.get::<T>("", &bus.inner.reporter) {
             Found::Item(service) => Some(service),
             Found::Absent | Found::Broken => None,
         })
+    }
+
+    /// Everything registered with this bus (not with its ancestors), in a stable order.
+    #[must_use]
+    pub fn describe(&self) -> Vec<Registration> {
+        let mut all = Vec::new();
+        read(&self.inner.table).describe(&mut all);
+        self.inner.items.describe(false, &mut all);
+        self.inner.services.describe(true, &mut all);
+        all.sort();
+        all
     }
 
     /// Starts the tasks that were [spawned](Scope::spawn) without a runtime, on this bus and its ancestors.
@@ -274,7 +239,7 @@ impl Bus {
         }
     }
 
-    /// As [`Bus::clear`], and nothing can be registered any more.
+    /// As [`Bus::clear`], and nothing can be registered afterwards.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         self.clear().await;
@@ -289,7 +254,7 @@ impl Bus {
     }
 
     pub(super) fn scopes(&self) -> MutexGuard<'_, Vec<Arc<ScopeInner>>> {
-        self.inner.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.scopes)
     }
 
     /// Starts `task`, or keeps it for [`Bus::warm_up`] where there is no runtime.
@@ -301,43 +266,15 @@ impl Bus {
     }
 
     fn waiting_tasks(&self) -> MutexGuard<'_, Vec<Weak<Task>>> {
-        self.inner.waiting_tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.waiting_tasks)
     }
 
-    fn ancestors(&self) -> impl Iterator<Item = &Self> {
+    pub(super) fn ancestors(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(self.inner.parent.as_ref(), |bus| bus.inner.parent.as_ref())
     }
 
     fn lineage(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.ancestors())
-    }
-
-    /// Who takes part in an `E` emitted now: a snapshot, so handlers may register and remove while it runs.
-    pub(super) fn plan<E: Event>(&self) -> Plan {
-        let event = TypeId::of::<E>();
-        if !self.inner.may_hear(bit(event)) {
-            return Plan { observers: None, handlers: None };
-        }
-        let (observers, handlers) = {
-            let table = read(&self.inner.table);
-            (table.observers().cloned(), table.handlers(event).cloned())
-        };
-        if self.inner.parent.is_none() {
-            return Plan { observers, handlers };
-        }
-        let mut joined: Vec<Entry> = Vec::new();
-        let mut watching: Vec<Observer> = Vec::new();
-        for bus in self.ancestors() {
-            let table = read(&bus.inner.table);
-            let all = table.handlers(event).map_or(&[][..], |all| all);
-            joined.extend(all.iter().filter(|one| one.reach == Reach::Descendants).cloned());
-            let all = table.observers().map_or(&[][..], |all| all);
-            watching.extend(all.iter().filter(|one| one.reach == Reach::Descendants).cloned());
-        }
-        Plan {
-            observers: merge(observers, watching, |one| one.id),
-            handlers: merge(handlers, joined, |one| (one.stage, one.id)),
-        }
     }
 }
 
@@ -350,47 +287,43 @@ impl fmt::Debug for BusInner {
 impl Drop for BusInner {
     fn drop(&mut self) {
         let scopes = self.scopes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        Orphans::close(std::mem::take(scopes));
+        DetachedScopes::close(std::mem::take(scopes));
     }
 }
 
 impl BusInner {
-    pub(super) fn report(&self, error: &HookError) {
-        self.reporter.report(error);
+    fn new(
+        parent: Option<Bus>,
+        policy: OnError,
+        origin: Origin,
+        sequence: Sequence,
+        reporter: Reporter,
+    ) -> Self {
+        Self {
+            table: RwLock::default(),
+            event_bits: AtomicU64::new(0),
+            items: Registry::default(),
+            services: Registry::default(),
+            parent,
+            policy,
+            origin: Arc::new(origin),
+            sequence,
+            reporter,
+            waiting_tasks: Mutex::default(),
+            scopes: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn write_table(&self, change: impl FnOnce(&mut Table)) {
         let mut table = write(&self.table);
         change(&mut table);
-        self.heard.store(table.heard(), Ordering::Release);
+        self.event_bits.store(table.event_bits(), Ordering::Release);
     }
 
-    /// Whether anybody here or above may listen to the event with this [bit].
-    fn may_hear(&self, bit: u64) -> bool {
-        self.heard.load(Ordering::Acquire) & bit != 0
-            || self.parent.as_ref().is_some_and(|parent| parent.inner.may_hear(bit))
+    /// Whether the event with this [bit](super::table::event_bit) may have a handler or an observer here or above.
+    pub(super) fn may_have_listeners(&self, bit: u64) -> bool {
+        self.event_bits.load(Ordering::Acquire) & bit != 0
+            || self.parent.as_ref().is_some_and(|parent| parent.inner.may_have_listeners(bit))
     }
-}
-
-/// Whether one of an ancestor's handlers takes part in the events of its descendants.
-fn reaching(handlers: Option<&Arc<[Entry]>>) -> bool {
-    handlers.is_some_and(|all| all.iter().any(|one| one.reach == Reach::Descendants))
-}
-
-pub(super) struct Plan {
-    pub(super) observers: Option<Arc<[Observer]>>,
-    pub(super) handlers: Option<Arc<[Entry]>>,
-}
-
-fn merge<T: Clone, K: Ord>(
-    own: Option<Arc<[T]>>,
-    mut joined: Vec<T>,
-    key: impl Fn(&T) -> K,
-) -> Option<Arc<[T]>> {
-    if joined.is_empty() {
-        return own;
-    }
-    joined.extend(own.iter().flat_map(|own| own.iter()).cloned());
-    joined.sort_by_key(key);
-    Some(joined.into())
 }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Bus, Item, Origin};
 
-/// What a handler is given besides the event: the run it serves, its stop token, the services.
+/// Context of an event: its run, the run's stop token and the services.
 ///
 /// It is built per run, never per emit; clones share everything.
 #[derive(Clone)]

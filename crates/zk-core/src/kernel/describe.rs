@@ -1,9 +1,6 @@
-use std::panic::Location;
-
 use serde::Serialize;
 
-use super::table::read;
-use super::{Bus, Reach, Source, Stage};
+use super::{Source, Stage};
 
 /// One thing registered with a bus.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -17,7 +14,7 @@ pub struct Registration {
     /// A handler's stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// Whether it also takes part in the events of descendants.
+    /// Whether it also receives the events of descendants: the reach in effect, asked for or the event's own.
     pub descendants: bool,
     /// `file:line:column` of the registration.
     pub location: String,
@@ -39,49 +36,6 @@ pub enum RegistrationKind {
     Decorator(&'static str),
     /// A service.
     Service(&'static str),
-    /// Hears of changes of registry items.
+    /// Is notified of changes of registry items.
     Watcher(&'static str),
-}
-
-impl Bus {
-    /// Everything registered with this bus (not with its ancestors), in a stable order.
-    #[must_use]
-    pub fn describe(&self) -> Vec<Registration> {
-        let mut all = Vec::new();
-        {
-            let table = read(&self.inner.table);
-            for entry in table.entries() {
-                all.push(Registration {
-                    kind: if entry.run.is_some() {
-                        RegistrationKind::Handler
-                    } else {
-                        RegistrationKind::Tombstone
-                    },
-                    name: entry.event.to_owned(),
-                    source: entry.source.clone(),
-                    stage: Some(entry.stage),
-                    descendants: entry.reach == Reach::Descendants,
-                    location: place(entry.location),
-                });
-            }
-            for observer in table.observers().iter().flat_map(|all| all.iter()) {
-                all.push(Registration {
-                    kind: RegistrationKind::Observer,
-                    name: "*".to_owned(),
-                    source: observer.source.clone(),
-                    stage: None,
-                    descendants: observer.reach == Reach::Descendants,
-                    location: place(observer.location),
-                });
-            }
-        }
-        self.inner.items.describe(false, &mut all);
-        self.inner.services.describe(true, &mut all);
-        all.sort();
-        all
-    }
-}
-
-pub(super) fn place(location: &Location<'_>) -> String {
-    location.to_string()
 }

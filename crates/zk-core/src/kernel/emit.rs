@@ -5,23 +5,24 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
-use super::erase::{AnswerLater, Runner, catch, catch_async};
-use super::table::Entry;
+use super::catch::{catch, catch_async};
+use super::erase::{AsyncRunner, Runner};
+use super::table::HandlerEntry;
 use super::{AnyEvent, BoxError, Cause, Cx, EmitError, Event, HookError, Mode, Notify, OnError, Outcome};
 
 impl Cx {
-    /// Announces `event`: observers see it as it is, then the handlers answer one after the other, and the
-    /// event's mode makes the outcome.
+    /// Emits `event`: observers see it as it is, then the handlers answer one after the other, and the event's
+    /// mode combines the answers.
     ///
     /// # Errors
     /// [`EmitError::Hook`] when a handler fails and the event's policy is to throw: at a gate that means
     /// *refused*. [`EmitError::Cancelled`] when the run is stopped first (unless the event is one of those
     /// that close a run).
     pub async fn emit<E: Event>(&self, mut event: E) -> Result<Outcome<E>, EmitError> {
-        let plan = self.bus().plan::<E>();
-        for observer in plan.observers.iter().flat_map(|all| all.iter()) {
-            if let Err(message) = catch(|| observer.run.see(&event as &dyn AnyEvent, self)) {
-                self.bus().inner.report(&HookError {
+        let snapshot = self.bus().snapshot::<E>();
+        for observer in snapshot.observers.iter().flat_map(|all| all.iter()) {
+            if let Err(message) = catch(|| (observer.run)(&event as &dyn AnyEvent, self)) {
+                self.bus().inner.reporter.report(&HookError {
                     event: E::NAME,
                     source: observer.source.clone(),
                     location: observer.location,
@@ -30,7 +31,7 @@ impl Cx {
             }
         }
         let mut acc = <E::Mode as Mode<E>>::Acc::default();
-        let Some(handlers) = plan.handlers else { return Ok(E::Mode::finish(event, acc)) };
+        let Some(handlers) = snapshot.handlers else { return Ok(E::Mode::finish(event, acc)) };
         let stopped = || E::CANCELLABLE && self.is_stopped();
         let cancelled = || EmitError::Cancelled { event: E::NAME };
         if stopped() {
@@ -38,14 +39,14 @@ impl Cx {
         }
         let mut next = 0;
         loop {
-            match self.ask_until_one_waits(&handlers, &mut next, &mut event, &mut acc)? {
-                Asked::All => break,
-                Asked::UpTo(entry, runner) => {
-                    let (answer, waited) = match self.ask(entry, runner, &event).await {
+            match self.run_sync_handlers(&handlers, &mut next, &mut event, &mut acc)? {
+                Progress::Done => break,
+                Progress::Async(entry, runner) => {
+                    let (answer, waited) = match self.run_async_handler(entry, runner, &event).await {
                         Ok(answered) => answered,
-                        Err(Unanswered::Cancelled) => return Err(cancelled()),
-                        Err(Unanswered::Failed(cause)) => {
-                            self.failed::<E>(entry, cause)?;
+                        Err(NoAnswer::Cancelled) => return Err(cancelled()),
+                        Err(NoAnswer::Failed(cause)) => {
+                            self.handle_failure::<E>(entry, cause)?;
                             (None, true)
                         }
                     };
@@ -63,7 +64,7 @@ impl Cx {
         Ok(E::Mode::finish(event, acc))
     }
 
-    /// As [`Cx::emit`] for events nobody can answer, building the event only if somebody listens.
+    /// As [`Cx::emit`] for events nobody can answer, building the event only if it has a listener.
     ///
     /// # Errors
     /// As [`Cx::emit`].
@@ -71,63 +72,68 @@ impl Cx {
     where
         E: Event<Reply = (), Mode = Notify>,
     {
-        if !self.bus().listens::<E>() {
+        if !self.bus().has_listeners::<E>() {
             return Ok(());
         }
         self.emit(make()).await
     }
 
-    /// Asks the handlers from `next` on, up to the first that answers with a future. It is a plain function so
-    /// that handlers which answer at once cost what a call costs.
-    fn ask_until_one_waits<'a, E: Event>(
+    /// Runs the handlers from `next` on, up to the first async one. It is a plain function so that a sync handler
+    /// costs what a call costs.
+    fn run_sync_handlers<'a, E: Event>(
         &self,
-        handlers: &'a [Entry],
+        handlers: &'a [HandlerEntry],
         next: &mut usize,
         event: &mut E,
         acc: &mut <E::Mode as Mode<E>>::Acc,
-    ) -> Result<Asked<'a, E>, EmitError> {
+    ) -> Result<Progress<'a, E>, EmitError> {
         loop {
-            match catch(|| self.first_word(handlers, next, event)) {
-                Ok(Word::Nobody) => return Ok(Asked::All),
-                Ok(Word::Waits(entry, handler)) => return Ok(Asked::UpTo(entry, handler)),
-                Ok(Word::Says(entry, Ok(reply))) => {
+            match catch(|| self.next_sync_step(handlers, next, event)) {
+                Ok(SyncStep::Done) => return Ok(Progress::Done),
+                Ok(SyncStep::Async(entry, handler)) => return Ok(Progress::Async(entry, handler)),
+                Ok(SyncStep::Answered(entry, Ok(reply))) => {
                     if E::Mode::absorb(event, acc, reply, &entry.source).is_break() {
-                        return Ok(Asked::All);
+                        return Ok(Progress::Done);
                     }
                 }
-                Ok(Word::Says(entry, Err(cause))) => self.failed::<E>(entry, cause)?,
+                Ok(SyncStep::Answered(entry, Err(cause))) => self.handle_failure::<E>(entry, cause)?,
                 Err(message) => {
-                    // The one that was being asked.
+                    // The handler that was running.
                     if let Some(entry) = next.checked_sub(1).and_then(|at| handlers.get(at)) {
-                        self.failed::<E>(entry, Cause::Panicked(message))?;
+                        self.handle_failure::<E>(entry, Cause::Panicked(message))?;
                     }
                 }
             }
         }
     }
 
-    /// Asks the handlers from `next` on, up to the first that has something to say.
-    fn first_word<'a, E: Event>(&self, handlers: &'a [Entry], next: &mut usize, event: &E) -> Word<'a, E> {
+    /// Runs the handlers from `next` on, up to the first that answers or is async.
+    fn next_sync_step<'a, E: Event>(
+        &self,
+        handlers: &'a [HandlerEntry],
+        next: &mut usize,
+        event: &E,
+    ) -> SyncStep<'a, E> {
         for entry in handlers.get(*next..).unwrap_or_default() {
             *next += 1;
             let Some(runner) = entry.run.as_ref().and_then(|run| run.downcast_ref::<Runner<E>>()) else {
-                return Word::Says(entry, Err(Cause::Removed));
+                return SyncStep::Answered(entry, Err(Cause::Removed));
             };
             match runner {
-                Runner::Now(handler) => match handler.answer(event, self) {
+                Runner::Sync(handler) => match handler.answer(event, self) {
                     Ok(None) => {}
-                    Ok(Some(reply)) => return Word::Says(entry, Ok(reply)),
-                    Err(error) => return Word::Says(entry, Err(Cause::Failed(error))),
+                    Ok(Some(reply)) => return SyncStep::Answered(entry, Ok(reply)),
+                    Err(error) => return SyncStep::Answered(entry, Err(Cause::Failed(error))),
                 },
-                Runner::Later(handler) => return Word::Waits(entry, &**handler),
+                Runner::Async(handler) => return SyncStep::Async(entry, &**handler),
             }
         }
-        Word::Nobody
+        SyncStep::Done
     }
 
-    /// A handler gave no answer: the emit ends or it is reported, as the policy says.
+    /// Ends the emit with the failure of a handler, or reports it, as the policy says.
     #[cold]
-    fn failed<E: Event>(&self, entry: &Entry, cause: Cause) -> Result<(), EmitError> {
+    fn handle_failure<E: Event>(&self, entry: &HandlerEntry, cause: Cause) -> Result<(), EmitError> {
         let (source, location) = (entry.source.clone(), entry.location);
         let error = HookError { event: E::NAME, source, location, cause };
         let policy = match E::ON_ERROR {
@@ -137,20 +143,19 @@ impl Cx {
         match policy {
             OnError::Throw => Err(EmitError::Hook(error)),
             OnError::Continue | OnError::Inherit => {
-                self.bus().inner.report(&error);
+                self.bus().inner.reporter.report(&error);
                 Ok(())
             }
         }
     }
 
-    /// Asks one handler that answers with a future. The flag says whether it was waited for, so that the stop
-    /// token is worth another look.
-    async fn ask<E: Event>(
+    /// Runs one async handler. The flag says whether it was waited for: then the stop token is checked again.
+    async fn run_async_handler<E: Event>(
         &self,
-        entry: &Entry,
-        handler: &dyn AnswerLater<E>,
+        entry: &HandlerEntry,
+        handler: &dyn AsyncRunner<E>,
         event: &E,
-    ) -> Result<(Option<E::Reply>, bool), Unanswered> {
+    ) -> Result<(Option<E::Reply>, bool), NoAnswer> {
         let mut future = catch(|| handler.start(event, self))?;
         // Most handlers are ready at once; only one that waits pays for a timer and a cancel listener.
         let first = poll_fn(|task| Poll::Ready(catch(|| future.as_mut().poll(task)))).await?;
@@ -170,7 +175,7 @@ impl Cx {
         future: Pin<&mut (dyn Future<Output = T> + Send)>,
         limit: Option<Duration>,
         cancellable: bool,
-    ) -> Result<T, Unanswered> {
+    ) -> Result<T, NoAnswer> {
         let mut limited = pin!(async {
             match limit {
                 None => Ok(future.await),
@@ -182,46 +187,47 @@ impl Cx {
         let ended = if cancellable {
             match select(guarded, pin!(self.stop_token().cancelled())).await {
                 Either::Left((ended, _)) => ended,
-                Either::Right(_) => return Err(Unanswered::Cancelled),
+                Either::Right(_) => return Err(NoAnswer::Cancelled),
             }
         } else {
             guarded.await
         };
-        ended?.map_err(Unanswered::Failed)
+        ended?.map_err(NoAnswer::Failed)
     }
 }
 
-/// How far the handlers were asked.
-enum Asked<'a, E: Event> {
-    /// Nobody is left, or the answer is settled.
-    All,
-    /// This one answers with a future.
-    UpTo(&'a Entry, &'a dyn AnswerLater<E>),
+/// How far an emit got before it has to wait.
+enum Progress<'a, E: Event> {
+    /// No handler is left, or the outcome is settled.
+    Done,
+    /// This handler is async.
+    Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
 }
 
-/// What handlers that are asked one after the other come to.
-enum Word<'a, E: Event> {
-    /// They have nothing to say.
-    Nobody,
-    /// This one answers, or fails to.
-    Says(&'a Entry, Result<E::Reply, Cause>),
-    /// This one answers with a future.
-    Waits(&'a Entry, &'a dyn AnswerLater<E>),
+/// Result of running sync handlers up to the first that does something.
+enum SyncStep<'a, E: Event> {
+    /// No handler is left.
+    Done,
+    /// This handler answered, or failed.
+    Answered(&'a HandlerEntry, Result<E::Reply, Cause>),
+    /// This handler is async.
+    Async(&'a HandlerEntry, &'a dyn AsyncRunner<E>),
 }
 
-enum Unanswered {
+/// Why an async handler gave no answer.
+enum NoAnswer {
     Failed(Cause),
     Cancelled,
 }
 
-impl From<BoxError> for Unanswered {
+impl From<BoxError> for NoAnswer {
     fn from(error: BoxError) -> Self {
         Self::Failed(Cause::Failed(error))
     }
 }
 
 /// The message of a panic.
-impl From<String> for Unanswered {
+impl From<String> for NoAnswer {
     fn from(message: String) -> Self {
         Self::Failed(Cause::Panicked(message))
     }

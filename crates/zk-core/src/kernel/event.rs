@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Mode, OnError, Reach};
 
-/// A point in an agent's life that plugins can take part in.
+/// Point in an agent's life that plugins can take part in.
 ///
 /// The event carries its own result type and its own way to combine answers, so there is no central table
 /// to keep in step and an event without semantics does not compile.
@@ -42,7 +42,7 @@ use super::{Mode, OnError, Reach};
 pub trait Event: Serialize + Send + Sync + Sized + 'static {
     /// The stable name, `phase:what`, as logs, the wire and the reference show it.
     const NAME: &'static str;
-    /// What a failing handler does to the emit. Gates and persistence say [`OnError::Throw`].
+    /// Effect of a failing handler on the emit. Gates and persistence say [`OnError::Throw`].
     const ON_ERROR: OnError = OnError::Inherit;
     /// Whether a stopped run still announces this event. The closing events of a run say `false`.
     const CANCELLABLE: bool = true;

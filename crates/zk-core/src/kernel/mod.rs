@@ -16,37 +16,32 @@
 //! nothing of this crate outside its own folder. It prints nothing and reads no environment.
 
 mod bus;
+mod catch;
 mod cx;
 mod describe;
 mod emit;
 mod erase;
 mod event;
-mod fold;
 mod handler;
+mod lock;
 mod mode;
-mod observe;
 mod plugin;
 mod policy;
 mod registry;
-mod reply;
 mod report;
 mod scope;
-mod shelf;
+mod snapshot;
 mod source;
 mod table;
-mod watch;
 
 pub use bus::{Bus, BusBuilder};
 pub use cx::Cx;
 pub use describe::{Registration, RegistrationKind};
 pub use event::{AnyEvent, Event, Outcome};
-pub use fold::{Absorb, Fold};
-pub use handler::{AsyncHook, AsyncHookWith, Handler};
-pub use mode::{First, Gather, Gathered, LastOrStop, Mode, Notify, Stops, Veto};
+pub use handler::{Answer, AsyncHook, AsyncHookWith, Handler, IntoReply};
+pub use mode::{Absorb, First, Fold, Gather, Gathered, LastOrStop, Mode, Notify, Stops, Veto};
 pub use plugin::{InstallError, Plugin, plugin_fn};
 pub use policy::{BoxError, Cause, EmitError, HookError, OnError};
-pub use registry::{Item, ProvideError};
-pub use reply::{Answer, IntoReply};
+pub use registry::{Item, ItemChange, ProvideError};
 pub use scope::{Hook, HookOptions, Scope, ScopeGuard, Tombstones};
 pub use source::{Origin, Reach, Source, Stage};
-pub use watch::ItemChange;

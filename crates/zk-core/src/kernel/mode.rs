@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Event, Source};
 
-/// How the answers of an event's handlers become one outcome.
+/// Combination of the answers of an event's handlers into one outcome.
 ///
 /// All modes are one left fold over the replies; a new one is one impl of this trait.
 #[diagnostic::on_unimplemented(
@@ -14,11 +14,11 @@ use super::{Event, Source};
     note = "`Veto` and `LastOrStop` need a Reply that implements `Stops`"
 )]
 pub trait Mode<E: Event>: 'static {
-    /// What is carried from one reply to the next.
+    /// State carried from one reply to the next.
     type Acc: Default + Send;
-    /// What the emit yields.
+    /// Outcome of the emit.
     type Output: Send;
-    /// Takes one reply in; `Break` ends the emit, later handlers are not asked.
+    /// Folds one reply in; `Break` ends the emit, later handlers do not run.
     fn absorb(event: &mut E, acc: &mut Self::Acc, reply: E::Reply, from: &Source) -> ControlFlow<()>;
     /// Makes the outcome.
     fn finish(event: E, acc: Self::Acc) -> Self::Output;
@@ -131,5 +131,36 @@ impl<E: Event> Mode<E> for Gather {
 
     fn finish(_: E, acc: Self::Acc) -> Self::Output {
         acc
+    }
+}
+
+/// Folds replies into a [`Fold`] event.
+///
+/// The event is the accumulator: it is changed here, between two handlers, so the next handler sees the
+/// folded state and a handler that fails half-way leaves nothing half changed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has mode `Fold` but does not say how it takes a reply in",
+    label = "`impl Absorb for {Self}` is missing",
+    note = "write `fn absorb(&mut self, reply: Self::Reply, from: &Source) -> ControlFlow<()>`"
+)]
+pub trait Absorb: Event {
+    /// Folds one reply in; `Break` ends the emit.
+    fn absorb(&mut self, reply: Self::Reply, from: &Source) -> ControlFlow<()>;
+}
+
+/// Every reply is folded into the event, and the emit yields the event.
+#[derive(Debug)]
+pub enum Fold {}
+
+impl<E: Absorb> Mode<E> for Fold {
+    type Acc = ();
+    type Output = E;
+
+    fn absorb(event: &mut E, (): &mut (), reply: E::Reply, from: &Source) -> ControlFlow<()> {
+        event.absorb(reply, from)
+    }
+
+    fn finish(event: E, (): ()) -> E {
+        event
     }
 }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::erase::catch;
+use super::catch::catch;
 use super::scope::ScopeInner;
 use super::{BoxError, Bus, Scope, Source};
 
@@ -62,7 +62,7 @@ impl<F: Fn(&Scope) -> Result<(), BoxError> + Send + Sync> Plugin for PluginFn<F>
     }
 }
 
-/// Why a plugin is not installed.
+/// Failure to install a plugin.
 #[derive(Debug)]
 pub enum InstallError {
     /// A plugin of this name is installed already.
@@ -112,8 +112,8 @@ impl Bus {
         let name = Source::new(plugin.name());
         let scope = {
             let mut scopes = self.scopes();
-            let twin = |scope: &Arc<ScopeInner>| scope.installed_at().filter(|_| scope.source == name);
-            if let Some(first) = scopes.iter().find_map(twin) {
+            let duplicate = |scope: &Arc<ScopeInner>| scope.installed_at().filter(|_| scope.source == name);
+            if let Some(first) = scopes.iter().find_map(duplicate) {
                 return Err(InstallError::Duplicate { name, first });
             }
             if self.is_closed() {
@@ -132,7 +132,7 @@ impl Bus {
                 Ok(scope)
             }
             Err(error) => {
-                scope.abandon();
+                scope.close_in_background();
                 Err(InstallError::Register { name, error })
             }
         }

@@ -7,7 +7,7 @@ use super::Source;
 /// An error of any type, as handlers return it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a failing handler does to the emit it took part in.
+/// Effect of a failing handler on the emit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
@@ -20,7 +20,7 @@ pub enum OnError {
     Throw,
 }
 
-/// A handler that failed: which, of whom, registered where, and why.
+/// Failure of a handler: whose, registered where, and why.
 #[derive(Debug)]
 pub struct HookError {
     /// The event's name.
@@ -33,7 +33,7 @@ pub struct HookError {
     pub cause: Cause,
 }
 
-/// Why a handler gave no answer.
+/// Cause of a handler's failure.
 #[derive(Debug)]
 pub enum Cause {
     /// It returned an error.
@@ -68,12 +68,12 @@ impl std::error::Error for HookError {
     }
 }
 
-/// Why an emit has no outcome.
+/// Failure of an emit.
 #[derive(Debug)]
 pub enum EmitError {
     /// A handler failed and the event's policy is [`OnError::Throw`].
     Hook(HookError),
-    /// The run was stopped before all handlers had been asked.
+    /// The run was stopped before all handlers had run.
     Cancelled {
         /// The event's name.
         event: &'static str,

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::HookError;
-use super::erase::catch;
+use super::catch::catch;
 
 /// Receiver of the failures that end no emit: what the host gave to
 /// [`BusBuilder::on_error`](super::BusBuilder::on_error).

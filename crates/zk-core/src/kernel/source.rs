@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Who registered something: the name of a plugin, or of the host.
+/// Name of who registered something: a plugin, or the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source(Arc<str>);
 
@@ -32,7 +32,7 @@ impl Serialize for Source {
     }
 }
 
-/// When a handler runs among the handlers of one event; inside a stage, registration order.
+/// Order of a handler among the handlers of one event; inside a stage, registration order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -47,7 +47,7 @@ pub enum Stage {
     Late,
 }
 
-/// Whose events a handler takes part in.
+/// Agents whose events a handler receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
@@ -58,7 +58,7 @@ pub enum Reach {
     Descendants,
 }
 
-/// Whose event this is.
+/// Agent that an event belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
     /// The agent's name, unique among the agents of one tree.

@@ -2,22 +2,22 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::panic::Location;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::observe::Observe;
-use super::{Reach, Source, Stage};
+use super::{AnyEvent, Cx, Reach, Registration, RegistrationKind, Source, Stage};
 
-/// What is registered with one bus. Storage is not generic: one downcast at the call keeps forty events with
+/// Handlers and observers of one bus. Storage is not generic: one downcast at the call keeps forty events with
 /// five handlers each from being compiled two hundred times.
 #[derive(Default)]
 pub(super) struct Table {
-    handlers: HashMap<TypeId, Arc<[Entry]>, BuildHasherDefault<TypeIdHasher>>,
+    handlers: HashMap<TypeId, Arc<[HandlerEntry]>, BuildHasherDefault<TypeIdHasher>>,
     observers: Option<Arc<[Observer]>>,
 }
 
+/// One registration of a handler.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct HandlerEntry {
     pub(super) id: u64,
     pub(super) scope: u64,
     pub(super) event: &'static str,
@@ -27,12 +27,18 @@ pub(super) struct Entry {
     pub(super) source: Source,
     pub(super) location: &'static Location<'static>,
     pub(super) identity: Identity,
-    /// Whether a failure of this handler must be read as *no*: it then leaves a tombstone on reload.
-    pub(super) guards: bool,
-    /// A `Runner<E>`, or nothing where a reload left a tombstone.
+    /// Whether a failure of this handler means *no*: it then leaves a tombstone on reload.
+    pub(super) fails_closed: bool,
+    /// A `Runner<E>`; `None` is a tombstone, left by a reload.
     pub(super) run: Option<Arc<dyn Any + Send + Sync>>,
 }
 
+type Observe = dyn Fn(&dyn AnyEvent, &Cx) + Send + Sync;
+
+/// One registration of an observer: called with every event once, as emitted, before its handlers.
+///
+/// It is a plain call, so watching never makes an emit wait; an observer that needs to wait pushes into a queue of
+/// its own.
 #[derive(Clone)]
 pub(super) struct Observer {
     pub(super) id: u64,
@@ -41,10 +47,10 @@ pub(super) struct Observer {
     pub(super) source: Source,
     pub(super) location: &'static Location<'static>,
     pub(super) identity: Identity,
-    pub(super) run: Arc<dyn Observe>,
+    pub(super) run: Arc<Observe>,
 }
 
-/// What makes two registrations the same one.
+/// Identity of a handler: registering the same one twice is one registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     /// A closure with state: each registration is one of its own.
@@ -65,23 +71,22 @@ impl Identity {
     }
 }
 
-/// A set of events in which an event may be found although it is not there: 64 bits, to see without a lock that
-/// nobody listens.
-pub(super) fn bit(event: TypeId) -> u64 {
+/// Bit of an event in a 64-bit Bloom filter, which says without a lock that an event has no listener.
+pub(super) fn event_bit(event: TypeId) -> u64 {
     1 << (BuildHasherDefault::<TypeIdHasher>::default().hash_one(event) & 63)
 }
 
 impl Table {
-    /// The [bits](bit) of all events somebody listens to.
-    pub(super) fn heard(&self) -> u64 {
+    /// The [bits](event_bit) of all events with a handler or an observer.
+    pub(super) fn event_bits(&self) -> u64 {
         if self.observers.is_some() {
             u64::MAX
         } else {
-            self.handlers.keys().fold(0, |set, event| set | bit(*event))
+            self.handlers.keys().fold(0, |set, event| set | event_bit(*event))
         }
     }
 
-    pub(super) fn handlers(&self, event: TypeId) -> Option<&Arc<[Entry]>> {
+    pub(super) fn handlers(&self, event: TypeId) -> Option<&Arc<[HandlerEntry]>> {
         self.handlers.get(&event)
     }
 
@@ -90,7 +95,7 @@ impl Table {
     }
 
     /// Adds `entry`, unless the scope registered the same handler before; gives the id that stands for it.
-    pub(super) fn add(&mut self, event: TypeId, entry: Entry) -> u64 {
+    pub(super) fn add(&mut self, event: TypeId, entry: HandlerEntry) -> u64 {
         let mut entries = self.handlers.get(&event).map(|old| old.to_vec()).unwrap_or_default();
         if entry.identity != Identity::Unique
             && let Some(same) = entries.iter().find(|old| {
@@ -132,14 +137,14 @@ impl Table {
         for entries in self.handlers.values_mut() {
             let Some(new) = entries.iter().find(|entry| entry.scope == scope) else { continue };
             if entries.iter().any(|old| old.run.is_none() && old.source == new.source) {
-                let live = |old: &&Entry| old.run.is_some() || old.source != new.source;
+                let live = |old: &&HandlerEntry| old.run.is_some() || old.source != new.source;
                 *entries = entries.iter().filter(live).cloned().collect();
             }
         }
     }
 
     /// Keeps the handlers for which `keep` holds after it may have changed them.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut HandlerEntry) -> bool) {
         self.handlers.retain(|_, entries| {
             let mut list = entries.to_vec();
             list.retain_mut(&mut keep);
@@ -158,7 +163,30 @@ impl Table {
         }
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    /// Appends a description of every handler and observer.
+    pub(super) fn describe(&self, out: &mut Vec<Registration>) {
+        out.extend(self.entries().map(|entry| Registration {
+            kind: match entry.run {
+                Some(_) => RegistrationKind::Handler,
+                None => RegistrationKind::Tombstone,
+            },
+            name: entry.event.to_owned(),
+            source: entry.source.clone(),
+            stage: Some(entry.stage),
+            descendants: entry.reach == Reach::Descendants,
+            location: entry.location.to_string(),
+        }));
+        out.extend(self.observers.iter().flat_map(|all| all.iter()).map(|observer| Registration {
+            kind: RegistrationKind::Observer,
+            name: "*".to_owned(),
+            source: observer.source.clone(),
+            stage: None,
+            descendants: observer.reach == Reach::Descendants,
+            location: observer.location.to_string(),
+        }));
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &HandlerEntry> {
         self.handlers.values().flat_map(|entries| entries.iter())
     }
 }
@@ -185,14 +213,4 @@ impl Hasher for TypeIdHasher {
     fn write_u64(&mut self, word: u64) {
         self.0 ^= word;
     }
-}
-
-// A panic while a lock is held cannot leave these maps half written: every write replaces one value.
-
-pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,7 @@ fn stopped(bus: &Bus) -> Cx {
     bus.cx().for_run("r_1", stop)
 }
 
-// P-2: every handler gets the stop token of its run.
+// Every handler gets the stop token of its run.
 #[tokio::test]
 async fn a_handler_is_given_the_run_the_turn_and_the_stop_token() {
     let (bus, log) = (Bus::new(), Log::default());

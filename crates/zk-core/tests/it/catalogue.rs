@@ -5,7 +5,6 @@ use zk_core::kernel::OnError;
 
 use crate::samples::samples;
 
-// P-21
 #[test]
 fn the_catalogue_names_every_event_once() {
     let names: Vec<_> = catalogue().iter().map(|event| event.name).collect();

@@ -31,7 +31,7 @@ async fn handlers_of_the_parent_alone_do_not_see_the_childs_events() {
     root.scope("test").on_sync(move |_: &Ping, _: &Cx| seen.note("parent"));
     child.cx().emit(Ping(0)).await.unwrap();
     assert!(log.take().is_empty());
-    assert!(!child.listens::<Ping>());
+    assert!(!child.has_listeners::<Ping>());
 }
 
 #[test]
@@ -39,11 +39,11 @@ fn whoever_takes_part_handles_an_event_and_whoever_watches_does_not() {
     let [root, child, ..] = tree();
     child.scope("watches").observe(|_, _| ());
     root.scope("own").on_sync(|_: &Ping, _: &Cx| ());
-    assert!(child.listens::<Ping>() && !child.handles::<Ping>());
-    assert!(root.handles::<Ping>() && !root.handles::<May>());
+    assert!(child.has_listeners::<Ping>() && !child.has_handlers::<Ping>());
+    assert!(root.has_handlers::<Ping>() && !root.has_handlers::<May>());
     let scope = root.scope("reaching");
     scope.on_sync_at(Reach::Descendants, |_: &Ping, _: &Cx| ());
-    assert!(child.handles::<Ping>());
+    assert!(child.has_handlers::<Ping>());
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn an_observer_of_descendants_sees_each_event_of_the_tree_once() {
     root.scope("watch").observe_at(Reach::Descendants, move |ev, cx| {
         seen.note(format_args!("{} of {} at {}", ev.name(), cx.origin().agent, cx.origin().depth));
     });
-    assert!(grandchild.listens::<Ping>());
+    assert!(grandchild.has_listeners::<Ping>());
     for bus in [&root, &child, &grandchild] {
         bus.cx().emit_with(|| Ping(0)).await.unwrap();
     }

@@ -17,7 +17,6 @@ fn a_limit_of_turns_counts_them_as_one_does() {
     assert!(text(1).starts_with("stopped after 1 turn, ") && text(2).starts_with("stopped after 2 turns, "));
 }
 
-// P-18, P-19
 #[tokio::test]
 async fn a_failing_handler_is_reported_with_its_source_and_place_and_skipped() {
     let (bus, errors) = reporting_bus(OnError::Continue);
@@ -32,7 +31,6 @@ async fn a_failing_handler_is_reported_with_its_source_and_place_and_skipped() {
     assert!(reported[0].ends_with(": boom"), "{reported:?}");
 }
 
-// P-18
 #[tokio::test]
 async fn the_host_can_choose_that_failures_end_an_emit() {
     let (bus, errors) = reporting_bus(OnError::Throw);
@@ -42,7 +40,7 @@ async fn the_host_can_choose_that_failures_end_an_emit() {
     assert!(errors.take().is_empty(), "the caller has it already");
 }
 
-// P-18: guards fail closed, whatever the host chose.
+// Guards fail closed, whatever the host chose.
 #[tokio::test]
 async fn a_gate_that_fails_ends_the_emit_although_the_host_continues() {
     let (bus, _) = reporting_bus(OnError::Continue);

@@ -1,5 +1,4 @@
-//! The behaviour of the kernel and of the event catalogue, by topic. `P-…` names the row of the semantics a
-//! test holds.
+//! The behaviour of the kernel and of the event catalogue, by topic.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 

@@ -7,7 +7,6 @@ fn add(bus: &Bus, log: &Log, name: &'static str, at: Stage) {
     bus.scope(name).on_sync_at(at, move |_: &Ping, _: &Cx| log.note(name));
 }
 
-// P-6
 #[tokio::test]
 async fn handlers_run_by_stage_and_then_in_the_order_of_registration() {
     let (bus, log) = (Bus::new(), Log::default());
@@ -20,7 +19,7 @@ async fn handlers_run_by_stage_and_then_in_the_order_of_registration() {
     assert_eq!(log.take(), ["early", "consumer 1", "consumer 2", "framework", "late"]);
 }
 
-// P-5, P-6: an observer never sees an intermediate state, and cannot answer.
+// An observer never sees an intermediate state, and cannot answer.
 #[tokio::test]
 async fn observers_see_the_original_event_once_before_any_handler() {
     let (bus, log) = (Bus::new(), Log::default());
@@ -38,7 +37,6 @@ async fn observers_see_the_original_event_once_before_any_handler() {
     assert_eq!(log.take(), [r#"first ["as it was"]"#, r#"second ["as it was"]"#, "handler"]);
 }
 
-// P-5
 #[tokio::test]
 async fn an_observer_sees_every_kind_of_event_and_can_tell_them_apart() {
     let (bus, log) = (Bus::new(), Log::default());
@@ -53,7 +51,7 @@ async fn an_observer_sees_every_kind_of_event_and_can_tell_them_apart() {
     assert_eq!(log.take(), ["ping 4 of main", "test:words of main"]);
 }
 
-// P-6: one after the other, also when they wait.
+// One after the other, also when they wait.
 #[tokio::test]
 async fn a_handler_that_waits_holds_up_the_next_one() {
     let (bus, log) = (Bus::new(), Log::default());
@@ -75,7 +73,6 @@ fn shared(_: &Ping, cx: &Cx) {
     }
 }
 
-// P-7
 #[tokio::test]
 async fn the_same_function_registered_twice_is_one_registration() {
     let (bus, log) = (Bus::new(), Log::default());
@@ -91,7 +88,7 @@ async fn the_same_function_registered_twice_is_one_registration() {
     assert!(log.take().is_empty(), "either hook removes the one registration");
 }
 
-// P-7: who registers is part of what a registration is, and so is when it runs.
+// Who registers is part of what a registration is, and so is when it runs.
 #[tokio::test]
 async fn the_same_function_of_two_plugins_or_stages_is_two_registrations() {
     let (bus, log) = (Bus::new(), Log::default());
@@ -104,7 +101,6 @@ async fn the_same_function_of_two_plugins_or_stages_is_two_registrations() {
     assert_eq!(log.take().len(), 3);
 }
 
-// P-7
 #[tokio::test]
 async fn closures_with_state_are_each_a_registration_of_their_own() {
     let (bus, log) = (Bus::new(), Log::default());

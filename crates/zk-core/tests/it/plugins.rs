@@ -28,7 +28,6 @@ fn tools(fail: bool) -> Tools {
     Tools { fail, log: Log::default() }
 }
 
-// P-19
 #[tokio::test]
 async fn a_plugins_name_travels_with_what_it_registers() {
     let bus = Bus::new();
@@ -96,7 +95,7 @@ async fn a_plugin_that_wants_a_taken_name_is_not_installed() {
     bus.scope("host").provide("read", Arc::new(7_u32)).unwrap();
     let error = bus.install(&tools(false)).unwrap_err();
     assert!(error.to_string().contains("`host` has that name"), "{error}");
-    assert!(!bus.listens::<Ping>());
+    assert!(!bus.has_listeners::<Ping>());
 }
 
 #[tokio::test]
@@ -118,7 +117,7 @@ async fn two_threads_cannot_both_install_one_plugin() {
     assert_eq!(both.iter().filter(|installed| **installed).count(), 1);
 }
 
-// P-17: clear, load again, go on.
+// Clear, load again, go on.
 #[tokio::test]
 async fn plugins_can_be_reloaded_on_a_bus_that_stays() {
     let bus = Bus::new();

@@ -37,7 +37,7 @@ fn greet(bus: &Bus, name: &str) -> Option<String> {
     bus.item::<dyn Greet>(name).map(|item| item.greet())
 }
 
-// P-20: registries stand beside the events, one for each kind of item.
+// Registries stand beside the events, one for each kind of item.
 #[tokio::test]
 async fn items_of_a_kind_are_listed_by_name_with_their_owners() {
     let bus = Bus::new();
@@ -92,7 +92,6 @@ async fn a_replaced_item_whose_owner_left_does_not_return() {
     assert_eq!(greet(&bus, "tool"), None);
 }
 
-// Section 6, 9 of the semantics.
 #[tokio::test]
 async fn advice_may_come_before_the_item_it_is_about() {
     let bus = Bus::new();
@@ -102,7 +101,6 @@ async fn advice_may_come_before_the_item_it_is_about() {
     assert_eq!(greet(&bus, "tool").as_deref(), Some("timed(1)"));
 }
 
-// Section 6, 9.
 #[tokio::test]
 async fn the_last_decorator_is_the_outermost() {
     let bus = Bus::new();
@@ -113,7 +111,6 @@ async fn the_last_decorator_is_the_outermost() {
     assert_eq!(greet(&bus, "tool").as_deref(), Some("c(b(a(1)))"));
 }
 
-// Section 6, 9.
 #[tokio::test]
 async fn redefining_an_item_keeps_its_decorators() {
     let bus = Bus::new();
@@ -188,7 +185,7 @@ async fn a_decorator_may_look_up_other_items() {
     assert_eq!(greet(&bus, "tool").as_deref(), Some("tool"));
 }
 
-// P-15: the context is built once; what it leads to can be swapped later.
+// The context is built once; what it leads to can be swapped later.
 #[tokio::test]
 async fn a_service_can_be_swapped_and_the_earlier_one_returns() {
     let bus = Bus::new();

@@ -38,7 +38,6 @@ fn input(text: &str) -> Input {
     Input { text: text.into(), images: Vec::new(), handled: false }
 }
 
-// P-22, P-12c
 #[tokio::test]
 async fn input_is_rewritten_step_by_step_and_keeps_its_images() {
     let (bus, scope, _) = setup();
@@ -52,7 +51,6 @@ async fn input_is_rewritten_step_by_step_and_keeps_its_images() {
     assert_eq!((after.text.as_str(), after.images, after.handled), ("hi a b", vec![image], false));
 }
 
-// P-22
 #[tokio::test]
 async fn input_that_is_handled_is_shown_to_nobody_else() {
     let (bus, scope, log) = setup();
@@ -64,7 +62,6 @@ async fn input_that_is_handled_is_shown_to_nobody_else() {
     assert_eq!(log.take(), ["help"]);
 }
 
-// P-22
 #[tokio::test]
 async fn the_first_result_stands_in_for_a_persons_command() {
     let (bus, scope, log) = setup();
@@ -78,7 +75,7 @@ async fn the_first_result_stands_in_for_a_persons_command() {
     assert!(log.take().is_empty());
 }
 
-// P-22: a reply is content alone, so another role cannot even be said.
+// A reply is content alone, so another role cannot even be said.
 #[tokio::test]
 async fn a_replaced_message_keeps_its_role_and_origin() {
     let (bus, scope, _) = setup();
@@ -89,7 +86,6 @@ async fn a_replaced_message_keeps_its_role_and_origin() {
     assert_eq!((after.role, after.text().as_str(), after.origin), (Role::Assistant, "redacted", origin));
 }
 
-// P-11, P-22
 #[tokio::test]
 async fn before_a_run_messages_are_collected_and_the_prompt_is_chained() {
     let (bus, scope, log) = setup();
@@ -112,7 +108,6 @@ async fn before_a_run_messages_are_collected_and_the_prompt_is_chained() {
     assert_eq!(after.messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["one", "two"]);
 }
 
-// P-22
 #[tokio::test]
 async fn discovered_resources_keep_who_found_them() {
     let bus = Bus::new();
@@ -140,7 +135,7 @@ async fn prepared_arguments_are_what_the_next_handler_gets() {
     assert_eq!(after.rewritten_by.unwrap().as_str(), "test");
 }
 
-// Section 6, 1: block beats result.
+// Block beats result.
 #[tokio::test]
 async fn a_refusal_beats_a_substitute_and_ends_the_matter() {
     let (bus, scope, log) = setup();
@@ -171,7 +166,7 @@ async fn a_substitute_names_who_gave_it_and_later_gates_are_still_asked() {
     assert_eq!(log.take(), ["true"]);
 }
 
-// Section 6, 8: a failing gate blocks, every other failing handler is skipped.
+// A failing gate blocks, every other failing handler is skipped.
 #[tokio::test]
 async fn a_failing_tool_gate_refuses_and_a_failing_transform_does_not_count() {
     let (bus, scope, _) = setup();
@@ -192,7 +187,6 @@ fn transform() -> ToolTransform {
     }
 }
 
-// P-13
 #[tokio::test]
 async fn result_patches_add_up_and_each_handler_sees_the_ones_before() {
     let (bus, scope, log) = setup();
@@ -211,7 +205,6 @@ async fn result_patches_add_up_and_each_handler_sees_the_ones_before() {
     assert_eq!(after.output_bytes, 6, "the size before any patch");
 }
 
-// P-9
 #[tokio::test]
 async fn each_context_handler_sees_the_messages_of_the_one_before() {
     let (bus, scope, _) = setup();
@@ -229,7 +222,6 @@ async fn each_context_handler_sees_the_messages_of_the_one_before() {
     assert_eq!(after.messages.iter().map(|m| m.text()).collect::<Vec<_>>(), ["second", "last"]);
 }
 
-// P-10
 #[tokio::test]
 async fn request_patches_and_payloads_are_chained() {
     let (bus, scope, _) = setup();
@@ -257,7 +249,6 @@ async fn request_patches_and_payloads_are_chained() {
     assert_eq!(after.payload, json!({"a": 0, "extra": 1}));
 }
 
-// P-14
 #[tokio::test]
 async fn a_compaction_takes_the_last_summary_unless_one_cancels() {
     let (bus, scope, _) = setup();

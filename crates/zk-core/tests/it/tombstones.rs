@@ -26,15 +26,15 @@ async fn a_suspended_gate_denies_until_its_replacement_is_in() {
     let scope = bus.install(&plugin_fn("guard", guard)).unwrap();
     assert!(!denied(&bus).await);
     let tombstones = scope.suspend().await;
-    assert_eq!(tombstones.standing(), 1);
+    assert_eq!(tombstones.remaining(), 1);
     assert!(denied(&bus).await);
-    assert!(!bus.listens::<Ping>(), "only a gate denies; a watcher is just gone");
+    assert!(!bus.has_listeners::<Ping>(), "only a gate denies; a watcher is just gone");
     assert_eq!(bus.describe()[0].kind, RegistrationKind::Tombstone);
 
     bus.install(&plugin_fn("stranger", guard)).unwrap();
     assert!(denied(&bus).await, "only its own source replaces it");
     bus.install(&plugin_fn("guard", guard)).unwrap();
-    assert_eq!(tombstones.standing(), 0);
+    assert_eq!(tombstones.remaining(), 0);
     assert!(!denied(&bus).await);
 }
 
@@ -43,7 +43,7 @@ async fn a_suspended_gate_denies_until_the_user_lifts_it() {
     let bus = Bus::new();
     let tombstones = bus.install(&plugin_fn("guard", guard)).unwrap().suspend().await;
     assert!(denied(&bus).await);
-    tombstones.lift();
+    tombstones.discard();
     assert!(!denied(&bus).await);
     assert!(bus.describe().is_empty());
 }
@@ -57,7 +57,7 @@ async fn a_replacement_without_that_gate_leaves_it_denying() {
         Ok(())
     });
     bus.install(&watcher).unwrap();
-    assert_eq!(tombstones.standing(), 1);
+    assert_eq!(tombstones.remaining(), 1);
     assert!(denied(&bus).await);
 }
 
@@ -70,7 +70,7 @@ async fn a_replacement_that_does_not_register_leaves_the_gate_denying() {
         Err("no rules".into())
     });
     assert!(bus.install(&broken).is_err());
-    assert_eq!(tombstones.standing(), 1);
+    assert_eq!(tombstones.remaining(), 1);
     assert!(denied(&bus).await);
 }
 
@@ -82,7 +82,7 @@ async fn a_plain_scope_replaces_a_gate_as_it_registers() {
     let tombstones = scope.suspend().await;
     assert!(denied(&bus).await);
     guard(&bus.scope("guard")).unwrap();
-    assert_eq!(tombstones.standing(), 0);
+    assert_eq!(tombstones.remaining(), 0);
     assert!(!denied(&bus).await);
 }
 
@@ -108,7 +108,7 @@ async fn a_parents_suspended_gate_denies_its_childrens_calls_too() {
     assert!(!denied(&child).await);
     let tombstones = scope.suspend().await;
     assert!(denied(&child).await);
-    tombstones.lift();
+    tombstones.discard();
     assert!(!denied(&child).await);
 }
 
@@ -119,7 +119,7 @@ async fn lifting_the_gates_of_one_reload_leaves_those_of_another() {
     guard(&a).unwrap();
     guard(&b).unwrap();
     let (a, b) = (a.suspend().await, b.suspend().await);
-    a.lift();
-    assert_eq!(b.standing(), 1);
+    a.discard();
+    assert_eq!(b.remaining(), 1);
     assert!(denied(&bus).await);
 }

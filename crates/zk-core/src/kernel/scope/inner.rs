@@ -2,17 +2,19 @@ use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
 use super::task::Task;
 use crate::kernel::bus::{BusInner, Sequence};
-use crate::kernel::erase::{catch, catch_async};
+use crate::kernel::catch::{catch, catch_async};
+use crate::kernel::lock::lock;
 use crate::kernel::report::Reporter;
 use crate::kernel::{Bus, Cause, HookError, Source};
 
+/// State of a scope: what it is, and its clean-ups and tasks.
 pub(in crate::kernel) struct ScopeInner {
     pub(super) id: u64,
     pub(super) bus: Weak<BusInner>,
@@ -25,7 +27,7 @@ pub(in crate::kernel) struct ScopeInner {
     closed: AtomicBool,
     /// Of the bus; these two outlive it, for what is left to do then.
     sequence: Sequence,
-    reporter: Reporter,
+    pub(super) reporter: Reporter,
 }
 
 #[derive(Default)]
@@ -131,8 +133,8 @@ impl ScopeInner {
         if self.is_closed() { None } else { self.plugin }
     }
 
-    /// For a scope made on a bus that is closed: nothing can be registered through it.
-    pub(in crate::kernel) fn seal(&self) {
+    /// Closes a scope that was made on a closed bus: nothing can be registered through it.
+    pub(in crate::kernel) fn reject_registrations(&self) {
         self.mark_closed();
         self.cleanups().done = true;
     }
@@ -179,8 +181,8 @@ impl ScopeInner {
             table.retain(|entry| entry.scope != self.id);
             table.retain_observers(|observer| observer.scope != self.id);
         });
-        bus.items.remove_scope(self.id, &bus);
-        bus.services.remove_scope(self.id, &bus);
+        bus.items.remove_scope(self.id, &self.reporter);
+        bus.services.remove_scope(self.id, &self.reporter);
     }
 
     /// Another thread may have closed the scope while something was being registered through it.
@@ -191,7 +193,7 @@ impl ScopeInner {
     }
 
     fn cleanups(&self) -> MutexGuard<'_, Cleanups> {
-        self.cleanups.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cleanups)
     }
 
     pub(super) fn has_no_cleanups(&self) -> bool {

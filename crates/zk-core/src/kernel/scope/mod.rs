@@ -1,35 +1,33 @@
+mod detached;
 mod guard;
 mod hook;
 mod inner;
 mod items;
-mod orphans;
+mod lifecycle;
 mod task;
 mod tombstones;
 
-use std::any::{TypeId, type_name};
+use std::any::TypeId;
 use std::fmt;
-use std::future::Future;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use detached::DetachedScopes;
 pub use guard::ScopeGuard;
 pub use hook::Hook;
 pub(super) use inner::ScopeInner;
-pub(super) use orphans::Orphans;
 pub(super) use task::Task;
-use tombstones::NO_SCOPE;
 pub use tombstones::Tombstones;
 
 use super::erase::Runner;
-use super::shelf::{Claim, Decorator};
-use super::table::{Entry, Identity, Observer};
+use super::table::{HandlerEntry, Identity, Observer};
 use super::{
-    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, Handler, HookError, IntoReply, OnError,
-    ProvideError, Reach, Source, Stage,
+    AnyEvent, AsyncHook, AsyncHookWith, Bus, Cause, Cx, Event, Handler, HookError, IntoReply, OnError, Reach,
+    Source, Stage,
 };
 
-/// One plugin's registrations: everything registered through it carries its [`Source`] and leaves with it.
+/// Registrations of one plugin: everything registered through it carries its [`Source`] and leaves with it.
 ///
 /// A scope is a handle; clones are the same scope, and dropping a handle removes nothing. It ends with
 /// [`Scope::close`], with its bus, or with the [guard](Scope::close_on_drop) of a scope that must not outlive
@@ -39,7 +37,7 @@ pub struct Scope {
     inner: Arc<ScopeInner>,
 }
 
-/// When and for whom a handler runs.
+/// Stage, reach and time limit of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HookOptions {
     /// When it runs among the handlers of the event.
@@ -125,6 +123,25 @@ impl Scope {
     }
 
     /// Registers an `async fn` or an async closure that captures nothing. One box for each call.
+    ///
+    /// A closure that uses `?` has to say its error type, since any error will do (otherwise the compiler asks
+    /// for a type annotation, E0282): end it with `Ok::<_, BoxError>(…)`, or write an `async fn`.
+    ///
+    /// ```
+    /// use zk_core::events::{Ruling, ToolGate};
+    /// use zk_core::kernel::{BoxError, Bus, Cx};
+    ///
+    /// async fn is_forbidden(command: &str) -> Result<bool, std::io::Error> {
+    ///     Ok(command.contains("push --force"))
+    /// }
+    ///
+    /// let bus = Bus::new();
+    /// bus.scope("guard").on_async(async |gate: &ToolGate, _: &Cx| {
+    ///     let command = gate.input_str("command").unwrap_or_default();
+    ///     let ruling = is_forbidden(command).await?.then(|| Ruling::refuse("no force push here"));
+    ///     Ok::<_, BoxError>(ruling)
+    /// });
+    /// ```
     #[track_caller]
     pub fn on_async<E: Event>(&self, f: impl for<'a> AsyncHook<'a, E>) -> Hook {
         self.on_async_at(HookOptions::default(), f)
@@ -191,203 +208,11 @@ impl Scope {
         self.hook(id)
     }
 
-    /// Registers `item` under `name` among the items of kind `T`, such as `dyn Tool`.
-    ///
-    /// # Errors
-    /// [`ProvideError`]: this bus has an item of that name, or the scope or the bus is closed.
-    #[track_caller]
-    pub fn provide<T: ?Sized + Send + Sync + 'static>(
-        &self,
-        name: &str,
-        item: Arc<T>,
-    ) -> Result<(), ProvideError> {
-        let location = Location::caller();
-        let closed = || ProvideError::Closed {
-            kind: type_name::<T>(),
-            name: name.to_owned(),
-            claimant: self.inner.source.clone(),
-        };
-        let bus = self.bus().filter(|bus| !self.is_closed_on(bus)).ok_or_else(closed)?;
-        bus.inner.items.put(name, self.claim(item, location), false)?.tell(&bus.inner);
-        self.inner.undo_if_closed();
-        if self.is_closed_on(&bus) { Err(closed()) } else { Ok(()) }
-    }
-
-    /// As [`Scope::provide`], taking over a name that is taken. The hidden item comes back when this scope
-    /// closes, and the decorators of the name apply to whichever item has it.
-    #[track_caller]
-    pub fn provide_replacing<T: ?Sized + Send + Sync + 'static>(&self, name: &str, item: Arc<T>) {
-        let location = Location::caller();
-        if let Some(bus) = self.open_bus(location) {
-            if let Ok(news) = bus.inner.items.put(name, self.claim(item, location), true) {
-                news.tell(&bus.inner);
-            }
-            self.inner.undo_if_closed();
-        }
-    }
-
-    /// Wraps the item called `name`, now or whenever it is registered; the last decorator is the outermost.
-    /// This is where retry, caching, timing and sandboxing go. On the bus of a sub-agent it also wraps an item
-    /// that is inherited, for that sub-agent and its own children only.
-    ///
-    /// `wrap` must not look up the item it wraps.
-    #[track_caller]
-    pub fn decorate<T: ?Sized + Send + Sync + 'static>(
-        &self,
-        name: &str,
-        wrap: impl Fn(Arc<T>) -> Arc<T> + Send + Sync + 'static,
-    ) {
-        self.add_decorator(Some(name), Arc::new(wrap), Location::caller());
-    }
-
-    /// As [`Scope::decorate`], for every item of kind `T`.
-    #[track_caller]
-    pub fn decorate_all<T: ?Sized + Send + Sync + 'static>(
-        &self,
-        wrap: impl Fn(Arc<T>) -> Arc<T> + Send + Sync + 'static,
-    ) {
-        self.add_decorator(None, Arc::new(wrap), Location::caller());
-    }
-
-    fn add_decorator<T: ?Sized + Send + Sync + 'static>(
-        &self,
-        name: Option<&str>,
-        wrap: Arc<dyn Fn(Arc<T>) -> Arc<T> + Send + Sync>,
-        location: &'static Location<'static>,
-    ) {
-        if let Some(bus) = self.open_bus(location) {
-            let decorator = Decorator {
-                id: bus.next_id(),
-                scope: self.inner.id,
-                source: self.inner.source.clone(),
-                location,
-                wrap,
-            };
-            bus.inner.items.decorate(name, decorator);
-            self.inner.undo_if_closed();
-        }
-    }
-
-    fn claim<T: ?Sized>(&self, item: Arc<T>, location: &'static Location<'static>) -> Claim<T> {
-        Claim { scope: self.inner.id, source: self.inner.source.clone(), location, item }
-    }
-
-    /// Offers `service` as *the* `T`, in place of an earlier one, which comes back when this scope closes.
-    #[track_caller]
-    pub fn provide_service<T: ?Sized + Send + Sync + 'static>(&self, service: Arc<T>) {
-        let location = Location::caller();
-        if let Some(bus) = self.open_bus(location) {
-            let _ = bus.inner.services.put("", self.claim(service, location), true);
-            self.inner.undo_if_closed();
-        }
-    }
-
-    /// Runs `cleanup` when the scope closes; the newest clean-up runs first. Removing the returned hook before
-    /// that takes it back. On a scope that is closed already it runs at once, on the current runtime.
-    #[track_caller]
-    pub fn on_close<F, Fut>(&self, cleanup: F) -> Hook
-    where
-        F: FnOnce() -> Fut + Send + 'static,
-        Fut: Future<Output = ()> + Send + 'static,
-    {
-        let id = self.inner.add_cleanup(None, Location::caller(), cleanup);
-        self.hook(id)
-    }
-
-    /// Runs `task` in the background until it ends or the scope closes: a close drops it at its next `.await`
-    /// and waits for that. Tasks and clean-ups leave newest first, so a clean-up registered after the task
-    /// can tell it to end in its own way. A panic is reported.
-    ///
-    /// Where there is no runtime, the task waits for [`Bus::warm_up`], which an agent calls when a run starts.
-    /// [Cancelling](Hook::cancel) the returned hook ends the task alone.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use zk_core::kernel::Bus;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-    /// let bus = Bus::new();
-    /// bus.scope("heartbeat").spawn(async {
-    ///     loop {
-    ///         tokio::time::sleep(Duration::from_secs(30)).await;
-    ///     }
-    /// });
-    /// bus.close().await; // the task is gone
-    /// # });
-    /// ```
-    #[track_caller]
-    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Hook {
-        let location = Location::caller();
-        let added = self.open_bus(location).and_then(|bus| {
-            let (id, task) = self.inner.add_task(location, task)?;
-            bus.start(task);
-            Some(id)
-        });
-        self.hook(added)
-    }
-
-    /// Removes everything registered through this scope and runs its clean-ups, newest first. If this future
-    /// is dropped half-way, the clean-ups not begun stay owed to the next close of the scope or the bus.
-    pub async fn close(&self) {
-        self.inner.close().await;
-    }
-
-    /// Closes the scope for a reload: its gates stay behind as tombstones that deny, each until the same
-    /// source registers a handler for that event again, or the tombstones are lifted. A replacement that is
-    /// installed as a plugin counts only once its whole `register` went through.
-    pub async fn suspend(&self) -> Tombstones {
-        let mut ids = Vec::new();
-        if let Some(bus) = self.inner.bus.upgrade() {
-            bus.write_table(|table| {
-                table.retain(|entry| {
-                    if entry.scope == self.inner.id && entry.guards {
-                        entry.run = None;
-                        entry.scope = NO_SCOPE;
-                        ids.push(entry.id);
-                    }
-                    true
-                });
-            });
-        }
-        self.close().await;
-        Tombstones { bus: self.inner.bus.clone(), ids }
-    }
-
-    /// Ties the scope's life to the returned guard: dropping it removes what was registered. Clean-ups run
-    /// then on the current runtime, if there is one.
-    #[must_use = "dropping the guard closes the scope"]
-    pub fn close_on_drop(self) -> ScopeGuard {
-        ScopeGuard { scope: self }
-    }
-
-    /// Removes everything at once and leaves the clean-ups to the current runtime, or else to the bus's close.
-    pub(super) fn abandon(&self) {
-        self.inner.remove();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            if !self.inner.has_no_cleanups() {
-                let inner = self.inner.clone();
-                runtime.spawn(async move { inner.close().await });
-                return;
-            }
-        } else {
-            self.inner.end_tasks();
-        }
-        if self.inner.has_no_cleanups() {
-            self.inner.finish();
-        }
-    }
-
-    /// Ends the installation of this scope's plugin.
-    pub(super) fn commit_install(&self) {
-        self.inner.commit_install();
-    }
-
     #[track_caller]
     fn add<E: Event>(&self, at: HookOptions, identity: Identity, run: Runner<E>) -> Hook {
         let location = Location::caller();
         let Some(bus) = self.open_bus(location) else { return self.hook(None) };
-        let entry = Entry {
+        let entry = HandlerEntry {
             id: bus.next_id(),
             scope: self.inner.id,
             event: E::NAME,
@@ -397,7 +222,7 @@ impl Scope {
             source: self.inner.source.clone(),
             location,
             identity,
-            guards: E::ON_ERROR == OnError::Throw,
+            fails_closed: E::ON_ERROR == OnError::Throw,
             run: Some(Arc::new(run)),
         };
         let mut id = None;
@@ -411,6 +236,11 @@ impl Scope {
         self.hook(id)
     }
 
+    /// Ends the installation of this scope's plugin.
+    pub(super) fn commit_install(&self) {
+        self.inner.commit_install();
+    }
+
     fn hook(&self, id: Option<u64>) -> Hook {
         Hook { id, scope: Arc::downgrade(&self.inner) }
     }
@@ -419,17 +249,20 @@ impl Scope {
         bus.is_closed() || self.inner.is_closed()
     }
 
+    /// The bus, if something can be registered through this scope; otherwise that is reported.
     fn open_bus(&self, location: &'static Location<'static>) -> Option<Bus> {
-        let bus = self.bus()?;
-        if self.is_closed_on(&bus) {
-            bus.inner.report(&HookError {
+        let open = self.bus().filter(|bus| !self.is_closed_on(bus));
+        if open.is_none() {
+            self.inner.reporter.report(&HookError {
                 event: "scope:register",
                 source: self.inner.source.clone(),
                 location,
-                cause: Cause::Failed("the scope is closed, nothing was registered".into()),
+                cause: Cause::Failed(
+                    "the scope is closed, or its bus is: nothing was registered; use a scope of an open bus"
+                        .into(),
+                ),
             });
-            return None;
         }
-        Some(bus)
+        open
     }
 }

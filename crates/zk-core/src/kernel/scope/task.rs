@@ -1,14 +1,15 @@
 use std::future::Future;
 use std::mem::replace;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, Id, try_id};
 use tokio_util::sync::CancellationToken;
 
-use crate::kernel::erase::catch;
+use crate::kernel::catch::catch;
+use crate::kernel::lock::lock;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -81,7 +82,7 @@ impl Task {
                 State::Parked(_) => replace(&mut *state, State::Gone),
             }
         };
-        self.bury(parked);
+        self.finish(parked);
     }
 
     fn poll(&self, task: &mut Context<'_>) -> Poll<()> {
@@ -108,12 +109,12 @@ impl Task {
             }
             *state = State::Gone;
         }
-        self.bury(State::Parked(work));
+        self.finish(State::Parked(work));
         Poll::Ready(())
     }
 
-    /// Drops the future once the lock is released: what it owns may lead back here.
-    fn bury(&self, work: State) {
+    /// Drops the future, once the lock is released: what it owns may lead back here.
+    fn finish(&self, work: State) {
         if let Err(message) = catch(|| drop(work)) {
             (self.on_panic)(message);
         }
@@ -125,7 +126,7 @@ impl Task {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

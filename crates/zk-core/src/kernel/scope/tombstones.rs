@@ -1,23 +1,24 @@
 use std::sync::Weak;
 
+use super::Scope;
 use crate::kernel::bus::BusInner;
-use crate::kernel::table::read;
+use crate::kernel::lock::read;
 
 /// The scope of a tombstone: none that can close.
-pub(super) const NO_SCOPE: u64 = u64::MAX;
+const NO_SCOPE: u64 = u64::MAX;
 
-/// The gates a reload removed, each denying until its replacement is in.
+/// Gates that a reload removed, each denying until its replacement is registered.
 #[derive(Debug)]
-#[must_use = "the removed gates deny until they are replaced or lifted"]
+#[must_use = "the removed gates deny until they are replaced or discarded"]
 pub struct Tombstones {
-    pub(super) bus: Weak<BusInner>,
-    pub(super) ids: Vec<u64>,
+    bus: Weak<BusInner>,
+    ids: Vec<u64>,
 }
 
 impl Tombstones {
-    /// How many removed gates still deny.
+    /// Number of removed gates that still deny.
     #[must_use]
-    pub fn standing(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.bus.upgrade().map_or(0, |bus| {
             read(&bus.table)
                 .entries()
@@ -26,12 +27,36 @@ impl Tombstones {
         })
     }
 
-    /// Lets the remaining events through without a replacement: a decision of the user, never of a reload.
-    pub fn lift(self) {
+    /// Removes the remaining tombstones, so that calls pass without the gate: a decision of the user, never of a
+    /// reload.
+    pub fn discard(self) {
         if let Some(bus) = self.bus.upgrade() {
             bus.write_table(|table| {
                 table.retain(|entry| entry.run.is_some() || !self.ids.contains(&entry.id));
             });
         }
+    }
+}
+
+impl Scope {
+    /// Closes the scope for a reload: its gates stay behind as tombstones that deny, each until the same
+    /// source registers a handler for that event again, or they are discarded. A replacement that is
+    /// installed as a plugin counts only once its whole `register` went through.
+    pub async fn suspend(&self) -> Tombstones {
+        let mut ids = Vec::new();
+        if let Some(bus) = self.inner.bus.upgrade() {
+            bus.write_table(|table| {
+                table.retain(|entry| {
+                    if entry.scope == self.inner.id && entry.fails_closed {
+                        entry.run = None;
+                        entry.scope = NO_SCOPE;
+                        ids.push(entry.id);
+                    }
+                    true
+                });
+            });
+        }
+        self.close().await;
+        Tombstones { bus: self.inner.bus.clone(), ids }
     }
 }

@@ -184,7 +184,7 @@ impl<D: Decode> Exchange<D> {
     }
 
     async fn send(&mut self, mut outgoing: WireRequest) -> Result<Response, WireError> {
-        if self.cx.bus().listens::<ProviderPayload>() {
+        if self.cx.bus().has_listeners::<ProviderPayload>() {
             outgoing.body = self.announce(&outgoing.body).await?;
         }
         self.call.phase = Phase::Response;

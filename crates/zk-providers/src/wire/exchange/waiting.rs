@@ -29,7 +29,7 @@ pub(super) async fn wait_for<T>(
     complete: bool,
 ) -> Result<WaitOutcome<T>, WireError> {
     let (at, clock) = watch.deadline(complete);
-    let tells = !complete && cx.bus().listens::<StreamIdle>();
+    let tells = !complete && cx.bus().has_listeners::<StreamIdle>();
     let mut what = pin!(what);
     loop {
         let word = watch.next_notice();

@@ -5,9 +5,9 @@ use tokio::runtime::Handle;
 use super::ScopeInner;
 
 /// Scopes whose bus was dropped without a close, the newest last.
-pub(in crate::kernel) struct Orphans(Vec<Arc<ScopeInner>>);
+pub(in crate::kernel) struct DetachedScopes(Vec<Arc<ScopeInner>>);
 
-impl Orphans {
+impl DetachedScopes {
     /// Closes `scopes` on the current runtime. Without one, and for what a runtime that shuts down leaves undone,
     /// each clean-up is polled once here.
     pub(in crate::kernel) fn close(mut scopes: Vec<Arc<ScopeInner>>) {
@@ -16,9 +16,9 @@ impl Orphans {
         if scopes.is_empty() {
             return;
         }
-        let orphans = Self(scopes);
+        let detached = Self(scopes);
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(orphans.finish());
+            runtime.spawn(detached.finish());
         }
     }
 
@@ -30,7 +30,7 @@ impl Orphans {
     }
 }
 
-impl Drop for Orphans {
+impl Drop for DetachedScopes {
     fn drop(&mut self) {
         while let Some(scope) = self.0.pop() {
             scope.close_now();

@@ -1,15 +1,23 @@
+//! Named items of one bus beside its events: tools, providers, services.
+
+mod typed;
+mod watch;
+
 use std::any::{TypeId, type_name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use typed::{AnyRegistry, TypedRegistry};
+pub(super) use typed::{Decorator, Found, Provided};
+pub use watch::ItemChange;
+pub(super) use watch::{ItemChanges, Watcher};
+
 use super::Source;
-use super::bus::BusInner;
 use super::describe::Registration;
-use super::shelf::{AnyShelf, Claim, Decorator, Shelf};
-use super::table::{read, write};
-use super::watch::{News, Watcher};
+use super::lock::{read, write};
+use super::report::Reporter;
 
 /// A registered item, decorated.
 pub struct Item<T: ?Sized> {
@@ -33,7 +41,7 @@ impl<T: ?Sized> fmt::Debug for Item<T> {
     }
 }
 
-/// Why an item is not registered.
+/// Failure to register an item.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProvideError {
     /// Another scope, or this one, has an item of that kind and name on this bus.
@@ -66,67 +74,58 @@ pub enum ProvideError {
     },
 }
 
-/// What a look-up on one bus gives.
-pub(super) enum Found<T: ?Sized> {
-    /// The item inside its decorators.
-    Item(Arc<T>),
-    /// Nobody registered one here; an ancestor may have it.
-    Absent,
-    /// A decorator panicked: there is no item, and an ancestor's must not slip in undecorated.
-    Broken,
-}
-
-/// The shelves of one bus, one for each kind of item.
+/// Items of every kind of one bus, and their decorators and watchers.
 #[derive(Default)]
-pub(super) struct Shelves {
-    shelves: RwLock<HashMap<TypeId, Arc<dyn AnyShelf>>>,
+pub(super) struct Registry {
+    kinds: RwLock<HashMap<TypeId, Arc<dyn AnyRegistry>>>,
     /// Number of changes so far. It moves after the change, so whoever reads it before a look-up misses none.
     generation: AtomicU64,
 }
 
-impl Shelves {
-    fn shelf<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<Shelf<T>>> {
-        let shelf = read(&self.shelves).get(&TypeId::of::<T>()).cloned()?;
-        shelf.as_any().downcast().ok()
+impl Registry {
+    fn kind<T: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<TypedRegistry<T>>> {
+        let kind = read(&self.kinds).get(&TypeId::of::<T>()).cloned()?;
+        kind.as_any().downcast().ok()
     }
 
-    fn shelf_or_new<T: ?Sized + Send + Sync + 'static>(&self) -> Arc<Shelf<T>> {
-        if let Some(shelf) = self.shelf() {
-            return shelf;
+    fn kind_or_new<T: ?Sized + Send + Sync + 'static>(&self) -> Arc<TypedRegistry<T>> {
+        if let Some(kind) = self.kind() {
+            return kind;
         }
-        let new = Arc::new(Shelf::<T>::default());
-        let shelf = write(&self.shelves).entry(TypeId::of::<T>()).or_insert_with(|| new.clone()).clone();
-        shelf.as_any().downcast().unwrap_or(new)
+        let new = Arc::new(TypedRegistry::<T>::default());
+        let kind = write(&self.kinds).entry(TypeId::of::<T>()).or_insert_with(|| new.clone()).clone();
+        kind.as_any().downcast().unwrap_or(new)
     }
 
-    pub(super) fn put<T: ?Sized + Send + Sync + 'static>(
+    pub(super) fn provide<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: &str,
-        claim: Claim<T>,
+        item: Provided<T>,
         replace: bool,
-    ) -> Result<News, ProvideError> {
-        let claimant = claim.source.clone();
-        let put = self.shelf_or_new::<T>().put(name, claim, replace);
-        let news = put.map_err(|owner| ProvideError::NameTaken {
+    ) -> Result<ItemChanges, ProvideError> {
+        let claimant = item.source.clone();
+        let provided = self.kind_or_new::<T>().provide(name, item, replace);
+        let changes = provided.map_err(|owner| ProvideError::NameTaken {
             kind: type_name::<T>(),
             name: name.to_owned(),
             owner,
             claimant,
         })?;
         self.count_change();
-        Ok(news)
+        Ok(changes)
     }
 
     pub(super) fn watch<T: ?Sized + Send + Sync + 'static>(&self, watcher: Watcher) {
-        self.shelf_or_new::<T>().watch(watcher);
+        self.kind_or_new::<T>().watch(watcher);
     }
 
-    pub(super) fn decorate<T: ?Sized + Send + Sync + 'static>(
+    /// Adds a decorator of the item called `name`, or of all.
+    pub(super) fn add_decorator<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: Option<&str>,
         decorator: Decorator<T>,
     ) {
-        self.shelf_or_new::<T>().decorate(name, decorator);
+        self.kind_or_new::<T>().add_decorator(name, decorator);
         self.count_change();
     }
 
@@ -139,19 +138,19 @@ impl Shelves {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn get<T: ?Sized + Send + Sync + 'static>(&self, name: &str, bus: &BusInner) -> Found<T> {
-        self.shelf::<T>().map_or(Found::Absent, |shelf| shelf.get(name, bus))
+    pub(super) fn get<T: ?Sized + Send + Sync + 'static>(&self, name: &str, reporter: &Reporter) -> Found<T> {
+        self.kind::<T>().map_or(Found::Absent, |kind| kind.get(name, reporter))
     }
 
-    /// An ancestor's item inside the decorators of this bus.
-    pub(super) fn dress<T: ?Sized + Send + Sync + 'static>(
+    /// `item`, which an ancestor has under `name`, inside the decorators of this bus; `None` if one panicked.
+    pub(super) fn decorate<T: ?Sized + Send + Sync + 'static>(
         &self,
         name: &str,
         item: Arc<T>,
-        bus: &BusInner,
+        reporter: &Reporter,
     ) -> Option<Arc<T>> {
-        match self.shelf::<T>() {
-            Some(shelf) => shelf.dress(name, item, bus),
+        match self.kind::<T>() {
+            Some(kind) => kind.decorate(name, item, reporter),
             None => Some(item),
         }
     }
@@ -160,39 +159,40 @@ impl Shelves {
     pub(super) fn overlay<T: ?Sized + Send + Sync + 'static>(
         &self,
         all: &mut BTreeMap<Arc<str>, Item<T>>,
-        bus: &BusInner,
+        reporter: &Reporter,
     ) {
-        let Some(shelf) = self.shelf::<T>() else { return };
-        let own = shelf.owners();
+        let Some(kind) = self.kind::<T>() else { return };
+        let own = kind.owners();
         for (name, item) in std::mem::take(all) {
             if own.iter().any(|(nearer, _)| *nearer == name) {
                 continue;
             }
-            if let Some(value) = shelf.dress(&name, item.value.clone(), bus) {
+            if let Some(value) = kind.decorate(&name, item.value.clone(), reporter) {
                 all.insert(name, Item { value, ..item });
             }
         }
         for (name, source) in own {
-            if let Found::Item(value) = shelf.get(&name, bus) {
+            if let Found::Item(value) = kind.get(&name, reporter) {
                 all.insert(name.clone(), Item { name, source, value });
             }
         }
     }
 
-    pub(super) fn remove_scope(&self, scope: u64, bus: &BusInner) {
-        for shelf in self.all() {
-            if let Some(news) = shelf.remove_scope(scope) {
+    /// Removes what `scope` registered and notifies the watchers.
+    pub(super) fn remove_scope(&self, scope: u64, reporter: &Reporter) {
+        for kind in self.all() {
+            if let Some(changes) = kind.remove_scope(scope) {
                 self.count_change();
-                news.tell(bus);
+                changes.notify(reporter);
             }
         }
     }
 
-    pub(super) fn describe(&self, services: bool, out: &mut Vec<Registration>) {
-        self.all().iter().for_each(|shelf| shelf.describe(services, out));
+    pub(super) fn describe(&self, are_services: bool, out: &mut Vec<Registration>) {
+        self.all().iter().for_each(|kind| kind.describe(are_services, out));
     }
 
-    fn all(&self) -> Vec<Arc<dyn AnyShelf>> {
-        read(&self.shelves).values().cloned().collect()
+    fn all(&self) -> Vec<Arc<dyn AnyRegistry>> {
+        read(&self.kinds).values().cloned().collect()
     }
 }
