@@ -30,7 +30,7 @@ pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, PendingQuestion, Question, QuestionDigest,
-    QuestionId, Questions, Section, text_of_visible_lines, visible_lines,
+    QuestionId, Questions, Section, SectionKind, text_of_visible_lines, visible_line, visible_lines,
 };
 pub use redact::{REDACTED, Redactor};
 pub use run_control::{RunControl, RunState, SideAnswer, SideCall};

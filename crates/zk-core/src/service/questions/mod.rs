@@ -13,8 +13,8 @@ use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
-pub use question::{Answer, Approval, Question, Section};
-pub use visible::{text_of_visible_lines, visible_lines};
+pub use question::{Answer, Approval, Question, Section, SectionKind};
+pub use visible::{text_of_visible_lines, visible_line, visible_lines};
 
 use crate::kernel::{Cx, Origin};
 

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::visible::visible_lines;
+use super::visible::{visible_line, visible_lines};
 use crate::model::{Display, Effects};
 
 /// What a person is asked.
@@ -49,10 +49,24 @@ pub struct Approval {
 /// A part of what a question shows, under a heading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
-    /// The argument's name, or what the lines are. It is text from a model too: see [`visible_lines`].
+    /// The argument's name, or what the lines are. It is text from a model too: see [`visible_line`].
     pub heading: String,
+    /// How the lines are to be read. A front-end shows it outside of the heading, which could imitate it.
+    pub kind: SectionKind,
     /// The lines, everything in them visible.
     pub lines: Vec<String>,
+}
+
+/// What the lines of a [`Section`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SectionKind {
+    /// The text of an argument.
+    Text,
+    /// An argument as JSON.
+    Json,
+    /// What the tool draws of the call.
+    Preview,
 }
 
 impl Approval {
@@ -72,12 +86,10 @@ impl Approval {
 }
 
 fn section(name: &str, value: &Value) -> Section {
-    let heading = visible_lines(name).concat();
+    let heading = visible_line(name);
     match value {
-        Value::String(text) => Section { heading, lines: visible_lines(text) },
-        other => {
-            Section { heading: format!("{heading} (JSON)"), lines: visible_lines(&format!("{other:#}")) }
-        }
+        Value::String(text) => Section { heading, kind: SectionKind::Text, lines: visible_lines(text) },
+        other => Section { heading, kind: SectionKind::Json, lines: visible_lines(&format!("{other:#}")) },
     }
 }
 
@@ -93,7 +105,7 @@ fn drawn(preview: &Display) -> Section {
             ("preview".to_owned(), std::iter::once(head).chain(rows).flat_map(row).collect())
         }
     };
-    Section { heading: visible_lines(&heading).concat(), lines }
+    Section { heading: visible_line(&heading), kind: SectionKind::Preview, lines }
 }
 
 /// What a person answered.

@@ -16,10 +16,20 @@ const CLOSE: char = '⟩';
 /// ```
 #[must_use]
 pub fn visible_lines(text: &str) -> Vec<String> {
-    text.split('\n').map(visible_line).collect()
+    text.split('\n').map(escape_line).collect()
 }
 
-fn visible_line(line: &str) -> String {
+/// As [`visible_lines`], as one line: line ends are shown as well.
+///
+/// ```
+/// assert_eq!(zk_core::service::visible_line("a\nb"), "a⟨U+000A⟩b");
+/// ```
+#[must_use]
+pub fn visible_line(text: &str) -> String {
+    visible_lines(text).join("⟨U+000A⟩")
+}
+
+fn escape_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut chars = line.chars().peekable();
     let mut before_is_emoji = false;
