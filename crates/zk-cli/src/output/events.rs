@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use zk_core::events::{ToolAfter, ToolProgress, ToolResultsAfter};
+use zk_core::events::{ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
@@ -91,6 +91,11 @@ fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json:
     let any = event.as_any();
     if let Some(ToolProgress { call, text }) = any.downcast_ref() {
         return serde_json::to_writer(out, &json!({ "call": call, "bytes": text.len() }));
+    }
+    if let Some(ToolEnd { run_id, call, read_only, elapsed_ms, .. }) = any.downcast_ref() {
+        let data =
+            json!({ "run_id": run_id, "call": call, "read_only": read_only, "elapsed_ms": elapsed_ms });
+        return serde_json::to_writer(out, &data);
     }
     if let Some(after) = any.downcast_ref::<ToolAfter>()
         && matches!(after.display, Some(Display::Lines { .. }))
