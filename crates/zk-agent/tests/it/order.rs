@@ -20,7 +20,6 @@ async fn tool_path(rig: &Rig) -> String {
     rig.lines(TOOL_PATH)
 }
 
-// Z-3, Z-4, Z-5, Z-6, Z-7, Z-8, Z-21, Z-22, Z-23, P-54
 #[tokio::test]
 async fn a_run_with_a_tool_call_announces_everything_in_order() {
     let script = Script::new()
@@ -50,9 +49,12 @@ async fn a_run_with_a_tool_call_announces_everything_in_order() {
         stream:end  text="Let me look."
         message:end  message=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"})
         turn:after  message=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) turn=1 usage={input=10 output=5}
-        tool:gate  echo#1 args={text="hi"}
+        session:open-turn  message=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) usage={model=scripted/scripted-1 usage={input=10 output=5}}
+        tool:gate  echo#1 args={text="hi"} effects={effects="unknown"}
+        tool:begin  echo#1 args={text="hi"} effects={effects="unknown"}
         tool:before  echo#1 args={text="hi"} summary="echo {\"text\":\"hi\"}"
         tool:transform  echo#1 content="hi" output_bytes=2
+        tool:end  echo#1 result={#1 content="hi"}
         tool:after  echo#1 content="hi" display={kind="line" text="hi"} output_bytes=2
         tool-results:after  assistant=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) results=user(result#1 "hi") usage={model=scripted/scripted-1 usage={input=10 output=5}}
         usage  total={input=10 output=5} turn={model=scripted/scripted-1 usage={input=10 output=5}}
@@ -73,7 +75,6 @@ async fn a_run_with_a_tool_call_announces_everything_in_order() {
     );
 }
 
-// Z-6: `stream:end` only if there was text.
 #[tokio::test]
 async fn a_response_without_text_has_no_stream_end() {
     let rig = rig(one_call("echo", json!({"text": "hi"})));
@@ -81,7 +82,6 @@ async fn a_response_without_text_has_no_stream_end() {
     assert_eq!(rig.recorder.named("stream:end").len(), 1, "only the second response has text");
 }
 
-// Z-27, section 6 (1)
 #[tokio::test]
 async fn a_blocked_call_fires_nothing_but_its_gate_and_is_not_counted() {
     let rig = rig(one_call("echo", json!({"text": "hi"})));
@@ -90,7 +90,7 @@ async fn a_blocked_call_fires_nothing_but_its_gate_and_is_not_counted() {
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  echo#1 args={text="hi"}
+        tool:gate  echo#1 args={text="hi"} effects={effects="unknown"}
         tool:blocked  echo#1 args={text="hi"} by="guard" reason="not today"
         tool-results:after  assistant=assistant(echo#1 {"text":"hi"}) results=user(result#1 error "Blocked: not today") usage={model=scripted/scripted-1}
         "##,
@@ -98,7 +98,6 @@ async fn a_blocked_call_fires_nothing_but_its_gate_and_is_not_counted() {
     assert!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"].as_object().unwrap().is_empty());
 }
 
-// Z-27, section 6 (1)
 #[tokio::test]
 async fn a_substitute_skips_the_call_but_is_transformed_announced_and_counted() {
     let rig = rig(one_call("fail", json!({})));
@@ -107,7 +106,7 @@ async fn a_substitute_skips_the_call_but_is_transformed_announced_and_counted() 
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  fail#1
+        tool:gate  fail#1 effects={effects="unknown"}
         tool:transform  fail#1 content="as before" output_bytes=9
         tool:after  fail#1 content="as before" display={kind="line" text="as before"} output_bytes=9
         tool-results:after  assistant=assistant(fail#1 {}) results=user(result#1 "as before") usage={model=scripted/scripted-1}
@@ -116,14 +115,13 @@ async fn a_substitute_skips_the_call_but_is_transformed_announced_and_counted() 
     assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"], json!({"fail": 1}));
 }
 
-// Z-29, P-55
 #[tokio::test]
 async fn an_unknown_tool_is_counted_and_answered_with_the_tools_there_are() {
     let rig = rig(one_call("ecko", json!({})));
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  ecko#1
+        tool:gate  ecko#1 effects={effects="known"}
         tool:unknown  ecko#1
         tool:error  ecko#1 error={kind="not_found" message="Unknown tool `ecko`. The tools are: echo, fail."}
         tool-results:after  assistant=assistant(ecko#1 {}) results=user(result#1 error "Unknown tool `ecko`. The tools are: echo, fail.") usage={model=scripted/scripted-1}
@@ -132,7 +130,6 @@ async fn an_unknown_tool_is_counted_and_answered_with_the_tools_there_are() {
     assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"], json!({"ecko": 1}));
 }
 
-// Z-29
 #[tokio::test]
 async fn a_handler_answers_an_unknown_tool_without_an_error() {
     let rig = rig(one_call("ecko", json!({})));
@@ -142,14 +139,13 @@ async fn a_handler_answers_an_unknown_tool_without_an_error() {
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  ecko#1
+        tool:gate  ecko#1 effects={effects="known"}
         tool:unknown  ecko#1
         tool-results:after  assistant=assistant(ecko#1 {}) results=user(result#1 "you mean echo") usage={model=scripted/scripted-1}
         "##,
     );
 }
 
-// Z-29: a substitute text of `tool:unknown` is in sight of the handlers of `tool:error`, who have the last word.
 #[tokio::test]
 async fn the_error_handler_of_an_unknown_tool_has_the_last_word() {
     let rig = rig(one_call("ecko", json!({})));
@@ -164,38 +160,36 @@ async fn the_error_handler_of_an_unknown_tool_has_the_last_word() {
     assert_eq!(rig.results(2), ["ecko: first, then second"]);
 }
 
-// Z-40, P-55
 #[tokio::test]
 async fn arguments_that_do_not_fit_are_rejected_with_readable_issues() {
     let rig = rig(one_call("echo", json!({"text": null})));
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  echo#1
         validation:reject  echo#1 issues=["`text` is required"]
         tool-results:after  assistant=assistant(echo#1 {"text":null}) results=user(result#1 error "Validation error: `text` is required. Call it again with corrected argum…") usage={model=scripted/scripted-1}
         "##,
     );
 }
 
-// Z-40, Z-35, section 6 (4)
 #[tokio::test]
 async fn a_coercion_is_announced_and_the_tool_gets_the_coerced_arguments() {
     let rig = rig(one_call("echo", json!({"text": 5})));
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  echo#1 args={text=5}
         validation:coerce  echo#1 coercions=[{from=5 key="text" to="5"}]
+        tool:gate  echo#1 args={text="5"} effects={effects="unknown"}
+        tool:begin  echo#1 args={text="5"} effects={effects="unknown"}
         tool:before  echo#1 args={text="5"} coercions=[{from=5 key="text" to="5"}] summary="echo {\"text\":\"5\"}"
         tool:transform  echo#1 content="5" output_bytes=1
+        tool:end  echo#1 result={#1 content="5"}
         tool:after  echo#1 content="5" display={kind="line" text="5"} output_bytes=1
         tool-results:after  assistant=assistant(echo#1 {"text":5}) results=user(result#1 "5") usage={model=scripted/scripted-1}
         "##,
     );
 }
 
-// Section 6 (4), Z-35: absent, not empty.
 #[tokio::test]
 async fn without_a_coercion_the_field_is_absent() {
     let rig = rig(one_call("echo", json!({"text": "5"})));
@@ -204,24 +198,24 @@ async fn without_a_coercion_the_field_is_absent() {
     assert_eq!(rig.recorder.named("validation:coerce").len(), 0);
 }
 
-// Z-30
 #[tokio::test]
 async fn a_failing_tool_is_an_error_result() {
     let rig = rig(one_call("fail", json!({"why": "no disk"})));
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  fail#1 args={why="no disk"}
+        tool:gate  fail#1 args={why="no disk"} effects={effects="unknown"}
+        tool:begin  fail#1 args={why="no disk"} effects={effects="unknown"}
         tool:before  fail#1 args={why="no disk"} summary="fail {\"why\":\"no disk\"}"
         tool:error  fail#1 error={kind="failed" message="no disk"}
         tool:transform  fail#1 content="no disk" is_error output_bytes=7
+        tool:end  fail#1 result={#1 content="no disk" is_error}
         tool:after  fail#1 content="no disk" display={kind="line" text="no disk"} is_error output_bytes=7
         tool-results:after  assistant=assistant(fail#1 {"why":"no disk"}) results=user(result#1 error "no disk") usage={model=scripted/scripted-1}
         "##,
     );
 }
 
-// Z-30
 #[tokio::test]
 async fn a_handler_of_an_error_may_give_the_result_instead() {
     let rig = rig(one_call("fail", json!({})));
@@ -229,17 +223,18 @@ async fn a_handler_of_an_error_may_give_the_result_instead() {
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  fail#1
+        tool:gate  fail#1 effects={effects="unknown"}
+        tool:begin  fail#1 effects={effects="unknown"}
         tool:before  fail#1 summary="fail {}"
         tool:error  fail#1 error={kind="failed" message="it failed"}
         tool:transform  fail#1 content="mended" output_bytes=6
+        tool:end  fail#1 result={#1 content="mended"}
         tool:after  fail#1 content="mended" display={kind="line" text="mended"} output_bytes=6
         tool-results:after  assistant=assistant(fail#1 {}) results=user(result#1 "mended") usage={model=scripted/scripted-1}
         "##,
     );
 }
 
-// Z-23
 #[tokio::test]
 async fn an_answer_alone_has_no_tool_events() {
     let rig = rig(Script::new().turn(|t| t.text("Hello.")));
@@ -262,7 +257,6 @@ async fn an_answer_alone_has_no_tool_events() {
     );
 }
 
-// Z-4, Z-7, Z-23, Z-82
 #[tokio::test]
 async fn a_stopped_run_announces_its_end_in_order() {
     let rig = rig(Script::new().turn(|t| t.text("Let me ").hang()));
@@ -289,7 +283,6 @@ async fn a_stopped_run_announces_its_end_in_order() {
     );
 }
 
-// Z-7, section 6 (12): with zero usage.
 #[tokio::test]
 async fn a_failed_response_still_has_its_turn_after() {
     let script = Script::new().turn(|t| {
@@ -314,7 +307,6 @@ async fn a_failed_response_still_has_its_turn_after() {
     );
 }
 
-// Z-7, section 6 (12), P-54
 #[tokio::test]
 async fn the_message_is_final_and_the_turn_announced_before_any_gate() {
     let rig = rig(one_call("echo", json!({"text": "hi"})));
@@ -337,11 +329,13 @@ async fn progress_is_announced_between_before_and_after() {
     assert_lines(
         &tool_path(&rig).await,
         r##"
-        tool:gate  chatty#1
+        tool:gate  chatty#1 effects={effects="unknown"}
+        tool:begin  chatty#1 effects={effects="unknown"}
         tool:before  chatty#1 summary="chatty {}"
         tool:progress  chatty#1 text="one"
         tool:progress  chatty#1 text="two"
         tool:transform  chatty#1 content="done" output_bytes=4
+        tool:end  chatty#1 result={#1 content="done"}
         tool:after  chatty#1 content="done" display={kind="line" text="done"} output_bytes=4
         tool-results:after  assistant=assistant(chatty#1 {}) results=user(result#1 "done") usage={model=scripted/scripted-1}
         "##,
