@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
 use zk_core::kernel::Bus;
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
-use zk_core::service::Provider;
+use zk_core::service::{Entry, Provider};
 
 use crate::driver::{Commit, Driver, is_blank};
 use crate::gates::DedupMemory;
+use crate::lineage::Lineage;
 use crate::shared::{RunShared, lock};
 use crate::tools::Aliases;
 use crate::{AgentBuilder, Behavior, Run, RunOptions, ToolSet};
@@ -33,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) behavior: Behavior,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
+    pub(crate) restored: Option<Arc<[Entry]>>,
     pub(crate) session: Option<SessionId>,
     pub(crate) cwd: PathBuf,
 }
@@ -57,6 +59,8 @@ pub(crate) struct AgentState {
     pub(crate) model: Model,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
+    /// The stored entries of the conversation, until a run has announced them.
+    pub(crate) restored: Option<Arc<[Entry]>>,
     /// What the endpoints listed, by provider.
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
     /// What happened but could not be stored: announced again before anything else happens.
@@ -138,6 +142,7 @@ impl Agent {
                     model: config.model,
                     thinking: config.thinking,
                     history: config.history,
+                    restored: config.restored,
                     listed: BTreeMap::new(),
                     unstored: Vec::new(),
                     current: Weak::new(),
@@ -154,13 +159,14 @@ impl Agent {
     /// [`AgentError::Usage`] while another run is in progress, and for a run without a prompt that has
     /// nothing to go on from: no history, or one the model had finished.
     pub fn run(&self, options: impl Into<RunOptions>) -> Result<Run, AgentError> {
-        self.run_under(options.into(), self.inner.token.child_token())
+        self.run_under(options.into(), self.inner.token.child_token(), Lineage::default())
     }
 
     pub(crate) fn run_under(
         &self,
         mut options: RunOptions,
         stop: CancellationToken,
+        lineage: Lineage,
     ) -> Result<Run, AgentError> {
         if options.prompt.as_deref().is_none_or(is_blank) {
             options.prompt = None;
@@ -178,7 +184,7 @@ impl Agent {
             AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
         })?;
         self.inner.state().current = Arc::downgrade(&shared);
-        let driver = Driver::new(self.inner.clone(), shared.clone(), options);
+        let driver = Driver::new(self.inner.clone(), shared.clone(), options, lineage);
         Ok(Run::new(shared, self.inner.bus.clone(), async move {
             let outcome = driver.run().await;
             drop(busy);
@@ -275,6 +281,7 @@ impl Agent {
         }
         let mut state = self.inner.state();
         state.history.clear();
+        state.restored = None;
         state.unstored.clear();
         self.inner.dedup.clear();
         Ok(())

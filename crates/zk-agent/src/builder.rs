@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zk_core::kernel::{Bus, Plugin};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{Provider, Tool};
+use zk_core::service::{Entry, Provider, Tool};
 
 use crate::agent::{Agent, Config};
 use crate::models;
@@ -26,6 +26,7 @@ pub struct AgentBuilder {
     behavior: Behavior,
     thinking: ThinkingRequest,
     history: Vec<Arc<Message>>,
+    restored: Option<Arc<[Entry]>>,
     session: Option<SessionId>,
     cwd: PathBuf,
     plugins: Vec<Arc<dyn Plugin>>,
@@ -57,6 +58,7 @@ impl AgentBuilder {
             behavior: Behavior::default(),
             thinking: ThinkingRequest::default(),
             history: Vec::new(),
+            restored: None,
             session: None,
             cwd: PathBuf::from("."),
             plugins: Vec::new(),
@@ -122,6 +124,13 @@ impl AgentBuilder {
     /// The conversation so far.
     pub fn history(mut self, history: Vec<Arc<Message>>) -> Self {
         self.history = history;
+        self
+    }
+
+    /// The stored entries that the conversation was made of, from the first to the leaf. The first run hands them
+    /// to plugins with `session:loaded`, before anything else.
+    pub fn restored(mut self, entries: impl Into<Arc<[Entry]>>) -> Self {
+        self.restored = Some(entries.into());
         self
     }
 
@@ -193,6 +202,7 @@ impl AgentBuilder {
             behavior: self.behavior,
             thinking: self.thinking,
             history: self.history,
+            restored: self.restored,
             session: self.session,
             cwd: self.cwd,
         });

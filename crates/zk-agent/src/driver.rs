@@ -1,15 +1,17 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, Input, MessagesCause, SessionEnd, SessionMessages,
-    SessionStart, SteerInject, SteerKind, SystemBefore, ToolResultsAfter,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, Input, MessagesCause, SessionBeforeEnd, SessionEnd,
+    SessionLoaded, SessionMessages, SessionStart, SteerInject, SteerKind, SystemBefore, ToolResultsAfter,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, Model, ThinkingRequest, TurnId, TurnUsage};
-use zk_core::service::RunStatus;
+use zk_core::service::{CustomEntry, RunControl, RunStatus};
 
 use crate::agent::AgentInner;
+use crate::control::Control;
 use crate::gates;
+use crate::lineage::Lineage;
 use crate::output::OutputTool;
 use crate::shared::RunShared;
 use crate::steer::take;
@@ -71,7 +73,12 @@ impl Commit {
 }
 
 impl Driver {
-    pub(crate) fn new(agent: Arc<AgentInner>, shared: Arc<RunShared>, options: RunOptions) -> Self {
+    pub(crate) fn new(
+        agent: Arc<AgentInner>,
+        shared: Arc<RunShared>,
+        options: RunOptions,
+        lineage: Lineage,
+    ) -> Self {
         let (model, thinking, from) = {
             let state = agent.state();
             (
@@ -83,7 +90,13 @@ impl Driver {
         let behavior = options.behavior.clone().or(&agent.behavior);
         let output = behavior.schema.clone().map(|schema| Arc::new(OutputTool::new(schema)));
         let system = options.system.clone().map_or_else(|| agent.system.clone(), Arc::from);
-        let cx = agent.bus.cx().for_run(shared.id.shared(), shared.stop.clone());
+        let control = Control::new(agent.clone(), shared.clone(), model.clone());
+        let cx = agent
+            .bus
+            .cx()
+            .for_run(shared.id.shared(), shared.stop.clone())
+            .with_service::<dyn RunControl>(control)
+            .with_service(Arc::new(lineage));
         Self {
             toolbox: Toolbox::default(),
             agent,
@@ -142,6 +155,7 @@ impl Driver {
         if self.shared.stop.is_cancelled() {
             return Err(AgentError::Aborted);
         }
+        self.announce_restored().await?;
         let Some(prompt) = self.read_input().await? else { return Ok(()) };
         self.cx
             .emit(SessionStart {
@@ -187,6 +201,14 @@ impl Driver {
             })
             .await?;
         self.turns_until_done().await
+    }
+
+    /// Hands plugins the entries of the conversation that the agent was given, once.
+    async fn announce_restored(&self) -> Result<(), AgentError> {
+        let Some(entries) = self.agent.state().restored.clone() else { return Ok(()) };
+        self.cx.emit(SessionLoaded { session_id: self.agent.session.clone(), entries }).await?;
+        self.agent.state().restored = None;
+        Ok(())
     }
 
     async fn turns_until_done(&mut self) -> Result<(), AgentError> {
@@ -347,6 +369,7 @@ impl Driver {
             ) => RunStatus::Error,
         };
         let run_id = self.shared.id.clone();
+        let abort_reason = self.shared.abort_reason();
         if let Some(output) = self.output.as_ref().and_then(|output| output.value()) {
             self.shared.stats().output = Some(output);
         }
@@ -354,12 +377,17 @@ impl Driver {
         let text = self.last.as_ref().map(|message| message.text()).unwrap_or_default();
         let stop = self.last.as_ref().and_then(|message| message.stop.clone());
         if status == RunStatus::Aborted {
-            note(&mut result, self.cx.emit(AgentAbort { run_id: run_id.clone() }).await);
+            let abort = AgentAbort { run_id: run_id.clone(), reason: abort_reason.clone() };
+            note(&mut result, self.cx.emit(abort).await);
         }
-        let error = result.as_ref().err().map(ToString::to_string);
+        let error = result.as_ref().err().map(|error| match (error, &abort_reason) {
+            (AgentError::Aborted, Some(reason)) => format!("{error}: {reason}"),
+            _ => error.to_string(),
+        });
         let done =
             AgentDone { run_id: run_id.clone(), status, error, text: text.clone(), stats: stats.clone() };
         note(&mut result, self.cx.emit(done).await);
+        let entries = self.entries_at_the_end(status).await;
         let to = self.agent.state().history.len();
         let end = SessionEnd {
             session_id: self.agent.session.clone(),
@@ -367,10 +395,22 @@ impl Driver {
             status,
             from: self.from,
             to,
+            entries,
         };
         note(&mut result, self.cx.emit(end).await);
-        let unsent = self.shared.queues().drain();
-        RunOutcome { run_id, result, text, stop, stats, unsent }
+        let unsent = self.shared.queues().close();
+        RunOutcome { run_id, result, text, stop, stats, unsent, abort_reason }
+    }
+
+    /// What plugins append to the session before its run ends.
+    async fn entries_at_the_end(&self, status: RunStatus) -> Vec<CustomEntry> {
+        if !self.cx.bus().has_handlers::<SessionBeforeEnd>() {
+            return Vec::new();
+        }
+        let (session_id, run_id) = (self.agent.session.clone(), self.shared.id.clone());
+        let before = SessionBeforeEnd { session_id, run_id, status, entries: Vec::new() };
+        // The event cannot fail: a handler that does is reported and left out.
+        self.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
     }
 }
 

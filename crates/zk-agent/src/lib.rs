@@ -24,8 +24,10 @@
 mod agent;
 mod answer;
 mod builder;
+mod control;
 mod driver;
 mod gates;
+mod lineage;
 mod machine;
 mod models;
 mod options;

@@ -9,9 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::WaitForCancellationFutureOwned;
+use zk_core::events::SteerKind;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
+use zk_core::service::RunEnded;
 
+use crate::lineage::Lineage;
 use crate::shared::RunShared;
 
 /// Everything one prompt causes, as one handle.
@@ -52,6 +55,8 @@ pub struct RunOutcome {
     pub stats: Stats,
     /// Steering messages and follow-ups that were not delivered.
     pub unsent: Vec<Arc<Message>>,
+    /// Why the run was stopped, if whoever stopped it said so.
+    pub abort_reason: Option<String>,
 }
 
 /// Steers a run from elsewhere; clones are the same.
@@ -63,20 +68,33 @@ pub struct RunHandle {
 impl RunHandle {
     /// Interrupts with a message: delivered between tool calls, or before the next turn. Calls of the batch
     /// that have not begun are skipped.
-    pub fn steer(&self, text: impl Into<String>) {
-        self.shared.steer(Message::injected(text, "steer").shared());
+    ///
+    /// A message that is taken is delivered, or in [`RunOutcome::unsent`].
+    ///
+    /// # Errors
+    /// [`RunEnded`] with the message when the run takes no more.
+    pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        self.shared.queue(SteerKind::Steer, Message::injected(text, "steer"))
     }
 
     /// Adds a message for when the run would end.
-    pub fn follow_up(&self, text: impl Into<String>) {
+    ///
+    /// # Errors
+    /// As [`RunHandle::steer`].
+    pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
         let message =
             Message { injected_by: Some("follow-up".into()), ..Message::user(vec![Block::text(text)]) };
-        self.shared.queues().follow_up.push_back(message.shared());
+        self.shared.queue(SteerKind::FollowUp, message)
     }
 
     /// Stops the run. It ends with [`AgentError::Aborted`] and a valid history.
     pub fn abort(&self) {
-        self.shared.stop.cancel();
+        self.shared.abort(None);
+    }
+
+    /// As [`RunHandle::abort`], for a reason that `agent:abort`, `agent:done` and the outcome tell.
+    pub fn abort_because(&self, reason: &str) {
+        self.shared.abort(Some(reason));
     }
 
     /// What the run did so far.
@@ -108,13 +126,19 @@ impl Run {
     }
 
     /// See [`RunHandle::steer`].
-    pub fn steer(&self, text: impl Into<String>) {
-        self.handle().steer(text);
+    ///
+    /// # Errors
+    /// [`RunEnded`] with the message when the run takes no more.
+    pub fn steer(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        self.handle().steer(text)
     }
 
     /// See [`RunHandle::follow_up`].
-    pub fn follow_up(&self, text: impl Into<String>) {
-        self.handle().follow_up(text);
+    ///
+    /// # Errors
+    /// As [`Run::steer`].
+    pub fn follow_up(&self, text: impl Into<String>) -> Result<(), RunEnded> {
+        self.handle().follow_up(text)
     }
 
     /// See [`RunHandle::abort`].
@@ -145,16 +169,15 @@ impl Run {
         };
     }
 
-    /// The events of this run and of its sub-agents, as data. Starts the run; call it before anything else
+    /// The events of this run and of its sub-agents, and of no other run on the bus, as data. Starts the run; call it before anything else
     /// starts it to see all events.
     pub fn events(&mut self) -> RunEvents {
         let (sender, receiver) = mpsc::unbounded_channel();
         let scope = self.bus.scope("run-events");
         let run: Arc<str> = self.shared.id.shared();
-        let depth = self.bus.origin().depth;
         scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
-            let ours = cx.origin().depth > depth || cx.run_id() == &*run;
-            if ours && let Ok(data) = event.to_json() {
+            let is_ours = cx.run_id() == &*run || Lineage::of(cx).is_some_and(|runs| runs.contains(&run));
+            if is_ours && let Ok(data) = event.to_json() {
                 let origin = cx.origin();
                 let agent = origin.agent.clone();
                 let _ = sender.send(RunEvent { name: event.name(), agent, depth: origin.depth, data });
@@ -181,7 +204,8 @@ impl Run {
             text: String::new(),
             stop: None,
             stats: self.shared.snapshot(),
-            unsent: self.shared.queues().drain(),
+            unsent: self.shared.queues().close(),
+            abort_reason: self.shared.abort_reason(),
         })
     }
 }
@@ -190,6 +214,7 @@ impl Drop for Run {
     fn drop(&mut self) {
         if !matches!(self.state, RunState::Over) {
             self.shared.stop.cancel();
+            self.shared.queues().close();
         }
     }
 }

@@ -139,7 +139,7 @@ pub(crate) async fn sample(
 }
 
 /// The error of a provider that stops talking in the middle of a response.
-fn unfinished(model: &ModelRef) -> ProviderError {
+pub(crate) fn unfinished(model: &ModelRef) -> ProviderError {
     let mut error = ProviderError::new(
         ErrorKind::Malformed,
         &*model.provider,
@@ -153,7 +153,7 @@ fn unfinished(model: &ModelRef) -> ProviderError {
 
 /// The message as far as it has arrived.
 #[derive(Default)]
-struct Draft {
+pub(crate) struct Draft {
     pieces: Vec<(u32, Piece)>,
 }
 
@@ -181,7 +181,7 @@ impl Draft {
         self.pieces.get_mut(at).map(|(_, piece)| piece)
     }
 
-    fn add_text(&mut self, block: u32, delta: &str) {
+    pub(crate) fn add_text(&mut self, block: u32, delta: &str) {
         if let Some(Piece::Text(text)) = self.piece(block, || Piece::Text(String::new())) {
             text.push_str(delta);
         }
@@ -216,7 +216,7 @@ impl Draft {
         (call.malformed.is_none() && !is_plain).then(|| (call, args.clone()))
     }
 
-    fn finish(&mut self, block: u32, content: Block) {
+    pub(crate) fn finish(&mut self, block: u32, content: Block) {
         match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
             Some((_, piece)) => *piece = Piece::Done(content),
             None => self.pieces.push((block, Piece::Done(content))),
@@ -224,7 +224,7 @@ impl Draft {
     }
 
     /// A whole message. A block its provider did not finish counts as far as it came; a call is then cut.
-    fn into_message(mut self, model: &ModelRef, stop: StopReason) -> Message {
+    pub(crate) fn into_message(mut self, model: &ModelRef, stop: StopReason) -> Message {
         self.pieces.sort_by_key(|(index, _)| *index);
         let mut content: Vec<Block> = self
             .pieces

@@ -3,8 +3,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
+use zk_core::events::SteerKind;
 use zk_core::kernel::Cx;
-use zk_core::model::{Message, RunId, Stats};
+use zk_core::model::{Message, RunId, Stats, TurnId};
+use zk_core::service::RunEnded;
 
 use crate::steer::Queues;
 use crate::tools::RepeatedFailures;
@@ -22,6 +24,10 @@ pub(crate) struct RunShared {
     /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
     counts: Mutex<BTreeMap<String, u32>>,
     repeats: Mutex<RepeatedFailures>,
+    /// Why the run was stopped, as the first who said so put it.
+    abort_reason: OnceLock<String>,
+    /// The number and the id of the present turn.
+    turn: Mutex<(u32, Option<TurnId>)>,
 }
 
 impl RunShared {
@@ -35,6 +41,8 @@ impl RunShared {
             stats: Mutex::default(),
             counts: Mutex::default(),
             repeats: Mutex::default(),
+            abort_reason: OnceLock::new(),
+            turn: Mutex::default(),
         }
     }
 
@@ -76,8 +84,30 @@ impl RunShared {
         *self.counts().entry(tool.to_owned()).or_default() += 1;
     }
 
-    pub(crate) fn steer(&self, message: Arc<Message>) {
-        self.queues().steer.push_back(message);
+    /// Queues a message, or gives it back when the run takes no more.
+    pub(crate) fn queue(&self, kind: SteerKind, message: Message) -> Result<(), RunEnded> {
+        self.queues().add(kind, message.shared())
+    }
+
+    /// Stops the run.
+    pub(crate) fn abort(&self, reason: Option<&str>) {
+        if let Some(reason) = reason.filter(|_| !self.stop.is_cancelled()) {
+            let _ = self.abort_reason.set(reason.to_owned());
+        }
+        self.stop.cancel();
+    }
+
+    pub(crate) fn abort_reason(&self) -> Option<String> {
+        self.abort_reason.get().cloned()
+    }
+
+    pub(crate) fn begin_turn(&self, number: u32, id: TurnId) {
+        *lock(&self.turn) = (number, Some(id));
+    }
+
+    /// The number of the present turn, 0 before the first, and its id.
+    pub(crate) fn present_turn(&self) -> (u32, Option<TurnId>) {
+        lock(&self.turn).clone()
     }
 
     /// A message of the harness for after the batch: it interrupts nothing.

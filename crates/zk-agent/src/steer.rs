@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use zk_core::events::SteerKind;
 use zk_core::model::Message;
+use zk_core::service::RunEnded;
 
 /// How many queued messages are delivered at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum QueueMode {
 /// Messages waiting to join the conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
+    /// The run is over: nobody will look at what is added.
+    closed: bool,
     pub(crate) steer: VecDeque<Arc<Message>>,
     pub(crate) follow_up: VecDeque<Arc<Message>>,
     /// Messages of the harness, delivered after the batch that caused them.
@@ -24,6 +27,18 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
+    /// Adds a message, or gives it back when the run takes no more.
+    pub(crate) fn add(&mut self, kind: SteerKind, message: Arc<Message>) -> Result<(), RunEnded> {
+        if self.closed {
+            return Err(RunEnded { message });
+        }
+        match kind {
+            SteerKind::Steer => self.steer.push_back(message),
+            SteerKind::FollowUp => self.follow_up.push_back(message),
+        }
+        Ok(())
+    }
+
     /// Takes back what could not be delivered.
     pub(crate) fn put_back(&mut self, kind: SteerKind, messages: Vec<Arc<Message>>) {
         let queue = match kind {
@@ -35,8 +50,9 @@ impl Queues {
         }
     }
 
-    /// What stays undelivered when a run ends.
-    pub(crate) fn drain(&mut self) -> Vec<Arc<Message>> {
+    /// Ends the queues. Gives what stays undelivered; what comes later is given back to whoever sends it.
+    pub(crate) fn close(&mut self) -> Vec<Arc<Message>> {
+        self.closed = true;
         self.steer.drain(..).chain(self.follow_up.drain(..)).collect()
     }
 }

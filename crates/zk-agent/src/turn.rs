@@ -23,6 +23,7 @@ impl Driver {
     /// One model response with its tool results. Gives whether the model was done.
     pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
         let turn_id = TurnId::fresh();
+        self.shared.begin_turn(number, turn_id.clone());
         let cx = self.cx.for_turn(turn_id.shared());
         let provider = self.agent.provider_of(&self.model)?;
         let messages = self.context(&cx, &turn_id).await?;

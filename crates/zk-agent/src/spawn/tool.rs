@@ -12,6 +12,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx};
 
 use super::SpawnOptions;
 use crate::agent::AgentInner;
+use crate::lineage::Lineage;
 use crate::{Agent, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";
@@ -188,7 +189,7 @@ impl SpawnTool {
             EmitError::Hook(_) => ToolError::failed(error.to_string()),
         })?;
         let stop = cx.cx.stop_token().child_token();
-        let run = child.run_under(RunOptions::from(task), stop);
+        let run = child.run_under(RunOptions::from(task), stop, Lineage::below(&cx.cx));
         let outcome = run.map_err(|error| ToolError::failed(error.to_string()))?.wait().await;
         if let Some(run) = parent.state().current.upgrade() {
             run.stats().add_child(outcome.stats.clone());

@@ -12,6 +12,7 @@ mod call_order;
 mod cancel;
 mod commits;
 mod context;
+mod control;
 mod dispatch;
 mod errors;
 mod gates;

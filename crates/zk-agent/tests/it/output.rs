@@ -1,4 +1,4 @@
-//! Structured output (Z-85, Z-8).
+//! Structured output.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use zk_core::events::TurnAfter;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, StopReason};
 use zk_core::service::ToolChoice;
-use zk_testkit::{Script, ScriptedProvider, Turn};
+use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, rig_on, rig_with, told};
 
@@ -82,10 +82,20 @@ async fn a_model_that_never_gives_it_is_an_error() {
 
 #[tokio::test]
 async fn a_model_that_never_gives_one_that_fits_is_an_error() {
-    let rig = asking(Script::answering(|_| Turn::new().call("__output__", json!({}))), schema());
+    let wrong = |asked: &Asked| Turn::new().call("__output__", json!({"n": format!("no {}", asked.number)}));
+    let rig = asking(Script::answering(wrong), schema());
     let outcome = rig.run("go").await;
     assert!(matches!(outcome.result, Err(AgentError::Output(_))), "{:?}", outcome.result);
     assert_eq!(outcome.stats.turns, 6);
+}
+
+#[tokio::test]
+async fn an_exceeded_budget_is_announced_after_the_output_of_the_same_turn() {
+    let script = Script::new().turn(give(json!({"n": 1})));
+    let behavior = Behavior { schema: Some(schema()), tool_output_budget: Some(1), ..Behavior::default() };
+    let rig = rig_with(script, |b| b.behavior(behavior));
+    rig.run("go").await.result.unwrap();
+    assert_eq!(rig.names(&["output", "budget:exceeded"]), ["output", "budget:exceeded"]);
 }
 
 // Tool arguments are objects: everything else travels as a field, and references still find their target.
@@ -135,7 +145,7 @@ async fn a_run_steered_after_its_output_does_not_end_with_its_next_tool_call() {
         if after.turn == 1
             && let Some(run) = kept.lock().unwrap().take()
         {
-            run.follow_up("And twice that?");
+            run.follow_up("And twice that?").unwrap();
         }
     });
     let run = rig.agent.run(RunOptions::from("go")).unwrap();
@@ -209,7 +219,7 @@ async fn a_run_steered_after_its_output_keeps_it_if_no_other_follows() {
     let kept = handle.clone();
     rig.scope("steerer").on_sync(move |_: &TurnAfter, _: &Cx| {
         if let Some(run) = kept.lock().unwrap().take() {
-            run.follow_up("Thanks!");
+            run.follow_up("Thanks!").unwrap();
         }
     });
     let run = rig.agent.run(RunOptions::from("go")).unwrap();

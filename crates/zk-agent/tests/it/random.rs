@@ -154,8 +154,8 @@ async fn run(rig: &Rig, prompt: &str, acts: Vec<(usize, Act)>) -> Result<(), Age
         for (_, act) in acts.iter().filter(|(at, _)| *at == now) {
             let handle: RunHandle = handle.lock().unwrap().clone();
             match act {
-                Act::Steer => handle.steer("wait"),
-                Act::FollowUp => handle.follow_up("and then"),
+                Act::Steer => drop(handle.steer("wait")),
+                Act::FollowUp => drop(handle.follow_up("and then")),
                 Act::Abort => handle.abort(),
             }
         }

@@ -1,8 +1,15 @@
 //! The handle of a run and its events.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures_util::StreamExt;
 use serde_json::json;
-use zk_testkit::Script;
+use zk_agent::{Agent, SpawnOptions};
+use zk_core::kernel::{AnyEvent, Bus, Cx};
+use zk_core::model::Message;
+use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, rig};
 
@@ -125,8 +132,104 @@ async fn usage_can_be_asked_while_it_goes_on_and_a_handle_outlives_the_run() {
     handle.abort();
     let outcome = run.wait().await;
     assert_eq!(outcome.stats.turns, 1);
-    handle.steer("too late");
+    let late = handle.steer("too late").unwrap_err();
+    assert_eq!(late.message.text(), "too late");
+    assert!(handle.follow_up("too late").is_err());
     handle.abort();
+}
+
+/// Answers to every request after a while; steered at that time by whoever has the handle.
+fn answering() -> Rig {
+    rig(Script::answering(|_| Turn::new().text("Hello.")))
+}
+
+#[tokio::test]
+async fn a_message_that_arrives_after_the_loop_looked_for_the_last_time_is_unsent_or_refused() {
+    for event in ["agent:done", "session:end"] {
+        let rig = answering();
+        let run = rig.agent.run("go").unwrap();
+        let handle = run.handle();
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = taken.clone();
+        rig.scope("person").observe(move |seen: &dyn AnyEvent, _: &Cx| {
+            if seen.name() == event && handle.steer("and this").is_ok() {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let outcome = run.wait().await;
+        assert_eq!(outcome.unsent.len(), taken.load(Ordering::SeqCst), "{event}");
+        assert_eq!(outcome.unsent[0].text(), "and this");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_message_is_lost_whenever_it_is_sent() {
+    for round in 0..100_usize {
+        let rig = answering();
+        let mut run = rig.agent.run("go").unwrap();
+        let handle = run.handle();
+        run.start();
+        let sending = tokio::task::spawn_blocking(move || {
+            let (mut taken, mut given_back) = (0, 0);
+            while given_back == 0 && taken < 8 {
+                match handle.steer("and this") {
+                    Ok(()) => taken += 1,
+                    Err(_) => given_back += 1,
+                }
+                std::hint::black_box((0..round * 50).sum::<usize>());
+            }
+            taken
+        });
+        let outcome = run.wait().await;
+        let taken = sending.await.unwrap();
+        let history = rig.agent.history();
+        let is_steered = |message: &&Arc<Message>| message.injected_by.as_deref() == Some("steer");
+        let delivered = history.iter().filter(is_steered).count();
+        assert_eq!(delivered + outcome.unsent.len(), taken, "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn its_events_are_those_of_its_own_tree_and_not_of_other_agents_runs_on_the_bus() {
+    let script = || {
+        Script::answering(|asked| match asked.messages.len() {
+            1 if asked.last_user_text() == "delegate" => Turn::new().call("spawn", json!({"task": "do it"})),
+            _ => Turn::new().text("Done."),
+        })
+    };
+    let bus = Bus::new();
+    let agent = |script: Script, options: Option<SpawnOptions>| {
+        let builder = Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(bus.clone());
+        match options {
+            Some(options) => builder.spawn(options),
+            None => builder,
+        }
+    };
+    let first = agent(script(), Some(SpawnOptions::default())).build().unwrap();
+    // The tool `spawn` of the bus belongs to the first agent; here is another tree beside it.
+    let other = Agent::builder(Arc::new(ScriptedProvider::new(script())))
+        .bus(bus.child("other"))
+        .spawn(SpawnOptions::default())
+        .build()
+        .unwrap();
+    let mut run = first.run("delegate").unwrap();
+    let mut events = run.events();
+    let beside = other.run("delegate").unwrap().wait();
+    let (seen, beside) = tokio::join!(
+        async {
+            let mut seen = Vec::new();
+            while let Some(event) = events.next().await {
+                seen.push((event.agent.to_string(), event.name));
+            }
+            seen
+        },
+        beside
+    );
+    beside.result.unwrap();
+    run.wait().await.result.unwrap();
+    let agents: BTreeSet<&str> = seen.iter().map(|(agent, _)| &**agent).collect();
+    assert_eq!(agents.into_iter().collect::<Vec<_>>(), ["main", "main.1"]);
+    assert!(seen.iter().any(|(agent, name)| agent == "main.1" && *name == "agent:done"));
 }
 
 // A run that is held back counts no time before its start.

@@ -45,7 +45,7 @@ fn three_fails(turn: Turn) -> Turn {
 #[tokio::test]
 async fn steering_between_the_calls_of_a_batch_skips_the_rest_honestly() {
     let rig = rig(Script::new().turn(three_fails).turn(|t| t.text("Understood.")));
-    let slot = once_on::<ToolBefore>(&rig, |run| run.steer("Stop that."));
+    let slot = once_on::<ToolBefore>(&rig, |run| run.steer("Stop that.").unwrap());
     run(&rig, &slot).await.result.unwrap();
     assert_lines(
         &told(&rig.agent.history()),
@@ -66,7 +66,7 @@ async fn steering_between_the_calls_of_a_batch_skips_the_rest_honestly() {
 #[tokio::test]
 async fn steering_after_a_finished_answer_goes_on() {
     let rig = rig(Script::new().turn(|t| t.text("Done.")).turn(|t| t.text("That too.")));
-    let slot = once_on::<TurnAfter>(&rig, |run| run.steer("And this?"));
+    let slot = once_on::<TurnAfter>(&rig, |run| run.steer("And this?").unwrap());
     let outcome = run(&rig, &slot).await;
     outcome.result.unwrap();
     assert_eq!(outcome.text, "That too.");
@@ -90,8 +90,8 @@ async fn a_follow_up_restarts_a_run_that_would_have_ended() {
         .turn(|t| t.text("three"));
     let rig = rig(script);
     let slot = once_on::<StreamEnd>(&rig, |run| {
-        run.follow_up("later");
-        run.steer("now");
+        run.follow_up("later").unwrap();
+        run.steer("now").unwrap();
     });
     run(&rig, &slot).await.result.unwrap();
     assert_lines(
@@ -120,9 +120,9 @@ async fn queued_messages_are_delivered_one_by_one_or_all_at_once() {
         let behavior = Behavior { queue_mode: mode, ..Behavior::default() };
         let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| b.behavior(behavior));
         let slot = once_on::<TurnAfter>(&rig, |run| {
-            run.steer("a");
-            run.steer("b");
-            run.steer("c");
+            run.steer("a").unwrap();
+            run.steer("b").unwrap();
+            run.steer("c").unwrap();
         });
         let outcome = run(&rig, &slot).await;
         outcome.result.unwrap();
@@ -136,7 +136,7 @@ async fn queued_messages_are_delivered_one_by_one_or_all_at_once() {
 async fn a_message_queued_before_the_start_is_delivered_before_the_first_turn() {
     let rig = rig(Script::new().turn(|t| t.text("ok")));
     let run = rig.agent.run("go").unwrap();
-    run.steer("and be brief");
+    run.steer("and be brief").unwrap();
     run.wait().await.result.unwrap();
     let asked: Vec<String> = rig.provider.asked()[0].messages.iter().map(|message| message.text()).collect();
     assert_eq!(asked, ["goand be brief"], "neighbours of one role are one message to the provider");
@@ -150,8 +150,8 @@ async fn what_was_queued_and_not_delivered_is_handed_back() {
     let mut run = rig.agent.run("go").unwrap();
     run.start();
     rig.recorder.wait_for("stream:text").await;
-    run.follow_up("later");
-    run.steer("now");
+    run.follow_up("later").unwrap();
+    run.steer("now").unwrap();
     run.abort();
     let outcome = run.wait().await;
     let unsent: Vec<String> = outcome.unsent.iter().map(|message| message.text()).collect();
@@ -165,8 +165,8 @@ async fn a_message_whose_delivery_fails_is_handed_back() {
     let rig = rig_with(Script::new().turn(|t| t.text("ok")), |b| b.bus(bus));
     rig.scope("broken").on_sync(|_: &SteerInject, _: &Cx| Err::<(), _>("no"));
     let run = rig.agent.run(RunOptions::from("go")).unwrap();
-    run.steer("first");
-    run.steer("second");
+    run.steer("first").unwrap();
+    run.steer("second").unwrap();
     let outcome = run.wait().await;
     assert!(matches!(outcome.result, Err(AgentError::Hook(_))), "{:?}", outcome.result);
     let unsent: Vec<String> = outcome.unsent.iter().map(|message| message.text()).collect();

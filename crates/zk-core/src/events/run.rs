@@ -73,6 +73,9 @@ notify!(AgentStart, "agent:start");
 pub struct AgentAbort {
     /// The run.
     pub run_id: crate::model::RunId,
+    /// Why, if whoever stopped it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 notify!(AgentAbort, "agent:abort", CANCELLABLE = false);
 

@@ -91,7 +91,7 @@ pub struct TurnUsage {
 /// What a run did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stats {
-    /// Tokens of this run and of all its sub-agents.
+    /// Tokens of this run, of its side calls and of all its sub-agents.
     pub usage: Usage,
     /// Cost in US dollars of the same: the sum of the turns whose cost is known, so the least that all of them cost;
     /// nothing as long as there is none.
@@ -101,6 +101,9 @@ pub struct Stats {
     pub turns: u32,
     /// Usage of those turns.
     pub turn_usage: Vec<TurnUsage>,
+    /// Usage of the side calls to a model, by what they were for. No turns.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub side_calls: BTreeMap<String, Vec<TurnUsage>>,
     /// Tool calls that were not blocked, by canonical name.
     pub tool_calls: BTreeMap<String, u32>,
     /// Milliseconds from the start of the run to the first text, thinking or tool call.
@@ -143,6 +146,13 @@ impl Stats {
         self.turn_usage.push(turn);
     }
 
+    /// Takes a side call made for `purpose` in.
+    pub fn add_side_call(&mut self, purpose: impl Into<String>, call: TurnUsage) {
+        self.usage += call.usage;
+        self.cost = both(self.cost, call.cost);
+        self.side_calls.entry(purpose.into()).or_default().push(call);
+    }
+
     /// Takes a finished sub-agent in.
     pub fn add_child(&mut self, child: Self) {
         self.usage += child.usage;
@@ -153,7 +163,7 @@ impl Stats {
     /// The cost, unless nobody knows what any of the turns cost: without turns it is nothing.
     #[must_use]
     pub fn known_cost(&self) -> Option<f64> {
-        self.cost.or_else(|| self.flatten().is_empty().then_some(0.0))
+        self.cost.or_else(|| self.billed().next().is_none().then_some(0.0))
     }
 
     /// The usage of every turn of the tree, depth first.
@@ -164,15 +174,23 @@ impl Stats {
         all
     }
 
-    /// The whole tree by model.
+    /// The usage of everything in the tree that was billed, turns and side calls.
+    fn billed(&self) -> Box<dyn Iterator<Item = &TurnUsage> + '_> {
+        let own = self.turn_usage.iter().chain(self.side_calls.values().flatten());
+        Box::new(own.chain(self.children.iter().flat_map(Self::billed)))
+    }
+
+    /// The whole tree by model; side calls count in usage and cost, and are no turns.
     #[must_use]
     pub fn by_model(&self) -> BTreeMap<ModelRef, ModelStats> {
         let mut models = BTreeMap::<ModelRef, ModelStats>::new();
-        for turn in self.flatten() {
+        for turn in self.billed() {
             let entry = models.entry(turn.model.clone()).or_default();
-            entry.turns += 1;
             entry.usage += turn.usage;
             entry.cost = both(entry.cost, turn.cost);
+        }
+        for turn in self.flatten() {
+            models.entry(turn.model.clone()).or_default().turns += 1;
         }
         models
     }

@@ -33,7 +33,7 @@ pub use questions::{
     QuestionId, Questions, Section, SectionKind, text_of_visible_lines, visible_line, visible_lines,
 };
 pub use redact::{REDACTED, Redactor};
-pub use run_control::{RunControl, RunState, SideAnswer, SideCall};
+pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
 pub use store::{
     Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo, SessionStore,

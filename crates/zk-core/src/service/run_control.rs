@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +17,8 @@ use crate::model::{AgentError, Message, Model, RunId, TurnUsage};
 /// let wrap_up = plugin_fn("wrap-up", |scope| {
 ///     scope.on_sync(|turn: &TurnAfter, cx: &Cx| {
 ///         if turn.turn == 20 && let Some(run) = cx.service::<dyn RunControl>() {
-///             run.steer(Message::injected("Come to an end now.", "wrap-up"));
+///             // A run that is over answers with the message; there is nobody left to tell.
+///             let _ = run.steer(Message::injected("Come to an end now.", "wrap-up"));
 ///         }
 ///     });
 ///     Ok(())
@@ -32,20 +34,37 @@ pub trait RunControl: Send + Sync {
     fn state(&self) -> RunState;
 
     /// Queues a message that interrupts the run after the present call, as a person's steering does.
-    fn steer(&self, message: Message);
+    ///
+    /// # Errors
+    /// [`RunEnded`] with the message when the run takes no messages any more.
+    fn steer(&self, message: Message) -> Result<(), RunEnded>;
 
     /// Queues a message for when the model is done; the run goes on with it.
-    fn follow_up(&self, message: Message);
+    ///
+    /// # Errors
+    /// [`RunEnded`] with the message when the run takes no messages any more.
+    fn follow_up(&self, message: Message) -> Result<(), RunEnded>;
 
-    /// Stops the run. It ends as aborted, and the reason is told with its end.
+    /// Stops the run. It ends as aborted; `agent:abort`, `agent:done` and the outcome of the run tell the first
+    /// reason that was given.
     fn abort(&self, reason: &str);
 
     /// Asks a model something beside the conversation: without tools, without a place in the history. Its
-    /// usage counts in the run's budget, and apart in the statistics.
+    /// usage counts in the totals of the run, and apart in [`Stats::side_calls`](crate::model::Stats).
+    /// It stops with the run.
     ///
     /// # Errors
-    /// [`AgentError`], of kind `Stalled` when there was no answer in time.
+    /// [`AgentError`], of kind `Stalled` when there was no answer in time. What the provider had counted by then
+    /// is accounted for all the same.
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError>;
+}
+
+/// A message that came too late: its run takes no more.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the run is over, so the message was not delivered; send it as the prompt of the next run")]
+pub struct RunEnded {
+    /// The message.
+    pub message: Arc<Message>,
 }
 
 /// What a run is doing.

@@ -75,7 +75,8 @@ fn start() -> SessionStart {
 }
 
 fn end() -> SessionEnd {
-    SessionEnd { session_id: None, run_id: "r_1".into(), status: RunStatus::Completed, from: 0, to: 0 }
+    let (run_id, status) = ("r_1".into(), RunStatus::Completed);
+    SessionEnd { session_id: None, run_id, status, from: 0, to: 0, entries: Vec::new() }
 }
 
 fn turns(cause: MessagesCause, message: Message) -> SessionMessages {

@@ -1,0 +1,175 @@
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use zk_core::events::SteerKind;
+use zk_core::kernel::Cx;
+use zk_core::model::{
+    AgentError, ErrorKind, Message, Model, ModelRef, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
+    TurnUsage, Usage, WireReady,
+};
+use zk_core::service::{
+    EventStream, Request, RunControl, RunEnded, RunState, SideAnswer, SideCall, StreamEvent, ToolChoice,
+};
+
+use crate::agent::AgentInner;
+use crate::sampling::{Draft, unfinished};
+use crate::shared::RunShared;
+use crate::thinking::output_limit;
+
+/// Longest answer to a side call that names no limit, in tokens.
+const SIDE_CALL_TOKENS: u32 = 1_024;
+
+/// The run, as its handlers and tools find it in their context.
+pub(crate) struct Control {
+    agent: Arc<AgentInner>,
+    shared: Arc<RunShared>,
+    model: Model,
+    me: Weak<Self>,
+}
+
+impl Control {
+    pub(crate) fn new(agent: Arc<AgentInner>, shared: Arc<RunShared>, model: Model) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { agent, shared, model, me: me.clone() })
+    }
+
+    /// The context of a side call: stopped with the run, or alone by the token it is given.
+    fn cx(&self, turn: &TurnId) -> Cx {
+        let stop = self.shared.stop.child_token();
+        let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), stop).for_turn(turn.shared());
+        match self.me.upgrade() {
+            Some(me) => cx.with_service::<dyn RunControl>(me),
+            None => cx,
+        }
+    }
+
+    /// Counts what the provider counted, if it did.
+    fn account(&self, purpose: String, model: &Model, turn_id: TurnId, usage: Usage) -> TurnUsage {
+        let turn = TurnUsage { turn_id, model: model.reference(), usage, cost: model.cost(&usage) };
+        if usage != Usage::default() {
+            self.shared.stats().add_side_call(purpose, turn.clone());
+        }
+        turn
+    }
+}
+
+#[async_trait]
+impl RunControl for Control {
+    fn run_id(&self) -> RunId {
+        self.shared.id.clone()
+    }
+
+    fn state(&self) -> RunState {
+        let (turn, _) = self.shared.present_turn();
+        let queues = self.shared.queues();
+        RunState {
+            turn,
+            stopping: self.shared.stop.is_cancelled(),
+            steering: queues.steer.len(),
+            follow_ups: queues.follow_up.len(),
+        }
+    }
+
+    fn steer(&self, message: Message) -> Result<(), RunEnded> {
+        self.shared.queue(SteerKind::Steer, message)
+    }
+
+    fn follow_up(&self, message: Message) -> Result<(), RunEnded> {
+        self.shared.queue(SteerKind::FollowUp, message)
+    }
+
+    fn abort(&self, reason: &str) {
+        self.shared.abort(Some(reason));
+    }
+
+    async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
+        let SideCall { purpose, system, messages, model, max_tokens, limit } = call;
+        if messages.is_empty() {
+            return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
+        }
+        let model = model.unwrap_or_else(|| self.model.clone());
+        let provider = self.agent.provider_of(&model)?;
+        let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
+        let thinking = ThinkingRequest::default();
+        let request = Request {
+            history: WireReady::normalise(&messages, &provider.rules(&model)),
+            system: system.into(),
+            tools: Arc::from([]),
+            tool_choice: ToolChoice::Auto,
+            output: None,
+            thinking,
+            max_tokens: output_limit(max_tokens.unwrap_or(SIDE_CALL_TOKENS), thinking, &model),
+            cache: false,
+            session: None,
+            model: model.clone(),
+        };
+        let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
+        let cx = self.cx(&turn_id);
+        let mut reading = Reading::new(&model);
+        let begun = Instant::now();
+        let ended = {
+            let read = pin!(reading.read(provider.stream(request, &cx)));
+            let over = pin!(async {
+                let stopped = pin!(cx.stop_token().cancelled());
+                match select(stopped, pin!(tokio::time::sleep(limit))).await {
+                    Either::Left(_) => AgentError::Aborted,
+                    Either::Right(_) => {
+                        let message = format!("no answer to the side call `{purpose}` within {limit:?}");
+                        let (provider, id) = (&*model.provider, &*model.id);
+                        let error =
+                            ProviderError::new(ErrorKind::Stalled, provider, id, Phase::Stream, message);
+                        ProviderError { elapsed: begun.elapsed(), ..error }.into()
+                    }
+                }
+            });
+            match select(read, over).await {
+                Either::Left((ended, _)) => ended,
+                Either::Right((error, _)) => Err(error),
+            }
+        };
+        let usage = self.account(purpose, &model, turn_id, reading.usage);
+        ended.map(|text| SideAnswer { text, usage })
+    }
+}
+
+/// The answer to a side call, as far as it has arrived.
+struct Reading {
+    model: ModelRef,
+    draft: Draft,
+    usage: Usage,
+}
+
+impl Reading {
+    fn new(model: &Model) -> Self {
+        Self { model: model.reference(), draft: Draft::default(), usage: Usage::default() }
+    }
+
+    /// The text of the answer.
+    async fn read(&mut self, mut stream: EventStream) -> Result<String, AgentError> {
+        while let Some(event) = stream.next().await {
+            match event? {
+                StreamEvent::Text { block, delta } => self.draft.add_text(block, &delta),
+                StreamEvent::Block { block, content } => self.draft.finish(block, content),
+                // Each count is that of the whole answer so far.
+                StreamEvent::Usage(usage) => self.usage = usage,
+                StreamEvent::Retry(_) => {
+                    self.draft = Draft::default();
+                    self.usage = Usage::default();
+                }
+                StreamEvent::Done { stop, usage } => {
+                    self.usage = usage;
+                    return Ok(std::mem::take(&mut self.draft).into_message(&self.model, stop).text());
+                }
+                StreamEvent::Start { .. }
+                | StreamEvent::Thinking { .. }
+                | StreamEvent::ToolCall { .. }
+                | StreamEvent::ToolArgs { .. }
+                | StreamEvent::Report(_) => {}
+            }
+        }
+        Err(unfinished(&self.model).into())
+    }
+}
