@@ -16,6 +16,7 @@ use crate::endpoint::{self, Endpoint, Key, NamedProvider};
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Settings, SettingsSources};
+use crate::term::Notices;
 use crate::{commands, demo, doctor, mode, output, term};
 
 /// What every job starts from: where it works and what is set.
@@ -29,6 +30,7 @@ pub(crate) struct AppContext {
     /// The root of the project it belongs to.
     pub(crate) project: PathBuf,
     pub(crate) verbose: bool,
+    pub(crate) notices: Notices,
     /// What the providers of this process share.
     pub(crate) limits: RateLimits,
     /// Reads what zk itself relies on.
@@ -49,6 +51,7 @@ impl AppContext {
             cwd: dir.to_path_buf(),
             project: dir.to_path_buf(),
             verbose: false,
+            notices: self.notices.clone(),
             limits: self.limits.clone(),
             host_files: self.host_files.clone(),
             redactor: self.redactor.clone(),
@@ -162,6 +165,7 @@ fn start(task: Task) -> Outcome<Exit> {
         cwd,
         project,
         verbose,
+        notices: Notices::default(),
         limits: RateLimits::default(),
         host_files,
         redactor,

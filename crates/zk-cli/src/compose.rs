@@ -18,8 +18,8 @@ use crate::app::AppContext;
 use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
+use crate::prompt;
 use crate::sessions::Session;
-use crate::{prompt, term};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,8 +33,8 @@ pub(crate) struct HostOptions {
 
 /// A bus with everything zk consists of but the model: the one list of plugins.
 pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
-    let bus =
-        Bus::builder().on_error(|error: &HookError| term::print_stderr(&format!("zk: {error}"))).build();
+    let notices = app.notices.clone();
+    let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
     let mut paths = WorkspacePaths::new([&app.cwd]).map_err(Failure::failed)?;
     if let Some(home) = app.env.path("HOME") {
         paths = paths.home(home);
@@ -68,11 +68,12 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     }
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
-    bus.scope("credentials").on_sync_at(everywhere, |event: &OAuthRefresh, _: &Cx| {
+    let notices = app.notices.clone();
+    bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {
         if let Some(why) = &event.unsaved {
             let name = &event.provider;
             let what = "is not stored and ends with this program";
-            term::print_stderr(&format!("zk: warning: the renewed sign-in to {name} {what}: {why}"));
+            notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
     if let Some(ui) = host.ui {
@@ -231,12 +232,12 @@ pub(crate) fn agent(
     let settings = &app.settings;
     let instructions = zk_skills::instructions(&app.cwd, &app.project, &app.host_files);
     for skipped in &instructions.skipped {
-        term::print_stderr(&format!("zk: warning: {} is not read: {}", skipped.path.display(), skipped.why));
+        app.notices.show(&format!("warning: {} is not read: {}", skipped.path.display(), skipped.why));
     }
     for file in instructions.files.iter().filter(|file| file.cut) {
         let limit = zk_skills::MAX_BYTES;
-        term::print_stderr(&format!(
-            "zk: warning: the end of {} is not read: instructions may have {limit} bytes together",
+        app.notices.show(&format!(
+            "warning: the end of {} is not read: instructions may have {limit} bytes together",
             file.path.display()
         ));
     }

@@ -15,7 +15,6 @@ use zk_providers::{Auth, Http, Secret};
 use crate::app::AppContext;
 use crate::endpoint::Key;
 use crate::exit::{Failure, Outcome};
-use crate::term::print_stderr;
 
 /// What password managers need beside what every command sees: how to reach their agents.
 const KEY_COMMAND_ENV: [&str; 6] =
@@ -36,7 +35,7 @@ pub(crate) fn store(app: &AppContext) -> Outcome<FileStore> {
 pub(crate) async fn all_stored(app: &AppContext) -> StoredCredentials {
     let Ok(store) = store(app) else { return StoredCredentials::new() };
     let mut stored = StoredCredentials::new();
-    let warn = |error: StoreError| print_stderr(&format!("zk: warning: {error}"));
+    let warn = |error: StoreError| app.notices.show(&format!("warning: {error}"));
     let names = store.names().await.unwrap_or_else(|error| {
         warn(error);
         Vec::new()

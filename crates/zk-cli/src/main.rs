@@ -21,6 +21,7 @@ mod doctor;
 mod endpoint;
 mod env;
 mod exit;
+mod hardening;
 mod mode;
 mod output;
 mod prompt;
@@ -32,6 +33,7 @@ mod suggest;
 mod term;
 
 fn main() -> ExitCode {
+    hardening::forbid_memory_access();
     // First of all, while this process has one thread and has opened nothing.
     if zk_exec::Supervision::is_requested(std::env::args_os()) {
         return ExitCode::from(u8::from(zk_exec::run_supervisor().is_err()));

@@ -69,6 +69,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             blocked_calls: BlockedCalls::default(),
         };
         head.listen(&bus);
+        let stderr = head.stderr.clone();
+        app.notices.route_to(move |text| stderr.line(Style::Plain, &format!("zk: {text}")));
         if format == Format::StreamJson {
             head.say(&init(app, &agent, &session));
         }

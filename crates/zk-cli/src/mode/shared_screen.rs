@@ -9,7 +9,7 @@ use zk_core::kernel::{Cx, HookOptions, Reach, Scope};
 
 use super::status_line::watch_idle_streams;
 use super::summary;
-use crate::term::{Screen, Style};
+use crate::term::{Notices, Screen, Style};
 
 /// Lines of a diff that are screen.
 const DIFF: usize = 20;
@@ -29,6 +29,12 @@ impl SharedScreen {
     /// A screen next to which keys are read during a run, where it can show what is typed.
     pub(crate) fn with_keys(screen: Screen) -> Self {
         Self { has_keys: screen.erases(), ..Self::new(screen) }
+    }
+
+    /// Shows the notices of this process from now on.
+    pub(crate) fn take_notices(&self, notices: &Notices) {
+        let screen = self.clone();
+        notices.route_to(move |text| screen.line(Style::Yellow, text));
     }
 
     /// Whether keys stop and stop_waiting a run.

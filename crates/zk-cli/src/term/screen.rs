@@ -67,6 +67,8 @@ pub(crate) struct Screen {
     drawn: Option<Drawn>,
     /// How many columns of the cursor's line are taken, wide characters counted once.
     column: usize,
+    /// How often something was written that stays.
+    written: u64,
     /// How many status lines there were.
     statuses: u64,
     /// Why nothing can be written any more.
@@ -111,6 +113,7 @@ impl Screen {
             draft: String::new(),
             drawn: None,
             column: 0,
+            written: 0,
             statuses: 0,
             broken: None,
         }
@@ -146,6 +149,11 @@ impl Screen {
         } else {
             self.raw(&format!("{text}\n"));
         }
+    }
+
+    /// Counts what was written and stays: status lines and the draft do not.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
     }
 
     /// Whether lines can be taken back.
@@ -222,7 +230,7 @@ impl Screen {
             return;
         }
         let mut out = self.erase_sequence();
-        let width = width();
+        let (width, _) = terminal_size();
         // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
@@ -261,6 +269,7 @@ impl Screen {
         if self.status.take().is_some() {
             self.status_text.clear();
         }
+        self.written += 1;
         match self.erase_sequence() {
             none if none.is_empty() => self.write(text),
             back => self.write(&format!("{back}{text}")),
@@ -292,11 +301,11 @@ impl Screen {
     }
 }
 
-fn width() -> usize {
-    match tcgetwinsize(std::io::stdout()) {
-        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
-        Ok(_) | Err(_) => 80,
-    }
+/// The columns and rows of the terminal; 80 and 24 where it does not say.
+pub(crate) fn terminal_size() -> (usize, usize) {
+    let size = tcgetwinsize(std::io::stdout()).ok();
+    let or = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
+    (or(size.map(|size| size.ws_col), 80), or(size.map(|size| size.ws_row), 24))
 }
 
 /// The status and the end of the draft, in less than the width of a terminal.

@@ -93,7 +93,7 @@ fn escape_stops_a_command_of_ones_own_and_the_wait_for_another_attempt() {
     terminal.expect("stopped");
     terminal.expect("› ");
     terminal.keys("!echo begun; sleep 600\r");
-    terminal.expect("\nbegun");
+    terminal.expect("begun\r\n");
     terminal.keys(ESCAPE);
     terminal.expect("exit code 130");
     terminal.expect("› ");
@@ -106,7 +106,7 @@ fn escape_at_a_question_stops_the_run_and_the_call_is_not_made() {
     let server = server(Script::new().turn(|t| t.call("shell", json!({"command": "touch made"}))));
     let person = Person::asking(&server);
     let Some(terminal) = Terminal::open(&person, "'go'") else { return };
-    terminal.expect("run it?");
+    terminal.expect("Run?");
     stops_and_goes_on(terminal);
     assert!(!person.project().join("made").exists());
 }
@@ -124,9 +124,9 @@ fn arrows_and_other_sequences_stop_nothing_and_answer_nothing() {
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.expect("Begun …");
-    terminal.keys("\u{1b}[A\u{1b}[1;5C\u{1b}OP\u{1b}[200~");
-    terminal.expect("run it?");
-    terminal.keys("\u{1b}[B");
+    terminal.keys("\u{1b}[A\u{1b}[1;5C\u{1b}OP\u{1b}[200~\u{1b}[201~");
+    terminal.answer("\u{1b}[B");
+    std::thread::sleep(Duration::from_millis(300));
     terminal.keys("y");
     terminal.expect("Finished.");
     terminal.expect("› ");
@@ -265,8 +265,10 @@ fn what_was_typed_before_a_question_does_not_answer_it_and_is_not_lost() {
     terminal.expect("Begun …");
     terminal.keys("yay");
     terminal.expect("yay");
-    terminal.expect("run it?");
-    terminal.keys("n");
+    terminal.answer("n");
+    // With a draft only Enter confirms.
+    std::thread::sleep(Duration::from_millis(1000));
+    terminal.keys("\r");
     terminal.expect("Answer.");
     terminal.expect("\u{1b}[?2004h");
     terminal.expect("› yay");

@@ -18,6 +18,10 @@ mod models;
 #[cfg(test)]
 mod providers;
 #[cfg(test)]
+mod questions;
+#[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod settings;

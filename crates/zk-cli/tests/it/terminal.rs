@@ -80,6 +80,13 @@ impl Terminal {
         before
     }
 
+    /// Waits for a question and presses a key once it hears answers.
+    pub(crate) fn answer(&mut self, key: &str) {
+        self.expect("Run? [y]es once");
+        std::thread::sleep(Duration::from_millis(1000));
+        self.keys(key);
+    }
+
     pub(crate) fn keys(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
@@ -119,7 +126,7 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
     terminal.expect("zk does not know this model; did you mean `claude-opus-5-5`");
     terminal.expect("› ");
     terminal.keys("!echo from-my-shell\r");
-    terminal.expect("\nfrom-my-shell");
+    terminal.expect("from-my-shell\r\n");
     terminal.expect("› ");
     terminal.keys("third\r");
     terminal.expect("third");
@@ -201,10 +208,10 @@ fn a_call_that_changes_something_is_asked_about() {
     let server = server(script);
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
-    terminal.expect("run it?");
-    terminal.keys("n");
-    terminal.expect("run it?");
-    terminal.keys("y");
+    terminal.answer("n");
+    terminal.expect("  no");
+    terminal.answer("y");
+    terminal.expect("  yes, once");
     terminal.expect("Finished.");
     terminal.expect("› ");
     terminal.keys("\u{4}");
@@ -237,7 +244,7 @@ fn a_question_that_is_interrupted_leaves_the_terminal_as_it_was() {
     let server = server(script);
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'do it'") else { return };
-    terminal.expect("run it?");
+    terminal.expect("Run?");
     terminal.keys("\u{3}");
     terminal.expect("stopped");
     terminal.expect("› ");
@@ -288,4 +295,35 @@ fn giving_up_a_key_leaves_a_working_terminal() {
     terminal.keys("canary\u{3}");
     terminal.see("nothing was stored");
     assert!(!person.home().join("auth").exists());
+}
+
+#[test]
+fn lines_that_come_at_once_without_being_a_paste_are_all_read() {
+    let server =
+        server(Script::answering(|asked| Turn::new().text(format!("Answer-{}", asked.messages.len()))));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("Ctrl-D ends");
+    terminal.expect("› ");
+    terminal.keys("first line\rsecond line\rthird line\r");
+    terminal.expect("Answer-1");
+    terminal.expect("Answer-3");
+    terminal.expect("Answer-5");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let last = server.bodies().last().unwrap().to_string();
+    assert!(["first line", "second line", "third line"].iter().all(|line| last.contains(line)), "{last}");
+}
+
+#[test]
+fn a_character_that_is_split_between_reads_of_ones_own_command_is_whole() {
+    let person = Person::asking(&server(Script::new()));
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    terminal.keys("!printf 'a\\303'; sleep 0.3; printf '\\251z\\n'\r");
+    terminal.expect("aéz");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
 }

@@ -4,7 +4,7 @@ use zk_core::model::Message;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 
 use super::{Chat, LineOutcome};
-use crate::term::Style;
+use crate::term::{Style, Utf8Decoder};
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
 const KEPT: usize = 32 * 1024;
@@ -52,8 +52,13 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
     let exec = chat.agent.bus().service::<dyn Exec>().ok_or("nothing here can run commands")?;
     let mut kept = Vec::new();
     let screen = chat.screen.clone();
-    let mut sink = |_: OutputStream, bytes: &[u8]| {
-        screen.lock().stream(&String::from_utf8_lossy(bytes));
+    let (mut stdout, mut stderr) = (Utf8Decoder::default(), Utf8Decoder::default());
+    let mut sink = |stream: OutputStream, bytes: &[u8]| {
+        let decoder = match stream {
+            OutputStream::Stdout => &mut stdout,
+            OutputStream::Stderr => &mut stderr,
+        };
+        screen.lock().stream(&decoder.push(bytes));
         kept.extend_from_slice(bytes);
         if kept.len() > 2 * KEPT {
             kept.drain(..kept.len() - KEPT);
@@ -61,6 +66,7 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
     };
     let request = ExecRequest::shell(command, chat.cwd.clone());
     let outcome = exec.run(request, &mut sink, stop).await.map_err(|error| error.to_string())?;
+    chat.screen.lock().stream(&(stdout.finish() + &stderr.finish()));
     chat.screen.end_line();
     let exit_code = match outcome.exit {
         Exit::Code(code) => code,
@@ -68,7 +74,15 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
         Exit::TimedOut => 124,
         Exit::Stopped => 130,
     };
-    let from = kept.len().saturating_sub(KEPT);
+    let cut = kept.len().saturating_sub(KEPT);
+    // Not in the middle of a character.
+    let rest = kept.get(cut..).unwrap_or_default();
+    let from = cut
+        + if cut > 0 {
+            rest.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count()
+        } else {
+            0
+        };
     let output = String::from_utf8_lossy(kept.get(from..).unwrap_or_default()).into_owned();
     Ok(BashOutput { output, exit_code })
 }

@@ -3,22 +3,24 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use zk_providers::RateLimits;
 
 use super::keys::{Key, Keys};
+use super::question::{AnswerKeys, DEAF, Effect, Offer};
 use super::tty::{KeyMode, Tty};
 use crate::mode::shared_screen::SharedScreen;
 
 /// How long after ESC the rest of a sequence may come: longer than a terminal needs, shorter than a person notices.
-const SEQUENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 15_000_000 };
+const SEQUENCE: Duration = Duration::from_millis(15);
 
 /// How often the terminal is looked at while nothing is typed: a shell may have changed it.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What is typed while something else is screen: keys that stop and stop_waiting a run, answers to questions, and text for
 /// the next prompt. Clones are the same keyboard.
@@ -31,6 +33,8 @@ struct Inner {
     limits: RateLimits,
     state: Mutex<State>,
     reader: Mutex<Reader>,
+    /// When this keyboard's clock began.
+    began: Instant,
 }
 
 #[derive(Default)]
@@ -53,8 +57,10 @@ struct TypeAhead {
 }
 
 enum Question {
-    Key { wanted: Box<dyn Fn(char) -> bool + Send>, answer: oneshot::Sender<char> },
-    Line { typed: String, answer: oneshot::Sender<String> },
+    /// One that a choice answers.
+    Keys { keys: AnswerKeys, effects: mpsc::UnboundedSender<Effect> },
+    /// One that a line answers. Keys are for the draft until it is heard: see [`AnswerKeys`].
+    Line { typed: String, deaf_until: Option<Duration>, answer: oneshot::Sender<String> },
 }
 
 /// The thread that reads the terminal, as long as somebody listens.
@@ -67,7 +73,7 @@ struct Reader {
 impl Keyboard {
     pub(crate) fn new(tty: Tty, screen: SharedScreen, limits: RateLimits) -> Self {
         let (state, reader) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { tty, screen, limits, state, reader }))
+        Self(Arc::new(Inner { tty, screen, limits, state, reader, began: Instant::now() }))
     }
 
     /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter ends the wait for another attempt, text
@@ -103,44 +109,36 @@ impl Keyboard {
         draft
     }
 
-    /// Asks, and gives the first key that is `wanted`, in small letters; nothing for Escape, and when nobody is
-    /// there. What was typed before the question does not answer it: nobody approves by accident.
-    pub(super) async fn key(
-        &self,
-        wanted: impl Fn(char) -> bool + Send + 'static,
-        ask: impl FnOnce(),
-    ) -> Option<char> {
-        let (answer, answered) = oneshot::channel();
-        let question = Question::Key { wanted: Box::new(wanted), answer };
-        self.ask(question, answered, ask).await
+    /// Lets keys answer a question that was just drawn, until the guard is dropped; nothing where nobody is there.
+    pub(super) fn choose(&self, offer: Offer) -> Option<Choosing> {
+        let (effects, received) = mpsc::unbounded_channel();
+        let listening = self.listen().ok()?;
+        let mut state = self.0.state();
+        let keys = AnswerKeys::new(offer, !state.typed.draft.is_empty(), self.0.began.elapsed());
+        let asking = self.install(&mut state, Question::Keys { keys, effects })?;
+        Some(Choosing { effects: received, _asking: asking, _listening: listening })
     }
 
-    /// Asks, and gives the next line; nothing for Escape, and when nobody is there.
-    pub(super) async fn line(&self, ask: impl FnOnce()) -> Option<String> {
+    /// Reads a line that answers a question which was just drawn; nothing when nobody is there. What is typed at first
+    /// is for the draft, unless the person is `engaged` with the question.
+    pub(super) async fn line(&self, engaged: bool) -> Option<String> {
         let (answer, answered) = oneshot::channel();
-        let question = Question::Line { typed: String::new(), answer };
-        self.ask(question, answered, ask).await
-    }
-
-    async fn ask<T>(
-        &self,
-        question: Question,
-        answered: oneshot::Receiver<T>,
-        ask: impl FnOnce(),
-    ) -> Option<T> {
         let _listening = self.listen().ok()?;
-        self.0.tty.forget_typed();
-        let _asking = Asking(self);
-        {
+        let _asking = {
             let mut state = self.0.state();
-            if state.gone {
-                return None;
-            }
-            state.question = Some(question);
-            self.0.show(&state);
-        }
-        ask();
+            let deaf_until = (!engaged).then(|| self.0.began.elapsed() + DEAF);
+            self.install(&mut state, Question::Line { typed: String::new(), deaf_until, answer })?
+        };
         answered.await.ok()
+    }
+
+    fn install(&self, state: &mut State, question: Question) -> Option<Asking> {
+        if state.gone {
+            return None;
+        }
+        state.question = Some(question);
+        self.0.show(state);
+        Some(Asking(self.clone()))
     }
 
     /// Reads the terminal until the last guard is dropped.
@@ -195,13 +193,28 @@ impl Drop for Watching {
 }
 
 /// A question that is answered, or not wanted any more, when this is dropped.
-struct Asking<'a>(&'a Keyboard);
+struct Asking(Keyboard);
 
-impl Drop for Asking<'_> {
+impl Drop for Asking {
     fn drop(&mut self) {
         let mut state = self.0.0.state();
         state.question = None;
         self.0.0.show(&state);
+    }
+}
+
+/// The keys of one question, as long as it lives.
+pub(super) struct Choosing {
+    effects: mpsc::UnboundedReceiver<Effect>,
+    // Dropped before the listening: the reader's thread is joined there.
+    _asking: Asking,
+    _listening: Listening,
+}
+
+impl Choosing {
+    /// What the next key means; nothing when nobody is there any more.
+    pub(super) async fn next(&mut self) -> Option<Effect> {
+        self.effects.recv().await
     }
 }
 
@@ -224,7 +237,8 @@ impl Inner {
             // In the background the keys are for somebody else.
             let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
             let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-            match poll(&mut fds, Some(if keys.is_within() { &SEQUENCE } else { &LOOK })) {
+            let wait = if keys.is_within() { SEQUENCE } else { self.until_tick().min(LOOK) };
+            match poll(&mut fds, Some(&timespec(wait))) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -236,8 +250,9 @@ impl Inner {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if typed.is_empty() {
-                self.press_all(mode, keys.end().as_slice());
+                self.press_all(mode, keys.idle().as_slice());
             }
+            self.tick();
             let were_ours = std::mem::replace(&mut is_ours, mode.mend());
             match (were_ours, is_ours) {
                 (true, false) => self.screen.lock().set_draft(""),
@@ -257,8 +272,28 @@ impl Inner {
         }
     }
 
-    /// Keys that came together. A line end within them was pasted, so it does not end the text.
+    /// How long until a choice answers by itself.
+    fn until_tick(&self) -> Duration {
+        let at = match &self.state().question {
+            Some(Question::Keys { keys, .. }) => keys.next_tick(),
+            Some(Question::Line { .. }) | None => None,
+        };
+        at.map_or(LOOK, |at| at.saturating_sub(self.began.elapsed()))
+    }
+
+    /// Lets a choice answer after which nothing came.
+    fn tick(&self) {
+        if let Some(Question::Keys { keys, effects }) = &mut self.state().question
+            && let Some(effect) = keys.tick(self.began.elapsed())
+        {
+            // Whoever asked may be gone already.
+            let _ = effects.send(effect);
+        }
+    }
+
+    /// Takes in keys that were read at once. A line end within them does not end the text: it is part of a paste.
     fn press_all(&self, mode: &KeyMode, keys: &[Key]) {
+        let mut together = Vec::new();
         for (at, key) in keys.iter().enumerate() {
             let is_last = at + 1 == keys.len();
             match key {
@@ -270,38 +305,60 @@ impl Inner {
                     }
                 }
                 Key::Quit => mode.send(Signal::QUIT),
-                Key::Enter if !is_last => self.press(Key::Char('\n')),
-                key => self.press(*key),
+                Key::Escape => {
+                    if let Some(stop) = &self.state().stop {
+                        stop.cancel();
+                    }
+                }
+                Key::Enter if !is_last => together.push(Key::Pasted('\n')),
+                key => together.push(*key),
             }
+        }
+        if !together.is_empty() {
+            self.press(&together);
         }
     }
 
-    fn press(&self, key: Key) {
+    fn press(&self, keys: &[Key]) {
         let mut state = self.state();
-        match (key, state.question.take()) {
-            (Key::Escape, _) => {
-                if let Some(stop) = &state.stop {
-                    stop.cancel();
+        let state = &mut *state;
+        let now = self.began.elapsed();
+        match &mut state.question {
+            None => keys.iter().for_each(|key| self.press_draft(&mut state.typed, *key)),
+            Some(Question::Keys { keys: answer, effects }) => {
+                for effect in answer.press(keys, now) {
+                    if let Effect::Draft(key) = effect {
+                        self.press_draft(&mut state.typed, key);
+                    }
+                    // Whoever asked may be gone already.
+                    let _ = effects.send(effect);
                 }
             }
-            (Key::Char(key), Some(Question::Key { wanted, answer })) => {
-                let key = key.to_ascii_lowercase();
-                if wanted(key) {
-                    let _ = answer.send(key);
-                } else {
-                    state.question = Some(Question::Key { wanted, answer });
+            Some(Question::Line { deaf_until: Some(until), .. }) if keys.len() > 1 || now < *until => {
+                *until = now + DEAF;
+                keys.iter().for_each(|key| self.press_draft(&mut state.typed, *key));
+            }
+            Some(Question::Line { typed, deaf_until, .. }) => {
+                let ends = keys.last() == Some(&Key::Enter);
+                keys.iter().for_each(|key| edit(typed, *key));
+                // Enter alone answers nothing, unless an empty answer was asked for on purpose.
+                if ends && (deaf_until.is_none() || !typed.is_empty()) {
+                    if let Some(Question::Line { typed, answer, .. }) = state.question.take() {
+                        let _ = answer.send(typed);
+                    }
+                } else if !ends {
+                    *deaf_until = None;
                 }
             }
-            (Key::Enter, Some(Question::Line { typed, answer })) => drop(answer.send(typed)),
-            (key, Some(Question::Line { mut typed, answer })) => {
-                edit(&mut typed, key);
-                state.question = Some(Question::Line { typed, answer });
-            }
-            (_, question @ Some(Question::Key { .. })) => state.question = question,
-            (Key::Enter, None) => self.enter(&mut state.typed),
-            (key, None) => edit(&mut state.typed.draft, key),
         }
-        self.show(&state);
+        self.show(state);
+    }
+
+    fn press_draft(&self, typed: &mut TypeAhead, key: Key) {
+        match key {
+            Key::Enter => self.enter(typed),
+            key => edit(&mut typed.draft, key),
+        }
     }
 
     /// Enter ends a text, or the wait for another attempt where there is none.
@@ -317,9 +374,8 @@ impl Inner {
     /// Shows what is typed: the answer to a question, or the next prompts.
     fn show(&self, state: &State) {
         let text = match &state.question {
-            Some(Question::Line { typed, .. }) => typed.clone(),
-            Some(Question::Key { .. }) => String::new(),
-            None => {
+            Some(Question::Line { typed, deaf_until: None, .. }) => typed.clone(),
+            Some(Question::Line { .. } | Question::Keys { .. }) | None => {
                 let queued: String = state.typed.queue.iter().map(|text| format!("{text} ⏎ ")).collect();
                 queued + &state.typed.draft
             }
@@ -328,9 +384,14 @@ impl Inner {
     }
 }
 
+/// A wait as `poll` takes it; none here is longer than a second.
+fn timespec(wait: Duration) -> Timespec {
+    Timespec { tv_sec: 0, tv_nsec: wait.min(LOOK).subsec_nanos().into() }
+}
+
 fn edit(text: &mut String, key: Key) {
     match key {
-        Key::Char(c) => text.push(c),
+        Key::Char(c) | Key::Pasted(c) => text.push(c),
         Key::Back => drop(text.pop()),
         Key::BackAll => text.clear(),
         Key::BackWord => {

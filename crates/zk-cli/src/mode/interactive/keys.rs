@@ -5,6 +5,8 @@ mod tests;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
+    /// A character of a paste, its line ends included.
+    Pasted(char),
     Enter,
     /// Takes the last character back.
     Back,
@@ -25,7 +27,16 @@ pub(super) struct Keys {
     state: State,
     /// The beginning of a character.
     partial: Vec<u8>,
+    /// The parameters of a control sequence, as far as they matter.
+    parameters: Vec<u8>,
+    /// Whether a paste has begun, and for how many waits nothing of it has come.
+    paste: Option<u8>,
 }
+
+/// The most parameters of a sequence that zk looks at.
+const PARAMETERS: usize = 8;
+/// Waits after which a paste whose end never came is over.
+const PASTE_WAITS: u8 = 5;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -45,24 +56,54 @@ enum State {
 impl Keys {
     /// The key that ends with `byte`, if one does.
     pub(super) fn push(&mut self, byte: u8) -> Option<Key> {
+        if let Some(waits) = &mut self.paste {
+            *waits = 0;
+        }
         let (state, key) = match (self.state, byte) {
             (State::Ground | State::Single | State::Control, 0x1b) => (State::Escape, None),
             (State::Ground, _) => (State::Ground, self.plain(byte)),
             (State::Escape, 0x1b) => (State::Escape, Some(Key::Escape)),
-            (State::Escape, b'[') => (State::Control, None),
+            (State::Escape, b'[') => {
+                self.parameters.clear();
+                (State::Control, None)
+            }
             (State::Escape, b'O') => (State::Single, None),
             (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => (State::String, None),
             // Alt and a key.
             (State::Escape, 0..0x80) => (State::Ground, None),
             (State::Escape, _) => (State::Ground, self.plain(byte)),
+            (State::Control, b'~') => {
+                self.note_paste();
+                (State::Ground, None)
+            }
             (State::Control, 0x40..=0x7e) | (State::Single, _) => (State::Ground, None),
-            (State::Control, _) => (State::Control, None),
+            (State::Control, _) => {
+                if self.parameters.len() < PARAMETERS {
+                    self.parameters.push(byte);
+                }
+                (State::Control, None)
+            }
             (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, None),
             (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
             (State::String | State::StringEscape, _) => (State::String, None),
         };
         self.state = state;
-        key
+        match (key, self.paste) {
+            (key, None) => key,
+            (Some(Key::Char(c)), Some(_)) => Some(Key::Pasted(c)),
+            (Some(Key::Enter), Some(_)) => Some(Key::Pasted('\n')),
+            // Nothing of a paste is a command.
+            (_, Some(_)) => None,
+        }
+    }
+
+    /// Notes where a paste begins and ends, as terminals mark it.
+    fn note_paste(&mut self) {
+        match self.parameters.as_slice() {
+            b"200" => self.paste = Some(0),
+            b"201" => self.paste = None,
+            _ => {}
+        }
     }
 
     /// Whether more bytes may follow at once.
@@ -70,10 +111,12 @@ impl Keys {
         self.state != State::Ground
     }
 
-    /// Nothing followed: what looked like a sequence was a key, or is not worth waiting for.
-    pub(super) fn end(&mut self) -> Option<Key> {
+    /// Nothing came for a while: what looked like a sequence was a key, or is not worth waiting for.
+    pub(super) fn idle(&mut self) -> Option<Key> {
         let escape = std::mem::take(&mut self.state) == State::Escape;
-        escape.then_some(Key::Escape)
+        let is_paste = self.paste.is_some();
+        self.paste = self.paste.and_then(|waits| (waits < PASTE_WAITS).then_some(waits + 1));
+        (escape && !is_paste).then_some(Key::Escape)
     }
 
     fn plain(&mut self, byte: u8) -> Option<Key> {

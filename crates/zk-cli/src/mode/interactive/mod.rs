@@ -6,8 +6,7 @@ mod keyboard;
 mod keys;
 mod line_editor;
 mod models;
-mod questions;
-
+mod question;
 mod tty;
 
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use zk_core::service::{Command, CommandOutcome, Provider, Questions};
 
 use self::keyboard::Keyboard;
 use self::line_editor::{LineEditor, ReadLine};
-use self::questions::TerminalUi;
+use self::question::TerminalUi;
 use self::tty::Tty;
 use super::shared_screen::SharedScreen;
 use super::summary;
@@ -35,7 +34,7 @@ use crate::term::{Screen, Style};
 
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    let tty = Tty::of_stdin().map_err(cannot)?;
+    let tty = Tty::of_stdin(Screen::new(&app.env).erases()).map_err(cannot)?;
     let leaving = tty.clone();
     let signals = Signals::watch(move || leaving.leave()).map_err(cannot)?;
     signals.disarm();
@@ -110,11 +109,12 @@ impl Chat {
         let provider = compose::provider(app, &endpoint).await?;
         let session = sessions::begin(app, prompt.resume.as_ref()).await?;
         let screen = SharedScreen::with_keys(Screen::new(&app.env));
+        screen.take_notices(&app.notices);
         let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
         let allow_all = app.settings.flag("permissions.allow_all");
         let asking = Arc::new(Questions::new());
-        let attending = tokio::spawn(questions::attend(asking.attach(), ui.clone()));
+        let attending = tokio::spawn(question::attend(asking.attach(), ui.clone()));
         let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all };
         let bus = compose::bus(app, &session, options)?;
         let model = compose::model(app, &*provider, &session).await?;

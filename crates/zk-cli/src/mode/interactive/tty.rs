@@ -1,11 +1,10 @@
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{
-    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcgetpgrp,
-    tcsetattr,
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 
 /// No character: the terminal does nothing of its own for a key that has this code.
@@ -21,13 +20,20 @@ pub(crate) struct Tty(Arc<State>);
 struct State {
     /// As it was when zk began.
     usual: Termios,
+    /// Whether it marks where a paste begins and ends when it is asked to.
+    marks_pastes: bool,
     left: Mutex<bool>,
 }
 
+/// Asks a terminal to mark pastes, and not to.
+const MARK_PASTES: &str = "\u{1b}[?2004h";
+const LEAVE_PASTES: &str = "\u{1b}[?2004l";
+
 impl Tty {
-    pub(crate) fn of_stdin() -> io::Result<Self> {
+    /// The terminal on standard input, which marks pastes unless it is too simple for that.
+    pub(crate) fn of_stdin(marks_pastes: bool) -> io::Result<Self> {
         let usual = tcgetattr(io::stdin())?;
-        Ok(Self(Arc::new(State { usual, left: Mutex::new(false) })))
+        Ok(Self(Arc::new(State { usual, marks_pastes, left: Mutex::new(false) })))
     }
 
     /// Gives keys one by one and unseen until the guard is dropped, while Ctrl-C stays a signal.
@@ -46,16 +52,25 @@ impl Tty {
         Ok(mode)
     }
 
-    /// Throws away what was typed and not read.
-    pub(super) fn forget_typed(&self) {
-        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-    }
-
     /// Puts the terminal back for good: the process ends.
     pub(crate) fn leave(&self) {
         let mut left = self.0.left.lock().unwrap_or_else(PoisonError::into_inner);
         *left = true;
+        self.restore();
+    }
+
+    /// Puts the terminal back as it was.
+    fn restore(&self) {
+        self.mark_pastes(LEAVE_PASTES);
         self.apply(&self.0.usual);
+    }
+
+    fn mark_pastes(&self, how: &str) {
+        if self.0.marks_pastes {
+            let mut out = io::stdout().lock();
+            // A terminal that is gone marks nothing.
+            let _ = out.write_all(how.as_bytes()).and_then(|()| out.flush());
+        }
     }
 
     fn apply(&self, mode: &Termios) {
@@ -77,7 +92,9 @@ impl KeyMode {
         if *left || !is_in_foreground() {
             return Ok(());
         }
-        Ok(tcsetattr(io::stdin(), OptionalActions::Now, &self.raw)?)
+        tcsetattr(io::stdin(), OptionalActions::Now, &self.raw)?;
+        self.tty.mark_pastes(MARK_PASTES);
+        Ok(())
     }
 
     /// Makes good what a shell did to the terminal while zk was stopped. Gives whether keys are for zk now.
@@ -91,7 +108,7 @@ impl KeyMode {
 
     /// Sends zk a signal that stops or ends it, with the terminal as a shell expects it.
     pub(super) fn send(&self, signal: Signal) {
-        self.tty.apply(&self.tty.0.usual);
+        self.tty.restore();
         let _ = kill_current_process_group(signal);
         std::thread::sleep(SETTLING);
         self.mend();
@@ -101,7 +118,7 @@ impl KeyMode {
 impl Drop for KeyMode {
     fn drop(&mut self) {
         if is_in_foreground() {
-            self.tty.apply(&self.tty.0.usual);
+            self.tty.restore();
         }
     }
 }

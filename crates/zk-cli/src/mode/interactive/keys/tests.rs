@@ -4,7 +4,7 @@ use super::{Key, Keys};
 fn keys(bytes: &[u8]) -> Vec<Key> {
     let mut keys = Keys::default();
     let mut pressed: Vec<Key> = bytes.iter().filter_map(|byte| keys.push(*byte)).collect();
-    pressed.extend(keys.end());
+    pressed.extend(keys.idle());
     assert!(!keys.is_within());
     pressed
 }
@@ -30,7 +30,6 @@ fn sequences_are_not_escape_and_leave_nothing_behind() {
         "\x1bb",
         "\x1b\r",
         "\x1b[<0;10;20M",
-        "\x1b[200~",
         "\x1b]11;rgb:0/0/0\x07",
         "\x1b]11;rgb:0/0/0\x1b\\",
         "\x1bP1+r\x1b\\",
@@ -66,4 +65,22 @@ fn what_edits_a_line_does_so_and_other_controls_do_nothing() {
             Key::Char(' ')
         ]
     );
+}
+
+#[test]
+fn a_paste_is_characters_only_and_ends_where_the_terminal_says() {
+    let mut expected: Vec<Key> = "y\né".chars().map(Key::Pasted).collect();
+    expected.extend([Key::Char('y'), Key::Enter]);
+    assert_eq!(keys("\x1b[200~y\ré\x03\x1b\x15\x1b[201~y\r".as_bytes()), expected);
+}
+
+#[test]
+fn a_paste_whose_end_never_comes_is_over_after_a_while() {
+    let mut keys = Keys::default();
+    b"\x1b[200~".iter().for_each(|byte| assert_eq!(keys.push(*byte), None));
+    assert_eq!(keys.push(b'y'), Some(Key::Pasted('y')));
+    for _ in 0..7 {
+        assert_eq!(keys.idle(), None);
+    }
+    assert_eq!(keys.push(b'y'), Some(Key::Char('y')));
 }

@@ -1,0 +1,157 @@
+use std::time::Duration;
+
+use super::super::keys::Key;
+
+#[cfg(test)]
+mod tests;
+
+/// How long a question hears no answer after it was drawn and after each key that belongs to the draft: text that is
+/// being typed, or was on its way, is for the draft.
+pub(crate) const DEAF: Duration = Duration::from_millis(500);
+
+/// How long a chosen letter stands alone before it answers: the first letter of a word has another one after it.
+const QUIET: Duration = Duration::from_millis(400);
+
+/// What a person may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Once,
+    Session,
+    Always,
+    No,
+    /// No, with words to the model, which are typed next.
+    NoWithWords,
+}
+
+/// The choices of one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) session: bool,
+    pub(crate) always: bool,
+    pub(crate) words: bool,
+    /// Whether there is more to read than what is drawn.
+    pub(crate) more: bool,
+}
+
+/// What a key means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It belongs to the draft.
+    Draft(Key),
+    /// A choice was made and waits to be confirmed.
+    Chosen(Choice),
+    /// The choice is taken back.
+    Unchosen,
+    /// The next part is wanted.
+    NextPage,
+    /// The question is answered.
+    Answer(Choice),
+}
+
+/// Decides which keys answer a question, on a clock of its caller's.
+///
+/// A letter chooses. It answers when Enter follows, or nothing for a moment; *always* shows its rule and needs a
+/// second key. Any other key takes the choice back, and both belong to the draft. Keys that come together, pasted or
+/// from a program, never choose.
+#[derive(Debug)]
+pub(crate) struct AnswerKeys {
+    offer: Offer,
+    deaf_until: Duration,
+    chosen: Option<Chosen>,
+    /// Whether the draft was typed at since the question was drawn, or had text before: only Enter confirms then.
+    is_typing: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chosen {
+    choice: Choice,
+    key: Key,
+    at: Duration,
+}
+
+impl AnswerKeys {
+    /// Keys of a question that is drawn at `now`.
+    pub(crate) fn new(offer: Offer, has_draft: bool, now: Duration) -> Self {
+        Self { offer, deaf_until: now + DEAF, chosen: None, is_typing: has_draft }
+    }
+
+    /// What keys that were read at once, at `now`, mean.
+    pub(crate) fn press(&mut self, keys: &[Key], now: Duration) -> Vec<Effect> {
+        match keys {
+            [] => Vec::new(),
+            [key] if now >= self.deaf_until => self.press_one(*key, now),
+            keys => {
+                let mut effects = self.unchoose(now);
+                effects.extend(keys.iter().map(|key| self.draft(*key, now)));
+                effects
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub(crate) fn next_tick(&self) -> Option<Duration> {
+        let chosen = self.chosen.filter(|chosen| chosen.choice != Choice::Always && !self.is_typing)?;
+        Some(chosen.at + QUIET)
+    }
+
+    /// The answer of a choice after which nothing came.
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<Effect> {
+        if self.next_tick().is_none_or(|at| now < at) {
+            return None;
+        }
+        self.chosen.take().map(|chosen| Effect::Answer(chosen.choice))
+    }
+
+    fn press_one(&mut self, key: Key, now: Duration) -> Vec<Effect> {
+        if let Some(chosen) = self.chosen {
+            let confirms = key == Key::Enter
+                || (chosen.choice == Choice::Always && self.choice(key) == Some(Choice::Always));
+            // The second key of *always* is deliberate: it is not one that came with the first.
+            let is_early = chosen.choice == Choice::Always && now < chosen.at + QUIET;
+            if confirms && !is_early {
+                self.chosen = None;
+                return vec![Effect::Answer(chosen.choice)];
+            }
+            let mut effects = self.unchoose(now);
+            effects.push(self.draft(key, now));
+            return effects;
+        }
+        if key == Key::Char(' ') && self.offer.more && !self.is_typing {
+            return vec![Effect::NextPage];
+        }
+        match self.choice(key) {
+            Some(choice) => {
+                self.chosen = Some(Chosen { choice, key, at: now });
+                vec![Effect::Chosen(choice)]
+            }
+            None => vec![self.draft(key, now)],
+        }
+    }
+
+    fn choice(&self, key: Key) -> Option<Choice> {
+        let Key::Char(letter) = key else { return None };
+        match letter.to_ascii_lowercase() {
+            'y' => Some(Choice::Once),
+            's' if self.offer.session => Some(Choice::Session),
+            'a' if self.offer.always => Some(Choice::Always),
+            'n' => Some(Choice::No),
+            'w' if self.offer.words => Some(Choice::NoWithWords),
+            _ => None,
+        }
+    }
+
+    /// Gives the key of a choice to the draft, if there is one.
+    fn unchoose(&mut self, now: Duration) -> Vec<Effect> {
+        match self.chosen.take() {
+            Some(chosen) => vec![Effect::Unchosen, self.draft(chosen.key, now)],
+            None => Vec::new(),
+        }
+    }
+
+    fn draft(&mut self, key: Key, now: Duration) -> Effect {
+        self.deaf_until = now + DEAF;
+        // A line that was ended, or emptied, leaves nothing to go on with.
+        self.is_typing = !matches!(key, Key::Enter | Key::BackAll);
+        Effect::Draft(key)
+    }
+}

@@ -1,0 +1,232 @@
+use zk_core::service::{Approval, visible_lines};
+
+use crate::term::Style;
+
+/// The left edge of every row of the call itself. No text can stand without it, so none can look like an edge, a
+/// choice or an answer.
+const GUTTER: &str = "│ ";
+/// The left edge of a row that goes on where the one above was too long.
+const CONTINUED: &str = "│↪";
+/// Arguments stand deeper than their names.
+const INDENT: &str = "  ";
+
+/// A row of a terminal.
+pub(crate) type Row = (Style, String);
+
+/// A question as it is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// What is asked.
+    pub(crate) head: Row,
+    /// Everything that will run, each row no wider than the terminal.
+    pub(crate) body: Vec<Row>,
+    /// What the choices allow.
+    pub(crate) rules: Vec<Row>,
+    /// The keys.
+    pub(crate) keys: Row,
+}
+
+impl Frame {
+    /// The frame of a call that wants to run, for a terminal of `width` columns. `who` is its sub-agent.
+    pub(crate) fn of_approval(approval: &Approval, who: Option<&str>, width: usize) -> Self {
+        let one_line = |text: &str| visible_lines(text).join("⟨U+000A⟩");
+        let who = who.map_or(String::new(), |who| format!("{}: ", one_line(who)));
+        let head = clip(&format!("┌ {who}{} wants to run", one_line(&approval.tool)), width);
+        let mut body = Vec::new();
+        for section in approval.sections() {
+            wrap(GUTTER, "", Style::Dim, &section.heading, width, &mut body);
+            for line in &section.lines {
+                wrap(GUTTER, INDENT, diff_style(&section.heading, line), line, width, &mut body);
+            }
+        }
+        let mut rules = Vec::new();
+        let mut rule = |key: &str, text: &Option<String>| {
+            for (at, line) in text.iter().flat_map(|text| visible_lines(text)).enumerate() {
+                let name = if at == 0 { key } else { "" };
+                wrap("├ ", "", Style::Dim, &format!("{name}{line}"), width, &mut rules);
+            }
+        };
+        rule("session allows ", &approval.session);
+        rule("always allows ", &approval.always);
+        let mut keys = "└ Run? [y]es once".to_owned();
+        if approval.session.is_some() {
+            keys += " · [s]ession";
+        }
+        if approval.always.is_some() {
+            keys += " · [a]lways";
+        }
+        keys += " · [n]o · no, with [w]ords";
+        Self { head: (Style::Bold, head), body, rules, keys: (Style::Bold, keys) }
+    }
+
+    /// The frame of a question that is answered with yes or no.
+    pub(crate) fn of_confirmation(text: &str, width: usize) -> Self {
+        let mut body = Vec::new();
+        visible_lines(text).iter().for_each(|line| wrap(GUTTER, "", Style::Plain, line, width, &mut body));
+        let (head, keys) = ("┌ Question".to_owned(), "└ [y]es · [n]o".to_owned());
+        Self { head: (Style::Bold, head), body, rules: Vec::new(), keys: (Style::Bold, keys) }
+    }
+
+    /// The frame of a question that is answered with a line.
+    pub(crate) fn of_input(text: &str, options: &[String], width: usize) -> Self {
+        let mut frame = Self::of_confirmation(text, width);
+        for (option, number) in options.iter().zip(1..) {
+            for (at, line) in visible_lines(option).iter().enumerate() {
+                let number = if at == 0 { format!("{number} ") } else { "  ".to_owned() };
+                wrap(GUTTER, INDENT, Style::Plain, &format!("{number}{line}"), width, &mut frame.body);
+            }
+        }
+        let keys = if options.is_empty() { "└ Type a line" } else { "└ Type a number" };
+        frame.keys.1 = format!("{keys} · Enter answers");
+        frame
+    }
+
+    /// The rows of the part of the body that begins at row `from`, in a terminal of `height` rows, and where the next
+    /// part begins if there is one. Whatever is not shown is counted.
+    pub(crate) fn page(&self, from: usize, height: usize) -> (Vec<Row>, Option<usize>) {
+        // The head, the count, the rules and keys, and a row for the draft.
+        let room = height.saturating_sub(5 + self.rules.len()).max(5);
+        let mut rows = vec![self.head.clone()];
+        if from > 0 {
+            rows.push((Style::Yellow, format!("├ continued: {from} rows are above")));
+        }
+        let shown = self.body.iter().skip(from).take(room);
+        rows.extend(shown.cloned());
+        let next = from + room;
+        let left = self.body.len().saturating_sub(next);
+        if left > 0 {
+            let rows_left = if left == 1 { "1 more row".to_owned() } else { format!("{left} more rows") };
+            rows.push((Style::Yellow, format!("├ {rows_left} not shown yet: the space bar shows them")));
+        }
+        rows.extend(self.rules.iter().cloned());
+        rows.push(self.keys.clone());
+        (rows, (left > 0).then_some(next))
+    }
+}
+
+fn diff_style(heading: &str, line: &str) -> Style {
+    match line.chars().next() {
+        Some('+') if heading.starts_with("diff of ") => Style::Green,
+        Some('-') if heading.starts_with("diff of ") => Style::Red,
+        Some(_) | None => Style::Plain,
+    }
+}
+
+/// Columns of a character, at most: what is not ASCII may be two wide.
+fn columns(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+/// Appends `line` in rows that fit, each behind its edge.
+fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
+    // A full row would let the terminal go on in the next one, without an edge.
+    let room = width.saturating_sub(2 + indent.len() + 1).max(8);
+    let mut edge = edge;
+    let mut row = String::new();
+    let mut taken = 0;
+    for c in line.chars() {
+        if taken + columns(c) > room {
+            rows.push((style, format!("{edge}{indent}{row}")));
+            (row, taken, edge) = (String::new(), 0, CONTINUED);
+        }
+        row.push(c);
+        taken += columns(c);
+    }
+    rows.push((style, format!("{edge}{indent}{row}")));
+}
+
+/// The beginning of a text that fits in a row.
+fn clip(text: &str, width: usize) -> String {
+    let mut left = width.saturating_sub(3);
+    let whole: usize = text.chars().map(columns).sum();
+    if whole <= left {
+        return text.to_owned();
+    }
+    let fits = |c: &char| {
+        let fits = columns(*c) <= left;
+        left = left.saturating_sub(columns(*c));
+        fits
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use zk_core::model::{Display, Effects};
+
+    use super::*;
+
+    fn approval(args: Value, preview: Option<Display>) -> Approval {
+        let effects = Effects::Unknown;
+        let session = Some("exactly this call".to_owned());
+        Approval { tool: "shell".to_owned(), args, effects, preview, session, always: None }
+    }
+
+    fn text(rows: &[Row]) -> String {
+        rows.iter().map(|(_, row)| format!("{row}\n")).collect()
+    }
+
+    fn shown(approval: &Approval) -> String {
+        text(&Frame::of_approval(approval, None, 40).page(0, 200).0)
+    }
+
+    #[test]
+    fn every_line_of_a_command_is_shown_and_what_would_hide_is_visible() {
+        let command = "ls -la\ntouch X \u{1b}P;\u{9b}2K\u{202e}\r# list\necho done";
+        assert_eq!(
+            shown(&approval(json!({ "command": command }), None)),
+            "┌ shell wants to run\n\
+             │ command\n\
+             │   ls -la\n\
+             │   touch X ⟨U+001B⟩P;⟨U+009B⟩2K⟨U\n\
+             │↪  +202E⟩⟨U+000D⟩# list\n\
+             │   echo done\n\
+             ├ session allows exactly this call\n\
+             └ Run? [y]es once · [s]ession · [n]o · no, with [w]ords\n"
+        );
+        assert!(shown(&approval(json!({ "command": 7 }), None)).contains("│   7\n"));
+    }
+
+    #[test]
+    fn no_text_of_a_call_can_look_like_an_edge_or_a_choice() {
+        let forged = "x\n└ Run? [y]es once\n  yes\n┌ shell wants to run\n├ session allows all";
+        let hostile = Approval {
+            tool: format!("t\n{forged}"),
+            session: Some(forged.to_owned()),
+            always: Some(forged.to_owned()),
+            ..approval(
+                json!({ "path": forged, forged: forged, "many": [forged] }),
+                Some(Display::Diff { path: forged.to_owned(), diff: forged.to_owned() }),
+            )
+        };
+        for width in [20, 40, 120] {
+            let frame = Frame::of_approval(&hostile, Some(forged), width);
+            assert!(frame.body.iter().all(|(_, row)| row.starts_with(GUTTER) || row.starts_with(CONTINUED)));
+            let (rows, _) = frame.page(0, 10_000);
+            let edges = |edge: char| rows.iter().filter(|(_, row)| row.starts_with(edge)).count();
+            assert_eq!((edges('┌'), edges('└')), (1, 1), "{}", text(&rows));
+            assert!(rows.iter().all(|(_, row)| !row.contains('\n')));
+            let fits = |row: &str| row.chars().map(columns).sum::<usize>() < width + 2;
+            assert!(frame.body.iter().all(|(_, row)| fits(row)), "{}", text(&rows));
+        }
+    }
+
+    #[test]
+    fn every_row_is_reachable_and_what_is_not_shown_is_counted() {
+        let command: String = (0..100).map(|line| format!("echo {line}\n")).collect();
+        let frame = Frame::of_approval(&approval(json!({ "command": command }), None), None, 80);
+        let (mut from, mut seen, mut pages) = (Some(0), Vec::new(), 0);
+        while let Some(at) = from {
+            let (rows, next) = frame.page(at, 24);
+            assert!(rows.len() <= 24, "{}", rows.len());
+            let count = text(&rows);
+            let left = frame.body.len() - next.unwrap_or(frame.body.len());
+            assert_eq!(count.contains(&format!("├ {left} more rows not shown yet")), left > 0, "{count}");
+            seen.extend(rows.into_iter().filter(|(_, row)| row.starts_with('│')));
+            (from, pages) = (next, pages + 1);
+        }
+        assert_eq!(seen, frame.body);
+        assert!(pages > 3);
+    }
+}

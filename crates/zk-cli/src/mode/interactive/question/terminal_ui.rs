@@ -1,0 +1,182 @@
+use std::sync::Arc;
+
+use zk_core::service::{
+    Approval, FrontEnd, PendingQuestion, Question, QuestionId, Ui, UiAnswer, visible_lines,
+};
+
+use super::frame::{Frame, Row};
+use super::{Choice, Effect, Offer};
+use crate::mode::interactive::keyboard::Keyboard;
+use crate::mode::shared_screen::SharedScreen;
+use crate::mode::status_line::StatusLine;
+use crate::term::{Style, terminal_size};
+
+/// The person at this terminal: draws questions in line mode and reads the answers from the keyboard.
+pub(crate) struct TerminalUi {
+    screen: SharedScreen,
+    keyboard: Keyboard,
+}
+
+/// Draws the questions and gives the answers, one after the other, for ever.
+pub(crate) async fn attend(mut front_end: FrontEnd, ui: Arc<TerminalUi>) {
+    loop {
+        let pending = front_end.next().await;
+        let answer = tokio::select! {
+            answer = ui.ask(&pending) => answer,
+            () = withdrawn(&mut front_end, pending.id) => {
+                ui.screen.line(Style::Dim, "  (this question is closed)");
+                continue;
+            }
+        };
+        // One that was withdrawn at the same time needs no answer.
+        let _ = front_end.answer(pending.id, pending.digest, answer);
+    }
+}
+
+/// Waits until a question is pending no more.
+async fn withdrawn(front_end: &mut FrontEnd, id: QuestionId) {
+    while front_end.pending().iter().any(|pending| pending.id == id) {
+        front_end.changed().await;
+    }
+}
+
+impl Ui for TerminalUi {
+    fn notify(&self, text: &str) {
+        self.screen.line(Style::Yellow, text);
+    }
+}
+
+impl TerminalUi {
+    pub(crate) fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
+        Self { screen, keyboard }
+    }
+
+    async fn ask(&self, pending: &PendingQuestion) -> UiAnswer {
+        let (width, _) = terminal_size();
+        let answer = match &pending.question {
+            Question::Approve(approval) => {
+                let origin = &pending.origin;
+                let who = (origin.depth > 0).then_some(&*origin.agent);
+                self.approve(approval, &Frame::of_approval(approval, who, width)).await
+            }
+            Question::Confirm { text } => {
+                let offer = Offer { session: false, always: false, words: false, more: false };
+                let frame = Frame::of_confirmation(text, width);
+                self.choose(&frame, offer).await.map(|choice| match choice {
+                    Choice::Once | Choice::Session | Choice::Always => UiAnswer::Once,
+                    Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
+                })
+            }
+            Question::Select { text, options } => {
+                let line = self.line(&Frame::of_input(text, options, width), false).await;
+                line.map(|line| match line.parse::<usize>() {
+                    Ok(number) if (1..=options.len()).contains(&number) => {
+                        UiAnswer::Choice { index: number - 1 }
+                    }
+                    Ok(_) | Err(_) => UiAnswer::No { message: None },
+                })
+            }
+            Question::Input { text } => {
+                let line = self.line(&Frame::of_input(text, &[], width), false).await;
+                line.map(|text| UiAnswer::Text { text })
+            }
+        };
+        answer.unwrap_or(UiAnswer::Absent)
+    }
+
+    async fn approve(&self, approval: &Approval, frame: &Frame) -> Option<UiAnswer> {
+        let offer = Offer {
+            session: approval.session.is_some(),
+            always: approval.always.is_some(),
+            words: true,
+            more: false,
+        };
+        Some(match self.choose(frame, offer).await? {
+            Choice::Once => UiAnswer::Once,
+            Choice::Session => UiAnswer::Session,
+            Choice::Always => UiAnswer::Always,
+            Choice::No => UiAnswer::No { message: None },
+            Choice::NoWithWords => {
+                let prompt = (Style::Bold, "└ Words for the model · Enter sends them".to_owned());
+                let words = self.read_line(&[prompt], true).await?;
+                UiAnswer::No { message: (!words.is_empty()).then_some(words) }
+            }
+        })
+    }
+
+    /// Draws a question part by part, until it is answered.
+    async fn choose(&self, frame: &Frame, offer: Offer) -> Option<Choice> {
+        let mut from = 0;
+        'drawn: loop {
+            let (_, height) = terminal_size();
+            let (rows, next) = frame.page(from, height);
+            self.draw(&rows);
+            let mut keys = self.keyboard.choose(Offer { more: next.is_some(), ..offer })?;
+            let mut drawn = self.screen.lock().written();
+            let mut status: Option<StatusLine> = None;
+            loop {
+                let effect = keys.next().await?;
+                let is_answer = matches!(effect, Effect::Chosen(_) | Effect::Answer(_));
+                if is_answer && self.screen.lock().written() != drawn {
+                    // Something else was written below the question: what is answered has to be in sight.
+                    continue 'drawn;
+                }
+                match effect {
+                    Effect::Draft(_) => {}
+                    Effect::Unchosen => drop(status.take().map(StatusLine::clear)),
+                    Effect::NextPage => {
+                        from = next.unwrap_or(from);
+                        continue 'drawn;
+                    }
+                    Effect::Chosen(Choice::Always) => {
+                        self.draw(&frame.rules);
+                        let again = "└ [a] again, or Enter, allows this from now on";
+                        self.draw(&[(Style::Yellow, again.to_owned())]);
+                        drawn = self.screen.lock().written();
+                    }
+                    Effect::Chosen(choice) if self.screen.has_keys() => {
+                        let text = format!("→ {} · Enter confirms", describe(choice));
+                        status = Some(StatusLine::show(&self.screen, &text));
+                    }
+                    Effect::Chosen(_) => {}
+                    Effect::Answer(choice) => {
+                        drop(keys);
+                        self.screen.line(Style::Dim, &format!("  {}", describe(choice)));
+                        return Some(choice);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn line(&self, frame: &Frame, engaged: bool) -> Option<String> {
+        // A question of one line is short; what does not fit has scrolled up.
+        let (rows, _) = frame.page(0, usize::MAX);
+        self.read_line(&rows, engaged).await
+    }
+
+    /// Reads a line; keys are for it at once if the person is `engaged` with the question.
+    async fn read_line(&self, rows: &[Row], engaged: bool) -> Option<String> {
+        self.draw(rows);
+        let line = self.keyboard.line(engaged).await?;
+        let line = line.trim().to_owned();
+        self.screen.line(Style::Dim, &format!("  {}", visible_lines(&line).join(" ")));
+        Some(line)
+    }
+
+    /// Draws rows at once, so that nothing comes between them.
+    fn draw(&self, rows: &[Row]) {
+        let mut screen = self.screen.lock();
+        rows.iter().for_each(|(style, row)| screen.line(*style, row));
+    }
+}
+
+fn describe(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Once => "yes, once",
+        Choice::Session => "yes, for this session",
+        Choice::Always => "yes, always",
+        Choice::No => "no",
+        Choice::NoWithWords => "no, with words",
+    }
+}

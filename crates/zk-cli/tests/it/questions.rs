@@ -1,0 +1,152 @@
+//! Questions on a real terminal: what they show, and which keys answer them.
+
+use std::time::Duration;
+
+use serde_json::json;
+use zk_testkit::{FakeServer, Script, Turn};
+
+use crate::terminal::Terminal;
+use crate::zk::{Person, server};
+
+/// A model that wants to run `command` once, and then says what it was told.
+fn wants(command: &'static str) -> FakeServer {
+    server(Script::answering(move |asked| match asked.messages.len() {
+        1 => Turn::new().call("shell", json!({ "command": command })),
+        _ => {
+            Turn::new().text(format!("Told: {}.", asked.result_of("shell").map_or(String::new(), |r| r.text)))
+        }
+    }))
+}
+
+fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+fn end(mut terminal: Terminal) {
+    terminal.expect("Told: ");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{15}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
+    let server = wants("ls -la \u{1b}P\ntouch made ;\u{1b}\\ # \u{9b}2K\u{202e}list\n  yes, once\necho done");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let shown = terminal.until("Run? [y]es once · [s]ession · [n]o · no, with [w]ords");
+    for row in [
+        "┌ shell wants to run",
+        "│   ls -la ⟨U+001B⟩P",
+        "│   touch made ;⟨U+001B⟩\\ # ⟨U+009B⟩2K⟨U+202E⟩list",
+        "│     yes, once",
+        "│   echo done",
+        "├ session allows exactly this call",
+    ] {
+        assert!(shown.contains(row), "`{row}` is missing: {shown}");
+    }
+    pause(1000);
+    terminal.keys("n");
+    end(terminal);
+    assert!(!person.project().join("made").exists());
+}
+
+#[test]
+fn a_long_question_is_shown_in_parts_and_counts_what_is_left() {
+    let long: String = (0..60).map(|line| format!("echo line-{line}\n")).collect();
+    let server = wants(Box::leak(format!("{long}touch made").into_boxed_str()));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let first = terminal.until("more rows not shown yet: the space bar shows them");
+    assert!(first.contains("line-10") && !first.contains("touch made"), "{first}");
+    terminal.answer(" ");
+    terminal.expect("│   touch made");
+    terminal.answer("y");
+    end(terminal);
+    assert!(person.project().join("made").exists());
+}
+
+#[test]
+fn words_of_a_refusal_reach_the_model() {
+    let server = wants("touch made");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.answer("w");
+    terminal.expect("Words for the model");
+    terminal.keys("use make instead");
+    pause(50);
+    terminal.keys("\r");
+    end(terminal);
+    assert!(server.bodies()[1].to_string().contains("the user declined this call: use make instead"));
+    assert!(!person.project().join("made").exists());
+}
+
+#[test]
+fn a_paste_answers_no_question_and_is_in_the_draft() {
+    let server = wants("touch made");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.answer("\u{1b}[200~y\u{1b}[201~");
+    pause(1000);
+    terminal.keys("\u{1b}[200~s\r\u{1b}[201~");
+    terminal.expect("› ys");
+    pause(1000);
+    assert!(!person.project().join("made").exists());
+    terminal.keys("\u{15}");
+    pause(1000);
+    terminal.keys("n");
+    end(terminal);
+    assert!(!person.project().join("made").exists());
+}
+
+#[test]
+fn enter_alone_approves_nothing() {
+    let server = wants("touch made");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    for _ in 0..3 {
+        terminal.expect("");
+        pause(800);
+        terminal.keys("\r");
+    }
+    pause(800);
+    assert!(!person.project().join("made").exists());
+    terminal.keys("n");
+    end(terminal);
+    assert!(!person.project().join("made").exists());
+}
+
+/// How many bursts are typed: one, unless `ZK_BURSTS` says more.
+#[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
+fn bursts() -> u64 {
+    std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse::<u64>().ok()).map_or(1, |count| count / 100)
+}
+
+#[test]
+fn a_burst_that_is_typed_while_a_question_comes_up_does_not_answer_it() {
+    for burst in 0..bursts() {
+        let server = server(Script::answering(|asked| match asked.messages.len() {
+            1 => Turn::new()
+                .text("Begun …\n")
+                .delay(Duration::from_millis(300))
+                .call("shell", json!({ "command": "touch made" })),
+            _ => Turn::new().text("Told: nothing."),
+        }));
+        let person = Person::asking(&server);
+        let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+        terminal.expect("Begun …");
+        pause(burst * 37 % 600);
+        for key in "go back and say yes any way sys".chars() {
+            terminal.keys(&key.to_string());
+            pause(30 + burst * 13 % 120);
+        }
+        terminal.see("Run?");
+        pause(1200);
+        assert!(!person.project().join("made").exists(), "burst {burst}");
+        terminal.keys("\u{15}");
+        pause(1200);
+        terminal.keys("n");
+        end(terminal);
+        assert!(!person.project().join("made").exists(), "burst {burst}");
+    }
+}

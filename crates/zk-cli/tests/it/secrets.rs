@@ -1,0 +1,42 @@
+//! Keys stay where they are.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+use zk_testkit::Script;
+
+use crate::zk::{Person, program, server};
+
+// Root may read everything: the program runs as somebody else here, and a command that it starts looks for the key in
+// every process it can see.
+#[test]
+fn a_command_finds_no_key_in_the_environment_or_memory_of_any_process() {
+    let setpriv = Path::new("/usr/bin/setpriv");
+    if !rustix::process::geteuid().is_root() || !setpriv.exists() {
+        println!("skipped: only root with {} can become somebody else", setpriv.display());
+        return;
+    }
+    let look = "for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ; dd if=$p/mem bs=1 count=1 && echo open $p/mem; \
+                done 2>/dev/null; tr '\\0' '\\n' <\"/proc/$PPID/environ\" 2>&1; id -u";
+    let script = Script::new().turn(|t| t.call("shell", json!({"command": look}))).turn(|t| t.text("Done."));
+    let server = server(script);
+    let person = Person::new()
+        .with("ANTHROPIC_BASE_URL", &server.url())
+        .with("ANTHROPIC_API_KEY", "canary-key-in-the-environment");
+    // Where everybody can read it.
+    let copy = person.project().join("zk");
+    std::fs::copy(program(), &copy).unwrap();
+    for dir in person.project().ancestors().take(2).chain([person.home().as_path()]) {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let args = ["--reuid=65534", "--regid=65534", "--clear-groups", copy.to_str().unwrap()];
+    let run = ["-p", "x", "--allow-all", "--output-format", "stream-json"];
+    let all: Vec<&str> = args.into_iter().chain(run).collect();
+    let output = person.spawn(setpriv, &all, Stdio::null()).wait_with_output().unwrap();
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{seen}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(seen.contains("65534") && seen.contains("ermission denied"), "{seen}");
+    assert!(!seen.contains("canary-key"), "{seen}");
+}
