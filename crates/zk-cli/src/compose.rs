@@ -11,7 +11,6 @@ use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
     Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Vendor, VendorDialect,
 };
-use zk_session::Recorder;
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
 
 use crate::app::AppContext;
@@ -60,8 +59,8 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     if app.settings.flag("shorten") {
         plugins.push(Box::new(Shorten));
     }
-    if let Some(open) = &session.open {
-        plugins.push(Box::new(Recorder::resuming(open.clone(), &session.loaded)));
+    if let Some(recorder) = &session.recorder {
+        plugins.push(Box::new(recorder.clone()));
     }
     for plugin in &plugins {
         bus.install(&**plugin).map_err(Failure::failed)?;

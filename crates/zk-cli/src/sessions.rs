@@ -1,41 +1,99 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use zk_core::model::SessionId;
 use zk_core::service::{NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
-use zk_session::{Loaded, SqliteStore, latest, load_history, open_matching};
+use zk_session::{
+    CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, latest,
+    load_history, open_matching, store_interrupted,
+};
 
 use crate::app::AppContext;
 use crate::args::Resume;
 use crate::exit::{Failure, Outcome};
+use crate::mode::summary::shorten;
 use crate::term::print_stderr;
 
 /// The session of a run: what it is written into, and what it goes on from.
 #[derive(Default)]
 pub(crate) struct Session {
     pub(crate) open: Option<Arc<dyn OpenSession>>,
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) loaded: Loaded,
     pub(crate) resumed: bool,
     /// Where its large results go; a directory that exists.
     pub(crate) outputs: Option<PathBuf>,
+    store: Option<SqliteStore>,
+    /// How many of its notices have been printed.
+    printed: AtomicUsize,
+}
+
+/// What a session keeps of a run that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Everything.
+    All(SessionId),
+    /// Everything but the last entries.
+    Part { id: SessionId, missing: usize },
+    /// Nothing: there is no session, or nothing in it that is worth one.
+    Nothing,
 }
 
 impl Session {
-    fn of(app: &AppContext, open: Arc<dyn OpenSession>) -> Self {
+    fn new(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Self {
         // Without it large results stay in the history, cut by each tool's own limit.
         let outputs = app.dirs.outputs(open.id()).filter(|dir| make_private(dir).is_ok());
-        Self { open: Some(open), outputs, ..Self::default() }
+        let recorder = Recorder::new(open.clone()).or_without(|error| {
+            print_stderr(&format!("zk: session not saved: {error} (--no-session does without on purpose)"));
+        });
+        Self { recorder: Some(recorder), open: Some(open), outputs, store: Some(store), ..Self::default() }
     }
 
-    /// Lets go of the session after everything is written.
-    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+    /// Prints what there is to say about the session's files that was not printed before.
+    pub(crate) fn print_notices(&self) {
+        let notices = self.open.as_ref().map(|open| open.notices()).unwrap_or_default();
+        let printed = self.printed.swap(notices.len(), Ordering::Relaxed);
+        for notice in notices.iter().skip(printed) {
+            print_stderr(&format!("zk: {notice}"));
+        }
+    }
+
+    /// Lets go of the session after everything is written, and removes a new one that nobody answered in.
+    pub(crate) async fn close(&self) -> Result<Kept, StoreError> {
         if let Some(outputs) = &self.outputs {
             // It stays when there is something in it.
             let _ = std::fs::remove_dir(outputs);
         }
-        match &self.open {
-            Some(open) => open.close().await,
-            None => Ok(()),
+        let (Some(open), Some(recorder)) = (&self.open, &self.recorder) else { return Ok(Kept::Nothing) };
+        let saved = recorder.saved().await;
+        let closed = open.close().await;
+        self.print_notices();
+        closed?;
+        let id = open.id().clone();
+        if let (Some(store), false) = (&self.store, self.resumed)
+            && discard_unanswered(store, &id).await?
+        {
+            return Ok(Kept::Nothing);
         }
+        Ok(match saved {
+            Saved::All => Kept::All(id),
+            Saved::Part { missing } => Kept::Part { id, missing },
+            Saved::Nothing if self.resumed => Kept::All(id),
+            Saved::Nothing => Kept::Nothing,
+        })
+    }
+}
+
+/// A store's error as the program ends with it.
+pub(crate) fn refused(error: StoreError) -> Failure {
+    match error {
+        StoreError::NotFound { .. } => Failure::usage(format!("{error}; `zk sessions` lists them")),
+        StoreError::InUse { .. }
+        | StoreError::Damaged { .. }
+        | StoreError::TooNew { .. }
+        | StoreError::Io { .. }
+        | StoreError::Failed(_) => Failure::failed(error),
     }
 }
 
@@ -49,22 +107,22 @@ pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
 /// Opens the session asked for, or a new one. A place that cannot be written costs the session, not the run,
 /// unless a session was asked for.
 pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
-    let refused = |error: StoreError| Failure::failed(error);
     match resume {
         None if !app.settings.flag("sessions") => Ok(Session::default()),
         None => {
             let created = match store(app).map_err(|failure| failure.message).and_then(writable(app)) {
                 Ok(store) => {
                     let new = NewSession { id: None, cwd: app.cwd.clone(), parent: None };
-                    store.create(new).await.map_err(|error| error.to_string())
+                    let created = store.create(new).await.map_err(|error| error.to_string());
+                    created.map(|open| (store, open))
                 }
                 Err(why) => Err(why),
             };
             match created {
-                Ok(open) => Ok(Session::of(app, open)),
+                Ok((store, open)) => Ok(Session::new(app, store, open)),
                 Err(why) => {
                     print_stderr(&format!(
-                        "zk: this conversation is not kept: {why} (--no-session says so on purpose)"
+                        "zk: session not saved: {why} (--no-session does without on purpose)"
                     ));
                     Ok(Session::default())
                 }
@@ -73,55 +131,89 @@ pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<
         Some(Resume::Latest) => {
             let store = store(app)?;
             let newest = latest(&store, &app.cwd).await.map_err(refused)?;
-            warn_of_damage(app, &store, newest.as_ref()).await.map_err(refused)?;
+            warn_of_newer(app, &store, newest.as_ref()).await.map_err(refused)?;
             let newest = newest.ok_or_else(|| {
                 Failure::usage(format!(
-                    "there is no readable session of {} to continue; `zk sessions list --all` lists those of other \
+                    "there is no session of {} to continue; `zk sessions list --all` lists those of other \
                      directories",
                     app.cwd.display()
                 ))
             })?;
-            reopen(app, store.open(&newest.id).await.map_err(refused)?).await
+            let open = store.open(&newest.id).await.map_err(refused)?;
+            reopen(app, store, open).await
         }
         Some(Resume::Id(id)) => {
             let store = store(app)?;
-            let open = open_matching(&store, id).await.map_err(|error| match error {
-                StoreError::NotFound { .. } => Failure::usage(error.to_string()),
-                StoreError::InUse { .. }
-                | StoreError::Damaged { .. }
-                | StoreError::TooNew { .. }
-                | StoreError::Io { .. }
-                | StoreError::Failed(_) => refused(error),
-            })?;
-            reopen(app, open).await
+            let open = open_matching(&store, given(id, "--resume")?).await.map_err(refused)?;
+            reopen(app, store, open).await
         }
     }
 }
 
-/// Whoever asks for the last conversation and gets an older one because the last is damaged hears of it.
-async fn warn_of_damage(
+/// The id that was given to `what`.
+pub(crate) fn given<'a>(id: &'a str, what: &str) -> Outcome<&'a str> {
+    match id.trim() {
+        "" => Err(Failure::usage(format!("{what} needs an ID; `zk sessions` lists them"))),
+        id => Ok(id),
+    }
+}
+
+/// Whoever asks for the last conversation and gets an older one hears why: the last is damaged, or it was
+/// interrupted before its first answer.
+async fn warn_of_newer(
     app: &AppContext,
     store: &SqliteStore,
     taken: Option<&SessionInfo>,
 ) -> Result<(), StoreError> {
-    let newest = SessionFilter { cwd: Some(app.cwd.clone()), limit: Some(1) };
-    for SessionInfo { id, damaged, .. } in store.list(&newest).await? {
-        let Some(why) = damaged else { continue };
+    let newest = SessionFilter { cwd: Some(app.cwd.clone()), limit: Some(1), unanswered: true };
+    for SessionInfo { id, damaged, answered, interrupted, .. } in store.list(&newest).await? {
         let instead = taken.map(|info| format!("; going on with {}", info.id)).unwrap_or_default();
-        print_stderr(&format!(
-            "zk: warning: the newest session {id} is damaged ({why}); `zk --resume {id}` tries to read \
-             what is left of it{instead}"
-        ));
+        match damaged {
+            Some(why) => print_stderr(&format!(
+                "zk: warning: the newest session {id} is damaged ({why}); `zk --resume {id}` tries to read \
+                 what is left of it{instead}"
+            )),
+            None if interrupted && !answered => print_stderr(&format!(
+                "zk: the newest session {id} was interrupted before its first answer; `zk --resume {id}` goes on \
+                 with it{instead}"
+            )),
+            None => {}
+        }
     }
     Ok(())
 }
 
-async fn reopen(app: &AppContext, open: Arc<dyn OpenSession>) -> Outcome<Session> {
-    for notice in open.notices() {
-        print_stderr(&format!("zk: session {}: {notice}", open.id()));
+async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Outcome<Session> {
+    let loaded = load_history(&open.entries().await.map_err(refused)?);
+    // Said before it is stored: a process that is killed in between leaves it to be said again.
+    for line in interruption(&loaded) {
+        print_stderr(&line);
     }
-    let loaded = load_history(&open.entries().await.map_err(Failure::failed)?);
-    Ok(Session { loaded, resumed: true, ..Session::of(app, open) })
+    store_interrupted(&*open, &loaded).await.map_err(refused)?;
+    let recorder = Recorder::resuming(open.clone(), &loaded);
+    let session =
+        Session { recorder: Some(recorder), loaded, resumed: true, ..Session::new(app, store, open) };
+    session.print_notices();
+    Ok(session)
+}
+
+/// What a person must know of a session whose last run was cut off, in lines.
+fn interruption(loaded: &Loaded) -> Vec<String> {
+    let Some(turn) = &loaded.interrupted else {
+        let cut_off = loaded.unfinished.as_ref().map(|_| "zk: the last run of this session was interrupted");
+        return cut_off.map(str::to_owned).into_iter().collect();
+    };
+    let head = "zk: the last run was interrupted while its calls ran; none of them is run again by itself:";
+    let line = |call: &InterruptedCall| {
+        let state = match &call.state {
+            CallState::Ended { result, .. } if result.is_error => "failed before that",
+            CallState::Ended { .. } => "done",
+            CallState::OutcomeUnknown => "outcome unknown: it may or may not have taken effect",
+            CallState::NotRun => "not run",
+        };
+        format!("zk:   {}: {state}", shorten(&format!("{} {}", call.name, call.args)))
+    };
+    std::iter::once(head.to_owned()).chain(turn.calls.iter().map(line)).collect()
 }
 
 /// Makes the store's directory and asks whether it can be written: a read-only home is found before the first

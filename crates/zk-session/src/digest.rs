@@ -9,6 +9,10 @@ const TITLE: usize = 80;
 pub(crate) struct Digest {
     pub(crate) messages: u64,
     pub(crate) title: String,
+    /// A model has answered.
+    pub(crate) answered: bool,
+    /// The last run has no end yet.
+    pub(crate) running: bool,
 }
 
 impl Digest {
@@ -16,15 +20,19 @@ impl Digest {
         match kind {
             EntryKind::Message { message, .. } => {
                 self.messages += 1;
+                self.answered |= message.role == Role::Assistant;
                 if self.title.is_empty() && message.role == Role::User && message.injected_by.is_none() {
                     self.title = title(&message.text());
                 }
             }
+            EntryKind::OpenTurn { .. } => self.answered = true,
+            EntryKind::RunStart { .. } => self.running = true,
+            EntryKind::RunEnd { .. } => self.running = false,
             EntryKind::Model { .. }
             | EntryKind::Thinking { .. }
-            | EntryKind::RunStart { .. }
-            | EntryKind::RunEnd { .. }
-            | EntryKind::Custom { .. } => {}
+            | EntryKind::CallBegin { .. }
+            | EntryKind::CallEnd { .. }
+            | EntryKind::Custom(_) => {}
         }
     }
 }
@@ -51,6 +59,7 @@ fn title(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use zk_core::model::Message;
+    use zk_core::service::RunStatus;
 
     use super::*;
 
@@ -64,7 +73,18 @@ mod tests {
         digest.add(&message(Message::injected("a reminder", "harness")));
         digest.add(&message(Message::user_text("fix\n\tthe \u{1b}[31m test")));
         digest.add(&message(Message::user_text("and another thing")));
-        assert_eq!(digest, Digest { messages: 3, title: "fix the [31m test".into() });
+        assert_eq!((digest.messages, digest.title.as_str()), (3, "fix the [31m test"));
+        assert!(!digest.answered && !digest.running);
+    }
+
+    #[test]
+    fn a_run_without_an_end_and_without_an_answer_is_told_from_one_with() {
+        let mut digest = Digest::default();
+        digest.add(&EntryKind::RunStart { run_id: "r".into() });
+        assert!(digest.running && !digest.answered);
+        digest.add(&message(Message::assistant(Vec::new())));
+        digest.add(&EntryKind::RunEnd { run_id: "r".into(), status: RunStatus::Completed });
+        assert!(!digest.running && digest.answered);
     }
 
     #[test]

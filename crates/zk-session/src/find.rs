@@ -1,10 +1,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use zk_core::model::SessionId;
-use zk_core::service::{OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
+use zk_core::model::{Role, SessionId};
+use zk_core::service::{
+    Entry, EntryKind, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
+};
 
-/// The session of `cwd` that was written last and can be read: what `--continue` continues.
+/// The session of `cwd` that was written last, has an answer and can be read: what `--continue` continues.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -17,7 +19,7 @@ use zk_core::service::{OpenSession, SessionFilter, SessionInfo, SessionStore, St
 /// # Errors
 /// [`StoreError`] when the store cannot be read.
 pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<SessionInfo>, StoreError> {
-    let filter = |limit| SessionFilter { cwd: Some(cwd.to_path_buf()), limit };
+    let filter = |limit| SessionFilter { cwd: Some(cwd.to_path_buf()), limit, unanswered: false };
     let newest = store.list(&filter(Some(1))).await?.into_iter().next();
     match newest {
         Some(info) if info.damaged.is_some() => {
@@ -27,34 +29,85 @@ pub async fn latest(store: &dyn SessionStore, cwd: &Path) -> Result<Option<Sessi
     }
 }
 
-/// Opens the session that `text` means: its whole id, or the beginning of exactly one id, with or without the
-/// `s_` in front.
+/// The id of the session that `text` means: its whole id, or the beginning of exactly one id, with or without
+/// the `s_` in front.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use zk_core::service::StoreError;
-/// use zk_session::{MemoryStore, open_matching};
+/// use zk_session::{MemoryStore, find_matching};
 ///
-/// let opened = open_matching(&MemoryStore::new(), "0a7").await;
-/// assert!(matches!(opened.err(), Some(StoreError::NotFound { .. })));
+/// let found = find_matching(&MemoryStore::new(), "0a7").await;
+/// assert!(matches!(found.err(), Some(StoreError::NotFound { .. })));
 /// # });
 /// ```
 ///
 /// # Errors
+/// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::list`].
+pub async fn find_matching(store: &dyn SessionStore, text: &str) -> Result<SessionId, StoreError> {
+    let all = store.list(&SessionFilter { unanswered: true, ..SessionFilter::default() }).await?;
+    let ids = || all.iter().map(|info| &info.id);
+    if let Some(id) = ids().find(|id| id.as_str() == text) {
+        return Ok(id.clone());
+    }
+    let matching: Vec<&SessionId> = ids().filter(|id| begins_with(id.as_str(), text)).collect();
+    let hint = match matching.as_slice() {
+        [] => near_match(text, ids().map(ToString::to_string)),
+        [only] => return Ok((*only).clone()),
+        several => among(several),
+    };
+    Err(StoreError::NotFound { id: text.to_owned(), hint })
+}
+
+/// Opens the session that `text` means, as [`find_matching`] finds it.
+///
+/// # Errors
 /// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::open`].
 pub async fn open_matching(store: &dyn SessionStore, text: &str) -> Result<Arc<dyn OpenSession>, StoreError> {
-    let not_found = match store.open(&SessionId::from(text)).await {
-        Err(error @ StoreError::NotFound { .. }) => error,
-        opened_or_failed => return opened_or_failed,
-    };
-    let all = store.list(&SessionFilter::default()).await?;
-    let matching: Vec<&SessionId> =
-        all.iter().map(|info| &info.id).filter(|id| begins_with(id.as_str(), text)).collect();
-    match matching.as_slice() {
-        [] => Err(not_found),
-        [only] => store.open(only).await,
-        several => Err(StoreError::NotFound { id: text.to_owned(), hint: among(several) }),
+    // Also one that no listing shows, because it is empty.
+    match store.open(&SessionId::from(text)).await {
+        Err(StoreError::NotFound { .. }) => store.open(&find_matching(store, text).await?).await,
+        opened_or_failed => opened_or_failed,
     }
+}
+
+/// Reads the session that `text` means, as [`find_matching`] finds it, also while somebody has it open.
+///
+/// # Errors
+/// [`StoreError::NotFound`], naming the candidates if there are several; else as [`SessionStore::read`].
+pub async fn read_matching(store: &dyn SessionStore, text: &str) -> Result<SessionSnapshot, StoreError> {
+    match store.read(&SessionId::from(text)).await {
+        Err(StoreError::NotFound { .. }) => store.read(&find_matching(store, text).await?).await,
+        read_or_failed => read_or_failed,
+    }
+}
+
+/// Removes a session in which nothing but prompts was stored: no answer, no entry of a plugin. Returns whether
+/// it did.
+///
+/// # Errors
+/// As [`SessionStore::read`] and [`SessionStore::delete`]; a session that is not there is no error.
+pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Result<bool, StoreError> {
+    let snapshot = match store.read(id).await {
+        Err(StoreError::NotFound { .. }) => return Ok(false),
+        other => other?,
+    };
+    let is_prompt = |entry: &Entry| match &entry.kind {
+        EntryKind::Message { message, .. } => message.role == Role::User,
+        EntryKind::Model { .. }
+        | EntryKind::Thinking { .. }
+        | EntryKind::RunStart { .. }
+        | EntryKind::RunEnd { .. } => true,
+        EntryKind::OpenTurn { .. }
+        | EntryKind::CallBegin { .. }
+        | EntryKind::CallEnd { .. }
+        | EntryKind::Custom(_) => false,
+    };
+    let only_prompts = snapshot.notices.is_empty() && snapshot.entries.iter().all(is_prompt);
+    if only_prompts {
+        store.delete(id).await?;
+    }
+    Ok(only_prompts)
 }
 
 fn begins_with(id: &str, text: &str) -> bool {

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use zk_core::model::{Message, ModelRef, Role, RunId, ThinkingLevel};
-use zk_core::service::{Entry, EntryKind};
+use zk_core::service::{Audience, CustomEntry, Durability, Entry, EntryKind, OpenSession, StoreError};
+
+use crate::open_turn::{InterruptedTurn, OpenTurn};
 
 /// What a resumed run starts from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,9 +16,16 @@ pub struct Loaded {
     pub thinking: Option<ThinkingLevel>,
     /// The run that was cut off: it began and no end of it is recorded.
     pub unfinished: Option<RunId>,
+    /// The turn that was cut off while its calls ran, if one was. Its pair is the end of `messages`.
+    pub interrupted: Option<InterruptedTurn>,
+    /// The entries of plugins, oldest first.
+    pub custom: Vec<Entry>,
 }
 
 /// The resume view of a log: pure, and nothing is run again.
+///
+/// A turn whose calls were running when the process died becomes a pair like any other: calls that had ended
+/// keep their result, and the others say that their outcome is unknown or that they did nothing.
 ///
 /// ```
 /// use zk_core::model::{Message, ModelRef};
@@ -38,60 +47,92 @@ pub struct Loaded {
 #[must_use]
 pub fn load_history(entries: &[Entry]) -> Loaded {
     let mut loaded = Loaded::default();
+    let mut open: Option<OpenTurn> = None;
     for entry in entries {
         match &entry.kind {
-            EntryKind::Message { message, .. } => {
-                if let (Role::Assistant, Some(origin)) = (message.role, &message.origin) {
-                    loaded.model = Some(origin.clone());
+            EntryKind::Message { message, usage } => {
+                if message.role == Role::Assistant {
+                    if let Some(turn) = open.take().filter(|turn| !turn.is_closed_by(message, usage.as_ref()))
+                    {
+                        loaded.end(turn);
+                    }
+                    if let Some(origin) = &message.origin {
+                        loaded.model = Some(origin.clone());
+                    }
                 }
                 loaded.messages.push(message.clone());
             }
+            EntryKind::OpenTurn { turn_id, message, usage } => {
+                if let Some(turn) = open.take() {
+                    loaded.end(turn);
+                }
+                open = Some(OpenTurn::new(turn_id, message, usage));
+            }
+            EntryKind::CallBegin { .. } | EntryKind::CallEnd { .. } => {
+                if let Some(turn) = &mut open {
+                    turn.add(&entry.kind);
+                }
+            }
             EntryKind::Model { model } => loaded.model = Some(model.clone()),
             EntryKind::Thinking { level } => loaded.thinking = Some(*level),
-            EntryKind::RunStart { run_id } => loaded.unfinished = Some(run_id.clone()),
+            EntryKind::RunStart { run_id } => {
+                // The turn of an earlier run that could not be stored as a pair.
+                if let Some(turn) = open.take() {
+                    loaded.end(turn);
+                }
+                loaded.unfinished = Some(run_id.clone());
+            }
             EntryKind::RunEnd { .. } => loaded.unfinished = None,
-            EntryKind::Custom { .. } => {}
+            EntryKind::Custom(CustomEntry { source, data, audience, .. }) => {
+                if *audience == Audience::Model {
+                    let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
+                    loaded.messages.push(Message::injected(text, source.as_str()).shared());
+                }
+                loaded.custom.push(entry.clone());
+            }
         }
     }
+    loaded.interrupted = open.map(|turn| loaded.end(turn));
     loaded
 }
 
-#[cfg(test)]
-mod tests {
-    use zk_core::service::RunStatus;
-
-    use super::*;
-
-    fn load(kinds: Vec<EntryKind>) -> Loaded {
-        let entry = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };
-        load_history(&kinds.into_iter().map(entry).collect::<Vec<_>>())
-    }
-
-    fn answer(model: &str) -> EntryKind {
-        let message = Message { origin: Some(ModelRef::new("p", model)), ..Message::assistant(Vec::new()) };
-        EntryKind::Message { message: message.shared(), usage: None }
-    }
-
-    #[test]
-    fn the_last_of_choice_and_answer_is_the_model() {
-        let chosen = EntryKind::Model { model: ModelRef::new("p", "b") };
-        assert_eq!(load(vec![answer("a"), chosen.clone()]).model, Some(ModelRef::new("p", "b")));
-        assert_eq!(load(vec![chosen, answer("a")]).model, Some(ModelRef::new("p", "a")));
-        assert_eq!(load(vec![]).model, None);
-    }
-
-    #[test]
-    fn the_last_thinking_level_holds() {
-        let level = |level| EntryKind::Thinking { level };
-        let loaded = load(vec![level(ThinkingLevel::High), level(ThinkingLevel::Low)]);
-        assert_eq!(loaded.thinking, Some(ThinkingLevel::Low));
-    }
-
-    #[test]
-    fn a_run_without_an_end_is_unfinished() {
-        let start = EntryKind::RunStart { run_id: "r_1".into() };
-        let end = EntryKind::RunEnd { run_id: "r_1".into(), status: RunStatus::Completed };
-        assert_eq!(load(vec![start.clone()]).unfinished, Some("r_1".into()));
-        assert_eq!(load(vec![start, end]).unfinished, None);
+impl Loaded {
+    /// Adds the pair of a turn that has none.
+    fn end(&mut self, turn: OpenTurn) -> InterruptedTurn {
+        let turn = turn.interrupt();
+        if let Some(origin) = &turn.message.origin {
+            self.model = Some(origin.clone());
+        }
+        self.messages.extend([turn.message.clone(), turn.results.clone()]);
+        turn
     }
 }
+
+/// What a session goes on from, with the pair of an interrupted turn stored.
+///
+/// # Errors
+/// As [`OpenSession::entries`] and [`store_interrupted`].
+pub async fn resume(session: &dyn OpenSession) -> Result<Loaded, StoreError> {
+    let loaded = load_history(&session.entries().await?);
+    store_interrupted(session, &loaded).await?;
+    Ok(loaded)
+}
+
+/// Stores the pair of the interrupted turn in `loaded`, if there is one: from here on it is part of the
+/// conversation like any other. Killed before that, the next resume finds the same.
+///
+/// # Errors
+/// [`StoreError`] when it cannot be stored.
+pub async fn store_interrupted(session: &dyn OpenSession, loaded: &Loaded) -> Result<(), StoreError> {
+    if let Some(turn) = &loaded.interrupted {
+        let pair = vec![
+            EntryKind::Message { message: turn.message.clone(), usage: Some(turn.usage.clone()) },
+            EntryKind::Message { message: turn.results.clone(), usage: None },
+        ];
+        session.append(pair, Durability::Process).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

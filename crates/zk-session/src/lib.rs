@@ -5,12 +5,14 @@
 //! | [`SqliteStore`] | one SQLite file for each session, with a lock of its own |
 //! | [`MemoryStore`] | the same behaviour without a disk |
 //! | [`Recorder`] | the plugin that writes a run into an open session |
-//! | [`load_history`] | what a resumed run starts from |
-//! | [`latest`], [`open_matching`] | how `--continue` and `--resume` find a session |
+//! | [`load_history`], [`resume`] | what a resumed run starts from |
+//! | [`latest`], [`open_matching`], [`read_matching`] | how `--continue`, `--resume` and a listing find a session |
+//! | [`discard_unanswered`] | removes a session that nobody would miss |
 //!
 //! # What it keeps
 //!
-//! - What an append acknowledged survives the death of the process at any moment.
+//! - What an append acknowledged survives the death of the process at any moment, and a power cut where that
+//!   was asked for.
 //! - An assistant message with tool calls and the message with their results are one append: a log never ends
 //!   between them.
 //! - A file that cannot be read is never overwritten and never passes for an empty session: what is unreadable
@@ -26,11 +28,13 @@ mod digest;
 mod find;
 mod history;
 mod memory;
+mod open_turn;
 mod recorder;
 mod sqlite;
 
-pub use find::{latest, open_matching};
-pub use history::{Loaded, load_history};
+pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching};
+pub use history::{Loaded, load_history, resume, store_interrupted};
 pub use memory::MemoryStore;
-pub use recorder::Recorder;
+pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
+pub use recorder::{Recorder, Saved};
 pub use sqlite::SqliteStore;

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Clock, Entry, EntryKind, Lock, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
-    StoreError, SystemClock,
+    Clock, Durability, Entry, EntryKind, Lock, NewSession, OpenSession, SessionFilter, SessionInfo,
+    SessionSnapshot, SessionStore, StoreError, SystemClock,
 };
 
 use crate::digest::Digest;
@@ -90,10 +90,21 @@ impl SessionStore for MemoryStore {
         Ok(Arc::new(MemorySession::new(self, id.clone(), stored.cwd.clone(), true)))
     }
 
+    async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+        let shelf = lock(&self.shelf);
+        let Some(stored) = shelf.get(id) else {
+            let hint = near_match(id.as_str(), shelf.keys().map(ToString::to_string));
+            return Err(StoreError::NotFound { id: id.to_string(), hint });
+        };
+        let entries = stored.entries.clone();
+        Ok(SessionSnapshot { info: stored.info(id), entries, notices: Vec::new() })
+    }
+
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {
         let shelf = lock(&self.shelf);
         let mut all: Vec<SessionInfo> = shelf
             .iter()
+            .filter(|(_, stored)| filter.unanswered || stored.digest.answered)
             .filter(|(_, stored)| filter.cwd.as_deref().is_none_or(|cwd| same_dir(cwd, &stored.cwd)))
             .map(|(id, stored)| stored.info(id))
             .collect();
@@ -128,6 +139,8 @@ impl Stored {
             updated,
             messages: self.digest.messages,
             title: self.digest.title.clone(),
+            answered: self.digest.answered,
+            interrupted: self.digest.running && !self.open,
             lock: self.open.then(|| Lock { pid: std::process::id() }),
             damaged: None,
         }
@@ -183,7 +196,7 @@ impl OpenSession for MemorySession {
         Some(self.cwd.clone())
     }
 
-    async fn append(&self, kinds: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError> {
+    async fn append(&self, kinds: Vec<EntryKind>, _: Durability) -> Result<Vec<EntryId>, StoreError> {
         self.check_open()?;
         if kinds.is_empty() {
             return Ok(Vec::new());

@@ -2,17 +2,17 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use tokio::sync::Mutex;
 use zk_core::events::{
-    AgentStart, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionStart, ThinkingSelect,
-    ToolGate, ToolResultsAfter,
+    AgentStart, Cause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart,
+    ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
-use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope};
 use zk_core::model::{EntryId, Message, ModelRef, Role, ThinkingLevel, TurnUsage};
-use zk_core::service::{EntryKind, OpenSession, StoreError};
+use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
 
 use crate::Loaded;
 
@@ -23,14 +23,16 @@ use crate::Loaded;
 /// | `session:start` | the run's start |
 /// | `session:messages` | the messages |
 /// | `agent:start`, `model:select`, `thinking:select` | model and thinking level, when they changed |
+/// | `session:open-turn` | an answer with calls, before any of them runs |
+/// | `tool:begin`, `tool:end` | the begin and the end of a call that is not read-only, on the disk |
 /// | `tool-results:after` | the assistant message and its results, in one append |
 /// | `session:end` | the run's end |
 ///
-/// The prompt and the run's start are on their way to the disk while the request is on its way to the model;
-/// everything else is stored when the event returns. The first tool call waits for what is under way: nothing
-/// is done on behalf of a prompt that could not be stored. An append that fails stops the run; its entries are
-/// kept and written, before anything else, with the next append; a message that is announced again is not
-/// written twice.
+/// The prompt is stored before its request is sent, an answer before its calls run, and what a call with effects
+/// does before it does it: [`load_history`](crate::load_history) knows of a killed process how far each call
+/// got. An append that fails stops the run; its entries are kept
+/// and written, before anything else, with the next append; a message that is announced again is not written
+/// twice.
 ///
 /// Sub-agents are not recorded: each has a session of its own.
 ///
@@ -49,9 +51,27 @@ use crate::Loaded;
 /// assert_eq!(session.entries().await.unwrap().len(), 1);
 /// # });
 /// ```
+#[derive(Clone)]
 pub struct Recorder {
     log: Arc<Log>,
 }
+
+/// What of a session its recorder has stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// Everything it was given.
+    All,
+    /// Everything up to some entry: this many more are not stored.
+    Part {
+        /// How many are missing.
+        missing: usize,
+    },
+    /// Nothing at all.
+    Nothing,
+}
+
+/// Takes the error because of which a run goes on without a session.
+type OnLost = Box<dyn Fn(&StoreError) + Send + Sync>;
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,8 +90,33 @@ impl Recorder {
     /// written again.
     #[must_use]
     pub fn resuming(session: Arc<dyn OpenSession>, loaded: &Loaded) -> Self {
-        let state = State { model: loaded.model.clone(), thinking: loaded.thinking, ..State::default() };
-        Self { log: Arc::new(Log { session, state: Mutex::new(state) }) }
+        let state = State {
+            model: loaded.model.clone(),
+            thinking: loaded.thinking,
+            stored: *loaded != Loaded::default(),
+            ..State::default()
+        };
+        Self { log: Arc::new(Log { session, state: Mutex::new(state), on_lost: OnceLock::new() }) }
+    }
+
+    /// This recorder, for a run that is worth more than its session: when the first entries of a new session
+    /// cannot be stored, `on_lost` is told why and the run goes on unrecorded. Once something was stored, an
+    /// append that fails stops the run as ever.
+    #[must_use]
+    pub fn or_without(self, on_lost: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
+        let _ = self.log.on_lost.set(Box::new(on_lost));
+        self
+    }
+
+    /// What of the session is stored now, after everything that is being written.
+    pub async fn saved(&self) -> Saved {
+        let mut state = self.log.state.lock().await;
+        let _ = self.log.settle(&mut state).await;
+        match (state.stored, state.unstored.len()) {
+            (false, _) => Saved::Nothing,
+            (true, 0) => Saved::All,
+            (true, missing) => Saved::Part { missing },
+        }
     }
 }
 
@@ -86,7 +131,9 @@ impl Plugin for Recorder {
         scope.handle::<AgentStart, _>(self.log.clone());
         scope.handle::<ModelSelect, _>(self.log.clone());
         scope.handle::<ThinkingSelect, _>(self.log.clone());
-        scope.handle_at::<ToolGate, _>(Stage::Early, self.log.clone());
+        scope.handle::<SessionOpenTurn, _>(self.log.clone());
+        scope.handle::<ToolBegin, _>(self.log.clone());
+        scope.handle::<ToolEnd, _>(self.log.clone());
         scope.handle::<ToolResultsAfter, _>(self.log.clone());
         scope.handle::<SessionEnd, _>(self.log.clone());
         Ok(())
@@ -96,89 +143,128 @@ impl Plugin for Recorder {
 struct Log {
     session: Arc<dyn OpenSession>,
     state: Mutex<State>,
+    /// Set when the run may go on without its session.
+    on_lost: OnceLock<OnLost>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Appends that were begun and not waited for, oldest first.
-    under_way: VecDeque<Flight>,
+    /// Appends in flight, oldest first.
+    in_flight: VecDeque<InFlight>,
     /// Entries whose append failed.
     unstored: Vec<EntryKind>,
+    /// Something of the session is in the store.
+    stored: bool,
+    /// The run goes on without its session.
+    lost: bool,
     /// Every message taken so far, by address: what could not be stored is announced again, and kept here
     /// already.
     taken: HashMap<usize, Arc<Message>>,
-    /// What the log says last.
+    /// The model and the thinking level that the log says last.
     model: Option<ModelRef>,
     thinking: Option<ThinkingLevel>,
 }
 
-struct Flight {
+/// An append that was begun and not waited for.
+struct InFlight {
     entries: Vec<EntryKind>,
     append: Pin<Box<dyn Future<Output = Result<Vec<EntryId>, StoreError>> + Send>>,
 }
 
 impl Log {
-    /// Stores `entries`, after everything that is under way.
-    async fn write(&self, entries: Vec<EntryKind>) -> Result<(), StoreError> {
+    /// Stores `entries` after everything in flight, and waits until they survive what `durability` names.
+    async fn write(&self, entries: Vec<EntryKind>, durability: Durability) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
-        if let Err(error) = state.settle().await {
+        if let Err(error) = self.settle(&mut state).await {
             state.unstored.extend(entries);
             return Err(error);
         }
-        state.begin(&self.session, entries).await?;
-        state.settle().await
+        self.begin(&mut state, entries, durability).await?;
+        self.settle(&mut state).await
+    }
+
+    /// Stores that something is about to happen. If that fails it does not happen, so it is not stored later.
+    async fn announce(&self, entry: EntryKind, durability: Durability) -> Result<(), StoreError> {
+        let written = self.write(vec![entry.clone()], durability).await;
+        if written.is_err() {
+            let mut state = self.state.lock().await;
+            if let Some(at) = state.unstored.iter().rposition(|unstored| *unstored == entry) {
+                state.unstored.remove(at);
+            }
+        }
+        written
     }
 
     /// Begins to store `entries`; the next [`Log::write`] waits for it.
     async fn queue(&self, entries: Vec<EntryKind>) -> Result<(), StoreError> {
-        self.state.lock().await.begin(&self.session, entries).await
+        let mut state = self.state.lock().await;
+        self.begin(&mut state, entries, Durability::Process).await
     }
-}
 
-impl State {
     /// Hands entries to the session, behind those that could not be stored before.
     async fn begin(
-        &mut self,
-        session: &Arc<dyn OpenSession>,
+        &self,
+        state: &mut State,
         entries: Vec<EntryKind>,
+        durability: Durability,
     ) -> Result<(), StoreError> {
-        let mut all = std::mem::take(&mut self.unstored);
+        let mut all = std::mem::take(&mut state.unstored);
         all.extend(entries);
-        if all.is_empty() {
+        if all.is_empty() || state.lost {
             return Ok(());
         }
-        let (session, given) = (session.clone(), all.clone());
-        let mut flight =
-            Flight { entries: all, append: Box::pin(async move { session.append(given).await }) };
+        let (session, given) = (self.session.clone(), all.clone());
+        let append = Box::pin(async move { session.append(given, durability).await });
+        let mut begun = InFlight { entries: all, append };
         // One poll starts it. From here on it belongs to the state, so a run that is dropped while it waits
         // neither loses nor repeats it.
-        match poll_fn(|task| Poll::Ready(flight.append.as_mut().poll(task))).await {
-            Poll::Ready(Ok(_)) => Ok(()),
-            Poll::Ready(Err(error)) => {
-                self.unstored = flight.entries;
-                Err(error)
-            }
+        match poll_fn(|task| Poll::Ready(begun.append.as_mut().poll(task))).await {
+            Poll::Ready(result) => self.ended(state, begun.entries, result.map(|_| ())),
             Poll::Pending => {
-                self.under_way.push_back(flight);
+                state.in_flight.push_back(begun);
                 Ok(())
             }
         }
     }
 
-    /// Waits for everything under way. The first error is the answer.
-    async fn settle(&mut self) -> Result<(), StoreError> {
+    /// Waits for everything in flight. The first error is the answer.
+    async fn settle(&self, state: &mut State) -> Result<(), StoreError> {
         let mut result = Ok(());
-        while let Some(flight) = self.under_way.front_mut() {
-            let ended = flight.append.as_mut().await;
-            let flight = self.under_way.pop_front();
-            if let (Err(error), Some(flight)) = (ended, flight) {
-                self.unstored.extend(flight.entries);
-                result = result.and(Err(error));
+        while let Some(oldest) = state.in_flight.front_mut() {
+            let ended = oldest.append.as_mut().await;
+            if let Some(oldest) = state.in_flight.pop_front() {
+                let ended = self.ended(state, oldest.entries, ended.map(|_| ()));
+                result = result.and(ended);
             }
         }
         result
     }
 
+    /// Notes how an append ended.
+    fn ended(
+        &self,
+        state: &mut State,
+        entries: Vec<EntryKind>,
+        result: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match (result, self.on_lost.get()) {
+            (Ok(()), _) => state.stored = true,
+            (Err(_), _) if state.lost => {}
+            (Err(error), Some(on_lost)) if !state.stored => {
+                state.lost = true;
+                state.unstored.clear();
+                on_lost(&error);
+            }
+            (Err(error), _) => {
+                state.unstored.extend(entries);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
     /// The messages that were not taken before; from now on they are.
     fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let mut is_new = |message: &&Arc<Message>| {
@@ -225,15 +311,7 @@ impl Handler<SessionMessages> for Log {
     async fn call(&self, ev: &SessionMessages, _: &Cx) -> Answer<SessionMessages> {
         let news = self.state.lock().await.take(&ev.messages);
         let entries = messages(&news, ev.usage.as_ref());
-        match ev.cause {
-            MessagesCause::Prompt => self.queue(entries).await?,
-            MessagesCause::Answer
-            | MessagesCause::Steer
-            | MessagesCause::FollowUp
-            | MessagesCause::Harness => {
-                self.write(entries).await?;
-            }
-        }
+        self.write(entries, Durability::Process).await?;
         if let Some(origin) = ev.messages.iter().rev().find_map(|message| message.origin.as_ref()) {
             self.state.lock().await.model = Some(origin.clone());
         }
@@ -244,8 +322,8 @@ impl Handler<SessionMessages> for Log {
 impl Handler<AgentStart> for Log {
     async fn call(&self, ev: &AgentStart, _: &Cx) -> Answer<AgentStart> {
         let mut state = self.state.lock().await;
-        let entries = [state.model(&ev.model), state.thinking(ev.thinking)];
-        state.begin(&self.session, entries.into_iter().flatten().collect()).await?;
+        let entries = [state.model(&ev.model), state.thinking(ev.thinking)].into_iter().flatten().collect();
+        self.begin(&mut state, entries, Durability::Process).await?;
         Ok(None)
     }
 }
@@ -254,7 +332,7 @@ impl Handler<ModelSelect> for Log {
     async fn call(&self, ev: &ModelSelect, _: &Cx) -> Answer<ModelSelect> {
         let entry = self.state.lock().await.model(&ev.to);
         match ev.cause {
-            Cause::Set => self.write(entry.into_iter().collect()).await?,
+            Cause::Set => self.write(entry.into_iter().collect(), Durability::Process).await?,
             Cause::Restore => {}
         }
         Ok(None)
@@ -265,29 +343,57 @@ impl Handler<ThinkingSelect> for Log {
     async fn call(&self, ev: &ThinkingSelect, _: &Cx) -> Answer<ThinkingSelect> {
         let entry = self.state.lock().await.thinking(ev.to);
         match ev.cause {
-            Cause::Set => self.write(entry.into_iter().collect()).await?,
+            Cause::Set => self.write(entry.into_iter().collect(), Durability::Process).await?,
             Cause::Restore => {}
         }
         Ok(None)
     }
 }
 
-impl Handler<ToolGate> for Log {
-    async fn call(&self, _: &ToolGate, _: &Cx) -> Answer<ToolGate> {
-        let mut state = self.state.lock().await;
-        state.settle().await?;
-        if state.unstored.is_empty() {
-            return Ok(None);
+impl Handler<SessionOpenTurn> for Log {
+    async fn call(&self, ev: &SessionOpenTurn, _: &Cx) -> Answer<SessionOpenTurn> {
+        let (turn_id, message, usage) = (ev.turn_id.clone(), ev.message.clone(), ev.usage.clone());
+        self.announce(EntryKind::OpenTurn { turn_id, message, usage }, Durability::Process).await?;
+        Ok(None)
+    }
+}
+
+impl Handler<ToolBegin> for Log {
+    async fn call(&self, ev: &ToolBegin, _: &Cx) -> Answer<ToolBegin> {
+        if !ev.read_only {
+            let begin = EntryKind::CallBegin {
+                turn_id: ev.call.turn_id.clone(),
+                call_id: ev.call.call_id.clone(),
+                name: ev.call.name.clone(),
+                args: ev.args.clone(),
+            };
+            self.announce(begin, Durability::Disk).await?;
         }
-        // A call beside this one learned why; it is no more allowed than that one.
-        Err("the session could not be written, so nothing is done on its behalf".into())
+        Ok(None)
+    }
+}
+
+impl Handler<ToolEnd> for Log {
+    async fn call(&self, ev: &ToolEnd, _: &Cx) -> Answer<ToolEnd> {
+        if !ev.read_only {
+            let end = EntryKind::CallEnd {
+                turn_id: ev.call.turn_id.clone(),
+                call_id: ev.call.call_id.clone(),
+                result: ev.result.clone(),
+                display: ev.display.clone(),
+                details: ev.details.clone(),
+                elapsed_ms: ev.elapsed_ms,
+            };
+            self.write(vec![end], Durability::Disk).await?;
+        }
+        Ok(None)
     }
 }
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, _: &Cx) -> Answer<ToolResultsAfter> {
         let news = self.state.lock().await.take(&[ev.assistant.clone(), ev.results.clone()]);
-        self.write(messages(&news, Some(&ev.usage))).await?;
+        self.write(messages(&news, Some(&ev.usage)), Durability::Process).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }
@@ -295,7 +401,8 @@ impl Handler<ToolResultsAfter> for Log {
 
 impl Handler<SessionEnd> for Log {
     async fn call(&self, ev: &SessionEnd, _: &Cx) -> Answer<SessionEnd> {
-        self.write(vec![EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status }]).await?;
+        let end = EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status };
+        self.write(vec![end], Durability::Process).await?;
         Ok(None)
     }
 }

@@ -8,7 +8,7 @@ mod sessions;
 pub(crate) use auth::auth;
 pub(crate) use hooks::hooks;
 pub(crate) use models::models;
-pub(crate) use sessions::{session_lines, sessions};
+pub(crate) use sessions::{message_lines, session_lines, sessions};
 
 use crate::app::AppContext;
 use crate::exit::{Exit, Outcome};

@@ -1,23 +1,29 @@
 use std::time::SystemTime;
 
 use zk_core::model::{Block, Message, Role};
-use zk_core::service::{SessionFilter, SessionInfo, SessionStore, StoreError};
-use zk_session::{load_history, open_matching};
+use zk_core::service::{SessionFilter, SessionInfo, SessionStore};
+use zk_session::{load_history, open_matching, read_matching};
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::cli::SessionsAction;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::mode::summary::shorten;
-use crate::sessions::store;
+use crate::sessions::{given, refused, store};
+use crate::term::print_stderr;
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;
-    let lines = runtime()?.block_on(async {
+    let lines: Vec<String> = runtime()?.block_on(async {
         match action {
             SessionsAction::List { all } => {
                 let cwd = (!all).then(|| app.cwd.clone());
-                let listed = store.list(&SessionFilter { cwd, limit: None }).await?;
+                let mut listed = store
+                    .list(&SessionFilter { cwd, limit: None, unanswered: true })
+                    .await
+                    .map_err(refused)?;
+                // A prompt whose run was cut off is not lost; one that is being answered is not a session yet.
+                listed.retain(|info| info.answered || info.interrupted);
                 let mut lines = session_lines(&listed, all);
                 if lines.is_empty() {
                     let place = if all { "anywhere".to_owned() } else { format!("of {}", app.cwd.display()) };
@@ -26,17 +32,29 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 Ok(lines)
             }
             SessionsAction::Show { id } => {
-                let open = open_matching(&store, &id).await?;
-                let loaded = load_history(&open.entries().await?);
-                Ok(loaded.messages.iter().flat_map(|message| message_lines(message)).collect())
+                let snapshot =
+                    read_matching(&store, given(&id, "`zk sessions show`")?).await.map_err(refused)?;
+                for notice in &snapshot.notices {
+                    print_stderr(&format!("zk: {notice}"));
+                }
+                let loaded = load_history(&snapshot.entries);
+                let mut lines: Vec<String> =
+                    loaded.messages.iter().flat_map(|message| message_lines(message)).collect();
+                let info = &snapshot.info;
+                if let Some(lock) = &info.lock {
+                    lines.push(format!("(open in process {})", lock.pid));
+                } else if info.interrupted {
+                    lines.push("(interrupted)".to_owned());
+                }
+                Ok(lines)
             }
             SessionsAction::Rm { id } => {
                 // Opening finds the one session the beginning of an id means, and nobody else can have it.
-                let open = open_matching(&store, &id).await?;
+                let open = open_matching(&store, given(&id, "`zk sessions rm`")?).await.map_err(refused)?;
                 let id = open.id().clone();
-                open.close().await?;
+                open.close().await.map_err(refused)?;
                 drop(open);
-                store.delete(&id).await?;
+                store.delete(&id).await.map_err(refused)?;
                 if let Some(outputs) = app.dirs.outputs(&id) {
                     // Most sessions have none.
                     let _ = std::fs::remove_dir_all(outputs);
@@ -44,14 +62,6 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 Ok(vec![format!("removed {id}")])
             }
         }
-    });
-    let lines = lines.map_err(|error: StoreError| match error {
-        StoreError::NotFound { .. } => Failure::usage(error.to_string()),
-        StoreError::InUse { .. }
-        | StoreError::Damaged { .. }
-        | StoreError::TooNew { .. }
-        | StoreError::Io { .. }
-        | StoreError::Failed(_) => Failure::failed(error),
     })?;
     print(app, &lines)
 }
@@ -66,6 +76,13 @@ pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> V
             match &session.damaged {
                 Some(why) => line.push_str(&format!("damaged: {why}")),
                 None => line.push_str(&shorten(&session.title.replace('\n', " "))),
+            }
+            if session.interrupted {
+                line.push_str(if session.answered {
+                    "  (interrupted)"
+                } else {
+                    "  (interrupted, no answer)"
+                });
             }
             if let Some(lock) = &session.lock {
                 line.push_str(&format!("  (open in process {})", lock.pid));
@@ -88,7 +105,8 @@ fn age(time: SystemTime) -> String {
     }
 }
 
-fn message_lines(message: &Message) -> Vec<String> {
+/// A message in lines: what was said, each call, and the first line of each result.
+pub(crate) fn message_lines(message: &Message) -> Vec<String> {
     let mut lines = Vec::new();
     for block in &message.content {
         match block {

@@ -5,9 +5,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
 use zk_core::events::{ContextReduced, ProviderRetry, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked};
-use zk_core::kernel::{AnyEvent, Bus, Cx, EmitError, Reach};
+use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::Tool;
+use zk_core::service::{StoreError, Tool};
 
 use super::answer_text::AnswerText;
 use super::blocked_calls::BlockedCalls;
@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line};
 use crate::output::result::RunResult;
 use crate::output::{Output, WriteFailure};
-use crate::sessions::{self, Session};
+use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;
 use crate::term::{Screen, Style, print_stderr, sanitise};
@@ -77,7 +77,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let outcome = head.drive(&agent, options, &stop).await?;
         head.stderr.end_line();
         agent.close().await;
-        let closed = session.close().await.err().map(|error| error.to_string());
+        let closed = session.close().await;
         Ok(head.finish(&outcome, &signals, &session, closed))
     })
 }
@@ -172,10 +172,13 @@ impl Headless {
         outcome: &RunOutcome,
         signals: &Signals,
         session: &Session,
-        unsaved: Option<String>,
+        closed: Result<Kept, StoreError>,
     ) -> Exit {
         let signal = signals.seen();
-        let kept = unsaved.is_none() && !not_stored(&outcome.result);
+        let (kept, unsaved) = match closed {
+            Ok(kept) => (Some(kept), None),
+            Err(error) => (None, Some(format!("session not saved: {error}"))),
+        };
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
             Ok(()) if self.blocked_calls.decided_the_run() => (
@@ -204,7 +207,7 @@ impl Headless {
             Format::Text => {}
             Format::Json | Format::StreamJson => {
                 let denied = self.blocked_calls.all();
-                let result = RunResult::new(outcome, text, exit, error.clone(), id.clone(), denied);
+                let result = RunResult::new(outcome, text, exit, error.clone(), id, denied);
                 self.output.add(|out| result.write(out));
             }
         }
@@ -223,25 +226,18 @@ impl Headless {
         }
         if let Some(error) = error {
             print_stderr(&format!("zk: {error}"));
-            match id {
-                Some(_) if !kept => {
-                    print_stderr(
-                        "zk: what was not stored is lost; --no-session works without storing anything",
-                    );
-                }
-                Some(id) if exit != Exit::Auth => {
+            match kept {
+                Some(Kept::All(id)) if exit != Exit::Auth => {
                     print_stderr(&format!("zk: session saved: zk --resume {id}"));
                 }
-                Some(_) | None => {}
+                Some(Kept::Part { id, missing }) => print_stderr(&format!(
+                    "zk: session saved up to that point ({missing} later entries are lost): zk --resume {id}"
+                )),
+                Some(Kept::All(_) | Kept::Nothing) | None => {}
             }
         }
         exit
     }
-}
-
-/// Whether the run ended because its session could not be written.
-fn not_stored(result: &Result<(), AgentError>) -> bool {
-    matches!(result, Err(AgentError::Hook(EmitError::Hook(error))) if error.event.starts_with("session:"))
 }
 
 /// The first line of `stream-json`.

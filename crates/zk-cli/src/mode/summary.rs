@@ -2,8 +2,9 @@
 
 use zk_agent::RunOutcome;
 use zk_core::events::{ContextReduced, StreamIdle, ToolAfter, ToolArgsRepaired};
+use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, Display, ErrorKind, ProviderError, Stats, StopReason};
-use zk_core::service::RetryNotice;
+use zk_core::service::{RetryNotice, StoreError};
 
 /// The longest line of a result that is shown, in characters.
 const WIDTH: usize = 120;
@@ -96,13 +97,23 @@ pub(crate) fn run_error(error: &AgentError) -> String {
     match error {
         AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
         AgentError::TurnLimit { .. } => format!("{error}; raise it with --max-turns"),
-        AgentError::Hook(_)
-        | AgentError::Parked { .. }
+        AgentError::Hook(error) => hook_error(error),
+        AgentError::Parked { .. }
         | AgentError::Stuck { .. }
         | AgentError::Usage(_)
         | AgentError::Output(_)
         | AgentError::Aborted => error.to_string(),
     }
+}
+
+/// What a handler that stopped a run reports; that of the store means that the session is not saved.
+fn hook_error(error: &EmitError) -> String {
+    if let EmitError::Hook(HookError { cause: Cause::Failed(cause), .. }) = error
+        && let Some(stored) = cause.downcast_ref::<StoreError>()
+    {
+        return format!("session not saved: {stored}");
+    }
+    error.to_string()
 }
 
 fn provider_error(error: &ProviderError) -> String {

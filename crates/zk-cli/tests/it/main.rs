@@ -14,6 +14,8 @@ mod failures;
 mod flags;
 #[cfg(test)]
 mod keys;
+#[cfg(test)]
+mod kill;
 mod models;
 #[cfg(test)]
 mod providers;

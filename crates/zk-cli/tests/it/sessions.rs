@@ -72,6 +72,11 @@ fn a_session_that_does_not_exist_is_wrong_usage() {
     assert!(ended.stderr.contains("zk sessions"), "{}", ended.stderr);
     let ended = person.run(&["-p", "x", "--continue"]);
     assert_eq!(ended.code, 2, "{}", ended.stderr);
+    for args in [&["-p", "x", "--resume", ""] as &[&str], &["sessions", "show", ""]] {
+        let ended = person.run(args);
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(ended.stderr.contains("needs an ID"), "{}", ended.stderr);
+    }
     assert!(server.bodies().is_empty(), "nothing was asked");
 }
 
@@ -110,7 +115,7 @@ fn a_home_that_cannot_be_written_costs_the_session_and_not_the_answer() {
     let ended = person.run(&["-p", "x"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "message 1\n"), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("is not kept") && ended.stderr.contains("--no-session"),
+        ended.stderr.contains("session not saved") && ended.stderr.contains("--no-session"),
         "{}",
         ended.stderr
     );
@@ -154,4 +159,121 @@ fn a_run_that_was_killed_can_be_continued() {
     assert!(ended.stdout.starts_with("message "), "{}", ended.stdout);
     assert!(server.bodies().last().unwrap()["messages"][0].to_string().contains('x'), "the prompt is kept");
     assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn a_session_is_shown_while_another_process_has_it_open() {
+    let server = server(hanging_once());
+    let person = Person::asking(&server);
+    let mut child = in_a_command(&person);
+    let id = walk(&person.home())
+        .into_iter()
+        .find_map(|path| path.file_name()?.to_str()?.strip_suffix(".db").map(str::to_owned));
+    let shown = person.run(&["sessions", "show", &id.unwrap()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(
+        shown.stdout.starts_with("› x\n") && shown.stdout.contains("(open in process"),
+        "{}",
+        shown.stdout
+    );
+}
+
+#[test]
+fn a_failed_first_request_leaves_no_session_behind() {
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let person =
+        Person::new().with("ANTHROPIC_API_KEY", "k").with("ANTHROPIC_BASE_URL", &format!("http://{free}"));
+    person.settings("[providers.anthropic]\nretry = { retries = 1 }\n");
+    let ended = person.run(&["-p", "x"]);
+    assert_eq!(ended.code, 1);
+    assert!(!ended.stderr.contains("--resume"), "{}", ended.stderr);
+    assert!(person.run(&["sessions"]).stdout.contains("there are no sessions"));
+    let left = walk(&person.home().join("sessions"));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_prompt_whose_process_was_killed_is_listed_as_interrupted_and_goes_on_by_its_id() {
+    let script = Script::new()
+        .turn(|t| t.hang())
+        .forever(|asked| Turn::new().text(format!("message {}", asked.messages.len())));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let mut child = person.spawn(program(), &["-p", "the lost prompt"], Stdio::null());
+    until("the request", || !server.bodies().is_empty());
+    assert!(person.run(&["sessions"]).stdout.contains("there are no sessions"), "it is not one yet");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let listed = person.run(&["sessions"]).stdout;
+    assert!(listed.contains("the lost prompt") && listed.contains("(interrupted, no answer)"), "{listed}");
+    let id = listed.split_whitespace().next().unwrap();
+    let ended = person.run(&["-p", "go on", "--continue"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("zk --resume {id}")), "{}", ended.stderr);
+    let ended = person.run(&["-p", "--resume", id]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "message 1\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("was interrupted"), "{}", ended.stderr);
+    assert!(server.bodies().last().unwrap()["messages"].to_string().contains("the lost prompt"));
+    assert!(!person.run(&["sessions"]).stdout.contains("interrupted"));
+}
+
+#[test]
+fn a_session_folder_that_is_removed_in_the_middle_is_written_again_and_said() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "touch begun; until test -e go; do sleep 0.02; done"})))
+        .forever(|asked| Turn::new().text(format!("message {}", asked.messages.len())));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let child = in_a_command(&person);
+    std::fs::remove_dir_all(person.home().join("sessions")).unwrap();
+    person.write("go", "");
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("were removed while it was open"), "{told}");
+    assert_eq!(person.run(&["-p", "two", "--continue"]).stdout, "message 5\n");
+    assert_eq!(server.violations(), []);
+}
+
+/// Runs the program where no file may grow beyond so many KiB: a disk that is full.
+#[expect(clippy::disallowed_methods, reason = "the program is run from outside")]
+fn on_a_full_disk(person: &Person, kib: u32, args: &[&str]) -> (i32, String, String) {
+    let shell = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$0\" \"$@\"");
+    let all: Vec<&str> =
+        ["-c", &shell, program().to_str().unwrap()].into_iter().chain(args.iter().copied()).collect();
+    let bash = std::process::Command::new("bash").arg("-c").arg("command -v bash").output().unwrap();
+    let bash = PathBuf::from(String::from_utf8(bash.stdout).unwrap().trim());
+    let output = person.spawn(&bash, &all, Stdio::null()).wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_full_disk_at_the_start_costs_the_session_and_not_the_answer() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let (code, answer, told) = on_a_full_disk(&person, 1, &["-p", "x"]);
+    assert_eq!((code, answer.as_str()), (0, "message 1\n"), "{told}");
+    assert!(told.contains("session not saved") && !told.contains(".rs:"), "{told}");
+    assert_eq!(told.matches("session not saved").count(), 1, "{told}");
+    assert!(person.run(&["sessions", "list", "--all"]).stdout.contains("there are no sessions"));
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_run_and_says_truly_what_is_stored() {
+    let long = "y".repeat(150_000);
+    let script = Script::new().turn(|t| t.text("short")).forever(move |_| Turn::new().text(long.clone()));
+    let server = server(script);
+    let person = Person::asking(&server);
+    assert_eq!(person.run(&["-p", "one"]).code, 0);
+    let (code, answer, told) = on_a_full_disk(&person, 100, &["-p", "two", "--continue"]);
+    assert_eq!(code, 1, "{told}");
+    assert!(answer.starts_with("yyy"), "the answer was paid for");
+    assert!(told.contains("session not saved: cannot write") && !told.contains(".rs:"), "{told}");
+    assert!(told.contains("later entr") && told.contains("lost"), "{told}");
+    let id = told.split("--resume ").nth(1).unwrap().trim();
+    let shown = person.run(&["sessions", "show", id]).stdout;
+    assert!(shown.contains("› one\nshort\n") && !shown.contains("yyy"), "{shown}");
 }

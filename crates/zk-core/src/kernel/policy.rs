@@ -27,7 +27,7 @@ pub struct HookError {
     pub event: &'static str,
     /// Who registered the handler.
     pub source: Source,
-    /// Where it was registered.
+    /// Where it was registered. For developers: the message does not contain it.
     pub location: &'static Location<'static>,
     /// What went wrong.
     pub cause: Cause,
@@ -48,7 +48,7 @@ pub enum Cause {
 
 impl fmt::Display for HookError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (handler of `{}`, registered at {}): ", self.source, self.event, self.location)?;
+        write!(f, "{} (handler of `{}`): ", self.source, self.event)?;
         match &self.cause {
             Cause::Failed(error) => write!(f, "{error}"),
             Cause::Panicked(message) => write!(f, "panicked: {message}"),

@@ -36,8 +36,8 @@ pub use redact::{REDACTED, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
 pub use store::{
-    Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo, SessionStore,
-    StoreError,
+    Durability, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo,
+    SessionSnapshot, SessionStore, StoreError,
 };
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};

@@ -80,6 +80,7 @@ pub enum Audience {
     Hidden,
     /// The person.
     Person,
-    /// The person and the model.
+    /// The person and the model: a resumed conversation contains it as a user message. Data that is a string
+    /// is its text, anything else is sent as JSON.
     Model,
 }

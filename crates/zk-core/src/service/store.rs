@@ -7,7 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::{EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, TurnUsage};
+use super::CustomEntry;
+use crate::model::{
+    CallId, Display, EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, ToolResult, TurnId,
+    TurnUsage,
+};
 
 /// Where sessions are kept. A service.
 #[async_trait]
@@ -23,6 +27,12 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`StoreError::InUse`] when somebody has it open, [`StoreError::NotFound`], [`StoreError::Damaged`].
     async fn open(&self, id: &SessionId) -> Result<Arc<dyn OpenSession>, StoreError>;
+
+    /// Reads a session without opening it: also while somebody writes it, and without changing anything.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Damaged`] when nothing of it can be read.
+    async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError>;
 
     /// The sessions that match, newest first.
     ///
@@ -48,17 +58,23 @@ pub trait OpenSession: Send + Sync {
         None
     }
 
-    /// What had to be left aside when it was opened, in words; empty when nothing had to.
+    /// Messages for the person, oldest first: what could not be read when it was opened, and what happened to
+    /// its files since. Empty when all is well.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Adds entries after the current leaf, all or none of them. When this returns, they survive the death of
-    /// the process.
+    /// Adds entries after the current leaf, all or none of them. When this returns, they and everything
+    /// appended before them survive what `durability` names. No entries and [`Durability::Disk`] put on disk
+    /// what was appended before.
     ///
     /// # Errors
     /// [`StoreError`]; nothing was added then.
-    async fn append(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError>;
+    async fn append(
+        &self,
+        entries: Vec<EntryKind>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError>;
 
     /// The entries from the first to the leaf.
     ///
@@ -71,6 +87,17 @@ pub trait OpenSession: Send + Sync {
     /// # Errors
     /// [`StoreError`] when something could not be written.
     async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// What an append survives once it has returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// The death of the process at any moment. Costs no sync.
+    #[default]
+    Process,
+    /// A power cut as well: the entries are synced to the disk. For what must be known before a side effect,
+    /// and before its result is acknowledged.
+    Disk,
 }
 
 /// What a new session is.
@@ -131,13 +158,46 @@ pub enum EntryKind {
         /// How: `completed`, `aborted` or `error`.
         status: RunStatus,
     },
-    /// Data of a plugin, never sent to a model.
-    Custom {
-        /// Whose.
-        source: String,
-        /// The data.
-        data: Value,
+    /// An answer with calls, stored before any of them runs. Provisional: the assistant message and its
+    /// results follow as a pair once all calls have ended.
+    OpenTurn {
+        /// The turn.
+        turn_id: TurnId,
+        /// The assistant message with the calls.
+        message: Arc<Message>,
+        /// The usage of the turn.
+        usage: TurnUsage,
     },
+    /// A call that is not read-only, stored before it runs.
+    CallBegin {
+        /// The turn.
+        turn_id: TurnId,
+        /// The call.
+        call_id: CallId,
+        /// The tool's canonical name.
+        name: String,
+        /// The arguments it runs with.
+        args: Value,
+    },
+    /// The end of a call that is not read-only, stored before its result is acknowledged.
+    CallEnd {
+        /// The turn.
+        turn_id: TurnId,
+        /// The call.
+        call_id: CallId,
+        /// The result for the model.
+        result: ToolResult,
+        /// What is shown to the person instead of the result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        display: Option<Display>,
+        /// The tool's own data.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        details: Option<Value>,
+        /// How long it ran, in milliseconds.
+        elapsed_ms: u64,
+    },
+    /// What a plugin appended.
+    Custom(CustomEntry),
 }
 
 /// How a run ended.
@@ -159,6 +219,19 @@ pub struct SessionFilter {
     pub cwd: Option<PathBuf>,
     /// At most so many.
     pub limit: Option<usize>,
+    /// Also those without an answer of a model.
+    pub unanswered: bool,
+}
+
+/// A session as it is stored.
+#[derive(Clone, Debug)]
+pub struct SessionSnapshot {
+    /// The line of a listing.
+    pub info: SessionInfo,
+    /// The entries from the first to the leaf, as far as they can be read.
+    pub entries: Vec<Entry>,
+    /// What cannot be read, in words.
+    pub notices: Vec<String>,
 }
 
 /// One line about a session.
@@ -176,6 +249,10 @@ pub struct SessionInfo {
     pub messages: u64,
     /// The beginning of its first prompt.
     pub title: String,
+    /// Whether a model has answered in it.
+    pub answered: bool,
+    /// Whether its last run was cut off: it has no end, and nobody has the session open.
+    pub interrupted: bool,
     /// Whether somebody has it open, and who.
     pub lock: Option<Lock>,
     /// Why it cannot be read, if it cannot.
@@ -193,7 +270,7 @@ pub struct Lock {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no such session.
-    #[error("there is no session `{id}`{hint}; `zk sessions` lists them")]
+    #[error("unknown session `{id}`{hint}")]
     NotFound {
         /// The id.
         id: String,

@@ -18,25 +18,24 @@ fn a_limit_of_turns_counts_them_as_one_does() {
 }
 
 #[tokio::test]
-async fn a_failing_handler_is_reported_with_its_source_and_place_and_skipped() {
+async fn a_failing_handler_is_reported_with_its_source_and_skipped() {
     let (bus, errors) = reporting_bus(OnError::Continue);
-    let line = line!() + 1;
     bus.scope("clumsy").on_sync(failing);
     bus.scope("fine").on_sync(|_: &Words, _: &Cx| Some("still here"));
     assert_eq!(bus.cx().emit(Words(vec![])).await.unwrap(), Words(vec!["still here"]));
     let reported = errors.take();
     assert_eq!(reported.len(), 1);
-    assert!(reported[0].starts_with("clumsy (handler of `test:words`, registered at "), "{reported:?}");
-    assert!(reported[0].contains(&format!("errors.rs:{line}:")), "{reported:?}");
-    assert!(reported[0].ends_with(": boom"), "{reported:?}");
+    assert_eq!(reported[0], "clumsy (handler of `test:words`): boom", "no line of code in a message");
 }
 
 #[tokio::test]
 async fn the_host_can_choose_that_failures_end_an_emit() {
     let (bus, errors) = reporting_bus(OnError::Throw);
+    let line = line!() + 1;
     bus.scope("clumsy").on_sync(failing);
     let error = bus.cx().emit(Words(vec![])).await.unwrap_err();
-    assert!(matches!(error, EmitError::Hook(_)));
+    let EmitError::Hook(hook) = error else { panic!("{error}") };
+    assert_eq!(hook.location.line(), line, "where it was registered is kept for developers");
     assert!(errors.take().is_empty(), "the caller has it already");
 }
 

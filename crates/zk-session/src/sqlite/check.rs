@@ -24,6 +24,17 @@ pub(super) enum Checked {
     Damaged(String),
 }
 
+/// Who looks at a file, and what is known besides its bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    /// This process may write the session.
+    pub(super) writes: bool,
+    /// Another process may write it at this moment.
+    pub(super) beside_a_writer: bool,
+    /// How many entries a killed owner had acknowledged.
+    pub(super) acknowledged: Option<i64>,
+}
+
 /// The whole log.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -41,31 +52,36 @@ const PAGE_HEAD: usize = 112;
 ///
 /// # Errors
 /// When the file cannot be read for a reason that is not in its bytes.
-pub(super) fn check(conn: &Connection, path: &Path) -> rusqlite::Result<Checked> {
-    match examine(conn, path) {
+pub(super) fn check(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Checked> {
+    match examine(conn, path, look) {
         Err(error) if is_damage(&error) => Ok(Checked::Damaged(error.to_string())),
         other => other,
     }
 }
 
-fn examine(conn: &Connection, path: &Path) -> rusqlite::Result<Checked> {
+fn examine(conn: &Connection, path: &Path, look: Look) -> rusqlite::Result<Checked> {
     let damaged = |why: &str| Ok(Checked::Damaged(why.to_owned()));
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
         return Ok(Checked::TooNew(version));
     }
-    if has_broken_log(path) {
+    if !look.beside_a_writer && has_broken_log(path) {
         return damaged("its write-ahead log was changed");
     }
+    let acknowledged = look.acknowledged.unwrap_or_default();
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables == 0 {
-        return if is_blank(path) { Ok(Checked::Empty) } else { damaged("there are no tables in it") };
+        return match (is_blank(path), acknowledged) {
+            (true, 0) => Ok(Checked::Empty),
+            (true, _) => Ok(Checked::Damaged(cut_short(acknowledged, 0))),
+            (false, _) => damaged("there are no tables in it"),
+        };
     }
-    if version != FORMAT {
+    if version == 0 {
         return damaged("it does not say which format it has");
     }
     // SQLite opens a file whose header asks for a newer writer without a word, for reading only.
-    if conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
+    if look.writes && conn.is_readonly("main")? && fs::OpenOptions::new().write(true).open(path).is_ok() {
         return damaged("its header was changed");
     }
     let mut log = Log { meta: Meta::read(conn)?, ..Log::default() };
@@ -83,11 +99,22 @@ fn examine(conn: &Connection, path: &Path) -> rusqlite::Result<Checked> {
     if seq != log.meta.entries || seq == 0 {
         return Ok(Checked::Damaged(format!("{} entries were written, {seq} are there", log.meta.entries)));
     }
+    if seq < acknowledged {
+        return Ok(Checked::Damaged(cut_short(acknowledged, seq)));
+    }
+    // Whoever counts the entries knows that nothing is missing, whatever the last write left behind.
+    if look.acknowledged.is_none() && !look.beside_a_writer && has_cut_log(path) {
+        return damaged("its write-ahead log was cut, so the last entries may be missing");
+    }
     Ok(Checked::Log(log))
 }
 
+fn cut_short(acknowledged: i64, left: i64) -> String {
+    format!("{acknowledged} entries were stored and {left} are there: its write-ahead log was cut or removed")
+}
+
 impl Log {
-    fn take(&mut self, read: Result<Entry, Unreadable>) {
+    pub(super) fn take(&mut self, read: Result<Entry, Unreadable>) {
         match read {
             Ok(entry) => self.entries.push(entry),
             Err(row) => self.unreadable.push(row),
@@ -117,6 +144,10 @@ pub(super) fn gather(conn: &Connection, path: &Path) -> Log {
 /// Whether the write-ahead log beside the file holds more than SQLite will read.
 pub(super) fn has_broken_log(path: &Path) -> bool {
     fs::read(with(path, "-wal")).is_ok_and(|log| wal::hides_transactions(&log))
+}
+
+fn has_cut_log(path: &Path) -> bool {
+    fs::read(with(path, "-wal")).is_ok_and(|log| wal::ends_within_a_page(&log))
 }
 
 /// Whether no row can ever have been in the file: it has no bytes, or one page that is zero but for its head.

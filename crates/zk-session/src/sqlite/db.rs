@@ -4,16 +4,17 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Statement, Transaction, TransactionBehavior, params};
 use zk_core::model::EntryId;
-use zk_core::service::EntryKind;
+use zk_core::service::{Durability, EntryKind};
 
 use super::meta::Meta;
 use super::row::checksum;
 
-/// The newest layout of the file this program reads and writes, kept in SQLite's `user_version`.
-pub(super) const FORMAT: u32 = 1;
+/// The newest layout of the file this program reads and writes, kept in SQLite's `user_version`. Format 1 had
+/// no open turns; it is read as it is.
+pub(super) const FORMAT: u32 = 2;
 
 /// How long to wait for somebody who reads the file at this moment.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// The log is folded into the database after so many pages of 4 KiB …
 const CHECKPOINT_PAGES: u32 = 1000;
@@ -120,17 +121,20 @@ pub(super) struct Db {
     leaf: Option<EntryId>,
     /// The tables exist.
     born: bool,
+    /// The layout the file has now; the first entry added raises it to [`FORMAT`].
+    format: u32,
 }
 
 impl Db {
     /// A log whose tables come with its first entries.
     pub(super) fn unborn(conn: Connection, meta: Meta) -> Self {
-        Self { conn, meta, leaf: None, born: false }
+        Self { conn, meta, leaf: None, born: false, format: FORMAT }
     }
 
     /// A log that goes on after `leaf`.
     pub(super) fn existing(conn: Connection, meta: Meta, leaf: Option<EntryId>) -> Self {
-        Self { conn, meta, leaf, born: true }
+        let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
+        Self { conn, meta, leaf, born: true, format }
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -141,8 +145,35 @@ impl Db {
         self.born
     }
 
+    /// How many entries there are.
+    pub(super) fn entries(&self) -> i64 {
+        self.meta.entries
+    }
+
+    pub(super) fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
     /// Adds the entries in one transaction: all of them or none.
-    pub(super) fn write(&mut self, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        drafts: &[Draft],
+        now_ms: u64,
+        durability: Durability,
+    ) -> rusqlite::Result<()> {
+        match durability {
+            Durability::Process => self.commit(drafts, now_ms),
+            Durability::Disk => {
+                let usual: i64 = self.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+                self.conn.pragma_update(None, "synchronous", "FULL")?;
+                let written = self.commit(drafts, now_ms);
+                self.conn.pragma_update(None, "synchronous", usual)?;
+                written
+            }
+        }
+    }
+
+    fn commit(&mut self, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
         let mut meta = self.meta.clone();
         let mut leaf = self.leaf.clone();
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -150,6 +181,8 @@ impl Db {
             create_tables(&tx)?;
             meta.created_ms = now_ms;
             meta.insert(&tx)?;
+        } else if self.format != FORMAT {
+            tx.pragma_update(None, "user_version", FORMAT)?;
         }
         {
             let mut insert = insertion(&tx)?;
@@ -166,7 +199,13 @@ impl Db {
         self.meta = meta;
         self.leaf = leaf;
         self.born = true;
+        self.format = FORMAT;
         Ok(())
+    }
+
+    /// Leaves the names of the files to others: closing this one touches none of them any more.
+    pub(super) fn abandon(&self) -> rusqlite::Result<()> {
+        self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(|_| ())
     }
 
     /// Moves the log into the database file and makes both survive a power cut.
@@ -220,7 +259,7 @@ mod tests {
         assert_eq!(prepare(&conn, true).unwrap(), "delete");
         let mut db = Db::unborn(conn, Meta::default());
         let run = EntryKind::RunStart { run_id: "r".into() };
-        db.write(&[Draft::new(run).unwrap()], 7).unwrap();
+        db.write(&[Draft::new(run).unwrap()], 7, Durability::Disk).unwrap();
         drop(db);
         let conn = connect_read_only(&path, BUSY).unwrap();
         assert_eq!(

@@ -32,7 +32,8 @@ impl Files {
         }
         for dir in folders(root)? {
             let files = Self { dir, id: id.clone() };
-            if files.db().exists() || files.kept_last().is_some() {
+            let there = files.db().exists() || files.has_lone_log() || files.recovery().exists();
+            if there || files.kept_last().is_some() {
                 return Ok(Some(files));
             }
         }
@@ -51,6 +52,18 @@ impl Files {
         self.named(".db")
     }
 
+    /// Whether there is a write-ahead log and the database it belongs to has no byte. SQLite deletes such a log
+    /// as soon as it looks, also for reading.
+    pub(super) fn has_lone_log(&self) -> bool {
+        let length = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
+        length(&self.db()) == 0 && length(&self.log()) > 0
+    }
+
+    /// The write-ahead log.
+    pub(super) fn log(&self) -> PathBuf {
+        with(&self.db(), "-wal")
+    }
+
     pub(super) fn lock(&self) -> PathBuf {
         self.named(".lock")
     }
@@ -60,8 +73,13 @@ impl Files {
     }
 
     /// Where the readable part of a damaged file is gathered before it takes the file's place.
-    pub(super) fn salvage(&self) -> PathBuf {
-        self.named(".salvage")
+    pub(super) fn recovery(&self) -> PathBuf {
+        self.named(".recovery")
+    }
+
+    /// Where a database is put together from its log, to be read and removed.
+    pub(super) fn image(&self) -> PathBuf {
+        self.named(".image")
     }
 
     fn kept(&self, n: u32) -> PathBuf {
@@ -90,6 +108,10 @@ impl Files {
             }
             _ => Ok(()),
         };
+        // A log without a database stays where it is found until nothing else is left to move.
+        if self.has_lone_log() {
+            moved(db.clone(), kept.clone())?;
+        }
         // The log first: beside another database it would be replayed into that one.
         moved(with(&db, "-wal"), with(&kept, "-wal"))?;
         moved(with(&db, "-journal"), with(&kept, "-journal"))?;
@@ -108,7 +130,8 @@ impl Files {
             remove(&with(&db, suffix))?;
         }
         remove(&self.quarantine())?;
-        remove(&self.salvage())?;
+        remove(&self.recovery())?;
+        remove(&self.image())?;
         while let Some(kept) = self.kept_last() {
             remove(&with(&kept, "-wal"))?;
             remove(&with(&kept, "-journal"))?;
@@ -149,6 +172,11 @@ pub(super) fn all(root: &Path, cwd: Option<&Path>) -> Result<Vec<Listed>, StoreE
             let files = |id: &str| Files { dir: dir.clone(), id: SessionId::from(id) };
             if let Some(id) = name.strip_suffix(".db") {
                 found.push(Listed::Db(files(id)));
+            } else if let Some(id) = name.strip_suffix(".db-wal") {
+                let files = files(id);
+                if !files.db().exists() && files.has_lone_log() {
+                    found.push(Listed::Db(files));
+                }
             } else if let Some(id) = name.strip_suffix(".damaged-1") {
                 let files = files(id);
                 if let (false, Some(kept)) = (files.db().exists(), files.kept_last()) {

@@ -44,6 +44,9 @@ pub(super) fn list(root: &Path, filter: &SessionFilter) -> Result<Vec<SessionInf
             }
         };
         let Some(info) = info else { continue };
+        if !filter.unanswered && !info.answered && info.damaged.is_none() {
+            continue;
+        }
         // Two directories may share a folder by chance; one that is unknown shares it for a reason.
         if cwd.as_ref().is_some_and(|cwd| !info.cwd.as_os_str().is_empty() && info.cwd != *cwd) {
             continue;
@@ -68,20 +71,31 @@ fn touched(listed: &Listed) -> SystemTime {
 /// The line of one session; none for one nothing was ever written to.
 fn read(files: &Files, touched: SystemTime) -> Option<SessionInfo> {
     match meta(files) {
-        Ok(Some(meta)) => Some(SessionInfo {
-            id: files.id().clone(),
-            cwd: meta.cwd,
-            created: from_millis(meta.created_ms),
-            updated: from_millis(meta.updated_ms),
-            messages: meta.digest.messages,
-            title: meta.digest.title,
-            lock: lock::holder(files).map(|pid| Lock { pid }),
-            damaged: None,
-        }),
+        Ok(Some(meta)) => Some(info(files, meta, holder(files))),
         Ok(None) => None,
         Err(Unread::Busy) => Some(unknown(files, touched, None)),
         Err(Unread::Because(why)) => Some(unknown(files, touched, Some(why))),
     }
+}
+
+/// The line that the `meta` table makes.
+pub(super) fn info(files: &Files, meta: Meta, lock: Option<Lock>) -> SessionInfo {
+    SessionInfo {
+        id: files.id().clone(),
+        cwd: meta.cwd,
+        created: from_millis(meta.created_ms),
+        updated: from_millis(meta.updated_ms),
+        messages: meta.digest.messages,
+        title: meta.digest.title,
+        answered: meta.digest.answered,
+        interrupted: meta.digest.running && lock.is_none(),
+        lock,
+        damaged: None,
+    }
+}
+
+pub(super) fn holder(files: &Files) -> Option<Lock> {
+    lock::holder(files).map(|pid| Lock { pid })
 }
 
 enum Unread {
@@ -101,6 +115,9 @@ impl From<rusqlite::Error> for Unread {
 
 fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
     let path = files.db();
+    if files.has_lone_log() {
+        return Err(Unread::Because("its database file is empty beside a write-ahead log".to_owned()));
+    }
     let conn = connect_read_only(&path, BUSY)?;
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > FORMAT {
@@ -108,8 +125,12 @@ fn meta(files: &Files) -> Result<Option<Meta>, Unread> {
     }
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     // One that is being made, or whose process died while it was.
-    if tables == 0 && (lock::holder(files).is_some() || (is_blank(&path) && !has_broken_log(&path))) {
-        return Ok(None);
+    if tables == 0 {
+        let begun = lock::holder(files).is_some();
+        let lost = lock::acknowledged(files).unwrap_or_default() > 0 || has_broken_log(&path);
+        if begun || (is_blank(&path) && !lost) {
+            return Ok(None);
+        }
     }
     Ok(Some(Meta::read(&conn)?))
 }
@@ -122,7 +143,9 @@ fn unknown(files: &Files, time: SystemTime, damaged: Option<String>) -> SessionI
         updated: time,
         messages: 0,
         title: String::new(),
-        lock: lock::holder(files).map(|pid| Lock { pid }),
+        answered: damaged.is_none(),
+        interrupted: false,
+        lock: holder(files),
         damaged,
     }
 }

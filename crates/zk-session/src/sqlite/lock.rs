@@ -1,22 +1,28 @@
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use zk_core::service::StoreError;
 
 use super::files::Files;
 
-/// The right to write one session: an advisory lock on a file beside it that holds the owner's process id.
+/// The right to write one session: an advisory lock on a file beside it that holds the owner's process id and
+/// the number of entries it has acknowledged.
 ///
-/// It is a file of its own because closing any other handle of the database would drop SQLite's own locks. It
-/// ends with the value or with the process, whichever comes first.
+/// It is a file of its own because closing any other handle of the database would drop SQLite's own locks. The
+/// lock ends with the value or with the process, whichever comes first. A killed process leaves the file, and
+/// with it how many entries there must be: a write-ahead log that was cut does not show that by itself.
 #[derive(Debug)]
 pub(super) struct SessionLock {
     path: PathBuf,
     file: File,
+    /// How many entries the last owner had acknowledged, if it was killed.
+    left: Option<i64>,
+    /// What the file says now is true of the session, so the file may go with the lock.
+    is_settled: bool,
 }
 
 /// Looking whether a session is in use takes the lock for a moment; one that is only looked at is free again
@@ -26,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 impl SessionLock {
     /// # Errors
-    /// [`StoreError::InUse`] when somebody has it, [`StoreError::Io`] when the lock file cannot be written.
+    /// [`StoreError::InUse`] when somebody has it, [`StoreError::Io`] when the lock file cannot be written or
+    /// is a link.
     pub(super) fn take(files: &Files) -> Result<Self, StoreError> {
         let path = files.lock();
         let fail = |source| StoreError::Io { doing: "write the lock file", path: path.clone(), source };
@@ -35,62 +42,113 @@ impl SessionLock {
             if attempt > 0 {
                 std::thread::sleep(PAUSE);
             }
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(&path)
-                .map_err(fail)?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let file = open_plain(&mut options, &path).map_err(fail)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // The last owner may have removed the file between our opening and locking it.
                 Ok(()) if is_at(&file, &path) => {
-                    let mut lock = Self { path: path.clone(), file };
-                    lock.sign().map_err(fail)?;
+                    let left = read(&file).and_then(|(_, entries)| entries);
+                    let lock = Self { path: path.clone(), file, left, is_settled: left.is_none() };
+                    lock.sign(left).map_err(fail)?;
                     return Ok(lock);
                 }
                 Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => pid = read_pid(&file),
+                Err(rustix::io::Errno::WOULDBLOCK) => pid = read(&file).map(|(pid, _)| pid),
                 Err(error) => return Err(fail(error.into())),
             }
         }
         Err(StoreError::InUse { id: files.id().clone(), pid: pid.unwrap_or(0) })
     }
 
-    fn sign(&mut self) -> io::Result<()> {
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        write!(self.file, "{}", std::process::id())
+    /// How many entries the session must have: more than there are mean that some were lost.
+    pub(super) fn acknowledged(&self) -> Option<i64> {
+        self.left
+    }
+
+    /// Notes how many entries the session has. Failing that costs no entry, only the means to miss one.
+    pub(super) fn note(&mut self, entries: i64) {
+        self.left = None;
+        self.is_settled = self.sign(Some(entries)).is_ok();
+    }
+
+    /// Whether the lock file is still where others look for it.
+    pub(super) fn is_in_place(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+
+    fn sign(&self, entries: Option<i64>) -> io::Result<()> {
+        // Of one length, so that it is replaced in place: that needs no room on the disk.
+        let text = match entries {
+            Some(entries) => format!("{:>10} {entries:>20}\n", std::process::id()),
+            None => format!("{:>10} {:>20}\n", std::process::id(), ""),
+        };
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
     }
 }
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
         // Removed while it is still held, so nobody else's file can be removed by mistake.
-        let _ = std::fs::remove_file(&self.path);
+        if self.is_settled && self.is_in_place() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
 /// Who has the session open, without disturbing them.
 pub(super) fn holder(files: &Files) -> Option<u32> {
-    let file = File::open(files.lock()).ok()?;
+    let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Some(read_pid(&file).unwrap_or(0)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Some(read(&file).map_or(0, |(pid, _)| pid)),
         Ok(()) | Err(_) => None,
     }
 }
 
+/// How many entries a killed owner had acknowledged.
+pub(super) fn acknowledged(files: &Files) -> Option<i64> {
+    let file = open_plain(OpenOptions::new().read(true), &files.lock()).ok()?;
+    read(&file).and_then(|(_, entries)| entries)
+}
+
+/// Opens a file of its own, never what a symbolic or hard link leads to, and never waiting for a pipe.
+pub(super) fn open_plain(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
+        match rustix::io::Errno::from_io_error(&error) {
+            Some(rustix::io::Errno::LOOP) => link("a symbolic link"),
+            _ => error,
+        }
+    })?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(link("not a regular file"));
+    }
+    // A file that was removed after it was opened has no name left.
+    if meta.nlink() > 1 {
+        return Err(link("a hard link to another file"));
+    }
+    Ok(file)
+}
+
+fn link(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("it is {what}; remove it and try again"))
+}
+
 fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), path.metadata()) {
+    match (file.metadata(), path.symlink_metadata()) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }
 }
 
-fn read_pid(mut file: &File) -> Option<u32> {
+/// The process and the number of entries in a lock file.
+fn read(mut file: &File) -> Option<(u32, Option<i64>)> {
     let mut text = String::new();
     file.rewind().ok()?;
-    file.take(16).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    file.take(64).read_to_string(&mut text).ok()?;
+    let mut words = text.split_whitespace();
+    let pid = words.next()?.parse().ok()?;
+    Some((pid, words.next().and_then(|entries| entries.parse().ok())))
 }

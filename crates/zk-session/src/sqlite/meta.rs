@@ -27,6 +27,7 @@ impl Meta {
     /// Reads the table; what is missing or of another type stays at its default.
     pub(super) fn read(conn: &Connection) -> rusqlite::Result<Self> {
         let mut meta = Self::default();
+        let mut answered = None;
         let mut select = conn.prepare("SELECT key, value FROM meta")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
@@ -42,9 +43,13 @@ impl Meta {
                     meta.digest.messages = u64::try_from(count).unwrap_or(0)
                 }
                 ("title", Value::Text(text)) => meta.digest.title = text,
+                ("answered", Value::Integer(flag)) => answered = Some(flag != 0),
+                ("running", Value::Integer(flag)) => meta.digest.running = flag != 0,
                 _ => {}
             }
         }
+        // Format 1 does not say it; a prompt alone is one message.
+        meta.digest.answered = answered.unwrap_or(meta.digest.messages > 1);
         Ok(meta)
     }
 
@@ -73,6 +78,14 @@ impl Meta {
         }
         if all || self.digest.title != before.digest.title {
             put.execute(params!["title", self.digest.title])?;
+        }
+        for (key, now, earlier) in [
+            ("answered", self.digest.answered, before.digest.answered),
+            ("running", self.digest.running, before.digest.running),
+        ] {
+            if all || now != earlier {
+                put.execute(params![key, now])?;
+            }
         }
         Ok(())
     }

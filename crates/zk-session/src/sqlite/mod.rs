@@ -7,9 +7,11 @@ mod list;
 mod lock;
 mod meta;
 mod open;
+mod recovery;
+mod restore;
 mod row;
-mod salvage;
 mod session;
+mod snapshot;
 mod wal;
 mod writer;
 
@@ -21,13 +23,14 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::SessionId;
 use zk_core::service::{
-    Clock, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError, SystemClock,
+    Clock, NewSession, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
+    SystemClock,
 };
 
 use self::files::Files;
 use self::lock::SessionLock;
 use self::open::Plan;
-use self::session::SqliteSession;
+use self::session::{Notices, SqliteSession};
 use self::writer::Writer;
 
 /// Sessions on disk: one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
@@ -42,13 +45,13 @@ use self::writer::Writer;
 /// # let dir = tempfile::tempdir().unwrap();
 /// # let root = dir.path().to_path_buf();
 /// use zk_core::model::Message;
-/// use zk_core::service::{EntryKind, NewSession, SessionStore};
+/// use zk_core::service::{Durability, EntryKind, NewSession, SessionStore};
 /// use zk_session::SqliteStore;
 ///
 /// let store = SqliteStore::new(root);
 /// let session = store.create(NewSession { id: None, cwd: "/project".into(), parent: None }).await.unwrap();
 /// let prompt = EntryKind::Message { message: Message::user_text("hello").shared(), usage: None };
-/// session.append(vec![prompt]).await.unwrap();
+/// session.append(vec![prompt], Durability::Process).await.unwrap();
 /// let id = session.id().clone();
 /// session.close().await.unwrap();
 /// assert_eq!(store.open(&id).await.unwrap().entries().await.unwrap().len(), 1);
@@ -86,12 +89,13 @@ impl SessionStore for SqliteStore {
         let id = new.id.unwrap_or_else(SessionId::fresh);
         let cwd = new.cwd;
         let plan = Plan { root: self.root.clone(), id: id.clone(), cwd: cwd.clone(), parent: new.parent };
-        let writer = Writer::planned(plan, self.clock.clone());
+        let notices = Notices::default();
+        let writer = Writer::planned(plan, self.clock.clone(), notices.clone());
         let (commands, thread) = writer::spawn(move |queue| writer.run(&queue))?;
         Ok(Arc::new(SqliteSession {
             id,
             cwd: Some(cwd),
-            notices: Vec::new(),
+            notices,
             commands: Some(commands),
             thread: Some(thread),
         }))
@@ -104,10 +108,10 @@ impl SessionStore for SqliteStore {
             Err(error) => {
                 let _ = ready.send(Err(error));
             }
-            Ok(opened) => {
-                let told = ready.send(Ok((opened.cwd.clone(), opened.notices.clone())));
-                if told.is_ok() {
-                    Writer::opened(opened, clock).run(&queue);
+            Ok(mut opened) => {
+                let notices = Notices::of(std::mem::take(&mut opened.notices));
+                if ready.send(Ok((opened.cwd.clone(), notices.clone()))).is_ok() {
+                    Writer::opened(opened, clock, notices).run(&queue);
                 }
             }
         })?;
@@ -119,6 +123,11 @@ impl SessionStore for SqliteStore {
             commands: Some(commands),
             thread: Some(thread),
         }))
+    }
+
+    async fn read(&self, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+        let (root, id) = (self.root.clone(), id.clone());
+        offload(move || snapshot::read(&root, &id)).await
     }
 
     async fn list(&self, filter: &SessionFilter) -> Result<Vec<SessionInfo>, StoreError> {

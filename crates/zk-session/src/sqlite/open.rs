@@ -1,19 +1,20 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use zk_core::model::SessionId;
 use zk_core::service::{Entry, StoreError};
 
-use super::check::{self, Checked, Log};
+use super::check::{self, Checked, Log, Look};
 use super::db::{Db, connect, prepare};
 use super::error::store_error;
 use super::files::{self, Files, canonical, with};
 use super::lock::SessionLock;
 use super::meta::Meta;
-use super::salvage;
+use super::recovery;
+use super::row::Unreadable;
 use crate::find::near_match;
 use crate::memory::exists;
 
@@ -26,7 +27,9 @@ pub(super) struct Opened {
     pub(super) entries: Vec<Entry>,
     pub(super) cwd: Option<PathBuf>,
     pub(super) notices: Vec<String>,
-    _lock: SessionLock,
+    /// The file that was opened, whatever its name leads to later: device and number.
+    pub(super) file: Option<(u64, u64)>,
+    pub(super) lock: SessionLock,
 }
 
 /// What a session that is not on the disk yet will be.
@@ -57,7 +60,7 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
         .map_err(|source| io_error("create the folder", files.dir(), source))?;
     let lock = SessionLock::take(&files)?;
     let path = files.db();
-    if files.kept_last().is_some() {
+    if files.kept_last().is_some() || files.has_lone_log() {
         return Err(exists(&plan.id));
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -69,11 +72,12 @@ pub(super) fn create(plan: &Plan) -> Result<Opened, StoreError> {
     match connect(&path).and_then(|conn| prepare(&conn, true).map(|_| conn)) {
         Ok(conn) => Ok(Opened {
             db: Db::unborn(conn, meta),
+            file: identity(&path),
             files,
             entries: Vec::new(),
             cwd: Some(plan.cwd.clone()),
             notices: Vec::new(),
-            _lock: lock,
+            lock,
         }),
         Err(error) => {
             let error = store_error(&error, "create", &path, &plan.id);
@@ -98,23 +102,37 @@ pub(super) fn discard(files: &Files) {
 pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
     let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
     let lock = SessionLock::take(&files)?;
-    salvage::finish(&files)?;
+    recovery::finish(&files)?;
     let path = files.db();
+    let mut notices = Vec::new();
+    let mut look = Look { writes: true, acknowledged: lock.acknowledged(), ..Look::default() };
+    if files.has_lone_log() {
+        let (mut why, log) = recovery::read_lone_log(&files)?;
+        let found = log.entries.len() + log.unreadable.len();
+        if let Some(lost) = lost(look.acknowledged, found) {
+            why = format!("{why}; {lost}");
+        }
+        notices.push(rescue(&files, &why, &log)?);
+        look.acknowledged = None;
+    }
     if !path.exists() {
         return Err(match files.kept_last() {
             Some(kept) => damaged(id, "it could not be read when it was last opened", kept),
             None => not_found(root, id),
         });
     }
-    let mut notices = Vec::new();
+    if !is_plain(&path) {
+        let source = io::Error::new(io::ErrorKind::PermissionDenied, "it is not a regular file");
+        return Err(io_error("open", &path, source));
+    }
     let mut conn = reach(&path, id)?;
-    let mut checked = look(&conn, &path, id)?;
+    let mut checked = examine(&conn, &path, id, look)?;
     if let Checked::Damaged(why) = checked {
         let log = check::gather(&conn, &path);
         drop(conn);
         notices.push(rescue(&files, &why, &log)?);
         conn = reach(&path, id)?;
-        checked = look(&conn, &path, id)?;
+        checked = examine(&conn, &path, id, Look { acknowledged: None, ..look })?;
     }
     let (db, cwd, entries) = match checked {
         Checked::Empty => {
@@ -127,45 +145,65 @@ pub(super) fn open(root: &Path, id: &SessionId) -> Result<Opened, StoreError> {
         }
         Checked::Damaged(why) => return Err(damaged(id, &why, path)),
         Checked::Log(Log { meta, entries, unreadable }) => {
-            salvage::quarantine(&files, &unreadable)?;
-            if !unreadable.is_empty() {
-                let kept = files.quarantine();
-                notices.push(format!(
-                    "{} of session `{id}` cannot be read and {} left out; see {}",
-                    count(unreadable.len()),
-                    if unreadable.len() == 1 { "was" } else { "were" },
-                    kept.display()
-                ));
-            }
+            recovery::quarantine(&files, &unreadable)?;
+            notices.extend(left_out(id, &unreadable, Some(&files.quarantine())));
             set_up(&conn, false, &path, id)?;
             let leaf = entries.last().map(|entry| entry.id.clone());
             let cwd = Some(meta.cwd.clone()).filter(|cwd| !cwd.as_os_str().is_empty());
             (Db::existing(conn, meta, leaf), cwd, entries)
         }
     };
-    Ok(Opened { db, files, entries, cwd, notices, _lock: lock })
+    let mut opened = Opened { file: identity(&path), db, files, entries, cwd, notices, lock };
+    opened.lock.note(opened.db.entries());
+    Ok(opened)
 }
 
-fn reach(path: &Path, id: &SessionId) -> Result<Connection, StoreError> {
+/// That entries which had been acknowledged are missing, if any are.
+fn lost(acknowledged: Option<i64>, found: usize) -> Option<String> {
+    let found = i64::try_from(found).unwrap_or(i64::MAX);
+    acknowledged
+        .filter(|all| *all > found)
+        .map(|all| format!("{all} entries were stored and {found} are there"))
+}
+
+/// The notice that rows cannot be read, if there are any.
+pub(super) fn left_out(id: &SessionId, rows: &[Unreadable], kept: Option<&Path>) -> Option<String> {
+    let were = if rows.len() == 1 { "was" } else { "were" };
+    let see = kept.map_or(String::new(), |kept| format!("; see {}", kept.display()));
+    let rows = (!rows.is_empty()).then(|| count(rows.len()))?;
+    Some(format!("{rows} of session `{id}` cannot be read and {were} left out{see}"))
+}
+
+/// The device and number of the file at `path`.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// Whether the file is one of the session's own, and no link to somewhere else.
+pub(super) fn is_plain(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
+}
+
+pub(super) fn reach(path: &Path, id: &SessionId) -> Result<Connection, StoreError> {
     connect(path).map_err(|error| store_error(&error, "open", path, id))
 }
 
-fn look(conn: &Connection, path: &Path, id: &SessionId) -> Result<Checked, StoreError> {
-    check::check(conn, path).map_err(|error| store_error(&error, "read", path, id))
+fn examine(conn: &Connection, path: &Path, id: &SessionId, look: Look) -> Result<Checked, StoreError> {
+    check::check(conn, path, look).map_err(|error| store_error(&error, "read", path, id))
 }
 
-fn set_up(conn: &Connection, fresh: bool, path: &Path, id: &SessionId) -> Result<(), StoreError> {
+pub(super) fn set_up(conn: &Connection, fresh: bool, path: &Path, id: &SessionId) -> Result<(), StoreError> {
     prepare(conn, fresh).map(|_| ()).map_err(|error| store_error(&error, "write", path, id))
 }
 
 /// Puts the damaged file aside and what could be read of it in its place. The answer is the notice.
 fn rescue(files: &Files, why: &str, log: &Log) -> Result<String, StoreError> {
-    salvage::quarantine(files, &log.unreadable)?;
+    recovery::quarantine(files, &log.unreadable)?;
     if log.entries.is_empty() {
         let kept = files.put_aside()?;
         return Err(damaged(files.id(), why, kept));
     }
-    let kept = salvage::replace(files, log)?;
+    let kept = recovery::replace(files, log)?;
     Ok(format!(
         "session `{}` was damaged ({why}): {} could be read; the damaged file was kept as {}",
         files.id(),
@@ -174,11 +212,11 @@ fn rescue(files: &Files, why: &str, log: &Log) -> Result<String, StoreError> {
     ))
 }
 
-fn count(entries: usize) -> String {
+pub(super) fn count(entries: usize) -> String {
     if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") }
 }
 
-fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
+pub(super) fn damaged(id: &SessionId, why: &str, kept: PathBuf) -> StoreError {
     StoreError::Damaged { id: id.clone(), why: why.to_owned(), kept }
 }
 
@@ -190,6 +228,6 @@ pub(super) fn not_found(root: &Path, id: &SessionId) -> StoreError {
     StoreError::NotFound { id: id.to_string(), hint: near_match(id.as_str(), ids) }
 }
 
-fn io_error(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
+pub(super) fn io_error(doing: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Io { doing, path: path.to_path_buf(), source }
 }

@@ -1,19 +1,38 @@
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Entry, EntryKind, OpenSession, StoreError};
+use zk_core::service::{Durability, Entry, EntryKind, OpenSession, StoreError};
 
 use super::writer::Command;
+
+/// What the person is to be told about a session's files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notices(Arc<Mutex<Vec<String>>>);
+
+impl Notices {
+    pub(super) fn of(all: Vec<String>) -> Self {
+        Self(Arc::new(Mutex::new(all)))
+    }
+
+    pub(super) fn add(&self, notice: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// A handle on the thread that owns the session.
 pub(super) struct SqliteSession {
     pub(super) id: SessionId,
     pub(super) cwd: Option<PathBuf>,
-    pub(super) notices: Vec<String>,
+    pub(super) notices: Notices,
     /// Always there, until the handle is dropped.
     pub(super) commands: Option<Sender<Command>>,
     pub(super) thread: Option<JoinHandle<()>>,
@@ -43,11 +62,15 @@ impl OpenSession for SqliteSession {
     }
 
     fn notices(&self) -> Vec<String> {
-        self.notices.clone()
+        self.notices.all()
     }
 
-    async fn append(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError> {
-        self.ask(|reply| Command::Append(entries, reply)).await
+    async fn append(
+        &self,
+        entries: Vec<EntryKind>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        self.ask(|reply| Command::Append(entries, durability, reply)).await
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {

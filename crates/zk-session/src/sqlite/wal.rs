@@ -27,6 +27,52 @@ pub(super) fn hides_transactions(log: &[u8]) -> bool {
     false
 }
 
+/// Whether the log ends within a page. SQLite writes a page with one call, so a killed process leaves none cut.
+pub(super) fn ends_within_a_page(log: &[u8]) -> bool {
+    let Some(header) = Header::read(log) else { return (1..HEADER).contains(&log.len()) };
+    let rest = (log.len() - HEADER) % (FRAME + header.page);
+    rest != 0 && rest != FRAME
+}
+
+/// The database as it was after the last whole transaction in the log. Pages the log does not contain are
+/// zero. `None` when there is no whole transaction.
+pub(super) fn database(log: &[u8]) -> Option<Vec<u8>> {
+    let header = Header::read(log)?;
+    let mut sum = header.sum;
+    let mut frames: Vec<(usize, &[u8])> = Vec::new();
+    let mut committed = None;
+    for frame in log.get(HEADER..)?.chunks_exact(FRAME + header.page) {
+        let (head, page) = frame.split_at_checked(FRAME)?;
+        let [number, commit, salt1, salt2, sum1, sum2] = words::<6>(head, true)?;
+        sum = checksum(head.get(..8)?, sum, header.big);
+        sum = checksum(page, sum, header.big);
+        if [salt1, salt2] != header.salt || [sum1, sum2] != sum {
+            break;
+        }
+        frames.push(((number as usize).checked_sub(1)?, page));
+        if commit != 0 {
+            committed = Some((commit as usize, frames.len()));
+        }
+    }
+    let (pages, whole) = committed?;
+    let bytes = pages.checked_mul(header.page).filter(|bytes| *bytes <= LARGEST)?;
+    let mut database = vec![0; bytes];
+    for (place, page) in frames.into_iter().take(whole) {
+        // A later transaction may have made the database shorter.
+        if let Some(target) = database.chunks_exact_mut(header.page).nth(place) {
+            target.copy_from_slice(page);
+        }
+    }
+    // Without the log it is to be read as one that never had any.
+    if let Some(versions) = database.get_mut(18..20) {
+        versions.fill(1);
+    }
+    Some(database)
+}
+
+/// A database is put together from a log up to this size, in bytes.
+const LARGEST: usize = 1 << 30;
+
 const HEADER: usize = 32;
 const FRAME: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
@@ -110,6 +156,32 @@ mod tests {
             changed[at] ^= 0x20;
             assert!(hides_transactions(&changed), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_database_is_put_together_from_its_log_alone() {
+        let log = log();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("y.db");
+        for (lost, left) in [(0, 5), (1, 4)] {
+            let end = log.len() - lost * (FRAME + 4096);
+            std::fs::write(&path, database(&log[..end]).unwrap()).unwrap();
+            let conn = Connection::open(&path).unwrap();
+            assert_eq!(
+                conn.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap(),
+                left
+            );
+        }
+        assert_eq!(database(&log[..HEADER]), None);
+        assert_eq!(database(&[]), None);
+    }
+
+    #[test]
+    fn a_log_that_was_cut_within_a_page_is_told_from_one_that_was_not_finished() {
+        let log = log();
+        assert!(!ends_within_a_page(&log) && !ends_within_a_page(&[]));
+        assert!(!ends_within_a_page(&log[..log.len() - 4096]), "the page had not been written yet");
+        assert!(ends_within_a_page(&log[..log.len() - 1]) && ends_within_a_page(&log[..10]));
     }
 
     #[test]

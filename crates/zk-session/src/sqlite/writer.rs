@@ -1,24 +1,31 @@
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 use zk_core::model::{EntryId, SessionId};
-use zk_core::service::{Clock, Entry, EntryKind, StoreError};
+use zk_core::service::{Clock, Durability, Entry, EntryKind, StoreError};
 
 use super::db::Draft;
 use super::error::{again, store_error};
+use super::files::Files;
 use super::open::{self, Opened, Plan};
+use super::restore;
 use super::row::{self, COLUMNS};
+use super::session::Notices;
 use crate::memory::millis;
 
 /// What the thread that owns a session is asked.
 pub(super) enum Command {
-    Append(Vec<EntryKind>, Reply<Vec<EntryId>>),
+    Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
     Read(Reply<Vec<Entry>>),
     Close(Reply<()>),
 }
+
+/// An append that waits to be written: its entries and who waits for their ids.
+type Waiting = (Vec<EntryKind>, Reply<Vec<EntryId>>);
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -31,6 +38,7 @@ pub(super) struct Writer {
     unsynced: bool,
     /// The folder has a new file since it was last synced.
     new_file: bool,
+    notices: Notices,
 }
 
 enum State {
@@ -41,13 +49,14 @@ enum State {
 }
 
 impl Writer {
-    pub(super) fn planned(plan: Plan, clock: Arc<dyn Clock>) -> Self {
-        Self { id: plan.id.clone(), state: State::Planned(plan), clock, unsynced: false, new_file: false }
+    pub(super) fn planned(plan: Plan, clock: Arc<dyn Clock>, notices: Notices) -> Self {
+        let (id, state) = (plan.id.clone(), State::Planned(plan));
+        Self { id, state, clock, unsynced: false, new_file: false, notices }
     }
 
-    pub(super) fn opened(opened: Opened, clock: Arc<dyn Clock>) -> Self {
-        let id = opened.files.id().clone();
-        Self { id, state: State::Open(Box::new(opened)), clock, unsynced: false, new_file: false }
+    pub(super) fn opened(opened: Opened, clock: Arc<dyn Clock>, notices: Notices) -> Self {
+        let (id, state) = (opened.files.id().clone(), State::Open(Box::new(opened)));
+        Self { id, state, clock, unsynced: false, new_file: false, notices }
     }
 
     /// Serves commands until the session is closed or every handle is gone.
@@ -58,31 +67,36 @@ impl Writer {
                 Some(command) => command,
                 None => match self.wait(commands) {
                     Some(command) => command,
-                    None => return,
+                    None => {
+                        let _ = self.keep_files();
+                        return;
+                    }
                 },
             };
             match command {
-                Command::Append(kinds, reply) => {
+                Command::Append(kinds, mut durability, reply) => {
                     let mut batch = vec![(kinds, reply)];
                     // What has queued up meanwhile goes into the same transaction.
                     while let Ok(command) = commands.try_recv() {
-                        if let Command::Append(kinds, reply) = command {
+                        if let Command::Append(kinds, own, reply) = command {
                             batch.push((kinds, reply));
+                            durability = stronger(durability, own);
                         } else {
                             next = Some(command);
                             break;
                         }
                     }
-                    self.append(batch);
+                    self.append(batch, durability);
                 }
                 Command::Read(reply) => {
                     let _ = reply.send(self.entries());
                 }
                 Command::Close(reply) => {
+                    let kept = self.keep_files();
                     // Closing the database and releasing the lock come first, so they are done when this is
                     // acknowledged.
                     drop(self);
-                    let _ = reply.send(Ok(()));
+                    let _ = reply.send(kept);
                     return;
                 }
             }
@@ -103,18 +117,37 @@ impl Writer {
 
     /// Makes a finished run survive a power cut, too. Failing that costs nothing an append promised.
     fn sync(&mut self) {
-        if !std::mem::take(&mut self.unsynced) {
-            return;
-        }
-        if let State::Open(open) = &self.state {
+        if std::mem::take(&mut self.unsynced)
+            && let State::Open(open) = &self.state
+        {
             let _ = open.db.checkpoint();
-            if std::mem::take(&mut self.new_file) {
-                let _ = File::open(open.files.dir()).and_then(|dir| dir.sync_all());
-            }
+            self.new_file = self.new_file && sync_names(&open.files).is_err();
         }
     }
 
-    fn append(&mut self, batch: Vec<(Vec<EntryKind>, Reply<Vec<EntryId>>)>) {
+    /// Syncs what [`Durability::Disk`] needs besides the log itself.
+    fn sync_new_file(&mut self) -> Result<(), StoreError> {
+        let State::Open(open) = &self.state else { return Ok(()) };
+        if self.new_file {
+            let path = open.files.db();
+            open.db.checkpoint().map_err(|error| store_error(&error, "sync", &path, &self.id))?;
+            sync_names(&open.files).map_err(|source| StoreError::Io { doing: "sync", path, source })?;
+            self.new_file = false;
+        }
+        Ok(())
+    }
+
+    /// Looks after the files of an open session: where somebody removed them, they are written again.
+    fn keep_files(&mut self) -> Result<(), StoreError> {
+        let State::Open(open) = &mut self.state else { return Ok(()) };
+        if let Some(notice) = restore::files(open)? {
+            self.notices.add(notice);
+            self.new_file = true;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, batch: Vec<Waiting>, durability: Durability) {
         let mut drafts = Vec::new();
         let mut replies = Vec::with_capacity(batch.len());
         for (kinds, reply) in batch {
@@ -130,13 +163,12 @@ impl Writer {
                 }
             }
         }
-        if drafts.is_empty() {
-            for (ids, reply) in replies {
-                let _ = reply.send(Ok(ids));
-            }
-            return;
-        }
-        match self.write(&drafts) {
+        let written = match (drafts.is_empty(), durability) {
+            (true, Durability::Process) => Ok(()),
+            (true, Durability::Disk) => self.sync_all(),
+            (false, _) => self.write(&drafts, durability),
+        };
+        match written {
             Ok(()) => {
                 for (ids, reply) in replies {
                     let _ = reply.send(Ok(ids));
@@ -150,7 +182,17 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, drafts: &[Draft]) -> Result<(), StoreError> {
+    /// Puts on disk what was appended before.
+    fn sync_all(&mut self) -> Result<(), StoreError> {
+        self.keep_files()?;
+        let State::Open(open) = &self.state else { return Ok(()) };
+        let path = open.files.db();
+        open.db.checkpoint().map_err(|error| store_error(&error, "sync", &path, &self.id))?;
+        self.sync_new_file()
+    }
+
+    fn write(&mut self, drafts: &[Draft], durability: Durability) -> Result<(), StoreError> {
+        self.keep_files()?;
         let now = millis(self.clock.now());
         let plan = match &self.state {
             State::Open(_) => None,
@@ -165,16 +207,29 @@ impl Writer {
             return Err(StoreError::Failed(format!("session `{}` is not open", self.id)));
         };
         open.entries = Vec::new();
-        let Err(error) = open.db.write(drafts, now) else { return Ok(()) };
-        let error = store_error(&error, "write", &open.files.db(), &self.id);
-        if let Some(plan) = plan {
-            // Nobody was told of the file; the next append begins anew.
-            let files = open.files.clone();
-            open::discard(&files);
-            self.state = State::Planned(plan);
-            self.new_file = false;
+        // Before the entries where that is possible: once they are written they count as stored.
+        let early = durability == Durability::Disk && open.db.is_born();
+        let mut written = if early { self.sync_new_file() } else { Ok(()) };
+        if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
+            let path = open.files.db();
+            let fail = |error: rusqlite::Error| store_error(&error, "write", &path, &self.id);
+            written = open.db.write(drafts, now, durability).map_err(fail);
         }
-        Err(error)
+        if let (Ok(()), Durability::Disk) = (&written, durability) {
+            written = self.sync_new_file();
+        }
+        match (&written, plan, &mut self.state) {
+            (Ok(()), _, State::Open(open)) => open.lock.note(open.db.entries()),
+            (Err(_), Some(plan), State::Open(open)) => {
+                // Nobody was told of the file; the next append begins anew.
+                let files = open.files.clone();
+                open::discard(&files);
+                self.state = State::Planned(plan);
+                self.new_file = false;
+            }
+            (Ok(()), _, State::Planned(_)) | (Err(_), _, _) => {}
+        }
+        written
     }
 
     fn entries(&mut self) -> Result<Vec<Entry>, StoreError> {
@@ -200,6 +255,20 @@ impl Writer {
         };
         read().map_err(|error| store_error(&error, "read", &open.files.db(), &self.id))
     }
+}
+
+fn stronger(one: Durability, other: Durability) -> Durability {
+    match (one, other) {
+        (Durability::Process, Durability::Process) => Durability::Process,
+        (Durability::Disk, _) | (_, Durability::Disk) => Durability::Disk,
+    }
+}
+
+/// Makes the names of a session's files survive a power cut: its folder, and the folder's own name.
+fn sync_names(files: &Files) -> io::Result<()> {
+    let dir = files.dir();
+    File::open(dir)?.sync_all()?;
+    dir.parent().map_or(Ok(()), |root| File::open(root)?.sync_all())
 }
 
 /// Starts a thread and the queue it serves.

@@ -6,7 +6,7 @@ use zk_core::model::{ModelRef, SessionId};
 use zk_core::service::{EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError};
 use zk_session::{MemoryStore, SqliteStore, latest, open_matching};
 
-use crate::support::{Ticking, at, chained, kinds, says, stored, unit, whole_units};
+use crate::support::{Add, Ticking, at, chained, every, kinds, says, stored, unit, whole_units};
 
 #[tokio::test]
 async fn memory_conforms() {
@@ -47,9 +47,9 @@ async fn what_is_appended_comes_back_in_order(store: &dyn SessionStore, cwd: &Pa
     let session = store.create(at(cwd)).await.unwrap();
     assert_eq!(session.cwd().as_deref(), Some(cwd));
     let model = EntryKind::Model { model: ModelRef::new("p", "m") };
-    let first = session.append(vec![says("hello"), model.clone()]).await.unwrap();
-    assert!(session.append(Vec::new()).await.unwrap().is_empty());
-    let second = session.append(unit(1)).await.unwrap();
+    let first = session.add(vec![says("hello"), model.clone()]).await.unwrap();
+    assert!(session.add(Vec::new()).await.unwrap().is_empty());
+    let second = session.add(unit(1)).await.unwrap();
     let ids = [first, second].concat();
     let written = session.entries().await.unwrap();
     assert_eq!(written.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>(), ids);
@@ -62,7 +62,7 @@ async fn what_is_appended_comes_back_in_order(store: &dyn SessionStore, cwd: &Pa
     assert!(session.notices().is_empty());
     assert_eq!(session.entries().await.unwrap(), written);
     assert_eq!(session.entries().await.unwrap(), written, "reading is repeatable");
-    session.append(vec![says("more")]).await.unwrap();
+    session.add(vec![says("more")]).await.unwrap();
     let all = session.entries().await.unwrap();
     assert_eq!(all.len(), 5);
     assert!(chained(&all));
@@ -71,8 +71,8 @@ async fn what_is_appended_comes_back_in_order(store: &dyn SessionStore, cwd: &Pa
 async fn a_session_without_entries_does_not_exist(store: &dyn SessionStore, cwd: &Path) {
     let session = store.create(at(cwd)).await.unwrap();
     assert!(session.entries().await.unwrap().is_empty());
-    assert!(session.append(Vec::new()).await.unwrap().is_empty());
-    assert!(store.list(&SessionFilter::default()).await.unwrap().is_empty());
+    assert!(session.add(Vec::new()).await.unwrap().is_empty());
+    assert!(store.list(&every()).await.unwrap().is_empty());
     let opened = store.open(session.id()).await;
     assert!(matches!(opened.err(), Some(StoreError::NotFound { .. })));
     session.close().await.unwrap();
@@ -80,7 +80,7 @@ async fn a_session_without_entries_does_not_exist(store: &dyn SessionStore, cwd:
 
 async fn one_writer_at_a_time(store: &dyn SessionStore, cwd: &Path) {
     let session = store.create(at(cwd)).await.unwrap();
-    session.append(unit(0)).await.unwrap();
+    session.add(unit(0)).await.unwrap();
     let id = session.id().clone();
     let in_use = |error: Option<StoreError>| {
         let Some(StoreError::InUse { id: named, pid }) = error else { panic!("{error:?}") };
@@ -88,7 +88,7 @@ async fn one_writer_at_a_time(store: &dyn SessionStore, cwd: &Path) {
     };
     in_use(store.open(&id).await.err());
     in_use(store.delete(&id).await.err());
-    let listed = &store.list(&SessionFilter::default()).await.unwrap()[0];
+    let listed = &store.list(&every()).await.unwrap()[0];
     assert_eq!(listed.lock.as_ref().map(|lock| lock.pid), Some(std::process::id()));
     drop(session);
     let session = store.open(&id).await.unwrap();
@@ -98,15 +98,15 @@ async fn one_writer_at_a_time(store: &dyn SessionStore, cwd: &Path) {
     drop(session);
     in_use(store.open(&id).await.err());
     drop(again);
-    assert_eq!(store.list(&SessionFilter::default()).await.unwrap()[0].lock, None);
+    assert_eq!(store.list(&every()).await.unwrap()[0].lock, None);
 }
 
 async fn a_closed_session_takes_nothing_more(store: &dyn SessionStore, cwd: &Path) {
     let session = store.create(at(cwd)).await.unwrap();
-    session.append(unit(0)).await.unwrap();
+    session.add(unit(0)).await.unwrap();
     session.close().await.unwrap();
     session.close().await.unwrap();
-    assert!(matches!(session.append(unit(1)).await, Err(StoreError::Failed(_))));
+    assert!(matches!(session.add(unit(1)).await, Err(StoreError::Failed(_))));
     assert!(matches!(session.entries().await, Err(StoreError::Failed(_))));
     assert_eq!(whole_units(&store.open(session.id()).await.unwrap().entries().await.unwrap()), 1);
 }
@@ -114,10 +114,10 @@ async fn a_closed_session_takes_nothing_more(store: &dyn SessionStore, cwd: &Pat
 async fn an_id_is_taken_once(store: &dyn SessionStore, cwd: &Path) {
     let named = || NewSession { id: Some("mine".into()), ..at(cwd) };
     let session = store.create(named()).await.unwrap();
-    session.append(unit(0)).await.unwrap();
+    session.add(unit(0)).await.unwrap();
     drop(session);
     let second = store.create(named()).await.unwrap();
-    assert!(second.append(vec![says("other")]).await.is_err());
+    assert!(second.add(vec![says("other")]).await.is_err());
     drop(second);
     assert_eq!(whole_units(&store.open(&"mine".into()).await.unwrap().entries().await.unwrap()), 1);
 }
@@ -130,10 +130,10 @@ async fn listing_is_newest_first_and_by_directory(store: &dyn SessionStore, here
     ]
     .into();
     for (n, session) in open.iter().enumerate() {
-        session.append(vec![says(&format!("prompt\n{n}"))]).await.unwrap();
+        session.add(vec![says(&format!("prompt\n{n}"))]).await.unwrap();
         pause().await;
     }
-    open[0].append(unit(1)).await.unwrap();
+    open[0].add(unit(1)).await.unwrap();
     pause().await;
     let ids: Vec<SessionId> = open.iter().map(|session| session.id().clone()).collect();
     // The order of the last entries counts, not that of creating or closing.
@@ -141,7 +141,7 @@ async fn listing_is_newest_first_and_by_directory(store: &dyn SessionStore, here
         session.close().await.unwrap();
     }
     let list = async |cwd: Option<&Path>, limit| {
-        let filter = SessionFilter { cwd: cwd.map(Path::to_path_buf), limit };
+        let filter = SessionFilter { cwd: cwd.map(Path::to_path_buf), limit, unanswered: true };
         store.list(&filter).await.unwrap()
     };
     let order =
@@ -168,13 +168,13 @@ async fn a_deleted_session_is_gone(store: &dyn SessionStore, cwd: &Path) {
     store.delete(&id).await.unwrap();
     assert!(matches!(store.open(&id).await.err(), Some(StoreError::NotFound { .. })));
     assert!(matches!(store.delete(&id).await, Err(StoreError::NotFound { .. })));
-    assert!(store.list(&SessionFilter::default()).await.unwrap().is_empty());
+    assert!(store.list(&every()).await.unwrap().is_empty());
 }
 
 async fn an_id_may_be_shortened(store: &dyn SessionStore, cwd: &Path) {
     for id in ["s_abcd1", "s_abcd2", "s_xyz"] {
         let session = store.create(NewSession { id: Some(id.into()), ..at(cwd) }).await.unwrap();
-        session.append(unit(0)).await.unwrap();
+        session.add(unit(0)).await.unwrap();
     }
     let found = async |text: &str| open_matching(store, text).await.map(|session| session.id().to_string());
     assert_eq!(found("s_xyz").await.unwrap(), "s_xyz");
@@ -185,7 +185,7 @@ async fn an_id_may_be_shortened(store: &dyn SessionStore, cwd: &Path) {
     let near = found("abcdefgh").await.unwrap_err().to_string();
     assert!(near.contains("did you mean `s_abcd"), "{near}");
     let none = found("").await.unwrap_err().to_string();
-    assert!(none.starts_with("there is no session ``"), "{none}");
+    assert!(none.starts_with("unknown session ``"), "{none}");
 }
 
 async fn appends_of_many_tasks_are_one_chain(store: &dyn SessionStore, cwd: &Path) {
@@ -195,7 +195,7 @@ async fn appends_of_many_tasks_are_one_chain(store: &dyn SessionStore, cwd: &Pat
             let session = session.clone();
             tokio::spawn(async move {
                 for step in 0..10 {
-                    session.append(vec![says(&format!("{n}")), says(&format!("{n}.{step}"))]).await.unwrap();
+                    session.add(vec![says(&format!("{n}")), says(&format!("{n}.{step}"))]).await.unwrap();
                 }
             })
         })

@@ -6,11 +6,11 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use zk_core::model::SessionId;
-use zk_core::service::{Entry, SessionFilter, SessionStore, StoreError};
+use zk_core::service::{Entry, SessionStore, StoreError};
 use zk_session::SqliteStore;
 
 use crate::processes::{appender, lines};
-use crate::support::{at, file, files, stored, unit, whole_units};
+use crate::support::{Add, at, every, file, files, stored, unit, whole_units};
 
 /// A stored session that can be put back as it was.
 struct Specimen {
@@ -19,8 +19,9 @@ struct Specimen {
     id: SessionId,
     db: PathBuf,
     bytes: Vec<u8>,
-    /// The write-ahead log of a session that was not closed.
+    /// The write-ahead log and the lock file of a session that was not closed.
     log: Option<Vec<u8>>,
+    lock: Option<Vec<u8>>,
     entries: Vec<Entry>,
 }
 
@@ -51,8 +52,9 @@ impl Specimen {
         let db = file(dir.path(), ".db");
         let bytes = fs::read(&db).unwrap();
         let log = fs::read(with(&db, "-wal")).ok();
+        let lock = fs::read(db.with_extension("lock")).ok();
         let entries = runtime.block_on(async { store.open(&id).await.unwrap().entries().await.unwrap() });
-        Self { dir, store, id, db, bytes, log, entries }
+        Self { dir, store, id, db, bytes, log, lock, entries }
     }
 
     /// Puts these bytes in the place of the session, with nothing beside them.
@@ -66,11 +68,22 @@ impl Specimen {
         }
     }
 
+    /// Puts a killed session back with this database and log, and with the lock file its process left.
+    fn put_killed(&self, bytes: &[u8], log: Option<&[u8]>) {
+        self.put(bytes, log);
+        fs::write(self.db.with_extension("lock"), self.lock.as_ref().unwrap()).unwrap();
+    }
+
+    /// Whether a file with these bytes is still in the store.
+    fn keeps(&self, bytes: &[u8]) -> bool {
+        files(self.dir.path()).iter().any(|path| fs::read(path).unwrap() == bytes)
+    }
+
     /// Opens the session after damage and checks what holds whatever the damage was. Returns how many entries
     /// are left, if it opens.
     async fn survive(&self, bytes: &[u8], log: Option<&[u8]>) -> Option<usize> {
         self.put(bytes, log);
-        self.store.list(&SessionFilter::default()).await.unwrap();
+        self.store.list(&every()).await.unwrap();
         assert_eq!(fs::read(&self.db).unwrap(), bytes, "listing changed the file");
         let opened = self.store.open(&self.id).await;
         let left = match &opened {
@@ -164,11 +177,99 @@ fn a_changed_write_ahead_log_does_not_pass_for_a_short_one() {
         let mut changed = log.clone();
         changed[at] ^= 0x40;
         specimen.put(&specimen.bytes, Some(&changed));
-        let listed = runtime.block_on(specimen.store.list(&SessionFilter::default())).unwrap();
+        let listed = runtime.block_on(specimen.store.list(&every())).unwrap();
         assert_eq!(listed.len(), 1, "byte {at}: nobody would know of it");
         runtime.block_on(specimen.survive(&specimen.bytes, Some(&changed)));
         let kept = files(specimen.dir.path()).iter().any(|path| fs::read(path).unwrap() == changed);
         assert!(kept || at >= 32, "byte {at}: the log is gone");
+    }
+}
+
+/// What a killed process left, with its log cut after `length` bytes: opened, and what it says of it.
+fn cut(specimen: &Specimen, runtime: &Runtime, length: usize) -> (usize, Vec<String>) {
+    let log = &specimen.log.as_ref().unwrap()[..length];
+    specimen.put_killed(&specimen.bytes, Some(log));
+    let listed = runtime.block_on(specimen.store.list(&every())).unwrap();
+    assert_eq!(listed.len(), 1, "cut at {length}: nobody would know of it");
+    match runtime.block_on(specimen.store.open(&specimen.id)) {
+        Ok(session) => {
+            let entries = runtime.block_on(session.entries()).unwrap();
+            let (told, left) = (session.notices(), entries.len());
+            assert_eq!(&specimen.entries[..left], entries);
+            drop(session);
+            let again = runtime.block_on(specimen.store.open(&specimen.id)).unwrap();
+            assert!(again.notices().is_empty(), "said once: {:?}", again.notices());
+            assert_eq!(runtime.block_on(again.entries()).unwrap().len(), left);
+            (left, told)
+        }
+        Err(error @ StoreError::Damaged { .. }) => (0, vec![error.to_string()]),
+        Err(error) => panic!("cut at {length}: {error}"),
+    }
+}
+
+#[test]
+fn a_write_ahead_log_that_was_cut_says_what_is_missing() {
+    let specimen = Specimen::killed();
+    let runtime = Runtime::new().unwrap();
+    let (log, all) = (specimen.log.clone().unwrap(), specimen.entries.len());
+    let (mut shorter, frame) = (0, 4096 + 24);
+    let whole_frames = (32..log.len()).step_by(frame * 7);
+    for length in [0, 1, 31].into_iter().chain(whole_frames).chain((40..log.len()).step_by(9 * 4096 + 7)) {
+        let (left, told) = cut(&specimen, &runtime, length);
+        assert_eq!(left < all, told.len() == 1, "cut at {length}: {left} of {all}: {told:?}");
+        if left < all {
+            shorter += 1;
+            let says = format!("entries were stored and {left} are there");
+            assert!(told[0].contains(&says), "cut at {length}: {told:?}");
+            assert!(specimen.keeps(&log[..length]), "cut at {length}: what was left of the log is gone");
+        }
+    }
+    assert!(shorter > 10, "{shorter}");
+    let (left, told) = cut(&specimen, &runtime, log.len());
+    assert_eq!((left, told.len()), (all, 0), "what was only killed needs no word: {told:?}");
+}
+
+#[test]
+fn an_empty_database_beside_its_log_is_read_from_the_log() {
+    let specimen = Specimen::killed();
+    let runtime = Runtime::new().unwrap();
+    let (log, all) = (specimen.log.clone().unwrap(), specimen.entries.len());
+    for gone in [false, true] {
+        for (length, lost) in [(log.len(), false), (log.len() / 2, true)] {
+            specimen.put_killed(b"", Some(&log[..length]));
+            if gone {
+                fs::remove_file(&specimen.db).unwrap();
+            }
+            let before = fs::read(with(&specimen.db, "-wal")).unwrap();
+            let listed = runtime.block_on(specimen.store.list(&every())).unwrap().remove(0);
+            assert!(listed.damaged.unwrap().contains("write-ahead log"));
+            assert!(runtime.block_on(specimen.store.read(&specimen.id)).is_err());
+            assert_eq!(fs::read(with(&specimen.db, "-wal")).unwrap(), before, "looking removed the log");
+            let session = runtime.block_on(specimen.store.open(&specimen.id)).unwrap();
+            let (entries, told) = (runtime.block_on(session.entries()).unwrap(), session.notices());
+            assert_eq!(entries, specimen.entries[..entries.len()]);
+            assert_eq!(entries.len() < all, lost);
+            assert!(told.len() == 1 && told[0].contains("its write-ahead log was read"), "{told:?}");
+            assert_eq!(told[0].contains("entries were stored and"), lost, "{told:?}");
+            runtime.block_on(session.add(unit(0))).unwrap();
+            drop(session);
+            assert!(specimen.keeps(&log[..length]), "the log is gone");
+            let again = runtime.block_on(specimen.store.open(&specimen.id)).unwrap();
+            assert_eq!(runtime.block_on(again.entries()).unwrap().len(), entries.len() + 1);
+        }
+    }
+}
+
+#[test]
+fn an_empty_database_beside_a_log_that_cannot_be_read_keeps_both() {
+    let specimen = Specimen::killed();
+    let runtime = Runtime::new().unwrap();
+    let noise = b"not a write-ahead log at all ".repeat(5000);
+    specimen.put(b"", Some(&noise));
+    for _ in 0..2 {
+        let error = runtime.block_on(specimen.store.open(&specimen.id)).err().unwrap();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(specimen.keeps(&noise), "the log is gone");
     }
 }
 
@@ -187,11 +288,11 @@ async fn a_file_that_is_no_database_is_kept_and_named_every_time() {
         assert!(kept.to_string_lossy().ends_with(&format!("{id}.damaged-1")), "{kept:?}");
         assert!(!db.exists());
     }
-    let listed = store.list(&SessionFilter::default()).await.unwrap();
+    let listed = store.list(&every()).await.unwrap();
     assert!(listed[0].id == id && listed[0].damaged.as_ref().unwrap().contains("damaged-1"));
     // Its id is not free: a new session would look like the old one.
     let named = zk_core::service::NewSession { id: Some(id), ..at(dir.path()) };
-    assert!(store.create(named).await.unwrap().append(unit(0)).await.is_err());
+    assert!(store.create(named).await.unwrap().add(unit(0)).await.is_err());
 }
 
 #[tokio::test]
@@ -238,13 +339,13 @@ async fn a_session_with_a_broken_page_goes_on_with_what_can_be_read() {
     assert!(notices.len() == 1 && notices[0].contains("damaged-1"), "{notices:?}");
     let left = session.entries().await.unwrap().len();
     assert!(left > 10 && left < 67, "{left}");
-    session.append(unit(0)).await.unwrap();
+    session.add(unit(0)).await.unwrap();
     drop(session);
     assert_eq!(fs::read(file(dir.path(), ".damaged-1")).unwrap(), bytes);
     let session = store.open(&id).await.unwrap();
     assert!(session.notices().is_empty());
     assert_eq!(session.entries().await.unwrap().len(), left + 1);
-    assert_eq!(store.list(&SessionFilter::default()).await.unwrap()[0].title, "prompt 0");
+    assert_eq!(store.list(&every()).await.unwrap()[0].title, "prompt 0");
 }
 
 #[tokio::test]
@@ -253,15 +354,15 @@ async fn a_rescue_killed_before_its_last_step_is_completed() {
     let store = SqliteStore::new(dir.path().join("s"));
     let id = stored(&store, dir.path(), 4).await;
     let db = file(dir.path(), ".db");
-    fs::rename(&db, db.with_extension("salvage")).unwrap();
+    fs::rename(&db, db.with_extension("recovery")).unwrap();
     fs::write(db.with_extension("damaged-1"), "the damaged file").unwrap();
     let session = store.open(&id).await.unwrap();
     assert_eq!(whole_units(&session.entries().await.unwrap()), 4);
     drop(session);
     // One killed earlier leaves half a file, which is of no use.
-    fs::write(db.with_extension("salvage"), "half").unwrap();
+    fs::write(db.with_extension("recovery"), "half").unwrap();
     assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 4);
-    assert!(!db.with_extension("salvage").exists());
+    assert!(!db.with_extension("recovery").exists());
 }
 
 #[tokio::test]
@@ -273,9 +374,9 @@ async fn a_newer_format_is_refused_and_left_alone() {
     Connection::open(&db).unwrap().execute_batch("PRAGMA user_version=9").unwrap();
     let before = fs::read(&db).unwrap();
     let error = store.open(&id).await.err().unwrap();
-    assert!(matches!(error, StoreError::TooNew { found: 9, known: 1, .. }), "{error}");
+    assert!(matches!(error, StoreError::TooNew { found: 9, known: 2, .. }), "{error}");
     assert_eq!(fs::read(&db).unwrap(), before);
-    let listed = store.list(&SessionFilter::default()).await.unwrap().remove(0);
+    let listed = store.list(&every()).await.unwrap().remove(0);
     assert!(listed.damaged.unwrap().contains("format 9"));
 }
 
@@ -285,10 +386,10 @@ async fn an_empty_file_is_an_empty_session_and_says_so() {
     let store = SqliteStore::new(dir.path().join("s"));
     let id = stored(&store, dir.path(), 2).await;
     fs::write(file(dir.path(), ".db"), "").unwrap();
-    assert!(store.list(&SessionFilter::default()).await.unwrap().is_empty());
+    assert!(store.list(&every()).await.unwrap().is_empty());
     let session = store.open(&id).await.unwrap();
     assert!(session.notices()[0].contains("is empty"));
-    session.append(unit(0)).await.unwrap();
+    session.add(unit(0)).await.unwrap();
     drop(session);
     assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 1);
 }

@@ -2,11 +2,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use zk_core::model::SessionId;
-use zk_core::service::{SessionFilter, SessionStore, StoreError};
+use zk_core::service::{SessionStore, StoreError};
 use zk_session::SqliteStore;
 
 use crate::processes::{appender, lines};
-use crate::support::whole_units;
+use crate::support::{every, whole_units};
 
 const ROUNDS: u64 = 100;
 /// Each session lives through so many deaths.
@@ -59,7 +59,7 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
             (promised..=promised + 1).contains(&stored),
             "round {round}: {promised} units were acknowledged, {stored} are there"
         );
-        let listed = store.list(&SessionFilter::default()).await.unwrap();
+        let listed = store.list(&every()).await.unwrap();
         assert!(listed.iter().all(|info| info.damaged.is_none() && info.lock.is_none()), "{listed:?}");
         assert_eq!(
             listed.iter().any(|info| info.id == id),

@@ -1,14 +1,18 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
+use zk_core::kernel::Source;
 use zk_core::model::SessionId;
-use zk_core::service::{NewSession, SessionFilter, SessionStore, StoreError};
-use zk_session::{SqliteStore, latest};
+use zk_core::service::{
+    Audience, CustomEntry, EntryKind, NewEntry, NewSession, RunStatus, SessionFilter, SessionStore,
+    StoreError,
+};
+use zk_session::{SqliteStore, discard_unanswered, latest, read_matching};
 
-use crate::support::{at, file, files, says, stored, unit, whole_units};
+use crate::support::{Add, at, every, file, files, says, stored, unit, whole_units};
 
 async fn list(store: &SqliteStore) -> Vec<zk_core::service::SessionInfo> {
-    store.list(&SessionFilter::default()).await.unwrap()
+    store.list(&every()).await.unwrap()
 }
 
 #[tokio::test]
@@ -28,7 +32,7 @@ async fn files_and_folders_are_private() {
     let root = dir.path().join("a/b");
     let store = SqliteStore::new(root.clone());
     let session = store.create(at(dir.path())).await.unwrap();
-    session.append(unit(0)).await.unwrap();
+    session.add(unit(0)).await.unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let open = files(&root);
     assert_eq!(open.len(), 4, "{open:?}");
@@ -62,7 +66,7 @@ async fn fifty_thousand_entries_open_whole() {
     let store = SqliteStore::new(dir.path().join("s"));
     let session = store.create(at(dir.path())).await.unwrap();
     for _ in 0..50 {
-        session.append((0..1000).map(|n| says(&format!("number {n}"))).collect()).await.unwrap();
+        session.add((0..1000).map(|n| says(&format!("number {n}"))).collect()).await.unwrap();
     }
     drop(session);
     let info = list(&store).await.remove(0);
@@ -101,7 +105,7 @@ async fn an_id_never_leads_out_of_the_store() {
         assert!(matches!(store.open(&bad).await.err(), Some(StoreError::NotFound { .. })), "{bad}");
         assert!(matches!(store.delete(&bad).await, Err(StoreError::NotFound { .. })), "{bad}");
         let session = store.create(NewSession { id: Some(bad.clone()), ..at(dir.path()) }).await.unwrap();
-        let error = session.append(vec![says("x")]).await.unwrap_err().to_string();
+        let error = session.add(vec![says("x")]).await.unwrap_err().to_string();
         assert!(error.contains("cannot be the id"), "{error}");
     }
     assert!(dir.path().join("outside.db").exists());
@@ -114,7 +118,7 @@ async fn a_directory_is_the_same_under_each_of_its_names() {
     fs::create_dir(&real).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     let store = SqliteStore::new(dir.path().join("s"));
-    let id = stored(&store, &link, 1).await;
+    let id = stored(&store, &link, 2).await;
     assert_eq!(latest(&store, &real).await.unwrap().unwrap().id, id);
     assert_eq!(latest(&store, &real.join("../link")).await.unwrap().unwrap().id, id);
     let session = store.open(&id).await.unwrap();
@@ -127,7 +131,7 @@ async fn deleting_leaves_nothing_of_the_session() {
     let store = SqliteStore::new(dir.path().join("s"));
     let (one, other) = (stored(&store, dir.path(), 3).await, stored(&store, dir.path(), 1).await);
     let folder = file(dir.path(), &format!("{other}.db")).parent().unwrap().to_path_buf();
-    for suffix in ["db.quarantine", "damaged-1", "damaged-2", "damaged-2-wal", "salvage"] {
+    for suffix in ["db.quarantine", "damaged-1", "damaged-2", "damaged-2-wal", "recovery", "image"] {
         fs::write(folder.join(format!("{one}.{suffix}")), "x").unwrap();
     }
     store.delete(&one).await.unwrap();
@@ -150,10 +154,135 @@ async fn listing_never_keeps_a_session_from_being_opened() {
     });
     for n in 2..40 {
         let session = store.open(&id).await.unwrap();
-        session.append(unit(n)).await.unwrap();
+        session.add(unit(n)).await.unwrap();
         session.close().await.unwrap();
     }
     busy.abort();
     assert!(busy.await.unwrap_err().is_cancelled(), "the listing failed");
     assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 40);
+}
+
+#[tokio::test]
+async fn a_session_can_be_read_while_it_is_written_and_without_changing_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let id = stored(&store, dir.path(), 2).await;
+    let db = file(dir.path(), ".db");
+    let before = fs::read(&db).unwrap();
+    let closed = store.read(&id).await.unwrap();
+    assert_eq!((whole_units(&closed.entries), closed.info.lock, closed.notices), (2, None, Vec::new()));
+    assert_eq!(fs::read(&db).unwrap(), before);
+    let session = store.open(&id).await.unwrap();
+    session.add(unit(2)).await.unwrap();
+    let beside = store.read(&id).await.unwrap();
+    assert_eq!(whole_units(&beside.entries), 3);
+    assert_eq!(beside.info.lock.map(|lock| lock.pid), Some(std::process::id()));
+    session.add(unit(3)).await.unwrap();
+    assert_eq!(whole_units(&store.read(&id).await.unwrap().entries), 4);
+    let begin = id.as_str().get(..id.as_str().len() - 1).unwrap();
+    assert_eq!(read_matching(&store, begin).await.unwrap().info.id, id);
+    assert!(matches!(store.read(&"s_none".into()).await.err(), Some(StoreError::NotFound { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reading_beside_a_writer_never_takes_it_for_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let session = store.create(at(dir.path())).await.unwrap();
+    session.add(unit(0)).await.unwrap();
+    let writing = tokio::spawn({
+        let session = session.clone();
+        async move {
+            for n in 1..300 {
+                session.add(unit(n)).await.unwrap();
+            }
+        }
+    });
+    let mut reads = 0;
+    while !writing.is_finished() || reads == 0 {
+        let snapshot = store.read(session.id()).await.unwrap();
+        assert!(snapshot.notices.is_empty(), "{:?}", snapshot.notices);
+        whole_units(&snapshot.entries);
+        reads += 1;
+    }
+    writing.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_without_an_answer_is_listed_only_when_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let run = |id: &str| EntryKind::RunStart { run_id: id.into() };
+    let asked = store.create(at(dir.path())).await.unwrap();
+    asked.add(vec![run("r_1"), says("no answer yet")]).await.unwrap();
+    let answered = stored(&store, dir.path(), 2).await;
+    let ids =
+        |all: Vec<zk_core::service::SessionInfo>| all.into_iter().map(|info| info.id).collect::<Vec<_>>();
+    assert_eq!(ids(store.list(&SessionFilter::default()).await.unwrap()), std::slice::from_ref(&answered));
+    assert_eq!(ids(list(&store).await).len(), 2);
+    assert_eq!(latest(&store, dir.path()).await.unwrap().unwrap().id, answered);
+    let info = |id: &SessionId| {
+        let (store, id) = (store.clone(), id.clone());
+        async move { store.read(&id).await.unwrap().info }
+    };
+    assert!(!info(asked.id()).await.interrupted, "somebody has it open");
+    let id = asked.id().clone();
+    drop(asked);
+    let left = info(&id).await;
+    assert!(left.interrupted && !left.answered, "its run was cut off");
+    let session = store.open(&id).await.unwrap();
+    session.add(unit(1)).await.unwrap();
+    drop(session);
+    assert!(info(&id).await.answered);
+}
+
+#[tokio::test]
+async fn only_a_session_of_nothing_but_prompts_is_discarded() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let custom = EntryKind::Custom(NewEntry::hidden("note", 1, "kept".into()).by(&Source::new("notes")));
+    let end = EntryKind::RunEnd { run_id: "r".into(), status: RunStatus::Error };
+    for (more, goes) in [(vec![end], true), (vec![custom], false), (unit(1), false)] {
+        let session = store.create(at(dir.path())).await.unwrap();
+        session.add([vec![says("hello")], more].concat()).await.unwrap();
+        let id = session.id().clone();
+        assert!(matches!(discard_unanswered(&store, &id).await, Ok(false) | Err(StoreError::InUse { .. })));
+        session.close().await.unwrap();
+        drop(session);
+        assert_eq!(discard_unanswered(&store, &id).await.unwrap(), goes);
+        assert_eq!(store.read(&id).await.is_err(), goes);
+        assert!(!discard_unanswered(&store, &"s_none".into()).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_entry_of_a_plugin_without_kind_and_audience_is_still_read() {
+    let old = serde_json::json!({"entry": "custom", "source": "todo", "data": {"open": 3}});
+    let EntryKind::Custom(CustomEntry { source, kind, version, audience, .. }) =
+        serde_json::from_value(old).unwrap()
+    else {
+        panic!("another entry")
+    };
+    assert_eq!((source.as_str(), kind.as_str(), version, audience), ("todo", "", 0, Audience::Hidden));
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_format_is_read_and_goes_on_in_the_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::new(dir.path().join("s"));
+    let id = stored(&store, dir.path(), 3).await;
+    let db = file(dir.path(), ".db");
+    let first = "PRAGMA user_version=1; DELETE FROM meta WHERE key IN ('answered', 'running')";
+    rusqlite::Connection::open(&db).unwrap().execute_batch(first).unwrap();
+    let version = || -> u32 {
+        let conn = rusqlite::Connection::open(&db).unwrap();
+        conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    assert!(store.list(&SessionFilter::default()).await.unwrap()[0].answered);
+    let session = store.open(&id).await.unwrap();
+    assert_eq!(version(), 1, "opening changes nothing");
+    session.add(unit(3)).await.unwrap();
+    drop(session);
+    assert_eq!(version(), 2);
+    assert_eq!(whole_units(&store.open(&id).await.unwrap().entries().await.unwrap()), 4);
 }

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::runtime::Runtime;
 use zk_core::model::SessionId;
-use zk_core::service::{NewSession, SessionFilter, SessionStore, StoreError};
+use zk_core::service::{NewSession, SessionStore, StoreError};
 use zk_session::SqliteStore;
 
-use crate::support::{stored, unit, whole_units};
+use crate::support::{Add, every, stored, unit, whole_units};
 
 /// The variable that tells a started test program its part: the root of the store and the session.
 const PART: &str = "ZK_SESSION_TEST_PART";
@@ -67,7 +67,7 @@ fn part_appender() {
         };
         let begin = whole_units(&session.entries().await.unwrap());
         for n in begin.. {
-            if let Err(error) = session.append(unit(n)).await {
+            if let Err(error) = session.add(unit(n)).await {
                 writeln!(out, "failed {error:?}").unwrap();
                 return;
             }
@@ -94,7 +94,7 @@ async fn a_session_in_use_elsewhere_is_refused_and_named() {
             child.id()
         )
     );
-    let listed = store.list(&SessionFilter::default()).await.unwrap().remove(0);
+    let listed = store.list(&every()).await.unwrap().remove(0);
     assert_eq!(listed.lock.map(|lock| lock.pid), Some(child.id()));
     assert_eq!(
         (listed.title.as_str(), listed.damaged),

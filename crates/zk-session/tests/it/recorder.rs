@@ -1,19 +1,20 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use zk_core::events::{
-    AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionStart,
-    ThinkingSelect, ToolGate, ToolResultsAfter,
+    AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn,
+    SessionStart, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
-use zk_core::kernel::{Bus, Cx, EmitError};
+use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{
-    Block, EntryId, Message, ModelRef, SessionId, ThinkingLevel, ToolCall, TurnUsage, Usage,
+    Block, Display, Effects, EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, ToolCall,
+    ToolResult, TurnUsage, Usage,
 };
-use zk_core::service::{CallPlace, Entry, EntryKind, OpenSession, RunStatus, SessionStore, StoreError};
-use zk_session::{MemoryStore, Recorder, SqliteStore, load_history};
+use zk_core::service::{Durability, Entry, EntryKind, OpenSession, RunStatus, SessionStore, StoreError};
+use zk_session::{CallState, MemoryStore, Recorder, Saved, SqliteStore, load_history, resume};
 
 use crate::support::{at, kinds};
 
@@ -25,13 +26,21 @@ struct Moody {
     /// So many appends fail from now on.
     full: AtomicU32,
     appends: AtomicUsize,
+    /// What was asked to be on the disk, by the number of its append.
+    on_disk: Mutex<Vec<usize>>,
 }
 
 impl Moody {
     async fn new(permits: usize) -> Arc<Self> {
         let inner = MemoryStore::new().create(at("/project".as_ref())).await.unwrap();
         let disk = Semaphore::new(permits);
-        Arc::new(Self { inner, disk, full: AtomicU32::new(0), appends: AtomicUsize::new(0) })
+        Arc::new(Self {
+            inner,
+            disk,
+            full: AtomicU32::new(0),
+            appends: AtomicUsize::new(0),
+            on_disk: Mutex::default(),
+        })
     }
 }
 
@@ -41,14 +50,21 @@ impl OpenSession for Moody {
         self.inner.id()
     }
 
-    async fn append(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError> {
-        self.appends.fetch_add(1, Ordering::SeqCst);
+    async fn append(
+        &self,
+        entries: Vec<EntryKind>,
+        durability: Durability,
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let number = self.appends.fetch_add(1, Ordering::SeqCst);
+        if durability == Durability::Disk {
+            self.on_disk.lock().unwrap().push(number);
+        }
         self.disk.acquire().await.unwrap().forget();
         if self.full.load(Ordering::SeqCst) > 0 {
             self.full.fetch_sub(1, Ordering::SeqCst);
             return Err(StoreError::Failed("the disk is full".into()));
         }
-        self.inner.append(entries).await
+        self.inner.append(entries, durability).await
     }
 
     async fn entries(&self) -> Result<Vec<Entry>, StoreError> {
@@ -106,15 +122,29 @@ fn results() -> ToolResultsAfter {
     }
 }
 
-fn gate() -> ToolGate {
+fn open_turn() -> SessionOpenTurn {
+    let ToolResultsAfter { run_id, turn_id, assistant, usage, .. } = results();
+    SessionOpenTurn { run_id, turn_id, message: assistant, usage }
+}
+
+fn call(read_only: bool) -> (ToolBegin, ToolEnd) {
     let call = CallRef {
         turn_id: "t_1".into(),
         call_id: "c".into(),
         name: "shell".into(),
         display_name: "shell".into(),
     };
-    let place = CallPlace { cx: Bus::new().cx(), cwd: ".".into() };
-    ToolGate::new(Arc::new(call), json!({}), None, place)
+    let (run_id, call) = (RunId::from("r_1"), Arc::new(call));
+    let result = ToolResult { call_id: "c".into(), content: "done".into(), is_error: false };
+    let (display, details) = (Some(Display::Line { text: "1 file".into() }), Some(json!({"files": 1})));
+    let begin = ToolBegin {
+        run_id: run_id.clone(),
+        call: call.clone(),
+        args: json!({"command": "touch x"}),
+        effects: Effects::Unknown,
+        read_only,
+    };
+    (begin, ToolEnd { run_id, call, read_only, result, display, details, elapsed_ms: 7 })
 }
 
 /// The entries by a word each.
@@ -127,7 +157,10 @@ fn words(kinds: &[EntryKind]) -> Vec<String> {
         EntryKind::Thinking { level } => format!("thinking {}", level.as_str()),
         EntryKind::RunStart { .. } => "start".to_owned(),
         EntryKind::RunEnd { .. } => "end".to_owned(),
-        EntryKind::Custom { .. } => "custom".to_owned(),
+        EntryKind::OpenTurn { .. } => "open".to_owned(),
+        EntryKind::CallBegin { call_id, .. } => format!("begin {call_id}"),
+        EntryKind::CallEnd { call_id, .. } => format!("end {call_id}"),
+        EntryKind::Custom(_) => "custom".to_owned(),
     };
     kinds.iter().map(word).collect()
 }
@@ -152,38 +185,129 @@ async fn a_run_is_recorded_in_the_order_it_happened() {
 }
 
 #[tokio::test]
-async fn the_prompt_does_not_wait_for_the_disk_and_the_first_call_does() {
+async fn the_prompt_is_stored_before_its_request_can_be_sent() {
     let (moody, session, cx) = recording(0).await;
     cx.emit(start()).await.unwrap();
-    cx.emit(prompt()).await.unwrap();
-    assert_eq!(moody.appends.load(Ordering::SeqCst), 2, "both are on their way");
-    assert!(kinds(&session).await.is_empty());
-    let gated = tokio::spawn({
+    assert_eq!(moody.appends.load(Ordering::SeqCst), 1, "the start is on its way");
+    let prompted = tokio::spawn({
         let cx = cx.clone();
-        async move { cx.emit(gate()).await.map(|gate| gate.is_decided()) }
+        async move { cx.emit(prompt()).await }
     });
     tokio::task::yield_now().await;
-    assert!(!gated.is_finished());
+    assert!(!prompted.is_finished());
     moody.disk.add_permits(ENOUGH);
-    assert!(!gated.await.unwrap().unwrap());
+    prompted.await.unwrap().unwrap();
     assert_eq!(words(&kinds(&session).await), ["start", "hello"]);
 }
 
 #[tokio::test]
-async fn a_prompt_that_cannot_be_stored_stops_the_run_before_a_tool_does_anything() {
-    let (moody, session, cx) = recording(0).await;
-    moody.full.store(2, Ordering::SeqCst);
+async fn a_prompt_that_cannot_be_stored_stops_the_run_before_its_request() {
+    let (moody, session, cx) = recording(ENOUGH).await;
     cx.emit(start()).await.unwrap();
-    cx.emit(prompt()).await.unwrap();
-    moody.disk.add_permits(ENOUGH);
-    let refused = cx.emit(gate()).await.unwrap_err();
+    moody.full.store(1, Ordering::SeqCst);
+    let refused = cx.emit(prompt()).await.unwrap_err();
     assert!(refused.to_string().contains("the disk is full"), "{refused}");
-    assert!(matches!(cx.emit(gate()).await, Err(EmitError::Hook(_))), "the call beside it is refused, too");
-    assert!(kinds(&session).await.is_empty());
+    assert_eq!(words(&kinds(&session).await), ["start"]);
     // Once there is room, everything is stored in its order.
     cx.emit(results()).await.unwrap();
     cx.emit(end()).await.unwrap();
     assert_eq!(words(&kinds(&session).await), ["start", "hello", "call", "result", "end"]);
+}
+
+#[tokio::test]
+async fn a_new_session_that_cannot_be_stored_can_be_done_without() {
+    let moody = Moody::new(ENOUGH).await;
+    moody.full.store(u32::MAX, Ordering::SeqCst);
+    let bus = Bus::new();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let told = said.clone();
+    let recorder =
+        Recorder::new(moody.clone()).or_without(move |error| told.lock().unwrap().push(error.to_string()));
+    bus.install(&recorder).unwrap();
+    let cx = bus.cx();
+    cx.emit(start()).await.unwrap();
+    cx.emit(prompt()).await.unwrap();
+    cx.emit(results()).await.unwrap();
+    moody.full.store(0, Ordering::SeqCst);
+    cx.emit(end()).await.unwrap();
+    assert_eq!(*said.lock().unwrap(), ["session store: the disk is full"], "said once");
+    assert_eq!(recorder.saved().await, Saved::Nothing);
+    assert!(moody.entries().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn once_something_is_stored_a_full_disk_stops_the_run_and_what_is_stored_is_said_truly() {
+    let moody = Moody::new(ENOUGH).await;
+    let bus = Bus::new();
+    let recorder = Recorder::new(moody.clone()).or_without(|error| panic!("{error}"));
+    bus.install(&recorder).unwrap();
+    let cx = bus.cx();
+    cx.emit(prompt()).await.unwrap();
+    assert_eq!(recorder.saved().await, Saved::All);
+    moody.full.store(1, Ordering::SeqCst);
+    cx.emit(results()).await.unwrap_err();
+    assert_eq!(recorder.saved().await, Saved::Part { missing: 2 });
+    cx.emit(end()).await.unwrap();
+    assert_eq!(recorder.saved().await, Saved::All);
+}
+
+#[tokio::test]
+async fn a_call_with_effects_is_on_the_disk_before_it_runs_and_before_its_result_is_used() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    cx.emit(prompt()).await.unwrap();
+    cx.emit(open_turn()).await.unwrap();
+    let (begin, end) = call(false);
+    cx.emit(begin).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["hello", "open", "begin c"]);
+    cx.emit(end).await.unwrap();
+    cx.emit(results()).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["hello", "open", "begin c", "end c", "call", "result"]);
+    assert_eq!(*moody.on_disk.lock().unwrap(), [2, 3], "two syncs: the begin and the end");
+    let kinds = kinds(&session).await;
+    let EntryKind::CallEnd { display, details, elapsed_ms, .. } = &kinds[3] else { panic!("{kinds:?}") };
+    assert!(display.is_some() && *details == Some(json!({"files": 1})) && *elapsed_ms == 7);
+    let loaded = load_history(&session.entries().await.unwrap());
+    assert_eq!((loaded.messages.len(), loaded.interrupted), (3, None), "the pair is stored once");
+}
+
+#[tokio::test]
+async fn a_turn_that_only_reads_costs_no_sync() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    cx.emit(open_turn()).await.unwrap();
+    let (begin, end) = call(true);
+    cx.emit(begin).await.unwrap();
+    cx.emit(end).await.unwrap();
+    cx.emit(results()).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["open", "call", "result"]);
+    assert!(moody.on_disk.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_call_whose_begin_cannot_be_stored_is_refused_and_never_counts_as_begun() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    cx.emit(open_turn()).await.unwrap();
+    moody.full.store(1, Ordering::SeqCst);
+    let refused = cx.emit(call(false).0).await.unwrap_err();
+    assert!(refused.to_string().contains("the disk is full"), "{refused}");
+    cx.emit(end()).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["open", "end"]);
+}
+
+#[tokio::test]
+async fn a_killed_turn_becomes_a_pair_that_is_stored_once() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    cx.emit(prompt()).await.unwrap();
+    cx.emit(open_turn()).await.unwrap();
+    cx.emit(call(false).0).await.unwrap();
+    let loaded = resume(&*moody).await.unwrap();
+    let turn = loaded.interrupted.unwrap();
+    assert_eq!(turn.calls[0].state, CallState::OutcomeUnknown);
+    assert_eq!(turn.calls[0].args, json!({"command": "touch x"}), "what ran, not what the model wrote");
+    assert!(turn.results.results().next().unwrap().content.to_text().starts_with("Outcome unknown"));
+    assert_eq!(loaded.messages.len(), 3);
+    let again = resume(&*moody).await.unwrap();
+    assert_eq!((again.messages, again.interrupted), (loaded.messages, None), "from now on it is history");
+    assert_eq!(words(&kinds(&session).await), ["hello", "open", "begin c", "call", "result"]);
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
-use zk_core::model::{Block, Message, SessionId, ToolCall};
-use zk_core::service::{Clock, Entry, EntryKind, NewSession, OpenSession, SessionStore};
+use zk_core::model::{Block, EntryId, Message, SessionId, ToolCall};
+use zk_core::service::{
+    Clock, Durability, Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionStore, StoreError,
+};
 
 /// An entry with this message.
 pub(crate) fn entry(message: Message) -> EntryKind {
@@ -64,7 +66,7 @@ pub(crate) fn at(cwd: &Path) -> NewSession {
 pub(crate) async fn stored(store: &dyn SessionStore, cwd: &Path, units: usize) -> SessionId {
     let session = store.create(at(cwd)).await.unwrap();
     for n in 0..units {
-        session.append(unit(n)).await.unwrap();
+        session.add(unit(n)).await.unwrap();
     }
     session.close().await.unwrap();
     session.id().clone()
@@ -93,6 +95,22 @@ pub(crate) fn file(root: &Path, suffix: &str) -> PathBuf {
     let first = found.next().unwrap_or_else(|| panic!("no {suffix} among {all:?}")).clone();
     assert!(found.next().is_none(), "several {suffix} among {all:?}");
     first
+}
+
+/// A filter that leaves out nothing.
+pub(crate) fn every() -> SessionFilter {
+    SessionFilter { unanswered: true, ..SessionFilter::default() }
+}
+
+/// Appending as most tests do it.
+pub(crate) trait Add {
+    async fn add(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError>;
+}
+
+impl Add for dyn OpenSession {
+    async fn add(&self, entries: Vec<EntryKind>) -> Result<Vec<EntryId>, StoreError> {
+        self.append(entries, Durability::Process).await
+    }
 }
 
 /// A clock that is a second further each time it is asked.

@@ -171,7 +171,7 @@ impl CommandContext {
 
     async fn sessions(&self) -> Result<String, BoxError> {
         let store = sessions::store(&self.app).map_err(|failure| failure.message)?;
-        let filter = SessionFilter { cwd: Some(self.app.cwd.clone()), limit: Some(20) };
+        let filter = SessionFilter { cwd: Some(self.app.cwd.clone()), limit: Some(20), unanswered: false };
         let lines = commands::session_lines(&store.list(&filter).await?, false);
         Ok(if lines.is_empty() { "there are none yet".to_owned() } else { lines.join("\n") })
     }

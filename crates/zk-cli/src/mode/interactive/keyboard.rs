@@ -101,6 +101,13 @@ impl Keyboard {
         self.0.show(&state);
     }
 
+    /// Puts a prompt that nothing came of back before everything else that was typed.
+    pub(super) fn give_back(&self, prompt: &str) {
+        let mut state = self.0.state();
+        state.typed.queue.push_front(prompt.to_owned());
+        self.0.show(&state);
+    }
+
     /// The text that Enter did not end, from now on somebody else's.
     pub(super) fn take_draft(&self) -> String {
         let mut state = self.0.state();

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zk_agent::Agent;
-use zk_core::model::AgentError;
+use zk_agent::{Agent, RunOptions};
+use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions};
 
 use self::keyboard::Keyboard;
@@ -25,12 +25,16 @@ use super::shared_screen::SharedScreen;
 use super::summary;
 use crate::app::{AppContext, runtime};
 use crate::args::Prompt;
+use crate::commands::message_lines;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::sessions::{self, Session};
+use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::suggest;
 use crate::term::{Screen, Style};
+
+/// How much of the last exchange is shown when a session is resumed, in lines beside the prompt.
+const GREETING_LINES: usize = 12;
 
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
@@ -144,11 +148,21 @@ impl Chat {
         }
         self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
         if self.session.resumed {
-            for message in self.agent.history().iter().rev().take(2).rev() {
-                let text = message.text();
-                if !text.trim().is_empty() {
-                    self.screen.line(Style::Dim, &summary::shorten(text.trim().lines().next().unwrap_or("")));
-                }
+            // From the last prompt on: what was asked, what was done, and what was not.
+            let history = self.agent.history();
+            let is_prompt = |message: &Arc<Message>| {
+                message.role == Role::User
+                    && message.results().next().is_none()
+                    && message.injected_by.is_none()
+            };
+            let last = history.iter().rposition(is_prompt).unwrap_or_default();
+            let lines: Vec<String> =
+                history.iter().skip(last).flat_map(|message| message_lines(message)).collect();
+            let hidden = lines.len().saturating_sub(1 + GREETING_LINES);
+            let shown = lines.iter().take(1).chain(lines.iter().skip(1 + hidden));
+            for line in shown {
+                let first = line.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                self.screen.line(Style::Dim, &summary::shorten(first));
             }
         }
     }
@@ -221,7 +235,10 @@ impl Chat {
 
     /// One run.
     async fn run_prompt(&self, prompt: &str) -> LineOutcome {
-        let run = match self.agent.run(prompt) {
+        // A prompt that was given back and sent as it was is in the conversation already.
+        let options =
+            if self.is_unanswered(prompt) { RunOptions::resume() } else { RunOptions::from(prompt) };
+        let run = match self.agent.run(options) {
             Ok(run) => run,
             Err(error) => {
                 self.screen.line(Style::Red, &error.to_string());
@@ -247,6 +264,11 @@ impl Chat {
                 }
                 Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
                 Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
+            }
+            self.session.print_notices();
+            let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
+            if failed && self.is_unanswered(prompt) {
+                self.keyboard.give_back(prompt);
             }
             // A handler of `input` may have dealt with the prompt.
             if outcome.stats.turns > 0 || outcome.result.is_err() {
@@ -282,13 +304,22 @@ impl Chat {
 
     async fn close(&self) {
         self.agent.close().await;
-        let written = !self.agent.history().is_empty();
-        match (self.session.close().await, &self.session.open) {
-            (Err(error), _) => self.screen.line(Style::Red, &error.to_string()),
-            (Ok(()), Some(open)) if written => {
-                self.screen.line(Style::Dim, &format!("to go on: zk --resume {}", open.id()));
-            }
-            (Ok(()), _) => {}
+        match self.session.close().await {
+            Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
+            Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),
+            Ok(Kept::Part { id, missing }) => self.screen.line(
+                Style::Yellow,
+                &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
+            ),
+            Ok(Kept::Nothing) => {}
         }
+    }
+
+    /// Whether the conversation ends with this prompt: it was sent, and nothing came of it.
+    fn is_unanswered(&self, prompt: &str) -> bool {
+        let is_it = |message: &Arc<Message>| {
+            message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
+        };
+        self.agent.history().last().is_some_and(is_it)
     }
 }

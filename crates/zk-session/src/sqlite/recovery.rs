@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use zk_core::service::{Entry, StoreError};
 
-use super::check::Log;
-use super::db::{create_tables, insert_row, insertion};
+use super::check::{self, Checked, Log, Look};
+use super::db::{connect, create_tables, insert_row, insertion};
 use super::error::store_error;
-use super::files::{Files, remove};
+use super::files::{Files, remove, with};
+use super::lock::open_plain;
 use super::row::Unreadable;
+use super::wal;
 use crate::digest::Digest;
 
 /// Copies unreadable rows, as they are, to the side file, each once. The rows stay where they are, too.
@@ -38,7 +40,8 @@ pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), Store
     if text.is_empty() {
         return Ok(());
     }
-    let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(fail)?;
+    let mut file =
+        open_plain(OpenOptions::new().create(true).append(true).mode(0o600), &path).map_err(fail)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(fail)
 }
 
@@ -50,7 +53,18 @@ pub(super) fn quarantine(files: &Files, rows: &[Unreadable]) -> Result<(), Store
 /// # Errors
 /// [`StoreError`] when the new file cannot be written; the damaged one is in its place then.
 pub(super) fn replace(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
-    let path = files.salvage();
+    let path = write_anew(files, log)?;
+    let kept = files.put_aside()?;
+    rename(&path, &files.db())?;
+    Ok(kept)
+}
+
+/// Writes a database with what can be read of `log` beside the session's own. Returns where it is.
+///
+/// # Errors
+/// [`StoreError`] when it cannot be written.
+fn write_anew(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
+    let path = files.recovery();
     remove(&path)?;
     OpenOptions::new()
         .write(true)
@@ -59,9 +73,50 @@ pub(super) fn replace(files: &Files, log: &Log) -> Result<PathBuf, StoreError> {
         .open(&path)
         .map_err(|source| StoreError::Io { doing: "write", path: path.clone(), source })?;
     write(&path, log).map_err(|error| store_error(&error, "write", &path, files.id()))?;
-    let kept = files.put_aside()?;
-    rename(&path, &files.db())?;
-    Ok(kept)
+    Ok(path)
+}
+
+/// Writes the session again whose files are gone.
+///
+/// # Errors
+/// [`StoreError`] when it cannot be written.
+pub(super) fn write_again(files: &Files, log: &Log) -> Result<(), StoreError> {
+    let path = write_anew(files, log)?;
+    // A log that stayed behind would be replayed into another database than its own.
+    for suffix in ["-wal", "-shm", "-journal"] {
+        remove(&with(&files.db(), suffix))?;
+    }
+    rename(&path, &files.db())
+}
+
+/// Reads a log from the database that its write-ahead log alone makes up, and says what is the matter.
+///
+/// # Errors
+/// [`StoreError::Io`] when that database cannot be written, to be read and removed again.
+pub(super) fn read_lone_log(files: &Files) -> Result<(String, Log), StoreError> {
+    let fail = |doing, path: PathBuf| move |source| StoreError::Io { doing, path, source };
+    let bytes = fs::read(files.log()).map_err(fail("read", files.log()))?;
+    let Some(database) = wal::database(&bytes) else {
+        return Ok((
+            "its database file is empty and nothing in its write-ahead log is whole".to_owned(),
+            Log::default(),
+        ));
+    };
+    let path = files.image();
+    remove(&path)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options
+        .open(&path)
+        .and_then(|mut image| image.write_all(&database))
+        .map_err(fail("write", path.clone()))?;
+    let log = connect(&path).map(|conn| match check::check(&conn, &path, Look::default()) {
+        Ok(Checked::Log(log)) => log,
+        Ok(Checked::Empty | Checked::TooNew(_) | Checked::Damaged(_)) | Err(_) => check::gather(&conn, &path),
+    });
+    remove(&path)?;
+    let log = log.map_err(|error| store_error(&error, "read", &path, files.id()))?;
+    Ok(("its database file is empty, so its write-ahead log was read".to_owned(), log))
 }
 
 fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
@@ -94,17 +149,21 @@ fn write(path: &Path, log: &Log) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Completes a [`replace`] that was killed between its last two steps; removes what one killed earlier left.
+/// Completes a [`replace`] or [`write_again`] that was killed before its last step; removes what one killed
+/// earlier left.
 ///
 /// # Errors
 /// [`StoreError::Io`].
 pub(super) fn finish(files: &Files) -> Result<(), StoreError> {
-    let path = files.salvage();
+    let path = files.recovery();
     if !path.exists() {
         return Ok(());
     }
-    // The damaged file leaves its place only when the new one is complete.
-    if !files.db().exists() && files.kept_last().is_some() {
+    let is_whole = || {
+        let checked = connect(&path).and_then(|conn| check::check(&conn, &path, Look::default()));
+        matches!(checked, Ok(Checked::Log(_)))
+    };
+    if !files.db().exists() && !files.has_lone_log() && is_whole() {
         rename(&path, &files.db())
     } else {
         remove(&path)

@@ -1,0 +1,156 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+use zk_core::model::{Block, CallId, Display, Message, ToolCall, ToolContent, ToolResult, TurnId, TurnUsage};
+use zk_core::service::EntryKind;
+
+/// A turn whose calls were running when the process died.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterruptedTurn {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The answer with the calls.
+    pub message: Arc<Message>,
+    /// The results that complete the pair: those that were stored, and what is known of the other calls.
+    pub results: Arc<Message>,
+    /// The usage of the turn.
+    pub usage: TurnUsage,
+    /// What is known of each call, in the order of the calls.
+    pub calls: Vec<InterruptedCall>,
+}
+
+/// A call of an interrupted turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InterruptedCall {
+    /// Its id.
+    pub call_id: CallId,
+    /// The tool.
+    pub name: String,
+    /// The arguments: those it ran with if it began, else those of the model.
+    pub args: Value,
+    /// How far it got.
+    pub state: CallState,
+}
+
+/// How far a call got before its process died.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallState {
+    /// It ended, and this is its result.
+    Ended {
+        /// For the model.
+        result: ToolResult,
+        /// For the person.
+        display: Option<Display>,
+        /// The tool's own data.
+        details: Option<Value>,
+    },
+    /// It began and no end of it is known: it may have taken effect or not.
+    OutcomeUnknown,
+    /// It took no effect: it did not begin, or it only reads.
+    NotRun,
+}
+
+const OUTCOME_UNKNOWN: &str = "Outcome unknown: the program ended while this call was running. It may or may not \
+                               have taken effect, and it was not run again. Check its effects before you repeat it.";
+const NOT_RUN: &str = "Interrupted: the program ended before the result of this call was stored. It changed nothing. \
+                       Call it again if it is still needed.";
+
+/// An open turn as it is read from a log.
+#[derive(Debug)]
+pub(crate) struct OpenTurn {
+    turn_id: TurnId,
+    message: Arc<Message>,
+    usage: TurnUsage,
+    /// Calls that began, and with which arguments.
+    begun: Vec<(CallId, Value)>,
+    ended: Vec<(CallId, CallState)>,
+}
+
+impl OpenTurn {
+    pub(crate) fn new(turn_id: &TurnId, message: &Arc<Message>, usage: &TurnUsage) -> Self {
+        Self {
+            turn_id: turn_id.clone(),
+            message: message.clone(),
+            usage: usage.clone(),
+            begun: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Takes in the begin or the end of a call. One of another turn is left alone.
+    pub(crate) fn add(&mut self, kind: &EntryKind) {
+        match kind {
+            EntryKind::CallBegin { turn_id, call_id, args, .. } if *turn_id == self.turn_id => {
+                self.begun.push((call_id.clone(), args.clone()));
+            }
+            EntryKind::CallEnd { turn_id, call_id, result, display, details, .. }
+                if *turn_id == self.turn_id =>
+            {
+                let state = CallState::Ended {
+                    result: result.clone(),
+                    display: display.clone(),
+                    details: details.clone(),
+                };
+                self.ended.push((call_id.clone(), state));
+            }
+            EntryKind::CallBegin { .. }
+            | EntryKind::CallEnd { .. }
+            | EntryKind::Message { .. }
+            | EntryKind::Model { .. }
+            | EntryKind::Thinking { .. }
+            | EntryKind::RunStart { .. }
+            | EntryKind::RunEnd { .. }
+            | EntryKind::OpenTurn { .. }
+            | EntryKind::Custom(_) => {}
+        }
+    }
+
+    /// Whether `message` is the first half of this turn's pair.
+    pub(crate) fn is_closed_by(&self, message: &Message, usage: Option<&TurnUsage>) -> bool {
+        let ids = |message: &Message| message.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
+        usage.is_some_and(|usage| usage.turn_id == self.turn_id) || ids(message) == ids(&self.message)
+    }
+
+    /// The turn as it was when it was cut off.
+    pub(crate) fn interrupt(mut self) -> InterruptedTurn {
+        let message = self.message.clone();
+        let calls: Vec<InterruptedCall> = message.calls().map(|call| self.call(call)).collect();
+        let results = calls.iter().map(|call| Block::ToolResult(call.result())).collect();
+        InterruptedTurn {
+            turn_id: self.turn_id,
+            results: Message::user(results).shared(),
+            message,
+            usage: self.usage,
+            calls,
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall) -> InterruptedCall {
+        // Each is used once: nothing keeps a model from giving two calls one id.
+        let begun = self.begun.iter().position(|(id, _)| *id == call.id).map(|at| self.begun.remove(at).1);
+        let ended = self.ended.iter().position(|(id, _)| *id == call.id).map(|at| self.ended.remove(at).1);
+        let state = match (ended, &begun) {
+            (Some(ended), _) => ended,
+            (None, Some(_)) => CallState::OutcomeUnknown,
+            (None, None) => CallState::NotRun,
+        };
+        let args = begun.unwrap_or_else(|| call.args.clone());
+        InterruptedCall { call_id: call.id.clone(), name: call.name.clone(), args, state }
+    }
+}
+
+impl InterruptedCall {
+    /// What the model is told of it.
+    fn result(&self) -> ToolResult {
+        let told = |text: &str| ToolResult {
+            call_id: self.call_id.clone(),
+            content: ToolContent::Text(text.to_owned()),
+            is_error: true,
+        };
+        match &self.state {
+            CallState::Ended { result, .. } => result.clone(),
+            CallState::OutcomeUnknown => told(OUTCOME_UNKNOWN),
+            CallState::NotRun => told(NOT_RUN),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+
+use zk_core::service::StoreError;
+
+use super::check::Log;
+use super::db::Db;
+use super::error::store_error;
+use super::lock::SessionLock;
+use super::meta::Meta;
+use super::open::{Opened, identity, io_error, reach, set_up};
+use super::recovery;
+use super::row::{self, COLUMNS};
+
+/// Writes the files of an open session again if they are gone: an open file can still be read when its name is
+/// not there any more. Returns the notice of it.
+///
+/// # Errors
+/// [`StoreError`] when they cannot be written, or when others are in their place. Nothing more is stored then.
+pub(super) fn files(open: &mut Opened) -> Result<Option<String>, StoreError> {
+    let path = open.files.db();
+    match fs::symlink_metadata(&path) {
+        Ok(_) if identity(&path) == open.file => return Ok(None),
+        Ok(_) => {
+            let why = "another file has taken the place of the open session; move it away and try again";
+            return Err(io_error("write", &path, io::Error::other(why)));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(source) => return Err(io_error("look at", &path, source)),
+    }
+    if !open.db.is_born() {
+        return Ok(None);
+    }
+    let id = open.files.id().clone();
+    let log = read_all(open).map_err(|error| store_error(&error, "read", &path, &id))?;
+    let dir = open.files.dir().to_path_buf();
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|source| io_error("create the folder", &dir, source))?;
+    if !open.lock.is_in_place() {
+        open.lock = SessionLock::take(&open.files)?;
+    }
+    recovery::quarantine(&open.files, &log.unreadable)?;
+    open.db.abandon().map_err(|error| store_error(&error, "let go of", &path, &id))?;
+    recovery::write_again(&open.files, &log)?;
+    let conn = reach(&path, &id)?;
+    let meta = Meta::read(&conn).map_err(|error| store_error(&error, "read", &path, &id))?;
+    set_up(&conn, false, &path, &id)?;
+    open.db = Db::existing(conn, meta, log.entries.last().map(|entry| entry.id.clone()));
+    open.file = identity(&path);
+    open.lock.note(open.db.entries());
+    Ok(Some(format!(
+        "the files of session `{id}` were removed while it was open; {} written again to {}",
+        if log.entries.len() == 1 {
+            "its 1 entry was".to_owned()
+        } else {
+            format!("its {} entries were", log.entries.len())
+        },
+        path.display()
+    )))
+}
+
+/// Everything that is in the open file.
+fn read_all(open: &Opened) -> rusqlite::Result<Log> {
+    let mut log = Log { meta: open.db.meta().clone(), ..Log::default() };
+    let mut select = open.db.connection().prepare(&format!("SELECT {COLUMNS} FROM entries ORDER BY seq"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        log.take(row::read(row)?.1);
+    }
+    Ok(log)
+}

@@ -1,0 +1,56 @@
+use std::path::Path;
+
+use zk_core::model::SessionId;
+use zk_core::service::{SessionSnapshot, StoreError};
+
+use super::check::{self, Checked, Log, Look};
+use super::db::{BUSY, FORMAT, connect_read_only};
+use super::error::store_error;
+use super::files::Files;
+use super::list::info;
+use super::open::{count, damaged, left_out, not_found};
+use super::{list, lock};
+
+/// Reads a session without its lock, and without changing anything: what is damaged is left to whoever opens it.
+///
+/// # Errors
+/// [`StoreError`].
+pub(super) fn read(root: &Path, id: &SessionId) -> Result<SessionSnapshot, StoreError> {
+    let Some(files) = Files::find(root, id)? else { return Err(not_found(root, id)) };
+    let path = files.db();
+    if files.has_lone_log() {
+        let why = "its database file is empty; its write-ahead log is read when the session is resumed";
+        return Err(damaged(id, why, files.log()));
+    }
+    if !path.exists() {
+        let kept = files.kept_last().unwrap_or(path);
+        return Err(damaged(id, "it could not be read when it was last opened", kept));
+    }
+    let beside_a_writer = lock::holder(&files).is_some();
+    let acknowledged = lock::acknowledged(&files).filter(|_| !beside_a_writer);
+    let look = Look { writes: false, beside_a_writer, acknowledged };
+    let fail = |error: rusqlite::Error| store_error(&error, "read", &path, id);
+    let conn = connect_read_only(&path, BUSY).map_err(fail)?;
+    // One transaction, so that everything read is of one moment.
+    conn.execute_batch("BEGIN").map_err(fail)?;
+    let mut notices = Vec::new();
+    let Log { meta, entries, unreadable } = match check::check(&conn, &path, look).map_err(fail)? {
+        Checked::Log(log) => log,
+        Checked::Empty => return Err(not_found(root, id)),
+        Checked::TooNew(found) => {
+            return Err(StoreError::TooNew { id: id.clone(), found, known: FORMAT });
+        }
+        Checked::Damaged(why) => {
+            let log = check::gather(&conn, &path);
+            if log.entries.is_empty() {
+                return Err(damaged(id, &why, path));
+            }
+            notices
+                .push(format!("session `{id}` is damaged ({why}): {} can be read", count(log.entries.len())));
+            log
+        }
+    };
+    notices.extend(left_out(id, &unreadable, None));
+    let info = info(&files, meta, list::holder(&files));
+    Ok(SessionSnapshot { info, entries, notices })
+}
