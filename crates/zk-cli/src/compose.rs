@@ -38,6 +38,12 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     if let Some(home) = app.env.path("HOME") {
         paths = paths.home(home);
     }
+    if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
+        paths = paths.secret(auth);
+    }
+    for own in [&app.dirs.config, &app.dirs.state].into_iter().flatten() {
+        paths = paths.protected(own);
+    }
     let children = Environment::filtered(app.env.all().clone());
     if let Some(dir) = &session.outputs {
         paths = paths.read_only(dir).map_err(Failure::failed)?;

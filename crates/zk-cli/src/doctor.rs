@@ -169,7 +169,10 @@ async fn sessions(app: &AppContext) -> Finding {
 
 fn program_found(app: &AppContext, name: &str, used: Requirement) -> Finding {
     let path = app.env.get("PATH").map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| is_executable(path));
+    let found = std::env::split_paths(&path)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|path| is_executable(path));
     match (found, used) {
         (Some(path), _) => fine(format!("{name}: {}", path.display())),
         (None, Requirement::Needed(what)) => {

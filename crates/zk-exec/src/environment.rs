@@ -13,6 +13,19 @@ const PASSED_ON: &[&str] = &[
     "JAVA_HOME",
     "LANG",
     "LANGUAGE",
+    "LC_ADDRESS",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_IDENTIFICATION",
+    "LC_MEASUREMENT",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NAME",
+    "LC_NUMERIC",
+    "LC_PAPER",
+    "LC_TELEPHONE",
+    "LC_TIME",
     "LOGNAME",
     "NVM_DIR",
     "PATH",
@@ -62,7 +75,8 @@ impl Environment {
             .map(|(name, value)| (name.into(), value.into()))
             .filter(|(name, _)| is_passed_on(name))
             .collect();
-        vars.entry("PATH".into()).or_insert_with(|| DEFAULT_PATH.into());
+        let path = absolute_entries(vars.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str));
+        vars.insert("PATH".into(), path);
         Self { vars }
     }
 
@@ -79,6 +93,42 @@ impl Environment {
     }
 }
 
+/// The entries of a `PATH` that name the same place wherever a command works; the usual ones without any. An
+/// empty entry, `.` and others would run programs of the project under the names of the system's.
+fn absolute_entries(path: &OsStr) -> OsString {
+    let entries = std::env::split_paths(path).filter(|entry| entry.is_absolute());
+    match std::env::join_paths(entries) {
+        Ok(path) if !path.is_empty() => path,
+        Ok(_) | Err(_) => DEFAULT_PATH.into(),
+    }
+}
+
 fn is_passed_on(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
+    name.to_str().is_some_and(|name| PASSED_ON.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vars<const N: usize>(parent: [(&str, &str); N]) -> Vec<(String, String)> {
+        let environment = Environment::filtered(parent);
+        let text = |value: &OsStr| value.to_str().unwrap().to_owned();
+        environment.vars().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn programs_are_looked_up_in_absolute_places_only() {
+        let path = |value: &str| vars([("PATH", value)])[0].1.clone();
+        assert_eq!(path(".:/usr/bin::bin:/bin:./x"), "/usr/bin:/bin");
+        assert_eq!(path("."), DEFAULT_PATH);
+        assert_eq!(path(""), DEFAULT_PATH);
+    }
+
+    #[test]
+    fn only_the_locale_variables_that_exist_are_passed_on() {
+        let found = vars([("LC_ALL", "C"), ("LC_SECRET", "x"), ("LC_PAPER", "a4"), ("PATH", "/bin")]);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["LC_ALL", "LC_PAPER", "PATH"]);
+    }
 }

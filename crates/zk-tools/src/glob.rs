@@ -1,3 +1,4 @@
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -6,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Tool, ToolCx};
+use zk_core::service::{CallPlace, Resolved, Tool, ToolCx};
 
 use crate::text::count;
-use crate::work::{blocking, go_on, path_error, paths};
+use crate::work::{blocking, path_error, paths};
 use crate::{ToolsOptions, args, walk};
 
 /// Finds files by name, newest first.
@@ -64,34 +65,34 @@ impl Tool for Glob {
             let base = walk::base(&*paths, &start.path, base).map_err(|error| path_error(&error))?;
             let matcher = walk::matcher(pattern, !dirs.is_empty())
                 .map_err(|error| ToolError::invalid(format!("this is no usable pattern: {error}")))?;
-            let mut found = Vec::new();
-            for entry in walk::files(&base.path, args.ignored.unwrap_or(false)) {
-                go_on(stop)?;
-                let Ok(below) = entry.path().strip_prefix(&base.path) else { continue };
-                if matcher.is_match(below) {
-                    let date = entry.metadata().ok().and_then(|meta| meta.modified().ok());
-                    found.push((date.unwrap_or(SystemTime::UNIX_EPOCH), entry.into_path()));
+            let mut newest = Newest::new(most);
+            let report = walk::files(&*paths, &base, args.ignored.unwrap_or(false), stop, &mut |file| {
+                if file.path.strip_prefix(&base.path).is_ok_and(|below| matcher.is_match(below)) {
+                    let date = paths.stat(&file).ok().and_then(|stat| stat.modified);
+                    newest.add(date.unwrap_or(SystemTime::UNIX_EPOCH), file);
                 }
-            }
-            found.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.cmp(y)));
-            let roots = paths.roots();
+                ControlFlow::Continue(())
+            })?;
+            let total = newest.total;
             let mut text = String::new();
-            for (_, path) in found.iter().take(most) {
-                text.push_str(&walk::below(&roots, path).shown);
+            for file in newest.finish() {
+                text.push_str(&file.shown);
                 text.push('\n');
             }
-            if found.is_empty() {
+            let mut notes = Vec::new();
+            if total == 0 {
                 text = format!("No file matches `{}`", args.pattern);
                 if args.ignored != Some(true) {
                     text.push_str(" (ignored files were left out)");
                 }
-            } else if found.len() > most {
-                text.push_str(&format!(
-                    "({most} newest of {}; narrow the pattern for the others)",
-                    found.len()
-                ));
+            } else if total > most {
+                notes.push(format!("{most} newest of {total}; narrow the pattern for the others"));
             }
-            let line = format!("{} for {}", count(found.len(), "file"), args.pattern);
+            notes.extend(report.notices.into_iter().take(5));
+            if !notes.is_empty() {
+                text.push_str(&format!("({})", notes.join("; ")));
+            }
+            let line = format!("{} for {}", count(total, "file"), args.pattern);
             Ok(ToolOutput::text(text).with_display(Display::Line { text: line }))
         })
         .await
@@ -111,5 +112,36 @@ impl Tool for Glob {
             Some(path) => format!("find {pattern} in {path}"),
             None => format!("find {pattern}"),
         }
+    }
+}
+
+/// The newest files, without holding all others.
+struct Newest {
+    most: usize,
+    total: usize,
+    files: Vec<(SystemTime, Resolved)>,
+}
+
+impl Newest {
+    fn new(most: usize) -> Self {
+        Self { most, total: 0, files: Vec::new() }
+    }
+
+    fn add(&mut self, date: SystemTime, file: Resolved) {
+        self.total += 1;
+        self.files.push((date, file));
+        if self.files.len() > self.most.saturating_mul(2).max(1_024) {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.files.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| x.path.cmp(&y.path)));
+        self.files.truncate(self.most);
+    }
+
+    fn finish(mut self) -> impl Iterator<Item = Resolved> {
+        self.cut();
+        self.files.into_iter().map(|(_, file)| file)
     }
 }

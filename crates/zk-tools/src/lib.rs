@@ -21,6 +21,7 @@
 //! prints nothing.
 
 mod args;
+mod caps;
 mod diff;
 mod edit;
 mod fingerprint;

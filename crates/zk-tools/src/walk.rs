@@ -1,34 +1,31 @@
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use ignore::{DirEntry, WalkBuilder};
-use zk_core::service::{Paths, Resolved};
+use tokio_util::sync::CancellationToken;
+use zk_core::model::ToolError;
+use zk_core::service::{FileKind, PathError, Paths, Resolved, WalkOptions, WalkReport};
 
-/// The files below `base` in the order of their names, without following links.
-///
-/// Left out is what ignore files leave out, unless `ignored`, and `.git` always. What cannot be read is
-/// passed over.
-pub(crate) fn files(base: &Path, ignored: bool) -> impl Iterator<Item = DirEntry> {
-    WalkBuilder::new(base)
-        .hidden(false)
-        .parents(!ignored)
-        .ignore(!ignored)
-        .git_ignore(!ignored)
-        .git_exclude(!ignored)
-        // Would depend on the environment of this process.
-        .git_global(false)
-        .require_git(false)
-        .follow_links(false)
-        .sort_by_file_name(Ord::cmp)
-        .filter_entry(|entry| entry.file_name() != ".git")
-        .build()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
-}
+use crate::work::{go_on, path_error};
 
-/// A file found below the resolved directory `base`.
-pub(crate) fn below(roots: &[std::path::PathBuf], path: &Path) -> Resolved {
-    let shown = roots.first().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
-    Resolved { path: path.to_owned(), shown: shown.display().to_string() }
+/// Visits the files below `base` in the order of their names, until `visit` has enough or the run is stopped.
+pub(crate) fn files(
+    paths: &dyn Paths,
+    base: &Resolved,
+    ignored: bool,
+    stop: &CancellationToken,
+    visit: &mut dyn FnMut(Resolved) -> ControlFlow<()>,
+) -> Result<WalkReport, ToolError> {
+    let report = paths.walk(base, &WalkOptions { ignored }, &mut |entry| {
+        if stop.is_cancelled() {
+            return ControlFlow::Break(());
+        }
+        match entry.kind {
+            FileKind::File => visit(entry.at),
+            FileKind::Directory | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
+        }
+    });
+    go_on(stop)?;
+    report.map_err(|error| path_error(&error))
 }
 
 /// Splits a pattern into the directories it begins with and the rest: `src/*/x.rs` → `src`, `*/x.rs`.
@@ -53,11 +50,7 @@ pub(crate) fn matcher(pattern: &str, is_rest: bool) -> Result<globset::GlobMatch
 }
 
 /// Where a search starts.
-pub(crate) fn base(
-    paths: &dyn Paths,
-    cwd: &Path,
-    path: &str,
-) -> Result<Resolved, zk_core::service::PathError> {
+pub(crate) fn base(paths: &dyn Paths, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
     let at = paths.resolve(cwd, path)?;
     paths.stat(&at)?;
     Ok(at)

@@ -55,7 +55,7 @@ pub(crate) fn go_on(stop: &CancellationToken) -> Result<(), ToolError> {
 /// A path error as the model is told it.
 pub(crate) fn path_error(error: &PathError) -> ToolError {
     let kind = match error {
-        PathError::Outside { .. } => ToolErrorKind::Denied,
+        PathError::Outside { .. } | PathError::Protected { .. } => ToolErrorKind::Denied,
         PathError::Missing { .. } => ToolErrorKind::NotFound,
         PathError::Kind { .. } | PathError::Invalid { .. } => ToolErrorKind::InvalidArgs,
         PathError::Io { .. } => ToolErrorKind::Failed,
@@ -65,6 +65,7 @@ pub(crate) fn path_error(error: &PathError) -> ToolError {
         PathError::Kind { what: "a directory", .. } => "; list_files shows what is in it",
         PathError::Kind { .. }
         | PathError::Outside { .. }
+        | PathError::Protected { .. }
         | PathError::Invalid { .. }
         | PathError::Io { .. } => "",
     };

@@ -25,7 +25,9 @@ pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
-pub use paths::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
+pub use paths::{
+    FileKind, FileStat, PathError, Paths, Resolved, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+};
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use questions::{

@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -30,6 +31,18 @@ pub trait Paths: Send + Sync {
     /// # Errors
     /// [`PathError`], also when it is no directory.
     fn list(&self, at: &Resolved) -> Result<Vec<(String, FileStat)>, PathError>;
+    /// Visits what lies below a directory, depth first, in the order of the names; a file alone is visited by
+    /// itself. `.git` is left out, links are named and not followed, and nothing outside the roots is ever named,
+    /// whatever is swapped in meanwhile. Directories that cannot be read are passed over.
+    ///
+    /// # Errors
+    /// [`PathError`], when the walk cannot begin.
+    fn walk(
+        &self,
+        from: &Resolved,
+        options: &WalkOptions,
+        visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
+    ) -> Result<WalkReport, PathError>;
     /// Replaces or creates a file as a whole: no reader sees half of it, and mode, owner and the identity of
     /// a link are kept. Missing directories are made.
     ///
@@ -45,6 +58,29 @@ pub struct Resolved {
     pub path: PathBuf,
     /// How to show it: relative to the main root where it is below it.
     pub shown: String,
+}
+
+/// What a walk visits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalkOptions {
+    /// Also what ignore files leave out.
+    pub ignored: bool,
+}
+
+/// Something that a walk found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkEntry {
+    /// Where it is.
+    pub at: Resolved,
+    /// What it was when its directory was read.
+    pub kind: FileKind,
+}
+
+/// What is to be known of a walk that is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalkReport {
+    /// Ignore files that were not used, each with the reason.
+    pub notices: Vec<String>,
 }
 
 /// What is at a path.
@@ -90,6 +126,16 @@ pub enum PathError {
         path: String,
         /// The roots.
         roots: String,
+    },
+    /// It is one of the files that are never read, or never written, by tools.
+    #[error("`{path}` may not be {access}: {why}")]
+    Protected {
+        /// As written.
+        path: String,
+        /// `read` or `written`.
+        access: &'static str,
+        /// Why.
+        why: &'static str,
     },
     /// Nothing is there.
     #[error("`{path}` does not exist{hint}")]

@@ -1,24 +1,10 @@
-use std::path::Path;
-
 /// How many names are compared.
 const MAX_NAMES: usize = 2_000;
 
-/// `; did you mean …` with the names nearest to a path that does not exist, if there are any.
-///
-/// Names only, from the nearest directory above it that exists.
-pub(super) fn nearest(missing: &Path) -> Option<String> {
-    let parent = missing.parent()?;
-    let wanted = missing.file_name()?.to_str()?;
-    let Ok(entries) = parent.read_dir() else {
-        let mut above = parent.ancestors().skip(1);
-        let there = above.find(|dir| dir.is_dir())?;
-        let gone = parent.strip_prefix(there).ok()?.components().next()?;
-        let shown = Path::new(gone.as_os_str()).display();
-        return Some(format!("; there is no directory `{shown}`"));
-    };
-    let mut scored: Vec<(f64, String)> = entries
+/// `; did you mean …` with the names most like one that does not exist, if there are any.
+pub(super) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    let mut scored: Vec<(f64, String)> = names
         .take(MAX_NAMES)
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .map(|name| (likeness(wanted, &name), name))
         .filter(|(score, _)| *score >= 0.6)
         .collect();

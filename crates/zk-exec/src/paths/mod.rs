@@ -1,11 +1,15 @@
 mod beneath;
 mod hint;
+mod ignore_rules;
+mod protect;
 mod replace;
 mod resolve;
+mod walk;
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +17,14 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
-use zk_core::service::{FileKind, FileStat, PathError, Paths, Resolved, WriteReceipt};
+use zk_core::service::{
+    FileKind, FileStat, PathError, Paths, Resolved, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+};
 
 use crate::host_files::other_than_regular;
 use beneath::Door;
+use protect::{Access, Protection};
+use walk::Walk;
 
 /// The files of a workspace on this machine.
 ///
@@ -27,6 +35,10 @@ use beneath::Door;
 ///
 /// A file with several hard links is readable under any of its names: which of them lie outside cannot be
 /// known. Writing replaces the name inside and leaves the others as they were.
+///
+/// Some files are refused in any case. Not read and not written: credentials such as `.ssh`, `.aws`, `.netrc` and
+/// what the host adds with [`WorkspacePaths::secret`], also under other names of the same file. Not written: what
+/// programs are started from, such as `.git`, `.zk` and the start files of shells.
 ///
 /// ```
 /// use zk_core::service::{PathError, Paths};
@@ -44,6 +56,7 @@ pub struct WorkspacePaths {
     roots: Vec<Root>,
     home: Option<PathBuf>,
     door: Door,
+    protection: Protection,
 }
 
 #[derive(Debug)]
@@ -60,7 +73,8 @@ impl WorkspacePaths {
     /// # Errors
     /// [`PathError`] when one of them is missing or no directory.
     pub fn new<P: AsRef<Path>>(roots: impl IntoIterator<Item = P>) -> Result<Self, PathError> {
-        let mut this = Self { roots: Vec::new(), home: None, door: Door::default() };
+        let mut this =
+            Self { roots: Vec::new(), home: None, door: Door::default(), protection: Protection::default() };
         for root in roots {
             this.add(root.as_ref(), true)?;
         }
@@ -76,10 +90,27 @@ impl WorkspacePaths {
         Ok(self)
     }
 
-    /// What `~` stands for; such paths are refused otherwise.
+    /// What `~` stands for; such paths are refused otherwise. What holds credentials there, or is run from there,
+    /// is protected.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
-        self.home = Some(home.into());
+        let home = home.into();
+        self.protection.home(&home);
+        self.home = Some(home);
+        self
+    }
+
+    /// Neither reads nor writes this file or directory, existing or not.
+    #[must_use]
+    pub fn secret(mut self, path: impl AsRef<Path>) -> Self {
+        self.protection.secret(path.as_ref());
+        self
+    }
+
+    /// Does not write this file or directory, existing or not.
+    #[must_use]
+    pub fn protected(mut self, path: impl AsRef<Path>) -> Self {
+        self.protection.read_only(path.as_ref());
         self
     }
 
@@ -111,6 +142,57 @@ impl WorkspacePaths {
         self.root_of(&at.path).ok_or_else(|| self.outside(&at.shown))
     }
 
+    /// Whether a path leads to a root, lies in one, or does neither.
+    fn is_on_the_way(&self, path: &Path) -> bool {
+        self.root_of(path).is_some() || self.roots.iter().any(|root| root.path.starts_with(path))
+    }
+
+    /// Refuses protected files.
+    fn check_protected(&self, at: &Resolved, access: Access) -> Result<(), PathError> {
+        match self.protection.refusal(&at.path, access) {
+            Some(why) => Err(protected(at, access, why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses an opened file that is one with credentials under another name.
+    fn check_other_names(&self, stat: &Stat, at: &Resolved) -> Result<(), PathError> {
+        if stat.st_nlink < 2 {
+            return Ok(());
+        }
+        let is_same = |path: PathBuf| {
+            rustix::fs::stat(&path)
+                .is_ok_and(|other| (other.st_dev, other.st_ino) == (stat.st_dev, stat.st_ino))
+        };
+        if self.protection.secret_files().into_iter().any(is_same) {
+            return Err(protected(at, Access::Read, "it is another name of a file with credentials"));
+        }
+        Ok(())
+    }
+
+    /// What may be meant by a path that does not exist: names like it, or what is missing above it.
+    fn hint(&self, at: &Resolved) -> Option<String> {
+        let (root, _) = self.locate(at).ok()?;
+        let mut missing = at.path.clone();
+        while missing.starts_with(&root.path) {
+            let above = missing.parent()?.to_owned();
+            let place = Resolved { shown: self.shown(&above), path: above };
+            if self.check_protected(&place, Access::Read).is_err() {
+                return None;
+            }
+            if let Ok(names) = self.list(&place) {
+                let gone = missing.file_name()?.to_str()?;
+                return if missing == at.path {
+                    hint::nearest(gone, names.into_iter().map(|(name, _)| name))
+                } else {
+                    Some(format!("; there is no directory `{gone}`"))
+                };
+            }
+            missing = place.path;
+        }
+        None
+    }
+
     fn outside(&self, path: &str) -> PathError {
         let roots: Vec<String> = self.roots.iter().map(|root| root.path.display().to_string()).collect();
         PathError::Outside { path: path.to_owned(), roots: roots.join(", ") }
@@ -128,10 +210,9 @@ impl WorkspacePaths {
     /// What a system error means for a resolved path.
     fn explain(&self, doing: &'static str, at: &Resolved, errno: Errno) -> PathError {
         match errno {
-            Errno::NOENT => PathError::Missing {
-                path: at.shown.clone(),
-                hint: hint::nearest(&at.path).unwrap_or_default(),
-            },
+            Errno::NOENT => {
+                PathError::Missing { path: at.shown.clone(), hint: self.hint(at).unwrap_or_default() }
+            }
             Errno::LOOP | Errno::XDEV => PathError::Invalid {
                 path: at.shown.clone(),
                 why: "a link was put there while it was used; look again before you go on",
@@ -154,16 +235,19 @@ impl Paths for WorkspacePaths {
 
     fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
         let target = resolve::target(cwd, path, self.home.as_deref())?;
-        let found = resolve::canonical(&target).map_err(|stop| match stop {
-            resolve::Stop::Forbidden => self.outside(path),
-            resolve::Stop::NotADirectory => {
-                PathError::Kind { path: path.to_owned(), what: "below a file", wanted: "below a directory" }
-            }
-            resolve::Stop::Loop => {
-                PathError::Invalid { path: path.to_owned(), why: "its links lead in a circle" }
-            }
-            resolve::Stop::Io(source) => failed("look at", path, source),
-        })?;
+        let found =
+            resolve::canonical(&target, |place| self.is_on_the_way(place)).map_err(|stop| match stop {
+                resolve::Stop::Forbidden => self.outside(path),
+                resolve::Stop::NotADirectory => PathError::Kind {
+                    path: path.to_owned(),
+                    what: "below a file",
+                    wanted: "below a directory",
+                },
+                resolve::Stop::Loop => {
+                    PathError::Invalid { path: path.to_owned(), why: "its links lead in a circle" }
+                }
+                resolve::Stop::Io(source) => failed("look at", path, source),
+            })?;
         // Whether something exists outside is nobody's business here, so this comes before anything else.
         if self.root_of(&found).is_none() {
             return Err(self.outside(path));
@@ -174,6 +258,7 @@ impl Paths for WorkspacePaths {
 
     fn open(&self, at: &Resolved) -> Result<File, PathError> {
         let (root, rest) = self.locate(at)?;
+        self.check_protected(at, Access::Read)?;
         // Looked at before it is opened: opening a device can already do something.
         let looked = fstat(self.open_path("open", at)?).map_err(|errno| self.explain("open", at, errno))?;
         regular(&looked, at)?;
@@ -182,6 +267,7 @@ impl Paths for WorkspacePaths {
             self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain("open", at, errno))?;
         let opened = fstat(&fd).map_err(|errno| self.explain("open", at, errno))?;
         regular(&opened, at)?;
+        self.check_other_names(&opened, at)?;
         Ok(File::from(fd))
     }
 
@@ -192,6 +278,7 @@ impl Paths for WorkspacePaths {
 
     fn list(&self, at: &Resolved) -> Result<Vec<(String, FileStat)>, PathError> {
         let (root, rest) = self.locate(at)?;
+        self.check_protected(at, Access::Read)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| match errno {
             Errno::NOTDIR => not_a_directory(at),
@@ -213,11 +300,23 @@ impl Paths for WorkspacePaths {
         Ok(found)
     }
 
+    fn walk(
+        &self,
+        from: &Resolved,
+        options: &WalkOptions,
+        visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
+    ) -> Result<WalkReport, PathError> {
+        let (root, start) = self.locate(from)?;
+        self.check_protected(from, Access::Read)?;
+        Walk::new(self, root, options.clone()).run(from, start, visit)
+    }
+
     fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError> {
         let (root, rest) = self.locate(at)?;
         if !root.writable {
             return Err(PathError::Invalid { path: at.shown.clone(), why: "it may only be read" });
         }
+        self.check_protected(at, Access::Write)?;
         let Some(name) = rest.file_name() else {
             return Err(PathError::Kind { path: at.shown.clone(), what: "a directory", wanted: "a file" });
         };
@@ -250,6 +349,14 @@ fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
     }
 }
 
+fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {
+    let access = match access {
+        Access::Read => "read",
+        Access::Write => "written",
+    };
+    PathError::Protected { path: at.shown.clone(), access, why }
+}
+
 fn failed(doing: &'static str, path: &str, source: io::Error) -> PathError {
     PathError::Io { doing, path: path.to_owned(), source }
 }
@@ -263,8 +370,8 @@ fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
     Err(PathError::Kind { path: at.shown.clone(), what, wanted: "a regular file" })
 }
 
-fn file_stat(stat: &Stat) -> FileStat {
-    let kind = match FileType::from_raw_mode(stat.st_mode) {
+fn file_kind(stat: &Stat) -> FileKind {
+    match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => FileKind::File,
         FileType::Directory => FileKind::Directory,
         FileType::Symlink => FileKind::Link,
@@ -273,9 +380,12 @@ fn file_stat(stat: &Stat) -> FileStat {
         | FileType::CharacterDevice
         | FileType::BlockDevice
         | FileType::Unknown => FileKind::Other,
-    };
+    }
+}
+
+fn file_stat(stat: &Stat) -> FileStat {
     FileStat {
-        kind,
+        kind: file_kind(stat),
         len: u64::try_from(stat.st_size).unwrap_or(0),
         modified: modified(stat),
         identity: (stat.st_dev, stat.st_ino),

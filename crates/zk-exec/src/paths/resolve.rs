@@ -11,7 +11,7 @@ const MAX_LINKS: u32 = 40;
 /// Why a path has no canonical form.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It goes through a link that names an open file, not a path.
+    /// It leads out of what may be looked at, or through a link that names an open file, not a path.
     Forbidden,
     /// It goes on below a file.
     NotADirectory,
@@ -45,19 +45,27 @@ pub(super) fn target(cwd: &Path, written: &str, home: Option<&Path>) -> Result<P
 
 /// `path` without links, `.` and `..`, each taken where it physically leads. What does not exist is kept as
 /// it is written.
-pub(super) fn canonical(path: &Path) -> Result<PathBuf, Stop> {
+///
+/// Beyond what `on_the_way` allows nothing is told apart: a name that is missing there, is no directory or may
+/// not be looked at has the same answer as one that exists and leads nowhere.
+pub(super) fn canonical(path: &Path, on_the_way: impl Fn(&Path) -> bool) -> Result<PathBuf, Stop> {
     let mut done = PathBuf::from("/");
     let mut todo: VecDeque<OsString> = VecDeque::new();
     push_front(&mut todo, path);
     let mut links = 0;
     while let Some(name) = todo.pop_front() {
         if name == ".." {
+            // Whether one can go on from here would say what is there.
+            if !on_the_way(&done) {
+                return Err(Stop::Forbidden);
+            }
             done.pop();
             continue;
         }
         let next = done.join(&name);
         let kind = match next.symlink_metadata() {
             Ok(found) => found.file_type(),
+            Err(_) if !on_the_way(&next) => return Err(Stop::Forbidden),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 done = next;
                 continue;
@@ -67,7 +75,7 @@ pub(super) fn canonical(path: &Path) -> Result<PathBuf, Stop> {
         };
         if !kind.is_symlink() {
             if !kind.is_dir() && !todo.is_empty() {
-                return Err(Stop::NotADirectory);
+                return Err(if on_the_way(&next) { Stop::NotADirectory } else { Stop::Forbidden });
             }
             done = next;
             continue;
@@ -77,7 +85,7 @@ pub(super) fn canonical(path: &Path) -> Result<PathBuf, Stop> {
         }
         links += 1;
         if links > MAX_LINKS {
-            return Err(Stop::Loop);
+            return Err(if on_the_way(&next) { Stop::Loop } else { Stop::Forbidden });
         }
         let leads_to = next.read_link().map_err(Stop::Io)?;
         if leads_to.is_absolute() {

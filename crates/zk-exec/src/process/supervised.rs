@@ -64,7 +64,7 @@ impl Supervisor {
             reader: None,
             armed: true,
         };
-        match frame(&mut stream).await? {
+        match frame(&mut stream).await.map_err(|_| lost())? {
             (say::STARTED, _) => {}
             (say::FAILED, errno) => return Err(io::Error::from_raw_os_error(errno.cast_signed())),
             _ => return Err(io::Error::from(io::ErrorKind::InvalidData)),
@@ -228,8 +228,12 @@ pub(super) async fn wait(seen: &mut watch::Receiver<Progress>) -> io::Result<Exi
         .wait_for(|progress| progress.status.is_some() || progress.over)
         .await
         .map_err(io::Error::other)?;
-    let status = progress.status.ok_or_else(|| io::Error::other("the process that watched it was killed"))?;
+    let status = progress.status.ok_or_else(lost)?;
     Ok(ExitStatus::from_raw(status))
+}
+
+fn lost() -> io::Error {
+    io::Error::other("the process that watched it was killed")
 }
 
 /// Takes down what the reaper says until it says no more.

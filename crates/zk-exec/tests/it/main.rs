@@ -6,9 +6,11 @@ mod corpus;
 mod files;
 mod orphans;
 mod parent;
+mod protected;
 mod supervisor;
 mod support;
 mod swap;
+mod walk;
 
 /// Commands as children of this process.
 #[path = "."]

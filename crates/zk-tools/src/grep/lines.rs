@@ -4,50 +4,57 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
-use crate::text::{head, tail};
-
-/// How much of a line is shown.
-const WIDTH: usize = 500;
+use super::search::Results;
+use crate::caps::SHOWN_LINE_BYTES as WIDTH;
+use crate::text::head;
 
 /// Turns matches into lines: `path:12:text`, and `path-11-text` for the lines around them.
 pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     path: &'a str,
-    results: &'a mut Vec<String>,
-    room: usize,
+    results: &'a mut Results,
     any: bool,
     /// Whether the file turned out to be no text, after some of it had matched.
     pub(super) binary: bool,
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(
-        matcher: &'a RegexMatcher,
-        path: &'a str,
-        results: &'a mut Vec<String>,
-        room: usize,
-    ) -> Self {
-        Self { matcher, path, results, room, any: false, binary: false }
+    pub(super) fn new(matcher: &'a RegexMatcher, path: &'a str, results: &'a mut Results) -> Self {
+        Self { matcher, path, results, any: false, binary: false }
     }
 
     fn push(&mut self, number: Option<u64>, mark: char, line: &[u8]) -> bool {
-        let text = String::from_utf8_lossy(line);
-        let text = text.trim_end_matches(['\n', '\r']);
-        let number = number.unwrap_or(0);
-        let shown = if text.len() <= WIDTH { text.to_owned() } else { self.window(text) };
-        self.results.push(format!("{}{mark}{number}{mark}{shown}", self.path));
-        self.results.len() < self.room
+        let (matcher, path) = (self.matcher, self.path);
+        self.results.push(|| {
+            let number = number.unwrap_or(0);
+            format!("{path}{mark}{number}{mark}{}", shown(matcher, without_end(line)))
+        })
     }
+}
 
-    /// The part of a long line where the match is.
-    fn window(&self, text: &str) -> String {
-        let start = self.matcher.find(text.as_bytes()).ok().flatten().map_or(0, |found| found.start());
-        if start < WIDTH * 3 / 4 {
-            return format!("{}… [cut, {} bytes]", head(text, WIDTH), text.len());
-        }
-        let rest = tail(text, text.len() - (start - WIDTH / 4));
-        format!("…{}… [cut, {} bytes]", head(rest, WIDTH), text.len())
+/// A line, or the part of a long one where the match is.
+fn shown(matcher: &RegexMatcher, line: &[u8]) -> String {
+    if line.len() <= WIDTH {
+        return String::from_utf8_lossy(line).into_owned();
     }
+    let start = matcher.find(line).ok().flatten().map_or(0, |found| found.start());
+    let from = if start < WIDTH * 3 / 4 { 0 } else { start - WIDTH / 4 };
+    // A few bytes more, so that a character at either end is there as a whole.
+    let piece = line.get(from..line.len().min(from + WIDTH + 8)).unwrap_or_default();
+    let inside = if from > 0 {
+        piece.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count()
+    } else {
+        0
+    };
+    let piece = String::from_utf8_lossy(piece.get(inside..).unwrap_or_default());
+    let before = if from > 0 { "…" } else { "" };
+    format!("{before}{}… [cut, {} bytes]", head(&piece, WIDTH), line.len())
+}
+
+/// A line without what ends it.
+fn without_end(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    line.get(..end).unwrap_or_default()
 }
 
 impl Sink for Lines<'_> {
@@ -63,8 +70,7 @@ impl Sink for Lines<'_> {
     }
 
     fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
-        self.results.push("--".to_owned());
-        Ok(self.results.len() < self.room)
+        Ok(self.results.push(|| "--".to_owned()))
     }
 
     fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> Result<(), io::Error> {

@@ -1,6 +1,7 @@
 mod lines;
 mod search;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Tool, ToolCx};
+use zk_core::service::{CallPlace, Tool, ToolCx, WalkReport};
 
-use crate::text::count;
-use crate::work::{blocking, path_error, paths};
-use crate::{ToolsOptions, args, walk};
-use search::{Found, Query};
+use crate::text::{count, size};
+use crate::work::{blocking, go_on, path_error, paths};
+use crate::{ToolsOptions, args, caps, walk};
+use search::{Found, Query, Search};
 
 /// Finds text in files with ripgrep's own libraries, in this process.
 ///
@@ -89,18 +90,25 @@ impl Tool for Grep {
                 matcher: search::matcher(&args.pattern, args.ignore_case.unwrap_or(false))?,
                 mode,
                 context: args.context.unwrap_or(0).min(50),
+                skip: offset,
                 // One more, to know whether there is more.
-                wanted: if limit == 0 { usize::MAX } else { offset.saturating_add(limit).saturating_add(1) },
+                wanted: if limit == 0 { usize::MAX } else { limit.saturating_add(1) },
             };
             let only = args.glob.as_deref().map(|glob| walk::matcher(glob, false)).transpose();
             let only =
                 only.map_err(|error| ToolError::invalid(format!("this is no usable glob: {error}")))?;
-            let files = walk::files(&base.path, args.ignored.unwrap_or(false)).filter(|entry| {
-                let below = entry.path().strip_prefix(&base.path).unwrap_or(entry.path());
-                only.as_ref().is_none_or(|only| only.is_match(below))
-            });
-            let found = search::run(&*paths, files, &query, stop)?;
-            Ok(render(&found, mode, offset, limit, &args.pattern))
+            let mut search = Search::new(&*paths, &query, stop);
+            let report = walk::files(&*paths, &base, args.ignored.unwrap_or(false), stop, &mut |file| {
+                let below = file.path.strip_prefix(&base.path).unwrap_or(&file.path);
+                if only.as_ref().is_none_or(|only| only.is_match(below)) {
+                    search.add(file)
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            let found = search.finish()?;
+            go_on(stop)?;
+            Ok(render(&found, &report, mode, offset, limit, &args.pattern))
         })
         .await
     }
@@ -122,28 +130,46 @@ impl Tool for Grep {
     }
 }
 
-fn render(found: &Found, mode: Mode, offset: usize, limit: usize, pattern: &str) -> ToolOutput {
+fn render(
+    found: &Found,
+    report: &WalkReport,
+    mode: Mode,
+    offset: usize,
+    limit: usize,
+    pattern: &str,
+) -> ToolOutput {
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let shown: Vec<&str> = found.results.iter().skip(offset).take(limit).map(String::as_str).collect();
+    let results = &found.results;
+    let shown: Vec<&str> = results.list.iter().take(limit).map(String::as_str).collect();
     let mut text = String::new();
     for result in &shown {
         text.push_str(result);
         text.push('\n');
     }
     let mut notes = Vec::new();
-    if shown.is_empty() {
-        notes.push(if offset > 0 && !found.results.is_empty() {
-            format!("there are only {} results", found.results.len())
+    let last = offset + shown.len();
+    if shown.is_empty() && !results.capped {
+        notes.push(if results.skipped > 0 {
+            format!("there are only {} results", results.skipped)
         } else {
             "no match".to_owned()
         });
-    } else if found.results.len() > offset.saturating_add(limit) {
-        let last = offset + shown.len();
+    } else if results.capped {
+        let most = size(caps::RESULT_BYTES as u64);
+        notes.push(format!(
+            "results {}-{last}, more follow but one result may have {most}; continue with offset={last}",
+            offset + 1
+        ));
+    } else if results.list.len() > limit {
         notes.push(format!("results {}-{last}, more follow; continue with offset={last}", offset + 1));
     }
-    if found.skipped > 0 {
-        notes.push(format!("{} could not be searched", count(found.skipped, "file")));
+    if found.unsearchable > 0 {
+        notes.push(format!("{} could not be searched", count(found.unsearchable, "file")));
     }
+    if found.protected > 0 {
+        notes.push(format!("{} with credentials left out", count(found.protected, "file")));
+    }
+    notes.extend(report.notices.iter().take(5).cloned());
     if !notes.is_empty() {
         text.push_str(&format!("({})", notes.join("; ")));
     }

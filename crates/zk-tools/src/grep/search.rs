@@ -1,39 +1,93 @@
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use ignore::DirEntry;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::ToolError;
-use zk_core::service::{Paths, Resolved};
+use zk_core::service::{PathError, Paths, Resolved};
 
 use super::Mode;
 use super::lines::{Counter, Lines};
-use crate::walk;
-use crate::work::go_on;
+use crate::caps;
 
 /// Files one thread takes at a time.
 const BATCH: usize = 64;
 const THREADS: usize = 4;
-/// The longest line that is searched; a longer one makes its file unsearchable.
-const MAX_LINE: usize = 8 * 1024 * 1024;
 
 /// What to look for.
 pub(super) struct Query {
     pub(super) matcher: RegexMatcher,
     pub(super) mode: Mode,
     pub(super) context: usize,
-    /// How many results are enough.
+    /// How many results come before those that are wanted.
+    pub(super) skip: usize,
+    /// How many results after those are enough.
     pub(super) wanted: usize,
 }
 
 /// What was found.
 #[derive(Default)]
 pub(super) struct Found {
-    /// A path, a path with a count, or a line, in the order of the paths.
-    pub(super) results: Vec<String>,
+    pub(super) results: Results,
     /// Files that could not be read, or have a line too long.
+    pub(super) unsearchable: usize,
+    /// Files that tools may not read.
+    pub(super) protected: usize,
+}
+
+/// Results with the room that is left for more of them, so that nothing is held that cannot be shown.
+#[derive(Default)]
+pub(super) struct Results {
+    /// A path, a path with a count, or a line, in the order of the paths.
+    pub(super) list: Vec<String>,
     pub(super) skipped: usize,
+    to_skip: usize,
+    room: usize,
+    bytes_left: usize,
+    /// Whether the cap of one result was reached.
+    pub(super) capped: bool,
+}
+
+impl Results {
+    fn new(to_skip: usize, room: usize, bytes_left: usize) -> Self {
+        Self { to_skip, room, bytes_left, ..Self::default() }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.capped || self.list.len() >= self.room
+    }
+
+    /// Takes one more; whether there is room for another.
+    pub(super) fn push(&mut self, result: impl FnOnce() -> String) -> bool {
+        if self.skipped < self.to_skip {
+            self.skipped += 1;
+            return true;
+        }
+        if self.is_full() {
+            return false;
+        }
+        let result = result();
+        match self.bytes_left.checked_sub(result.len() + 1) {
+            Some(left) => {
+                self.bytes_left = left;
+                self.list.push(result);
+            }
+            None => self.capped = true,
+        }
+        !self.is_full()
+    }
+
+    /// Takes those of another search back to where they were.
+    pub(super) fn truncate(&mut self, mark: (usize, usize)) {
+        let (len, skipped) = mark;
+        self.bytes_left += self.list.drain(len..).map(|result| result.len() + 1).sum::<usize>();
+        self.skipped = skipped;
+    }
+
+    pub(super) fn mark(&self) -> (usize, usize) {
+        (self.list.len(), self.skipped)
+    }
 }
 
 /// A pattern as ripgrep understands it.
@@ -45,105 +99,138 @@ pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, 
         .map_err(|error| ToolError::invalid(format!("this is no usable regular expression: {error}")))
 }
 
-/// Searches the files in order, several at a time, until there are enough results.
-pub(super) fn run(
-    paths: &dyn Paths,
-    mut files: impl Iterator<Item = DirEntry>,
-    query: &Query,
-    stop: &CancellationToken,
-) -> Result<Found, ToolError> {
-    let roots = paths.roots();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let mut found = Found::default();
-    while found.results.len() < query.wanted {
-        go_on(stop)?;
-        let batch: Vec<Resolved> =
-            files.by_ref().take(BATCH * threads).map(|entry| walk::below(&roots, entry.path())).collect();
-        if batch.is_empty() {
-            break;
+/// Searches files in the order in which they come, several at a time.
+pub(super) struct Search<'a> {
+    paths: &'a dyn Paths,
+    query: &'a Query,
+    stop: &'a CancellationToken,
+    threads: usize,
+    batch: Vec<Resolved>,
+    found: Found,
+    failure: Option<ToolError>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(paths: &'a dyn Paths, query: &'a Query, stop: &'a CancellationToken) -> Self {
+        let results = Results::new(query.skip, query.wanted, caps::RESULT_BYTES);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let found = Found { results, ..Found::default() };
+        Self { paths, query, stop, threads, batch: Vec::new(), found, failure: None }
+    }
+
+    /// Takes a file; breaks when there is enough.
+    pub(super) fn add(&mut self, file: Resolved) -> ControlFlow<()> {
+        self.batch.push(file);
+        if self.batch.len() >= BATCH * self.threads {
+            self.search_batch();
         }
-        let room = query.wanted - found.results.len();
-        if batch.len() < 8 {
-            found.add(part(paths, &batch, query, room, stop));
-            continue;
+        if self.failure.is_some() || self.found.results.is_full() || self.stop.is_cancelled() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
-        let share = batch.len().div_ceil(threads);
+    }
+
+    /// What was found in all files.
+    pub(super) fn finish(mut self) -> Result<Found, ToolError> {
+        self.search_batch();
+        self.failure.map_or(Ok(self.found), Err)
+    }
+
+    fn search_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        let results = &self.found.results;
+        if batch.is_empty() || results.is_full() {
+            return;
+        }
+        let to_skip = results.to_skip - results.skipped;
+        // While results are skipped, one thread counts them: it does not know how many the others would have.
+        if to_skip > 0 || batch.len() < 8 || self.threads == 1 {
+            part(self.paths, &batch, self.query, self.stop, &mut self.found);
+            return;
+        }
+        let (room, bytes_left) = (results.room - results.list.len(), results.bytes_left);
+        let (paths, query, stop) = (self.paths, self.query, self.stop);
         let parts: Vec<Option<Found>> = std::thread::scope(|scope| {
+            let search = |share| {
+                let mut found = Found { results: Results::new(0, room, bytes_left), ..Found::default() };
+                part(paths, share, query, stop, &mut found);
+                found
+            };
             let running: Vec<_> = batch
-                .chunks(share)
-                .map(|share| scope.spawn(move || part(paths, share, query, room, stop)))
+                .chunks(batch.len().div_ceil(self.threads))
+                .map(|share| scope.spawn(move || search(share)))
                 .collect();
             running.into_iter().map(|thread| thread.join().ok()).collect()
         });
         for part in parts {
-            found.add(part.ok_or_else(|| ToolError::failed("the search broke; try a simpler pattern"))?);
+            match part {
+                Some(part) => self.found.add(part),
+                None => self.failure = Some(ToolError::failed("the search broke; try a simpler pattern")),
+            }
         }
     }
-    go_on(stop)?;
-    Ok(found)
 }
 
 impl Found {
     fn add(&mut self, other: Self) {
-        self.results.extend(other.results);
-        self.skipped += other.skipped;
+        for result in other.results.list {
+            self.results.push(|| result);
+        }
+        self.results.capped |= other.results.capped;
+        self.unsearchable += other.unsearchable;
+        self.protected += other.protected;
     }
 }
 
-fn part(
-    paths: &dyn Paths,
-    files: &[Resolved],
-    query: &Query,
-    room: usize,
-    stop: &CancellationToken,
-) -> Found {
+fn part(paths: &dyn Paths, files: &[Resolved], query: &Query, stop: &CancellationToken, found: &mut Found) {
     let mut searcher = SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
         .line_number(query.mode == Mode::Content)
         .before_context(query.context)
         .after_context(query.context)
-        .heap_limit(Some(MAX_LINE))
+        .heap_limit(Some(caps::SEARCHED_LINE_BYTES))
         .build();
-    let mut found = Found::default();
     for file in files {
-        if found.results.len() >= room || stop.is_cancelled() {
+        if found.results.is_full() || stop.is_cancelled() {
             break;
         }
-        if one(paths, file, query, room, &mut searcher, &mut found.results, stop).is_err() {
-            found.skipped += 1;
+        match paths.open(file) {
+            Ok(reader) => {
+                let reader = Stoppable { reader, stop };
+                if one(reader, file, query, &mut searcher, &mut found.results).is_err() {
+                    found.unsearchable += 1;
+                }
+            }
+            Err(PathError::Protected { .. }) => found.protected += 1,
+            Err(_) => found.unsearchable += 1,
         }
     }
-    found
 }
 
 fn one(
-    paths: &dyn Paths,
+    reader: impl Read,
     file: &Resolved,
     query: &Query,
-    room: usize,
     searcher: &mut Searcher,
-    results: &mut Vec<String>,
-    stop: &CancellationToken,
+    results: &mut Results,
 ) -> io::Result<()> {
-    let reader = paths.open(file).map_err(io::Error::other)?;
-    let reader = Stoppable { reader, stop };
     match query.mode {
         Mode::Content => {
-            let before = results.len();
-            let mut lines = Lines::new(&query.matcher, &file.shown, results, room);
+            let before = results.mark();
+            let mut lines = Lines::new(&query.matcher, &file.shown, results);
             let done = searcher.search_reader(&query.matcher, reader, &mut lines);
             if lines.binary {
                 results.truncate(before);
-                results.push(format!("{}: binary file matches", file.shown));
+                results.push(|| format!("{}: binary file matches", file.shown));
             }
             done
         }
         Mode::Files | Mode::Count => {
-            let first_only = query.mode == Mode::Files;
-            let mut counter = Counter::new(first_only);
+            let mut counter = Counter::new(query.mode == Mode::Files);
             searcher.search_reader(&query.matcher, reader, &mut counter)?;
             if counter.matches > 0 {
-                results.push(match query.mode {
+                results.push(|| match query.mode {
                     Mode::Count => format!("{}:{}", file.shown, counter.matches),
                     Mode::Files | Mode::Content => file.shown.clone(),
                 });

@@ -1,0 +1,209 @@
+use std::ffi::OsString;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, fstat, statat};
+use rustix::io::Errno;
+use zk_core::service::{
+    FileKind, HostFileError, HostFiles, HostRead, PathError, Resolved, WalkEntry, WalkOptions, WalkReport,
+};
+
+use super::ignore_rules::{IgnoreRules, IgnoreTexts, MAX_BYTES};
+use super::protect::Access;
+use super::{Root, WorkspacePaths, file_kind};
+use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
+
+/// One walk. Every directory is opened from the root's own descriptor with all links refused, as files are, so
+/// that nothing that is swapped in meanwhile leads outside.
+pub(super) struct Walk<'a> {
+    paths: &'a WorkspacePaths,
+    root: &'a Root,
+    options: WalkOptions,
+    report: WalkReport,
+}
+
+struct Level {
+    /// From the root.
+    dir: PathBuf,
+    names: std::vec::IntoIter<(OsString, FileKind)>,
+    rules: Arc<IgnoreRules>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(paths: &'a WorkspacePaths, root: &'a Root, options: WalkOptions) -> Self {
+        Self { paths, root, options, report: WalkReport::default() }
+    }
+
+    /// Visits what is below `start`, which is relative to the root; `start` itself if it is a file.
+    pub(super) fn run(
+        mut self,
+        at: &Resolved,
+        start: &Path,
+        visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
+    ) -> Result<WalkReport, PathError> {
+        let handle = self.paths.open_path("search", at)?;
+        let stat = fstat(&handle).map_err(|errno| self.paths.explain("search", at, errno))?;
+        let kind = file_kind(&stat);
+        if kind != FileKind::Directory {
+            let _ = visit(WalkEntry { at: at.clone(), kind });
+            return Ok(self.report);
+        }
+        let names = self.names(start).map_err(|errno| self.paths.explain("search", at, errno))?;
+        let above = self.rules_above(start);
+        let rules = self.rules_of(start, &names, above);
+        let mut levels = vec![Level { dir: start.to_owned(), names: names.into_iter(), rules }];
+        while let Some(level) = levels.last_mut() {
+            let Some((name, kind)) = level.names.next() else {
+                levels.pop();
+                continue;
+            };
+            if name == ".git" {
+                continue;
+            }
+            let below = level.dir.join(&name);
+            let path = self.root.path.join(&below);
+            let is_dir = kind == FileKind::Directory;
+            if !self.options.ignored && level.rules.ignores(&path, is_dir) {
+                continue;
+            }
+            if is_dir && self.paths.protection.refusal(&path, Access::Read).is_some() {
+                continue;
+            }
+            let rules = level.rules.clone();
+            let shown = self.paths.shown(&path);
+            if visit(WalkEntry { at: Resolved { path, shown }, kind }).is_break() {
+                break;
+            }
+            // A directory that cannot be read, or is none any more, is passed over.
+            if is_dir && let Ok(names) = self.names(&below) {
+                let rules = self.rules_of(&below, &names, rules);
+                levels.push(Level { dir: below, names: names.into_iter(), rules });
+            }
+        }
+        Ok(self.report)
+    }
+
+    fn open(&self, below: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags =
+            flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.paths.door.open(self.root.fd.as_fd(), below, flags)
+    }
+
+    /// The names in a directory, sorted.
+    fn names(&self, dir: &Path) -> Result<Vec<(OsString, FileKind)>, Errno> {
+        let fd = self.open(dir, OFlags::DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&fd)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::RegularFile => FileKind::File,
+                FileType::Directory => FileKind::Directory,
+                FileType::Symlink => FileKind::Link,
+                // Not every file system says.
+                FileType::Unknown => match statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => file_kind(&stat),
+                    Err(_) => continue,
+                },
+                FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => {
+                    FileKind::Other
+                }
+            };
+            names.push((OsString::from_vec(name.to_bytes().to_vec()), kind));
+        }
+        names.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(names)
+    }
+
+    /// The rules of a directory whose names are known.
+    fn rules_of(
+        &mut self,
+        dir: &Path,
+        names: &[(OsString, FileKind)],
+        above: Arc<IgnoreRules>,
+    ) -> Arc<IgnoreRules> {
+        if self.options.ignored {
+            return above;
+        }
+        let has = |name: &str| names.binary_search_by(|(at, _)| at.as_os_str().cmp(name.as_ref())).is_ok();
+        let texts = IgnoreTexts {
+            plain: has(".ignore").then(|| self.text(&dir.join(".ignore"))).flatten(),
+            git: has(".gitignore").then(|| self.text(&dir.join(".gitignore"))).flatten(),
+            exclude: has(".git").then(|| self.text(&dir.join(".git/info/exclude"))).flatten(),
+            is_repository: has(".git"),
+        };
+        IgnoreRules::new(&self.root.path.join(dir), &texts, above)
+    }
+
+    /// The rules that hold above `start`: those of the directories up to the root, and of those above it up to
+    /// the repository's.
+    fn rules_above(&mut self, start: &Path) -> Arc<IgnoreRules> {
+        let mut rules = Arc::default();
+        if self.options.ignored {
+            return rules;
+        }
+        let outer: Vec<&Path> = self.root.path.ancestors().skip(1).collect();
+        let own = self.root.path.join(".git").symlink_metadata().is_ok();
+        let repository = outer.iter().position(|dir| dir.join(".git").symlink_metadata().is_ok());
+        if let (false, Some(repository)) = (own, repository) {
+            for dir in outer.iter().take(repository + 1).rev() {
+                let texts = IgnoreTexts {
+                    plain: self.host_text(&dir.join(".ignore")),
+                    git: self.host_text(&dir.join(".gitignore")),
+                    exclude: self.host_text(&dir.join(".git/info/exclude")),
+                    is_repository: dir.join(".git").symlink_metadata().is_ok(),
+                };
+                rules = IgnoreRules::new(dir, &texts, rules);
+            }
+        }
+        let mut inner: Vec<&Path> = start.ancestors().skip(1).collect();
+        inner.reverse();
+        for dir in inner {
+            if let Ok(names) = self.names(dir) {
+                rules = self.rules_of(dir, &names, rules);
+            }
+        }
+        rules
+    }
+
+    /// An ignore file inside the root.
+    fn text(&mut self, below: &Path) -> Option<Vec<u8>> {
+        let path = self.root.path.join(below);
+        let file = match self.open(below, OFlags::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::NOTDIR) => return None,
+            Err(errno) => return self.unused(&path, &HostFileError::Io(errno.into())),
+        };
+        let kind =
+            fstat(&file).ok().and_then(|stat| other_than_regular(FileType::from_raw_mode(stat.st_mode)));
+        let read = match kind {
+            Some(what) => Err(HostFileError::NotRegular { what }),
+            None => read_limited(File::from(file), &HostRead::whole(MAX_BYTES)),
+        };
+        match read {
+            Ok(file) => Some(file.bytes),
+            Err(error) => self.unused(&path, &error),
+        }
+    }
+
+    /// One above the root.
+    fn host_text(&mut self, path: &Path) -> Option<Vec<u8>> {
+        match LocalHostFiles::new().read(path, &HostRead::whole(MAX_BYTES).own_only()) {
+            Ok(file) => Some(file.bytes),
+            Err(error) if error.is_missing() => None,
+            Err(error) => self.unused(path, &error),
+        }
+    }
+
+    fn unused(&mut self, path: &Path, error: &HostFileError) -> Option<Vec<u8>> {
+        self.report.notices.push(format!("the rules of {} are not used: {error}", self.paths.shown(path)));
+        None
+    }
+}
