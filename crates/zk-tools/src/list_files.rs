@@ -8,11 +8,9 @@ use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOut
 use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 
 use crate::args;
+use crate::caps::LISTED_NAMES as MOST;
 use crate::text::{count, size};
 use crate::work::{blocking, path_error, paths};
-
-/// How many names one result holds.
-const MOST: usize = 1_000;
 
 /// Lists a directory: directories end with `/`, links with `@`, files have their size.
 ///

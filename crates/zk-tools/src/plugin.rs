@@ -6,11 +6,13 @@ use zk_core::events::{
 use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
 use zk_core::service::Tool;
 
+use crate::policy::ResultCaps;
 use crate::{
     Edit, Glob, Grep, ListFiles, MultiEdit, NAMES, ReadFile, ReadState, Shell, ToolsOptions, WriteFile,
 };
 
-/// Registers the built-in tools, which share one [`ReadState`].
+/// Registers the built-in tools, which share one [`ReadState`], and cuts results of any tool that are above 1 MB, or
+/// above 4 MB with the others of their turn.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -65,6 +67,7 @@ impl Plugin for ToolsPlugin {
             scope.provide::<dyn Tool>(name, tool)?;
         }
         self.forget_with_the_conversation(scope);
+        ResultCaps::register(scope);
         Ok(())
     }
 }

@@ -16,10 +16,7 @@ use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
 use crate::read_state::{Shown, Slice};
 use crate::text::{count, head, is_binary, size};
 use crate::work::{blocking, go_on, io_error, path_error, paths};
-use crate::{ReadState, ToolsOptions, args};
-
-/// No read gives more, whatever it asks for.
-const MOST: u64 = 16 * 1024 * 1024;
+use crate::{ReadState, ToolsOptions, args, caps};
 
 /// Pages through a text file.
 ///
@@ -105,7 +102,7 @@ impl Tool for ReadFile {
                 return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
             }
             page.check(&at.shown, slice)?;
-            let text = format!("read {} of {}", count(page.lines.len(), "line"), at.shown);
+            let text = format!("read {} of {}", count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line"), at.shown);
             Ok(ToolOutput::text(page.render(numbers)).with_display(Display::Line { text }))
         })
         .await
@@ -136,11 +133,15 @@ enum Content {
 /// The lines one read shows.
 struct Page {
     first: u64,
-    lines: Vec<String>,
+    /// The lines, each with its end.
+    text: String,
+    lines: u64,
     /// How many lines there are, unless the end was not looked for.
     total: Option<u64>,
     /// Whether the last line is cut.
     cut: bool,
+    /// Whether it ends where it does because no result may have more.
+    capped: bool,
     crlf: bool,
     faithful: bool,
     fingerprint: Fingerprint,
@@ -183,28 +184,38 @@ fn page(
 /// Collects the lines of a slice from a stream of bytes.
 struct Keep {
     slice: Slice,
+    /// Bytes of the file that may still be kept.
     budget: u64,
+    /// Bytes that the result may still have, with the numbers of its lines.
+    room: u64,
     line: u64,
     current: Vec<u8>,
     current_len: u64,
-    kept: Vec<Vec<u8>>,
+    /// The lines kept, each with its end.
+    kept: Vec<u8>,
+    lines: u64,
     cut: bool,
     full: bool,
+    capped: bool,
     crlf: bool,
 }
 
 impl Keep {
     fn new(slice: Slice) -> Self {
-        let budget = if slice.max_bytes == 0 { MOST } else { slice.max_bytes.min(MOST) };
+        let room = caps::RESULT_BYTES as u64 - 1024;
+        let budget = if slice.max_bytes == 0 { room } else { slice.max_bytes.min(room) };
         Self {
             slice,
             budget,
+            room,
             line: 1,
             current: Vec::new(),
             current_len: 0,
             kept: Vec::new(),
+            lines: 0,
             cut: false,
             full: false,
+            capped: false,
             crlf: false,
         }
     }
@@ -223,35 +234,49 @@ impl Keep {
         !self.full && self.line >= self.slice.offset
     }
 
+    /// Bytes of a line's number, the tab after it and the end of the line.
+    fn frame(&self) -> u64 {
+        u64::from(self.line.ilog10()) + 3
+    }
+
     fn extend(&mut self, bytes: &[u8]) {
         self.current_len += bytes.len() as u64;
         if !self.wanted() {
             return;
         }
-        let room = self.budget.saturating_sub(self.current.len() as u64);
+        let most = self.budget.min(self.room.saturating_sub(self.frame()));
+        let room = most.saturating_sub(self.current.len() as u64);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
         self.current.extend_from_slice(bytes.get(..room).unwrap_or_default());
-        if self.current_len >= self.budget {
+        if self.current_len >= most {
             self.full = true;
+            self.capped = most < self.budget || self.slice.max_bytes == 0;
             // A line that does not fit is left for the next read, unless it fits into none.
-            if self.kept.is_empty() {
+            if self.lines == 0 {
                 self.cut = true;
-                self.kept.push(std::mem::take(&mut self.current));
+                self.keep_current();
             }
         }
     }
 
+    fn keep_current(&mut self) {
+        self.kept.append(&mut self.current);
+        self.kept.push(b'\n');
+        self.lines += 1;
+    }
+
     fn end_line(&mut self) {
         if self.wanted() {
-            let mut line = std::mem::take(&mut self.current);
             self.budget -= self.current_len + 1;
-            if line.last() == Some(&b'\r') {
-                line.pop();
+            self.room -= self.current_len + self.frame();
+            if self.current.last() == Some(&b'\r') {
+                self.current.pop();
                 self.crlf = true;
             }
-            self.kept.push(line);
-            self.full =
-                self.budget == 0 || (self.slice.limit > 0 && self.kept.len() as u64 >= self.slice.limit);
+            self.keep_current();
+            let enough = self.slice.limit > 0 && self.lines >= self.slice.limit;
+            self.capped = !enough && self.room <= self.frame() + 1;
+            self.full = enough || self.budget == 0 || self.capped;
         }
         self.current.clear();
         self.current_len = 0;
@@ -262,24 +287,23 @@ impl Keep {
         if self.current_len > 0 {
             self.end_line();
         }
-        let mut faithful = true;
-        let lines = self
-            .kept
-            .into_iter()
-            .map(|line| {
-                // A line cut inside a character loses that character.
-                let line = if self.cut { whole_characters(line) } else { line };
-                String::from_utf8(line).unwrap_or_else(|error| {
-                    faithful = false;
-                    String::from_utf8_lossy(error.as_bytes()).into_owned()
-                })
-            })
-            .collect();
+        // A line cut inside a character loses that character.
+        if self.cut {
+            self.kept.pop();
+            self.kept = whole_characters(std::mem::take(&mut self.kept));
+            self.kept.push(b'\n');
+        }
+        let (text, faithful) = match String::from_utf8(self.kept) {
+            Ok(text) => (text, true),
+            Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), false),
+        };
         Page {
             first: self.slice.offset,
-            lines,
+            text,
+            lines: self.lines,
             total: at_end.then_some(self.line - 1),
             cut: self.cut,
+            capped: self.capped,
             crlf: self.crlf,
             faithful,
             fingerprint,
@@ -298,12 +322,12 @@ fn whole_characters(mut line: Vec<u8>) -> Vec<u8> {
 
 impl Page {
     fn last(&self) -> u64 {
-        (self.first + self.lines.len() as u64).saturating_sub(1)
+        (self.first + self.lines).saturating_sub(1)
     }
 
     fn shown(&self) -> Shown {
         Shown {
-            lines: (!self.lines.is_empty()).then(|| (self.first, self.last())),
+            lines: (self.lines > 0).then(|| (self.first, self.last())),
             to_the_end: self.total.is_some_and(|total| self.last() >= total) && !self.cut,
             faithful: self.faithful,
         }
@@ -320,22 +344,27 @@ impl Page {
     }
 
     fn render(&self, numbers: bool) -> String {
-        if self.lines.is_empty() {
+        if self.lines == 0 {
             return "(the file is empty)".to_owned();
         }
-        let mut text = String::with_capacity(self.lines.iter().map(|line| line.len() + 8).sum());
-        for (number, line) in (self.first..).zip(&self.lines) {
+        let numbers_bytes =
+            if numbers { self.lines * (u64::from(self.last().max(1).ilog10()) + 2) } else { 0 };
+        let mut text =
+            String::with_capacity(self.text.len() + usize::try_from(numbers_bytes).unwrap_or(0) + 512);
+        for (number, line) in (self.first..).zip(self.text.split_inclusive('\n')) {
             if numbers {
                 text.push_str(&number.to_string());
                 text.push('\t');
             }
             text.push_str(line);
-            text.push('\n');
         }
         let last = self.last();
         let mut notes = Vec::new();
         if self.cut {
             notes.push(format!("line {last} is cut, it does not fit into max_bytes"));
+        }
+        if self.capped {
+            notes.push(format!("one result may have {}", size(caps::RESULT_BYTES as u64)));
         }
         match self.total {
             Some(total) if last < total => {

@@ -1,7 +1,9 @@
 mod permission;
 mod redact;
+mod result_caps;
 mod spill;
 
 pub use permission::{PermissionGate, PermissionMode};
 pub use redact::RedactResults;
+pub(crate) use result_caps::ResultCaps;
 pub use spill::Spill;

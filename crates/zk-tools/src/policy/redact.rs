@@ -42,7 +42,7 @@ impl Plugin for RedactResults {
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service(self.redactor.clone());
         let redactor = self.redactor.clone();
-        scope.on_sync_at(HookOptions::from(Stage::Late), move |result: &ToolTransform, _: &Cx| {
+        scope.on_sync_at(HookOptions::from(Stage::Framework), move |result: &ToolTransform, _: &Cx| {
             let content = redactor.redact_content(&result.content);
             let details = result.details.as_ref().and_then(|details| {
                 let mut clean = details.clone();

@@ -77,7 +77,7 @@ impl Plugin for Spill {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        let at = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
+        let at = HookOptions { stage: Stage::Framework, reach: Some(Reach::Descendants), time_limit: None };
         scope.handle_at::<ToolTransform, _>(at, Arc::new(self.clone()));
         Ok(())
     }

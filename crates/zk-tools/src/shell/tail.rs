@@ -1,9 +1,6 @@
 use zk_core::service::{OutputSink, OutputStream, Progress};
 
-/// What is kept when nothing is to be cut.
-const MOST: usize = 64 * 1024 * 1024;
-/// How much of a command's output a person is shown while it runs.
-const WATCHED: usize = 1024 * 1024;
+use crate::caps::{RESULT_BYTES, WATCHED_BYTES};
 
 /// Keeps the end of what a command prints, both outputs as they come.
 #[derive(Debug)]
@@ -19,9 +16,9 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Keeps `max` bytes, everything if 0.
+    /// Keeps `max` bytes; as many as a result may have if 0.
     pub(super) fn new(max: usize, progress: Progress) -> Self {
-        let max = if max == 0 { MOST } else { max };
+        let max = if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) };
         Self { max, kept: Vec::new(), total: 0, last: None, progress, watched: 0, partial: Vec::new() }
     }
 
@@ -37,7 +34,7 @@ impl Tail {
     }
 
     fn show(&mut self, bytes: &[u8]) {
-        if !self.progress.is_watched() || self.watched > WATCHED {
+        if !self.progress.is_watched() || self.watched > WATCHED_BYTES {
             return;
         }
         self.watched += bytes.len();
@@ -49,7 +46,7 @@ impl Tail {
         let rest = self.partial.split_off(self.partial.len() - incomplete);
         self.progress.show(&String::from_utf8_lossy(&self.partial));
         self.partial = rest;
-        if self.watched > WATCHED {
+        if self.watched > WATCHED_BYTES {
             self.progress.show("\n… the output goes on and is no longer shown\n");
         }
     }

@@ -1,0 +1,89 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zk_core::events::{ResultPatch, ToolTransform};
+use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
+use zk_core::model::{Block, ToolContent, TurnId};
+
+use crate::caps;
+use crate::text::{head, size};
+
+/// How many turns are counted at a time: those of agents that work side by side.
+const TURNS: usize = 64;
+
+/// Cuts what exceeds the caps of a result and of a turn before it joins the history, and says which cap it was.
+///
+/// It comes last, so that whoever moves large results elsewhere sees them whole.
+#[derive(Debug, Default)]
+pub(crate) struct ResultCaps {
+    /// How many bytes the results of each turn have, the latest turn last.
+    turns: Mutex<VecDeque<(TurnId, usize)>>,
+}
+
+impl ResultCaps {
+    pub(crate) fn register(scope: &Scope) {
+        let at = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
+        scope.handle_at::<ToolTransform, _>(at, Arc::new(Self::default()));
+    }
+
+    /// Counts a result to its turn; how many bytes may be kept of it.
+    fn grant(&self, turn: &TurnId, bytes: usize) -> usize {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = turns.iter().position(|(known, _)| known == turn);
+        let (_, used) = at.and_then(|at| turns.remove(at)).unwrap_or_else(|| (turn.clone(), 0));
+        let granted = bytes.min(caps::RESULT_BYTES).min(caps::TURN_BYTES.saturating_sub(used));
+        turns.push_back((turn.clone(), used + granted));
+        if turns.len() > TURNS {
+            turns.pop_front();
+        }
+        granted
+    }
+}
+
+impl Handler<ToolTransform> for ResultCaps {
+    async fn call(&self, event: &ToolTransform, _: &Cx) -> Answer<ToolTransform> {
+        let bytes = text_bytes(&event.content);
+        let granted = self.grant(&event.call.turn_id, bytes);
+        if granted == bytes {
+            return Ok(None);
+        }
+        let content = cut(event.content.clone(), granted, bytes);
+        Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
+    }
+}
+
+fn text_bytes(content: &ToolContent) -> usize {
+    match content {
+        ToolContent::Text(text) => text.len(),
+        ToolContent::Blocks(blocks) => blocks.iter().filter_map(Block::as_text).map(str::len).sum(),
+    }
+}
+
+fn cut(content: ToolContent, granted: usize, bytes: usize) -> ToolContent {
+    let limit = if granted == caps::RESULT_BYTES {
+        format!("one result may have {}", size(caps::RESULT_BYTES as u64))
+    } else {
+        format!("all results of one turn may have {} together", size(caps::TURN_BYTES as u64))
+    };
+    let note = format!("\n[cut: {limit}, this one had {}; ask for less at a time]", size(bytes as u64));
+    match content {
+        ToolContent::Text(text) => ToolContent::Text(format!("{}{note}", head(&text, granted))),
+        ToolContent::Blocks(mut blocks) => {
+            let mut left = granted;
+            let mut noted = false;
+            for block in &mut blocks {
+                if let Block::Text(text) = block {
+                    if text.text.len() > left {
+                        let note = if noted { "" } else { &note };
+                        text.text = format!("{}{note}", head(&text.text, left));
+                        noted = true;
+                        left = 0;
+                    } else {
+                        left -= text.text.len();
+                    }
+                }
+            }
+            ToolContent::Blocks(blocks)
+        }
+    }
+}
