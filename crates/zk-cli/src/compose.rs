@@ -41,7 +41,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
         paths = paths.secret(auth);
     }
-    for own in [&app.dirs.config, &app.dirs.state].into_iter().flatten() {
+    for own in [app.dirs.settings(), app.dirs.sessions(), app.dirs.line_history()].into_iter().flatten() {
         paths = paths.protected(own);
     }
     let children = Environment::filtered(app.env.all().clone());

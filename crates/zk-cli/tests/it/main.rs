@@ -18,6 +18,8 @@ mod keys;
 mod kill;
 mod models;
 #[cfg(test)]
+mod protected;
+#[cfg(test)]
 mod providers;
 #[cfg(test)]
 mod questions;
