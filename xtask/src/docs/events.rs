@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::emitted::Emitters;
 use super::schema::{definition, fields, prose};
 
 const INTRO: &str = "\
@@ -27,7 +28,7 @@ Observers see each event as it was emitted, before its handlers. The JSON of an 
 ";
 
 /// The reference page of `catalogue`, which is what the example `dump_events` prints.
-pub(super) fn page(catalogue: &Value) -> Result<String> {
+pub(super) fn page(catalogue: &Value, emitters: &Emitters<'_>) -> Result<String> {
     let events = catalogue.as_array().context("the catalogue is no list")?;
     let mut page = INTRO.to_owned();
     let mut types = BTreeMap::new();
@@ -42,7 +43,7 @@ pub(super) fn page(catalogue: &Value) -> Result<String> {
             phase = text(event, "phase")?;
             writeln!(page, "\n## Phase: {phase}")?;
         }
-        one(event, &mut page)?;
+        one(event, emitters, &mut page)?;
         for (name, schema) in event.pointer("/schema/$defs").and_then(Value::as_object).into_iter().flatten()
         {
             types.insert(name, schema);
@@ -55,10 +56,13 @@ pub(super) fn page(catalogue: &Value) -> Result<String> {
     Ok(page)
 }
 
-fn one(event: &Value, page: &mut String) -> Result<()> {
+fn one(event: &Value, emitters: &Emitters<'_>, page: &mut String) -> Result<()> {
     let (name, rust) = (text(event, "name")?, text(event, "rust")?);
     writeln!(page, "\n### `{name}`\n\n{}\n", prose(&event["schema"]))?;
     writeln!(page, "- Rust: `zk_core::events::{rust}`, mode `{}`", text(event, "mode")?)?;
+    if !emitters.emit(rust) {
+        writeln!(page, "- **No crate of zk emits it yet**: a handler of it is not called")?;
+    }
     if text(event, "reply")? != "()" {
         writeln!(page, "- A handler may answer: {}", answer(text(event, "reply")?))?;
     }

@@ -1,5 +1,6 @@
 //! The generated part of `docs/reference`.
 
+mod emitted;
 mod events;
 mod schema;
 #[cfg(test)]
@@ -8,6 +9,8 @@ mod tests;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
+
+use emitted::Emitters;
 
 use crate::run::Run;
 use crate::workspace::Workspace;
@@ -41,5 +44,5 @@ fn pages(workspace: &Workspace) -> Result<Vec<(&'static str, String)>> {
     let dump = ["run", "--quiet", "--package", "zk-core", "--example", "dump_events"];
     let dump = Run::cargo(&dump, workspace.root()).output()?;
     let catalogue = serde_json::from_slice(&dump).context("the event catalogue is no JSON")?;
-    Ok(vec![("docs/reference/events.md", events::page(&catalogue)?)])
+    Ok(vec![("docs/reference/events.md", events::page(&catalogue, &Emitters::new(&workspace.texts()?))?)])
 }

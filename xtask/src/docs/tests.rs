@@ -1,6 +1,8 @@
 use serde_json::json;
 
+use super::emitted::Emitters;
 use super::events::page;
+use crate::workspace::Text;
 
 fn catalogue() -> serde_json::Value {
     json!([{
@@ -39,7 +41,7 @@ fn catalogue() -> serde_json::Value {
 
 #[test]
 fn a_page_says_what_an_event_is_and_carries() {
-    let page = page(&catalogue()).unwrap();
+    let page = page(&catalogue(), &Emitters::new(&[])).unwrap();
     for expected in [
         "| [`tool:gate`](#toolgate) | `Fold` | `Ruling` |",
         "## Phase: tool",
@@ -62,6 +64,24 @@ fn a_page_says_what_an_event_is_and_carries() {
 
 #[test]
 fn a_catalogue_that_is_none_is_an_error() {
-    assert!(page(&json!({})).is_err());
-    assert!(page(&json!([{ "name": "tool:gate" }])).is_err());
+    assert!(page(&json!({}), &Emitters::new(&[])).is_err());
+    assert!(page(&json!([{ "name": "tool:gate" }]), &Emitters::new(&[])).is_err());
+}
+
+#[test]
+fn an_event_that_no_crate_makes_is_marked() {
+    const MARK: &str = "No crate of zk emits it yet";
+    let page_with = |path: &str, text: &str| {
+        let texts = [Text { path: path.into(), text: text.into() }];
+        page(&catalogue(), &Emitters::new(&texts)).unwrap()
+    };
+    let makes = "cx.emit(ToolGate { call }).await?;";
+    assert!(!page_with("crates/zk-agent/src/call.rs", makes).contains(MARK));
+    for (path, text) in [
+        ("crates/zk-agent/src/call.rs", "scope.on_sync(|gate: &ToolGate, _| MyToolGate { gate });"),
+        ("crates/zk-agent/tests/it/gates.rs", makes),
+        ("crates/zk-core/src/events/tool.rs", makes),
+    ] {
+        assert!(page_with(path, text).contains(MARK), "{path}: {text}");
+    }
 }
