@@ -144,7 +144,7 @@ impl ScriptedProvider {
         if let Err(violation) = verdict {
             return VecDeque::from([Beat::Fail(refusal(&origin, "invalid_history", violation.to_string()))]);
         }
-        match self.inner.playback.next(&asked, |number| format!("call_{number}")) {
+        match self.inner.playback.next(&asked, |number, _| format!("call_{number}")) {
             Ok(turn) => beats(&turn, &origin, number, self.inner.playback.pace()),
             Err(why) => VecDeque::from([Beat::Fail(refusal(&origin, "script_ended", why))]),
         }

@@ -77,11 +77,24 @@ id!(
     CallId, "call"
 );
 
+impl CallId {
+    /// Whether it is one of [`CallId::fresh`], which stands for an id that a provider did not give.
+    #[must_use]
+    pub fn is_made_here(&self) -> bool {
+        let digits = self.0.strip_prefix("call_");
+        digits
+            .is_some_and(|digits| digits.len() == DIGITS_OF_ID && digits.bytes().all(|b| DIGITS.contains(&b)))
+    }
+}
+
+/// The digits of an id behind its prefix.
+const DIGITS_OF_ID: usize = 17;
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
 /// `prefix_` + 9 digits of milliseconds + 8 random digits, base 32.
 fn unique(prefix: &str) -> String {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
-    let mut text = String::with_capacity(prefix.len() + 18);
+    let mut text = String::with_capacity(prefix.len() + 1 + DIGITS_OF_ID);
     text.push_str(prefix);
     text.push('_');
     let mut put = |value: u64, digits: u32| {

@@ -30,6 +30,7 @@ mod media;
 mod ollama_requests;
 mod outputs;
 mod overrides;
+mod own_ids;
 mod promises;
 mod quirks;
 mod quotas;

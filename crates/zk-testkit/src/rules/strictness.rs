@@ -9,6 +9,8 @@ pub struct Strictness {
     pub dialect: Dialect,
     /// Which tool-call ids are legal.
     pub ids: IdRule,
+    /// Calls are numbered over the whole conversation, as in `functions.read:0`, and such ids come back. (Kimi)
+    pub numbered_calls: bool,
     /// Two messages of one role in a row are an error; Anthropic itself merges them.
     pub alternate: bool,
     /// A request may end with an assistant message for the model to go on with.
@@ -70,6 +72,7 @@ impl Strictness {
         Self {
             dialect: Dialect::Anthropic,
             ids: IdRule::UP_TO_64,
+            numbered_calls: false,
             alternate: false,
             prefill: false,
             tools_for_history: true,
@@ -150,6 +153,12 @@ impl Strictness {
             tells_usage: true,
             ..Self::chat()
         }
+    }
+
+    /// Moonshot: calls with Kimi's numbers.
+    #[must_use]
+    pub fn moonshot() -> Self {
+        Self { numbered_calls: true, developer: false, ..Self::chat() }
     }
 
     /// Cerebras, which takes fewer fields.

@@ -74,7 +74,7 @@ fn asks<'a>(
             }
             Block::ToolCall(call) => {
                 speaks = true;
-                self::call(call, &place, rules)?;
+                self::call(call, message, &place, rules)?;
                 if !used.insert(&call.id) {
                     return broken(Rule::DuplicateId, format!("{place}: the id {} was used before", call.id));
                 }
@@ -196,8 +196,12 @@ fn own(wire: Option<&WireData>, place: &str, rules: &WireRules) -> Checked {
     }
 }
 
-fn call(call: &ToolCall, place: &str, rules: &WireRules) -> Checked {
-    if !rules.ids.allows(call.id.as_str()) {
+fn call(call: &ToolCall, message: &Message, place: &str, rules: &WireRules) -> Checked {
+    // What the target gave itself it takes back, whatever it looks like.
+    let id = call.id.as_str();
+    let is_given =
+        message.origin.as_ref() == Some(&rules.target) && !id.is_empty() && !call.id.is_made_here();
+    if !rules.ids.allows(id) && !is_given {
         return broken(Rule::IllegalId, format!("{place}: the id `{}` is not legal", call.id));
     }
     if !is_tool_name(&call.name) {

@@ -41,8 +41,8 @@ impl Playback {
         self.script.pace
     }
 
-    /// The next turn, every call with an id that `name_call` makes of its number; an explanation past the end.
-    pub(crate) fn next(&self, asked: &Asked, name_call: fn(u64) -> String) -> Result<Turn, String> {
+    /// The next turn, every call with an id that `name_call` makes of its number and its tool; an explanation past the end.
+    pub(crate) fn next(&self, asked: &Asked, name_call: fn(u64, &str) -> String) -> Result<Turn, String> {
         let at = {
             let mut place = self.place();
             place.turn += 1;
@@ -62,10 +62,10 @@ impl Playback {
             }
         };
         for step in &mut turn.steps {
-            if let Step::Call { id: id @ None, .. } = step {
+            if let Step::Call { id: id @ None, name, .. } = step {
                 let mut place = self.place();
                 place.calls += 1;
-                *id = Some(CallId::from(name_call(place.calls)));
+                *id = Some(CallId::from(name_call(place.calls, name)));
             }
         }
         Ok(turn)

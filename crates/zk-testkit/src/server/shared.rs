@@ -85,14 +85,19 @@ impl Shared {
         if let Some(turn) = self.log().held.take() {
             return Ok(turn);
         }
-        let nine = self.options.strictness(dialect).is_some_and(|strictness| strictness.ids.exact);
-        let name: fn(u64) -> String = match dialect {
-            Dialect::Chat if nine => |number| format!("call{number:05}"),
-            Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
-                |number| format!("call_{number}")
+        let strictness = self.options.strictness(dialect);
+        let nine = strictness.is_some_and(|strictness| strictness.ids.exact);
+        let numbered = strictness.is_some_and(|strictness| strictness.numbered_calls);
+        let name: fn(u64, &str) -> String = match dialect {
+            Dialect::Chat if nine => |number, _| format!("call{number:05}"),
+            Dialect::Chat if numbered => {
+                |number, tool| format!("functions.{tool}:{}", number.saturating_sub(1))
             }
-            Dialect::Gemini => |number| format!("fn{number}"),
-            Dialect::Anthropic => |number| format!("toolu_{number}"),
+            Dialect::Chat | Dialect::Responses | Dialect::Codex | Dialect::Ollama => {
+                |number, _| format!("call_{number}")
+            }
+            Dialect::Gemini => |number, _| format!("fn{number}"),
+            Dialect::Anthropic => |number, _| format!("toolu_{number}"),
         };
         self.playback.next(&decode::asked(dialect, body, number), name)
     }

@@ -189,15 +189,17 @@ fn stop() -> impl Strategy<Value = Option<StopReason>> {
     ])
 }
 
-fn said(content: Vec<Block>, stop: Option<StopReason>) -> Message {
-    Message { stop, origin: Some(own()), ..Message::assistant(content) }
+fn said(content: Vec<Block>, stop: Option<StopReason>, origin: ModelRef) -> Message {
+    Message { stop, origin: Some(origin), ..Message::assistant(content) }
 }
 
 /// Anything at all.
 fn noise() -> impl Strategy<Value = Vec<Message>> {
-    (any::<bool>(), vec(any_block(), 0..5), stop()).prop_map(|(assistant, content, stop)| {
-        vec![if assistant { said(content, stop) } else { Message::user(content) }]
-    })
+    (any::<bool>(), vec(any_block(), 0..5), stop(), origin()).prop_map(
+        |(assistant, content, stop, origin)| {
+            vec![if assistant { said(content, stop, origin) } else { Message::user(content) }]
+        },
+    )
 }
 
 /// Calls and their results, with what goes wrong between them.
@@ -209,8 +211,8 @@ fn exchange() -> impl Strategy<Value = Vec<Message>> {
     });
     let mishap =
         prop::sample::select(vec!["none", "none", "none", "lost", "doubled", "reversed", "late", "cut"]);
-    (vec(thinking(), 0..2), vec(text_block(), 0..2), calls, mishap, text_block(), stop()).prop_map(
-        |(before, texts, (calls, mut results), mishap, between, stop)| {
+    (vec(thinking(), 0..2), vec(text_block(), 0..2), calls, mishap, text_block(), (stop(), origin()))
+        .prop_map(|(before, texts, (calls, mut results), mishap, between, (stop, origin))| {
             let mut content = before;
             content.extend(texts);
             content.extend(calls);
@@ -224,15 +226,14 @@ fn exchange() -> impl Strategy<Value = Vec<Message>> {
                 "cut" => results.clear(),
                 _ => {}
             }
-            out.push(said(content, stop));
+            out.push(said(content, stop, origin));
             if mishap == "late" {
                 out.push(Message::user(vec![between.clone()]));
-                out.push(said(vec![between], None));
+                out.push(said(vec![between], None, own()));
             }
             out.push(Message::user(results));
             out
-        },
-    )
+        })
 }
 
 fn history() -> impl Strategy<Value = Vec<Arc<Message>>> {
@@ -240,7 +241,7 @@ fn history() -> impl Strategy<Value = Vec<Arc<Message>>> {
         3 => exchange(),
         2 => noise(),
         2 => text().prop_map(|text| vec![Message::user_text(text)]),
-        1 => text().prop_map(|text| vec![said(vec![Block::text(text)], None)]),
+        1 => text().prop_map(|text| vec![said(vec![Block::text(text)], None, own())]),
     ];
     vec(part, 0..7).prop_map(|parts| parts.into_iter().flatten().map(Arc::new).collect())
 }

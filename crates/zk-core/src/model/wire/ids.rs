@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::CallId;
 
-/// Which tool-call ids a provider accepts.
+/// Which tool-call ids a provider accepts from elsewhere. Those it gave itself go back as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdRule {
     /// Longest id.
@@ -42,8 +42,10 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule) -> CallId {
-        if rule.allows(stored.as_str()) && self.used.insert(stored.clone()) {
+    /// The id of a call in this request; `is_own` says that the model asked now made the call itself.
+    pub(super) fn assign(&mut self, stored: &CallId, rule: IdRule, is_own: bool) -> CallId {
+        let stays = rule.allows(stored.as_str()) || (is_own && is_given(stored));
+        if stays && self.used.insert(stored.clone()) {
             return stored.clone();
         }
         for attempt in 0_u64.. {
@@ -54,6 +56,12 @@ impl Ids {
         }
         stored.clone()
     }
+}
+
+/// Whether a provider gave the id, so that it takes it back whatever its rule for others: Kimi numbers its calls
+/// (`functions.read:0`) and counts on finding the numbers again.
+fn is_given(id: &CallId) -> bool {
+    !id.as_str().is_empty() && !id.as_str().contains(char::is_control) && !id.is_made_here()
 }
 
 /// A legal id made of the stored one.

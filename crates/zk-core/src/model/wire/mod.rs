@@ -48,7 +48,7 @@ pub const MALFORMED_KEY: &str = "malformed_arguments";
 pub struct WireRules {
     /// The model the history is for.
     pub target: ModelRef,
-    /// Which tool-call ids are legal.
+    /// Which tool-call ids are legal, unless the target gave them itself.
     pub ids: IdRule,
     /// Whether the model sees images, and documents that are not text.
     pub vision: bool,
@@ -107,7 +107,7 @@ pub enum Repair {
         /// The id it names.
         call_id: CallId,
     },
-    /// A call got another id: its own was used before, or is illegal at this provider.
+    /// A call got another id: its own was used before, or comes from elsewhere and is illegal at this provider.
     NewId {
         /// The id as stored.
         stored: CallId,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::blocks::{self, Fate};
 use super::ids::Ids;
 use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules, media, names};
-use crate::model::{Block, CallId, Message, Role, StopReason, ToolResult};
+use crate::model::{Block, CallId, Message, ModelRef, Role, StopReason, ToolResult};
 
 /// A message on its way out: the stored one, or what became of it.
 struct Draft {
@@ -13,6 +13,8 @@ struct Draft {
     role: Role,
     content: Vec<Block>,
     stop: Option<StopReason>,
+    /// The model that said all of it.
+    origin: Option<ModelRef>,
 }
 
 /// A call that the next user message has to answer.
@@ -36,7 +38,7 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
                 open.extend(number(&mut draft, &mut ids, rules, &mut repairs));
                 push(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
-                    let empty = Draft { stored: None, role: Role::User, content: Vec::new(), stop: None };
+                    let empty = Draft::user(Vec::new());
                     push(&mut out, answer(empty, std::mem::take(&mut open), rules, &mut repairs));
                 }
             }
@@ -63,10 +65,14 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
 }
 
 fn spoken(text: &str) -> Draft {
-    Draft { stored: None, role: Role::User, content: vec![Block::text(text)], stop: None }
+    Draft::user(vec![Block::text(text)])
 }
 
 impl Draft {
+    fn user(content: Vec<Block>) -> Self {
+        Self { stored: None, role: Role::User, content, stop: None, origin: None }
+    }
+
     /// The content to work on; from here on the draft is no longer the stored message.
     fn edit(&mut self) -> &mut Vec<Block> {
         if let Some(stored) = self.stored.take() {
@@ -89,6 +95,7 @@ impl Draft {
             message.role = self.role;
             // What of an interrupted response may be sent is settled; it holds of none that was joined to it.
             message.stop = self.stop.filter(|stop| *stop != StopReason::Aborted);
+            message.origin = self.origin;
             Arc::new(message)
         })
     }
@@ -101,6 +108,9 @@ fn push(out: &mut Vec<Draft>, mut draft: Draft) {
             let more = std::mem::take(draft.edit());
             last.edit().extend(more);
             last.stop = draft.stop;
+            if last.origin != draft.origin {
+                last.origin = None;
+            }
         }
         _ => out.push(draft),
     }
@@ -124,8 +134,8 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
             })
             .collect();
         let draft = if fates.iter().all(|fate| matches!(fate, Fate::Keep)) {
-            let stop = message.stop.clone();
-            Draft { stored: Some(message.clone()), role: message.role, content: Vec::new(), stop }
+            let (stop, origin) = (message.stop.clone(), message.origin.clone());
+            Draft { stored: Some(message.clone()), role: message.role, content: Vec::new(), stop, origin }
         } else {
             let content = message
                 .content
@@ -137,7 +147,8 @@ fn group(history: &[Arc<Message>], rules: &WireRules, repairs: &mut Vec<Repair>)
                     Fate::Drop => None,
                 })
                 .collect();
-            Draft { stored: None, role: message.role, content, stop: message.stop.clone() }
+            let (stop, origin) = (message.stop.clone(), message.origin.clone());
+            Draft { stored: None, role: message.role, content, stop, origin }
         };
         if draft.says_something() {
             push(&mut drafts, draft);
@@ -187,6 +198,7 @@ fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
 
 /// Gives every call of an assistant message its id for this request.
 fn number(draft: &mut Draft, ids: &mut Ids, rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Open> {
+    let is_own = draft.origin.as_ref() == Some(&rules.target);
     let open: Vec<Open> = draft
         .blocks()
         .iter()
@@ -200,7 +212,11 @@ fn number(draft: &mut Draft, ids: &mut Ids, rules: &WireRules, repairs: &mut Vec
             | Block::Compaction(_)
             | Block::Provider(_) => None,
         })
-        .map(|stored| Open { stored: stored.clone(), sent: ids.assign(stored, rules.ids), answer: None })
+        .map(|stored| Open {
+            stored: stored.clone(),
+            sent: ids.assign(stored, rules.ids, is_own),
+            answer: None,
+        })
         .collect();
     if open.iter().any(|call| call.stored != call.sent) {
         let mut numbered = open.iter();

@@ -1,6 +1,7 @@
 mod hosted;
 mod images;
 mod names;
+mod own_ids;
 mod thinking;
 
 use serde_json::{Value, json};

@@ -83,6 +83,14 @@ pub(crate) const STATIONS: &[Station] = &[
         make: |connection| chat(connection, "mistral"),
     },
     Station {
+        name: "moonshot",
+        models: ["kimi-k2-thinking", "kimi-k2.5"],
+        back: Back::Thought,
+        strictness: Strictness::moonshot,
+        url: FakeServer::openai_url,
+        make: |connection| chat(connection, "moonshot"),
+    },
+    Station {
         name: "openrouter",
         models: ["anthropic/claude-sonnet-4.6", "anthropic/claude-opus-4.8"],
         back: Back::Both,

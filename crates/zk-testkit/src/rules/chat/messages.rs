@@ -254,7 +254,9 @@ fn assistant<'a>(
     for (part, call) in calls.iter().enumerate() {
         let place = format!("messages[{at}].tool_calls[{part}]");
         let id = text_of(call, "id").unwrap_or_default();
-        legal_id(strictness.ids, id, &place)?;
+        if !(strictness.numbered_calls && is_numbered(id)) {
+            legal_id(strictness.ids, id, &place)?;
+        }
         if !ids.insert(id) {
             return broken(
                 Rule::DuplicateId,
@@ -284,6 +286,12 @@ fn assistant<'a>(
         open.push(id);
     }
     Ok(open)
+}
+
+/// Whether it is an id of Kimi's, such as `functions.read:0`.
+fn is_numbered(id: &str) -> bool {
+    let named = id.strip_prefix("functions.").and_then(|id| id.rsplit_once(':'));
+    named.is_some_and(|(name, number)| !name.is_empty() && number.parse::<u64>().is_ok())
 }
 
 fn legal_id(rule: IdRule, id: &str, place: &str) -> Checked {
