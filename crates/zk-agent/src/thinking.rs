@@ -2,7 +2,8 @@ use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
 use crate::ThinkingDecay;
 
-/// The reasoning asked for in turn `turn` (from 1). Only an exact budget decays.
+/// The reasoning asked for in turn `turn` (from 1). Only an exact budget decays; decayed to nothing, none is asked
+/// for.
 pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, turn: u32) -> ThinkingRequest {
     let (Some(base), Some(decay)) = (request.budget, decay) else { return request };
     let wanted = match decay {
@@ -15,7 +16,10 @@ pub(crate) fn decayed(request: ThinkingRequest, decay: Option<&ThinkingDecay>, t
     };
     // Not-a-number becomes 0; the cast saturates.
     let budget = wanted.clamp(0.0, f64::from(base)) as u32;
-    ThinkingRequest { budget: Some(budget), ..request }
+    match budget {
+        0 => ThinkingRequest { level: ThinkingLevel::Off, budget: None },
+        budget => ThinkingRequest { budget: Some(budget), ..request },
+    }
 }
 
 /// The most tokens a response has unless somebody says so, thoughts included.
@@ -71,7 +75,17 @@ mod tests {
             2 => -5.0,
             _ => f64::NAN,
         }));
-        assert_eq!(budgets(&wild, 100, 3), [Some(100), Some(0), Some(0)]);
+        assert_eq!(budgets(&wild, 100, 3), [Some(100), None, None]);
+    }
+
+    #[test]
+    fn a_budget_that_decayed_to_nothing_asks_for_no_reasoning() {
+        let decay = ThinkingDecay::Geometric { after_turn: 1, factor: 0.5, floor: 0 };
+        let request = ThinkingRequest { level: ThinkingLevel::High, budget: Some(2048) };
+        let none = ThinkingRequest { level: ThinkingLevel::Off, budget: None };
+        assert_eq!(decayed(request, Some(&decay), 12).budget, Some(1));
+        assert_eq!(decayed(request, Some(&decay), 13), none);
+        assert_eq!(decayed(request, Some(&decay), 900), none);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "TEXT")]
     pub(crate) append_system: Option<String>,
 
-    /// How much to reason: off, minimal, low, medium, high, xhigh, max or adaptive
+    /// How much to reason: off, minimal, low, medium, high, xhigh, max, or adaptive (default): the model decides
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<ThinkingLevel>,
 

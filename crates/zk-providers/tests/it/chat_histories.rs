@@ -53,7 +53,7 @@ fn same(recorded: &Value, provider: &dyn Provider) -> Result<Request, String> {
         (_, Some("low")) => ThinkingLevel::Low,
         (_, Some("medium")) => ThinkingLevel::Medium,
         (_, Some("high")) => ThinkingLevel::High,
-        (Some("enabled"), _) => ThinkingLevel::Adaptive,
+        (Some("enabled"), _) => ThinkingLevel::High,
         _ if budget.is_some() => ThinkingLevel::High,
         _ => ThinkingLevel::Off,
     };
@@ -172,6 +172,10 @@ async fn every_recorded_request_is_sent_again_by_the_profile_of_its_vendor() {
                     body[field].take();
                 }
             }
+        }
+        if recorded["thinking"]["type"] == "enabled" && recorded["reasoning_effort"].is_null() {
+            // Who asks zk for thinking says how much.
+            body["reasoning_effort"].take();
         }
         *counts.entry(name).or_default() += 1;
         if body != recorded {

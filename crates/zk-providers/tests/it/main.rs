@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, and says what it counted"
 )]
 
+mod adaptive;
 mod anthropic_hosted;
 mod anthropic_settings;
 mod anthropic_thinking;

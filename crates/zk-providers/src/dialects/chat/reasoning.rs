@@ -49,6 +49,10 @@ impl Body<'_> {
             return;
         }
         let level = self.level();
+        // None of these servers has a word for a model that decides itself: asked for nothing, it does as it likes.
+        if level == ThinkingLevel::Adaptive {
+            return;
+        }
         let effort = match level {
             // The least there is, where it is not known what that is called.
             ThinkingLevel::Off if self.traits.always && self.efforts.is_unknown() => Some("low"),
@@ -69,9 +73,6 @@ impl Body<'_> {
                 match (budget, effort) {
                     (Some(budget), _) => put("reasoning", json!({"max_tokens": budget})),
                     (None, Some(effort)) => put("reasoning", json!({"effort": effort})),
-                    (None, None) if level == ThinkingLevel::Adaptive => {
-                        put("reasoning", json!({"enabled": true}))
-                    }
                     (None, None) => None,
                 };
             }

@@ -78,7 +78,8 @@ pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
     })
 }
 
-/// What to send; `efforts` are the levels the model is known to have.
+/// What to send; `efforts` are the levels the model is known to have. A model that is to decide itself is asked so
+/// where its family can, and asked nothing where it is known only on or off.
 pub(super) fn ask(
     model: &Model,
     wanted: ThinkingRequest,
@@ -88,6 +89,16 @@ pub(super) fn ask(
     let is_on = wanted.level != ThinkingLevel::Off;
     match (model.capabilities.thinking, how(&model.id)) {
         (ThinkingSupport::None, _) => None,
+        (ThinkingSupport::Budget, None | Some(How::Not | How::Level))
+            if wanted.level == ThinkingLevel::Adaptive =>
+        {
+            None
+        }
+        (ThinkingSupport::Effort | ThinkingSupport::Adaptive, _)
+            if wanted.level == ThinkingLevel::Adaptive && !efforts.is_unknown() && !efforts.has_steps() =>
+        {
+            None
+        }
         (ThinkingSupport::Budget, by_name) => {
             let range = match by_name {
                 Some(How::Budget(range)) => range,

@@ -34,16 +34,18 @@ pub(super) enum Think {
     Word(&'static str),
 }
 
-/// What to send; nothing where a model that cannot think is asked to.
+/// What to send; nothing where a model that cannot think is asked to, or where the model is to decide itself.
 pub(super) fn think(support: ThinkingSupport, wanted: ThinkingRequest) -> Option<Think> {
-    let word = |level| match level {
-        // These models always think; little is the nearest to not at all.
-        ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low => Think::Word("low"),
-        ThinkingLevel::Medium | ThinkingLevel::Adaptive => Think::Word("medium"),
-        ThinkingLevel::High | ThinkingLevel::XHigh | ThinkingLevel::Max => Think::Word("high"),
-    };
     match (support, wanted.level) {
-        (ThinkingSupport::Effort, level) => Some(word(level)),
+        (_, ThinkingLevel::Adaptive) => None,
+        // These models always think; little is the nearest to not at all.
+        (ThinkingSupport::Effort, ThinkingLevel::Off | ThinkingLevel::Minimal | ThinkingLevel::Low) => {
+            Some(Think::Word("low"))
+        }
+        (ThinkingSupport::Effort, ThinkingLevel::Medium) => Some(Think::Word("medium")),
+        (ThinkingSupport::Effort, ThinkingLevel::High | ThinkingLevel::XHigh | ThinkingLevel::Max) => {
+            Some(Think::Word("high"))
+        }
         // Said even to models of which nothing is known: some think unless they are told not to.
         (_, ThinkingLevel::Off) => Some(Think::Switch(false)),
         (ThinkingSupport::Budget | ThinkingSupport::Adaptive, _) => Some(Think::Switch(true)),

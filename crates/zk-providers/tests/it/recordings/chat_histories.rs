@@ -36,18 +36,16 @@ const EXPLAINED: &[Explained] = &[
     ("+openai.store", "zk leaves nothing with the provider"),
     ("openai.messages[].role", "models that reason know the system prompt as the developer's"),
     ("openrouter.messages[].role", "the gateway's word is `system`, for every model"),
-    ("+openrouter.reasoning", "zk says that the model may think"),
     ("-openrouter.reasoning.exclude", "zk wants what is thought"),
     ("-openrouter.include_reasoning", "an older word for what `reasoning` says"),
     ("-openrouter.provider", "a routing wish of one vendor goes into the extra body"),
     ("-openrouter.stream_options", "the gateway counts without being asked"),
     ("+openrouter.tools[].cache_control", "zk marks what the cache is to keep"),
     ("+openrouter.messages[].content[].cache_control", "zk marks what the cache is to keep"),
-    ("+deepseek.thinking", "zk says whether the model is to think"),
+    ("+deepseek.reasoning_effort", "who asks zk for thinking says how much"),
     ("deepseek.thinking.type", "a model that thinks cannot be forced to call, and a call was asked for"),
     ("+deepseek.messages[].reasoning_content", "all messages have it, as the server wants"),
     ("-deepseek.messages[].reasoning", "the same stands in the field the server knows"),
-    ("+llamacpp.chat_template_kwargs", "zk says whether the model is to think"),
     ("-llamacpp.grammar", "a format is asked for by a request of its own"),
     ("-llamacpp.json_schema", "a format is asked for by a request of its own"),
     ("-mistral.messages[].prefix", "Mistral's own word for what is the default"),
@@ -192,10 +190,13 @@ fn thinking(body: &Value) -> ThinkingRequest {
     let level = match (word, switch, kind.as_str()) {
         (Some("none"), ..) | (None, Some(false), _) | (None, None, Some("disabled")) => ThinkingLevel::Off,
         (Some(word), ..) => serde_json::from_value(word.into()).expect("a level"),
-        // Nothing is said of how much.
+        (None, Some(true), _) | (None, None, Some("enabled")) => ThinkingLevel::High,
         (None, ..) => ThinkingLevel::Adaptive,
     };
     let budget = reasoning["max_tokens"].as_u64().and_then(|budget| u32::try_from(budget).ok());
+    // A budget is a wish for thinking.
+    let level =
+        if budget.is_some() && level == ThinkingLevel::Adaptive { ThinkingLevel::High } else { level };
     ThinkingRequest { level, budget }
 }
 

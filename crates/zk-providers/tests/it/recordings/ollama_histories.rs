@@ -88,7 +88,7 @@ fn plain(body: &Value) -> Value {
 /// The thinking that is asked for with this word, or with yes or no.
 fn level(think: &Value) -> ThinkingLevel {
     match think {
-        Value::Bool(true) => ThinkingLevel::Adaptive,
+        Value::Bool(true) => ThinkingLevel::High,
         Value::Bool(false) | Value::Null => ThinkingLevel::Off,
         word => serde_json::from_value(word.clone()).expect("a level"),
     }
