@@ -30,9 +30,8 @@ pub struct Connection {
     /// Whose requests they are, where a key alone does not say: for ChatGPT subscriptions, the claim
     /// `chatgpt_account_id` of the access token.
     pub account: Option<String>,
-    /// More fields for the request body; they win over those zk sends, and objects are merged where the
-    /// dialect nests its settings. The model, the instructions, the tools and the messages cannot be among
-    /// them.
+    /// More fields for the request body. Those zk sends itself win, and objects are merged where the dialect
+    /// nests its settings. The model, the instructions, the tools and the messages cannot be among them.
     pub extra_body: Map<String, Value>,
     /// More headers.
     pub extra_headers: Vec<(String, String)>,

@@ -21,6 +21,7 @@ mod chat_histories;
 mod collect;
 mod connections;
 mod corpus;
+mod extra_body;
 mod fault_matrix;
 mod faults;
 mod fixtures;

@@ -91,7 +91,7 @@ async fn a_prompt_that_ollama_would_surely_cut_is_not_sent() {
     assert!(error.message.contains("1001 tokens") && error.message.contains("1000 (num_ctx)"), "{error}");
     assert!(error.hint.as_deref().is_some_and(|hint| hint.contains("`num_ctx`")), "{error}");
     asked("qwen3:4b", 1000, json!({})).await.expect("it may fit");
-    asked("qwen3:4b", 1001, json!({"options": {"num_ctx": 2000}})).await.expect("there is more room");
+    asked("qwen3:4b", 1001, json!({"options": {"num_ctx": 2000}})).await.expect_err("the option wins");
     asked("gpt-oss:120b-cloud", 1001, json!({})).await.expect("the service has its own window");
 }
 

@@ -234,6 +234,9 @@ impl Encode for Body<'_> {
             self.extra,
             &["chat_template_kwargs", "reasoning", "thinking"],
         );
+        // The limit stands there by one of its two names, and servers refuse both.
+        let limit = &*self.profile.max_tokens_field;
+        fields.retain(|name, _| name == limit || !LIMITS.contains(&name.as_str()));
         fields.retain(|name, _| !self.profile.unsupported.iter().any(|field| field == name));
         out.push(b']');
         for (name, value) in fields {
@@ -250,6 +253,9 @@ impl Encode for Body<'_> {
         self.marks() && at + 1 == history.len()
     }
 }
+
+/// The names of the output limit.
+const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// The key of a conversation, as long as such keys may be.
 pub(super) fn session_key(session: &str) -> &str {

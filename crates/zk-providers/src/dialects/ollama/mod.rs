@@ -159,9 +159,7 @@ impl Ollama {
     /// A prompt that is longer than its window whatever the tokenizer is refused.
     fn fits(&self, request: &Request) -> Result<(), WireError> {
         let id = &*request.model.id;
-        let options = self.client.extra_body().get("options");
-        let said = options.and_then(|options| options.get("num_ctx")?.as_u64());
-        let room = said.unwrap_or_else(|| u64::from(self.room(id)));
+        let room = u64::from(self.room(id));
         // To count words is only worth it where the bytes would be too many tokens.
         let is_short = self.is_cloud(id) || size::bytes(request) <= room;
         let least = if is_short { 0 } else { size::least_tokens(request) };
