@@ -30,6 +30,8 @@ pub(crate) enum Sampled {
     Broken {
         /// What had arrived, without its calls: nobody will answer them.
         message: Option<Message>,
+        /// What the provider had counted of it, which it bills all the same.
+        usage: Usage,
         error: AgentError,
     },
 }
@@ -45,6 +47,7 @@ pub(crate) async fn sample(
 ) -> Sampled {
     let mut draft = Draft::default();
     let mut pipe = TextPipe::new(cx, turn_id);
+    let mut counted = Usage::default();
     let mut stopped = pin!(cx.stop_token().cancelled());
     let error = loop {
         let event = match select(stream.next(), stopped.as_mut()).await {
@@ -113,8 +116,15 @@ pub(crate) async fn sample(
                 let model = model.clone();
                 cx.emit_with(|| ProviderReport { turn_id: turn_id.clone(), model, report }).await
             }
-            // A response that breaks off counts no usage; a whole one says it again at its end.
-            StreamEvent::Usage(_) | StreamEvent::Retry(_) => Ok(()),
+            // Each count is that of the whole response so far, and a response that is asked for again has its own.
+            StreamEvent::Usage(usage) => {
+                counted = usage;
+                Ok(())
+            }
+            StreamEvent::Retry(_) => {
+                counted = Usage::default();
+                Ok(())
+            }
             StreamEvent::Done { stop, usage } => {
                 let message = draft.into_message(model, stop);
                 let text = message.text();
@@ -135,7 +145,7 @@ pub(crate) async fn sample(
     };
     pipe.break_off().await;
     let stop = if matches!(error, AgentError::Aborted) { StopReason::Aborted } else { StopReason::Error };
-    Sampled::Broken { message: draft.into_broken(model, stop), error }
+    Sampled::Broken { message: draft.into_broken(model, stop), usage: counted, error }
 }
 
 /// The error of a provider that stops talking in the middle of a response.

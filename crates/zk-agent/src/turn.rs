@@ -39,15 +39,15 @@ impl Driver {
             thinking: request.thinking,
         };
         if let Err(error) = cx.emit(before).await {
-            return self.broke_off(&cx, turn_id, number, None, error.into()).await;
+            return self.broke_off(&cx, turn_id, number, None, Usage::default(), error.into()).await;
         }
         let mut sampled = self.ask(&cx, &turn_id, &model, &*provider, request).await;
         // Nothing of an answer was seen, and nothing was paid: asking for less is no second turn.
-        if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error) } = &sampled {
+        if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
             match self.with_room(&cx, &turn_id, number, &*provider, error).await {
                 Ok(Some(request)) => sampled = self.ask(&cx, &turn_id, &model, &*provider, request).await,
                 Ok(None) => {}
-                Err(error) => sampled = Sampled::Broken { message: None, error },
+                Err(error) => sampled = Sampled::Broken { message: None, usage: Usage::default(), error },
             }
         }
         match sampled {
@@ -55,7 +55,9 @@ impl Driver {
                 let (message, failed) = self.settle(&cx, &turn_id, message).await;
                 self.answered(&cx, turn_id, number, message, usage, spoilt.or(failed)).await
             }
-            Sampled::Broken { message, error } => self.broke_off(&cx, turn_id, number, message, error).await,
+            Sampled::Broken { message, usage, error } => {
+                self.broke_off(&cx, turn_id, number, message, usage, error).await
+            }
         }
     }
 
@@ -189,24 +191,30 @@ impl Driver {
         Ok(is_done)
     }
 
-    /// The response failed or was stopped: what had arrived is kept, marked as such.
+    /// The response failed or was stopped: what had arrived is kept, marked as such, and what it cost is counted.
     async fn broke_off(
         &mut self,
         cx: &Cx,
         turn_id: TurnId,
         number: u32,
         message: Option<Message>,
+        usage: Usage,
         error: AgentError,
     ) -> Result<bool, AgentError> {
-        let none = TurnUsage { turn_id, model: self.model.reference(), usage: Usage::default(), cost: None };
+        let counted = (usage != Usage::default()).then(|| self.account(&turn_id, usage));
+        let none = || TurnUsage { turn_id, model: self.model.reference(), usage, cost: None };
         let message = message.map(Message::shared);
-        self.announce_after(cx, &none, number, None, Some(error.to_string())).await?;
+        let turn = counted.clone().unwrap_or_else(none);
+        self.announce_after(cx, &turn, number, None, Some(error.to_string())).await?;
+        if let Some(counted) = &counted {
+            self.announce_usage(cx, counted.clone()).await?;
+        }
         if message.is_none() && self.leave_to_the_tool(&error)? {
             return Ok(false);
         }
         if let Some(message) = message {
             self.last = Some(message.clone());
-            self.commit(self.answer(message, None)).await?;
+            self.commit(self.answer(message, counted)).await?;
         }
         Err(error)
     }

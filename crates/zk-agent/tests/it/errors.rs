@@ -1,9 +1,9 @@
 //! What a run ends with when it does not end well.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 use zk_agent::{Agent, Behavior, RunOptions};
 use zk_core::events::{MessageEnd, StreamEnd, StreamText, TurnAfter, TurnBefore};
@@ -128,6 +128,59 @@ async fn a_stream_that_just_ends_is_no_answer() {
     let outcome = agent.run("go").unwrap().wait().await;
     assert_eq!(outcome.result.unwrap_err().provider().map(|error| error.kind), Some(ErrorKind::Malformed));
     assert_eq!(outcome.text, "Half");
+}
+
+/// Counts its input, then breaks off or waits for ever.
+struct Cut {
+    scripted: ScriptedProvider,
+    hangs: bool,
+}
+
+#[async_trait]
+impl Provider for Cut {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn model(&self, id: &str) -> Model {
+        self.scripted.model(id)
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        self.scripted.rules(model)
+    }
+
+    fn stream(&self, _: Request, _: &Cx) -> EventStream {
+        let input = Usage { input: 6500, output: 1, ..Usage::default() };
+        let events = stream::iter([
+            Ok(StreamEvent::Start { model: None, request_id: None }),
+            Ok(StreamEvent::Usage(input)),
+            Ok(StreamEvent::Text { block: 0, delta: "Half".into() }),
+        ]);
+        if self.hangs { Box::pin(events.chain(stream::pending())) } else { Box::pin(events) }
+    }
+}
+
+#[tokio::test]
+async fn what_was_counted_of_a_response_that_breaks_off_or_is_stopped_is_in_the_run() {
+    for hangs in [false, true] {
+        let provider = Cut { scripted: ScriptedProvider::new(Script::new()), hangs };
+        let agent = Agent::builder(Arc::new(provider)).model_id("cut-1").build().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = seen.clone();
+        let scope = agent.bus().scope("test");
+        scope.on_sync(move |after: &TurnAfter, _: &Cx| log.lock().unwrap().push(after.usage.input));
+        let mut run = agent.run("go").unwrap();
+        if hangs {
+            let mut begun = run.events();
+            while begun.next().await.is_some_and(|event| event.name != "stream:text") {}
+            run.abort();
+        }
+        let outcome = run.wait().await;
+        assert!(outcome.result.is_err());
+        assert_eq!((outcome.stats.turns, outcome.stats.usage.input), (1, 6500), "hangs: {hangs}");
+        assert_eq!(*seen.lock().unwrap(), [6500], "hangs: {hangs}");
+    }
 }
 
 // 5.10: everything but gates and stores continues and reports.
