@@ -47,8 +47,8 @@ pub use dialects::ollama::{Ollama, OllamaOptions};
 pub use dialects::responses::{Responses, ResponsesBackend, ResponsesOptions};
 pub use encode::effort::Efforts;
 pub use facts::catalogue::{
-    Override, Overrides, Shutdown, known_efforts, known_model, known_models, known_providers, known_shutdown,
-    near_matches,
+    Override, Overrides, ResolvedModel, Shutdown, known_efforts, known_model, known_models, known_providers,
+    known_shutdown, near_matches, resolve_model,
 };
 pub use facts::profiles::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,

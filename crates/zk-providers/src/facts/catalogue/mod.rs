@@ -2,6 +2,7 @@
 //! says instead.
 
 mod overrides;
+mod resolve;
 mod shutdown;
 mod table;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use crate::encode::effort::Efforts;
 use crate::facts::vendors::Vendor;
 
 pub use overrides::{Override, Overrides};
+pub use resolve::{ResolvedModel, resolve_model};
 pub use shutdown::Shutdown;
 pub(crate) use table::Row;
 

@@ -5,7 +5,7 @@ use zk_core::model::{Prices, ThinkingLevel, ThinkingSupport, Usage};
 use super::table::{TABLE, line};
 use crate::facts::vendors::Vendor;
 
-use super::{PROVIDERS, Row, did_you_mean, find, known_models, known_shutdown, near_matches};
+use super::{PROVIDERS, Row, did_you_mean, find, known_models, known_shutdown, near_matches, resolve_model};
 
 fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     TABLE.lines().filter(|line| !line.starts_with('#')).map(|line| {
@@ -173,4 +173,70 @@ fn a_typing_error_finds_its_neighbours() {
     assert_eq!(near_matches("minimax", "minimax-m3").first(), Some(&"MiniMax-M3"));
     assert!(near_matches("openai", "my-own-model").is_empty());
     assert_eq!(did_you_mean("openai", "gtp-4o", UNIX_EPOCH).unwrap().matches('`').count() % 2, 0);
+}
+
+#[test]
+fn every_name_that_a_list_prints_is_accepted_with_its_provider_chosen_and_without() {
+    for provider in PROVIDERS {
+        for id in known_models(provider) {
+            let printed = format!("{provider}/{id}");
+            for chosen in [Some(*provider), None, Some("lab")] {
+                let model = resolve_model(&printed, chosen, &["lab"]);
+                if chosen == Some("lab") {
+                    // A server of one's own may call its models what it likes.
+                    assert_eq!((model.provider.as_deref(), &*model.id), (chosen, &*printed));
+                    continue;
+                }
+                let found = (model.provider.as_deref(), &*model.id, model.is_known);
+                assert_eq!(found, (Some(*provider), id, true), "{chosen:?}");
+            }
+            let bare = resolve_model(id, Some(provider), &[]);
+            assert_eq!((bare.provider.as_deref(), &*bare.id), (Some(*provider), id));
+        }
+    }
+    let own = resolve_model("lab/x/y", None, &["lab"]);
+    assert_eq!((own.provider.as_deref(), &*own.id, own.is_known), (Some("lab"), "x/y", false));
+    assert_eq!(resolve_model("lab/x/y", Some("lab"), &["lab"]).id, "x/y");
+}
+
+#[test]
+fn the_name_of_another_provider_before_an_id_chooses_that_provider_but_not_at_a_gateway() {
+    let other = resolve_model("openai/gpt-5.2", Some("anthropic"), &[]);
+    assert_eq!((other.provider.as_deref(), &*other.id), (Some("openai"), "gpt-5.2"));
+    let gateway = resolve_model("anthropic/claude-of-tomorrow", Some("openrouter"), &[]);
+    assert_eq!(
+        (gateway.provider.as_deref(), &*gateway.id),
+        (Some("openrouter"), "anthropic/claude-of-tomorrow")
+    );
+}
+
+#[test]
+fn a_family_stands_for_its_newest_model_wherever_it_is_served() {
+    for (name, provider, id) in [
+        ("opus", None, "claude-opus-5-5"),
+        ("Sonnet", None, "claude-sonnet-5-5"),
+        ("anthropic/haiku", None, "claude-haiku-5-5"),
+        ("gpt", None, "gpt-6.1-sol"),
+        ("gemini-pro", None, "gemini-3.1-pro-preview"),
+        ("gemini-flash", Some("gemini"), "gemini-3.8-flash"),
+        ("grok", Some("xai"), "grok-4.7"),
+        ("deepseek", None, "deepseek-v4-pro"),
+        ("kimi", None, "kimi-k3.1-pro"),
+    ] {
+        assert_eq!(resolve_model(name, provider, &[]).id, id, "{name}");
+    }
+    let routed = resolve_model("opus", Some("openrouter"), &[]);
+    assert!(routed.is_known && routed.id.contains("claude-opus-"), "{routed:?}");
+    assert_eq!(resolve_model("opus", Some("ollama"), &[]).id, "opus", "a server of one's own may have it");
+}
+
+#[test]
+fn an_unknown_name_stays_as_it_is_and_comes_with_its_neighbours() {
+    let typo = resolve_model("claude-opuss-5", Some("anthropic"), &[]);
+    assert_eq!(
+        (&*typo.id, typo.is_known, typo.near.first()),
+        ("claude-opuss-5", false, Some(&"claude-opus-5"))
+    );
+    let nobody = resolve_model("my-own-model", None, &[]);
+    assert_eq!((nobody.provider, &*nobody.id, nobody.near.len()), (None, "my-own-model", 0));
 }
