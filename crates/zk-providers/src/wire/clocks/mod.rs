@@ -76,6 +76,8 @@ pub(crate) struct Watchdog {
     started: Instant,
     last_byte: Option<Instant>,
     last_event: Option<Instant>,
+    /// When the answer was found to be complete but for its end mark.
+    completed: Option<Instant>,
     /// When the reader last had what it waited for.
     answered: Option<Instant>,
     /// When it was last told how long nothing has come.
@@ -116,7 +118,15 @@ impl fmt::Display for Clock {
 
 impl Watchdog {
     pub(crate) fn new(clocks: Clocks, started: Instant) -> Self {
-        Self { clocks, started, last_byte: None, last_event: None, answered: None, told: None }
+        Self {
+            clocks,
+            started,
+            last_byte: None,
+            last_event: None,
+            completed: None,
+            answered: None,
+            told: None,
+        }
     }
 
     /// Something arrived.
@@ -129,7 +139,7 @@ impl Watchdog {
     pub(crate) fn wait(&mut self) {
         let Some(idle) = self.answered.take().map(|answered| answered.elapsed()) else { return };
         self.started += idle;
-        for time in [&mut self.last_byte, &mut self.last_event].into_iter().flatten() {
+        for time in [&mut self.last_byte, &mut self.last_event, &mut self.completed].into_iter().flatten() {
             *time += idle;
         }
     }
@@ -147,9 +157,12 @@ impl Watchdog {
         }
     }
 
-    /// When the next clock runs out, and which.
-    pub(crate) fn deadline(&self, complete: bool) -> (Instant, Clock) {
+    /// When the next clock runs out, and which. A keep-alive behind a complete answer is not its end mark, and puts
+    /// nothing off.
+    pub(crate) fn deadline(&mut self, complete: bool) -> (Instant, Clock) {
         if complete && let Some(last) = self.last_byte {
+            let completed = *self.completed.get_or_insert(last);
+            let last = self.last_event.map_or(completed, |event| event.max(completed));
             return (last + self.clocks.ending, Clock::Ending);
         }
         let waiting = match self.last_event {

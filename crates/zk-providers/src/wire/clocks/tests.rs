@@ -13,16 +13,16 @@ const CLOCKS: Clocks = Clocks {
 };
 
 /// Seconds to the next deadline, and whose it is.
-fn next(watch: &Watchdog) -> (u64, Clock) {
+fn next(watch: &mut Watchdog) -> (u64, Clock) {
     let (at, clock) = watch.deadline(false);
     (at.duration_since(Instant::now()).as_secs(), clock)
 }
 
 #[tokio::test(start_paused = true)]
 async fn before_the_first_byte_only_the_longest_clock_runs() {
-    let watch = Watchdog::new(CLOCKS, Instant::now());
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
     advance(Duration::from_secs(70)).await;
-    assert_eq!(next(&watch), (30, Clock::FirstEvent));
+    assert_eq!(next(&mut watch), (30, Clock::FirstEvent));
     assert_eq!(watch.phase(), Phase::FirstEvent);
 }
 
@@ -33,14 +33,14 @@ async fn any_byte_is_a_sign_of_life_but_no_progress() {
         advance(Duration::from_secs(18)).await;
         watch.byte();
     }
-    assert_eq!(next(&watch), (10, Clock::FirstEvent), "keep-alives do not put off the first event");
+    assert_eq!(next(&mut watch), (10, Clock::FirstEvent), "keep-alives do not put off the first event");
     watch.event();
-    assert_eq!((next(&watch), watch.phase()), ((30, Clock::Liveness), Phase::Stream));
+    assert_eq!((next(&mut watch), watch.phase()), ((30, Clock::Liveness), Phase::Stream));
     for _ in 0..3 {
         advance(Duration::from_secs(18)).await;
         watch.byte();
     }
-    assert_eq!(next(&watch), (6, Clock::Progress), "nor an event after it");
+    assert_eq!(next(&mut watch), (6, Clock::Progress), "nor an event after it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn every_event_winds_both_clocks_up() {
         advance(Duration::from_secs(29)).await;
         watch.byte();
         watch.event();
-        assert_eq!(next(&watch), (30, Clock::Liveness));
+        assert_eq!(next(&mut watch), (30, Clock::Liveness));
     }
 }
 
@@ -63,22 +63,38 @@ async fn a_complete_answer_waits_only_for_its_end_mark() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keep_alives_behind_a_complete_answer_do_not_put_its_end_off() {
+    let mut watch = Watchdog::new(CLOCKS, Instant::now());
+    watch.byte();
+    watch.event();
+    let end = watch.deadline(true);
+    for _ in 0..4 {
+        advance(Duration::from_secs(1)).await;
+        watch.byte();
+        watch.wait();
+        assert_eq!(watch.deadline(true), end);
+    }
+    watch.event();
+    assert_eq!(watch.deadline(true).0, Instant::now() + CLOCKS.ending, "what says something does");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_clocks_stand_still_while_nobody_waits() {
     let mut watch = Watchdog::new(CLOCKS, Instant::now());
     watch.byte();
     watch.event();
     watch.wait();
     advance(Duration::from_secs(20)).await;
-    let before = next(&watch).0;
+    let before = next(&mut watch).0;
     watch.byte();
     watch.event();
     advance(Duration::from_secs(3600)).await;
     watch.wait();
-    let after = next(&watch).0;
+    let after = next(&mut watch).0;
     assert_eq!((before, after), (CLOCKS.liveness.as_secs() - 20, CLOCKS.liveness.as_secs()));
     advance(Duration::from_secs(5)).await;
     watch.wait();
-    assert_eq!(next(&watch).0, CLOCKS.liveness.as_secs() - 5, "waiting on is no pause");
+    assert_eq!(next(&mut watch).0, CLOCKS.liveness.as_secs() - 5, "waiting on is no pause");
 }
 
 #[test]
