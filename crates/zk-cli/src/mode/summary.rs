@@ -3,7 +3,7 @@
 use zk_agent::RunOutcome;
 use zk_core::events::{ContextReduced, StreamIdle, ToolAfter, ToolArgsRepaired};
 use zk_core::kernel::{Cause, EmitError, HookError};
-use zk_core::model::{AgentError, Display, ErrorKind, ProviderError, Stats, StopReason};
+use zk_core::model::{AgentError, Display, ProviderError, Stats, StopReason};
 use zk_core::service::{RetryNotice, StoreError};
 
 /// The longest line of a result that is shown, in characters.
@@ -117,10 +117,7 @@ fn hook_error(error: &EmitError) -> String {
 }
 
 fn provider_error(error: &ProviderError) -> String {
-    let is_wrong_key = error.kind == ErrorKind::Auth
-        && error.status == Some(401)
-        && error.hint.as_ref().is_some_and(|hint| hint.starts_with("Check the API key"));
-    if !is_wrong_key {
+    if !error.rejects_key() {
         return error.to_string();
     }
     let provider = &error.provider;

@@ -182,6 +182,18 @@ impl ProviderError {
         }
     }
 
+    /// Whether the provider rejected the API key that it was shown: another key helps.
+    #[must_use]
+    pub fn rejects_key(&self) -> bool {
+        let is_other = matches!(self.code.as_deref(), Some(Self::NO_KEY | Self::SIGN_IN));
+        self.kind == ErrorKind::Auth && self.status == Some(401) && !is_other
+    }
+
+    /// The code of an error of a provider that was shown no key.
+    pub const NO_KEY: &str = "no_key_sent";
+    /// The code of an error of a provider that rejected the token of a sign-in.
+    pub const SIGN_IN: &str = "sign_in_rejected";
+
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -345,6 +357,16 @@ mod tests {
             let error = ProviderError { elapsed, ..error("x") }.to_string();
             assert!(error.contains(told), "{error}");
         }
+    }
+
+    #[test]
+    fn a_key_that_was_not_sent_is_not_rejected() {
+        let error = ProviderError { kind: ErrorKind::Auth, status: Some(401), ..error("no") };
+        assert!(error.rejects_key());
+        for code in [ProviderError::NO_KEY, ProviderError::SIGN_IN] {
+            assert!(!ProviderError { code: Some(code.into()), ..error.clone() }.rejects_key());
+        }
+        assert!(!ProviderError { status: Some(403), ..error }.rejects_key());
     }
 
     #[test]

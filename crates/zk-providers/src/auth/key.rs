@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use secrecy::zeroize::Zeroizing;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
@@ -148,6 +149,7 @@ impl KeyRing {
         match source {
             KeySource::Literal(key) => Ok(key.clone()),
             KeySource::Env(name) => (self.lookup)(name)
+                .map(Zeroizing::new)
                 .filter(|value| !value.trim().is_empty())
                 .map(|value| Secret::from(value.trim()))
                 .ok_or_else(|| KeyError::Unset { name: name.clone() }),
@@ -166,7 +168,8 @@ impl KeyRing {
         let Some((exec, cwd)) = &self.exec else { return Err(KeyError::NoExec { program: program() }) };
         let mut request = ExecRequest::shell(command, cwd.clone());
         request.timeout = Some(LIMIT);
-        let mut output = Vec::new();
+        // Room for all of it: a buffer that grows leaves what it held behind.
+        let mut output = Zeroizing::new(Vec::with_capacity(4 << 10));
         let mut sink = |stream: OutputStream, bytes: &[u8]| {
             if stream == OutputStream::Stdout && output.len() <= LONGEST {
                 output.extend_from_slice(bytes);

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::client::{OAuthClient, TokenBody};
 use super::{AuthError, OAuthTokens, jwt};
-use crate::wire::endpoint::{read_some, root_cause};
+use crate::wire::endpoint::{Received, read_some, root_cause};
 use crate::wire::http::Http;
 use crate::wire::secret::Secret;
 
@@ -96,7 +96,9 @@ impl TokenEndpoint<'_> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = clean(kind.unwrap_or("something without a type"));
-        Ok((status, kind, read_some(response, ANSWER).await))
+        let mut body = Received::default();
+        read_some(response, ANSWER, &mut body).await;
+        Ok((status, kind, body.bytes))
     }
 
     fn tokens(&self, answer: &Map<String, Value>, grant: &Grant<'_>) -> Result<OAuthTokens, String> {

@@ -10,13 +10,16 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use ring::digest::{Context, SHA256};
 use secrecy::ExposeSecret;
+use secrecy::zeroize::Zeroizing;
 use zk_core::kernel::Cx;
-use zk_core::model::{ErrorKind, Phase};
+use zk_core::model::{ErrorKind, Phase, ProviderError, StopReason};
+use zk_core::service::StreamEvent;
 
 use crate::auth::AuthError;
+use crate::facts::errors::advice;
 use crate::wire::error::{self, WireError};
 use crate::wire::http::{Http, is_loopback};
-use crate::wire::secret::{Auth, Secret, redact};
+use crate::wire::secret::{Auth, Secret, redact, without_userinfo};
 
 /// Settings no provider can be made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,9 +84,15 @@ pub(crate) struct Endpoint {
     base: Url,
     /// How its dialect's end.
     advice: &'static str,
+    /// Those that hold no key of `auth`.
     headers: HeaderMap,
+    /// Where the key goes, and what stands before it. It is written there for each request, so that it is kept in one
+    /// place only.
+    key_header: Option<(HeaderName, String)>,
     http: Http,
     auth: Auth,
+    /// What else nobody may see: the password of the base URL, and headers that say who asks.
+    private: Vec<Secret>,
     /// The token last shown, where a source gives them.
     shown: Mutex<Option<Secret>>,
 }
@@ -105,10 +114,17 @@ impl Endpoint {
         http: Http,
     ) -> Result<Self, SetupError> {
         let mut headers = HeaderMap::new();
+        let mut private = Vec::new();
         for (name, value) in extra {
             let illegal = || SetupError::Header { name: name.clone() };
             let key = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| illegal())?;
-            headers.insert(key, HeaderValue::from_str(value.trim()).map_err(|_| illegal())?);
+            let mut sent = HeaderValue::from_str(value.trim()).map_err(|_| illegal())?;
+            sent.set_sensitive(true);
+            if is_private(key.as_str()) {
+                private.push(Secret::from(value.trim()));
+                private.extend(value.trim().split_once(' ').map(|(_, value)| Secret::from(value.trim())));
+            }
+            headers.insert(key, sent);
         }
         let (name, prefix) = match (&auth, key_header) {
             (Auth::None | Auth::Source(_), _) => (None, ""),
@@ -119,19 +135,20 @@ impl Endpoint {
                 (Some(HeaderName::from_bytes(name.trim().as_bytes()).map_err(illegal)?), prefix.as_str())
             }
         };
-        if let (Some(name), Some(secret)) = (name, auth.secret()) {
-            let value = format!("{prefix}{}", secret.expose_secret().trim());
-            let mut value = HeaderValue::from_str(&value).map_err(|_| SetupError::Key)?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
+        let key_header = name.map(|name| (name, prefix.to_owned()));
+        if let (Some((name, prefix)), Some(secret)) = (&key_header, auth.secret()) {
+            sensitive(prefix, secret).ok_or(SetupError::Key)?;
+            headers.remove(name);
         }
         let base = parse_base(base, shape.strip)?;
+        private.extend(secrets_of(&base));
         if let (Auth::Source(source), Some(host)) = (&auth, base.host_str())
             && !source.serves(host)
         {
             return Err(SetupError::Host { host: host.to_owned() });
         }
-        Ok(Self { base, advice: shape.advice, headers, http, auth, shown: Mutex::default() })
+        let (advice, shown) = (shape.advice, Mutex::default());
+        Ok(Self { base, advice, headers, key_header, http, auth, private, shown })
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
@@ -186,7 +203,12 @@ impl Endpoint {
                 .at(Phase::Connect)
                 .never_retry()
         })?;
-        Ok(client.request(method, url).headers(self.headers.clone()))
+        let request = client.request(method, url).headers(self.headers.clone());
+        let Some(((name, prefix), secret)) = self.key_header.as_ref().zip(self.auth.secret()) else {
+            return Ok(request);
+        };
+        let unusable = || WireError::new(ErrorKind::Auth, SetupError::Key.to_string());
+        Ok(request.header(name.clone(), sensitive(prefix, secret).ok_or_else(unusable)?))
     }
 
     /// Sends a request, with a token where a source gives them. A token that the server rejects is replaced once.
@@ -210,18 +232,30 @@ impl Endpoint {
     }
 
     fn showing(&self, token: &Secret, request: RequestBuilder) -> Result<RequestBuilder, WireError> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret().trim()))
-            .map_err(|_| WireError::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again"))?;
-        value.set_sensitive(true);
+        let value = sensitive("Bearer ", token).ok_or_else(|| {
+            WireError::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again")
+        })?;
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         Ok(request.header(AUTHORIZATION, value))
     }
 
     /// The failure a response stands for whose status says so.
-    pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> WireError {
-        let error = error::of_response(status, headers, body, SystemTime::now());
+    pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &Received) -> WireError {
+        // Before anything of it is quoted: a quotation may end in the middle of a key.
+        let told = self.redacted(&String::from_utf8_lossy(&body.bytes));
+        let error = error::of_part(status, headers, told.as_bytes(), body.is_whole, SystemTime::now());
         let error = self.without_secrets(error).at(Phase::Response);
-        let error = if matches!(self.auth, Auth::None) { error.with_missing_key_hint() } else { error };
+        let error = match &self.auth {
+            Auth::None if self.private.is_empty() => error.with_missing_key_hint(),
+            Auth::Source(_) if error.kind == ErrorKind::Auth => {
+                WireError { code: Some(ProviderError::SIGN_IN.to_owned()), ..error }
+            }
+            // Some say themselves that none reached them.
+            _ if error.kind == ErrorKind::Auth && error.hint.as_deref() == advice::NO_KEY => {
+                WireError { code: Some(ProviderError::NO_KEY.to_owned()), ..error }
+            }
+            Auth::None | Auth::Source(_) | Auth::Key(_) | Auth::Bearer(_) | Auth::Header { .. } => error,
+        };
         let lost = status == StatusCode::NOT_FOUND && !error.message.to_lowercase().contains("model");
         if lost && error.hint.is_none() {
             let hint = format!("Is the base URL {} right? {}", self.place(), self.advice);
@@ -261,17 +295,118 @@ impl Endpoint {
         )
     }
 
-    /// Some servers quote the key they were given.
-    pub(crate) fn without_secrets(&self, mut error: WireError) -> WireError {
-        error.message = redact(&error.message, self.auth.secret());
+    /// Some servers quote the key they were given, and not only where a text for people stands.
+    pub(crate) fn without_secrets(&self, error: WireError) -> WireError {
+        let shown = |text: Option<String>| text.map(|text| self.redacted(&text));
+        WireError {
+            message: self.redacted(&error.message),
+            code: shown(error.code),
+            request_id: shown(error.request_id),
+            hint: shown(error.hint),
+            ..error
+        }
+    }
+
+    /// `text` from the server as it may be shown.
+    pub(crate) fn redacted(&self, text: &str) -> String {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        error.message = redact(&error.message, shown.as_ref());
-        error
+        let known = self.auth.secret().into_iter().chain(shown.as_ref()).chain(&self.private);
+        redact(text, known.map(ExposeSecret::expose_secret))
+    }
+
+    /// What an event of a response says beside the answer itself, as it may be shown.
+    pub(crate) fn redact_event(&self, event: &mut StreamEvent) {
+        match event {
+            StreamEvent::Start { model, request_id } => {
+                for text in [model, request_id].into_iter().flatten() {
+                    *text = self.redacted(text);
+                }
+            }
+            StreamEvent::Done { stop: StopReason::Refusal(Some(text)) | StopReason::Other(text), .. } => {
+                *text = self.redacted(text);
+            }
+            StreamEvent::Done { .. }
+            | StreamEvent::Text { .. }
+            | StreamEvent::Thinking { .. }
+            | StreamEvent::ToolCall { .. }
+            | StreamEvent::ToolArgs { .. }
+            | StreamEvent::Block { .. }
+            | StreamEvent::Usage(_)
+            | StreamEvent::Report(_)
+            | StreamEvent::Retry(_) => {}
+        }
+    }
+
+    /// The provider's id of a request, under the names in use.
+    pub(crate) fn request_id(&self, headers: &HeaderMap) -> Option<String> {
+        const NAMES: &[&str] = &["request-id", "x-request-id", "x-generation-id", "mistral-correlation-id"];
+        let id = NAMES.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
+        Some(self.redacted(id))
+    }
+
+    /// The headers that say how much may still be asked.
+    pub(crate) fn limits(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+        let is_limit = |name: &str| name.contains("ratelimit") || name.starts_with("retry-after");
+        let mut limits: Vec<_> = headers
+            .iter()
+            .filter(|(name, _)| is_limit(name.as_str()))
+            .filter_map(|(name, value)| Some((name.as_str().to_owned(), self.redacted(value.to_str().ok()?))))
+            .collect();
+        limits.sort();
+        limits
     }
 }
 
+/// The value of a header that shows a key.
+fn sensitive(prefix: &str, secret: &Secret) -> Option<HeaderValue> {
+    let text = Zeroizing::new(format!("{prefix}{}", secret.expose_secret().trim()));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Whether a header of this name says who asks.
+fn is_private(name: &str) -> bool {
+    ["auth", "key", "token", "secret", "cookie"].iter().any(|part| name.contains(part))
+}
+
+/// What of a base URL nobody may see.
+fn secrets_of(base: &Url) -> Vec<Secret> {
+    let password = base.password();
+    // Without a password the name itself is the secret.
+    let user = Some(base.username()).filter(|user| password.is_none() && !user.is_empty());
+    let mut secrets = Vec::new();
+    for text in password.into_iter().chain(user) {
+        secrets.push(Secret::from(text));
+        secrets.push(Secret::from(decoded(text)));
+    }
+    let query = base.query_pairs().filter(|(name, _)| is_private(&name.to_lowercase()));
+    secrets.extend(query.map(|(_, value)| Secret::from(value.into_owned())));
+    secrets
+}
+
+/// `text` of a URL as it was before it became part of one.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match hex.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn parse_base(base: &str, strip: &[&str]) -> Result<Url, SetupError> {
-    let wrong = |reason: String| SetupError::BaseUrl { url: base.to_owned(), reason };
+    let wrong = |reason: String| SetupError::BaseUrl { url: without_userinfo(base), reason };
     let mut text = base.trim().trim_end_matches('/');
     for ending in strip {
         text = text.strip_suffix(ending).unwrap_or(text).trim_end_matches('/');
@@ -295,31 +430,25 @@ pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// The provider's id of a request, under the names in use.
-pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
-    const NAMES: &[&str] = &["request-id", "x-request-id", "x-generation-id", "mistral-correlation-id"];
-    NAMES.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned)
+/// A body, as far as it came.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether its end came.
+    pub(crate) is_whole: bool,
 }
 
-/// The headers that say how much may still be asked.
-pub(crate) fn limits(headers: &HeaderMap) -> Vec<(String, String)> {
-    let mut limits: Vec<_> = headers
-        .iter()
-        .filter(|(name, _)| name.as_str().contains("ratelimit") || name.as_str().starts_with("retry-after"))
-        .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())))
-        .collect();
-    limits.sort();
-    limits
-}
-
-/// Reads at most `limit` bytes of a body; what is missing is not worth an error.
-pub(crate) async fn read_some(mut response: Response, limit: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    while body.len() < limit
-        && let Ok(Some(chunk)) = response.chunk().await
-    {
-        body.extend_from_slice(&chunk);
+/// Reads at most `limit` bytes of a body into `body`; what is missing is not worth an error.
+pub(crate) async fn read_some(mut response: Response, limit: usize, body: &mut Received) {
+    while body.bytes.len() < limit {
+        match response.chunk().await {
+            Ok(Some(chunk)) => body.bytes.extend_from_slice(&chunk),
+            Ok(None) => {
+                body.is_whole = true;
+                return;
+            }
+            Err(_) => return,
+        }
     }
-    body.truncate(limit);
-    body
+    body.bytes.truncate(limit);
 }

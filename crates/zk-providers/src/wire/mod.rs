@@ -1,6 +1,7 @@
 //! How a request gets to a server and its response back, the same for every dialect: HTTP clients, connections,
 //! the decoder of event streams, time-outs, errors, retries.
 
+pub(crate) mod caps;
 pub(crate) mod client;
 pub(crate) mod clocks;
 pub(crate) mod connection;

@@ -6,6 +6,7 @@ use zk_core::service::StreamEvent;
 
 use crate::dialects::{anthropic, chat, gemini, ollama, responses};
 use crate::facts::profiles::CompatProfile;
+use crate::wire::caps::Meter;
 use crate::wire::error::{RequestContext, WireError};
 use crate::wire::exchange::{Decode, take};
 use crate::wire::frames::Frames;
@@ -30,8 +31,11 @@ use crate::wire::frames::Frames;
 pub struct Replay {
     call: RequestContext,
     frames: Frames,
+    meter: Meter,
     decoder: Box<dyn Decode>,
     ready: VecDeque<StreamEvent>,
+    /// How it failed, behind what came before.
+    failed: Option<WireError>,
     /// No more bytes will be fed.
     ended: bool,
     /// What was left of the last event has been handed out too.
@@ -93,8 +97,10 @@ impl Replay {
         Self {
             call,
             frames: decoder.frames(),
+            meter: Meter::default(),
             decoder,
             ready: VecDeque::new(),
+            failed: None,
             ended: false,
             finished: false,
             over: false,
@@ -122,11 +128,16 @@ impl Replay {
                 self.over |= matches!(event, StreamEvent::Done { .. });
                 return Ok(Some(event));
             }
+            if let Some(error) = self.failed.take() {
+                return Err(self.call.error(error));
+            }
             if self.over {
                 return Ok(None);
             }
             let step = match self.frames.next() {
-                Ok(Some(event)) => take(&mut *self.decoder, event, self.finished, &mut self.ready),
+                Ok(Some(event)) => {
+                    take(&mut *self.decoder, event, self.finished, &mut self.meter, &mut self.ready)
+                }
                 Ok(None) if !self.ended => return Ok(None),
                 Ok(None) if !self.finished => {
                     self.frames.finish();
@@ -141,8 +152,7 @@ impl Replay {
             };
             if let Err(error) = step {
                 self.over = true;
-                self.ready.clear();
-                return Err(self.call.error(error));
+                self.failed = Some(error);
             }
         }
     }

@@ -1,13 +1,15 @@
 //! What a connection adds to requests, who sees them, and what is asked beside them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use zk_core::events::{ProviderPayload, ProviderResponse};
-use zk_core::kernel::{Bus, Cx};
+use zk_core::kernel::{AnyEvent, Bus, Cx, Event};
 use zk_core::service::Provider;
 use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, CacheTtl, Compat, CompatProfile, Connection, SetupError,
+    Anthropic, AnthropicOptions, Auth, CacheTtl, Compat, CompatProfile, Connection, Gemini, Ollama,
+    OllamaOptions, Responses, ResponsesOptions, SetupError,
 };
 
 use crate::collect::collect;
@@ -44,7 +46,7 @@ async fn betas_tokens_and_extras_are_sent() {
     assert_eq!(received.header("anthropic-version"), Some("2026-10-21"));
     assert_eq!(received.header("x-app"), Some("zk"));
     let body = received.json();
-    assert_eq!((&body["metadata"]["user_id"], &body["max_tokens"]), (&json!("u"), &json!(7)));
+    assert_eq!((&body["metadata"]["user_id"], &body["max_tokens"]), (&json!("u"), &json!(4096)));
     assert_eq!(body["system"][0]["cache_control"], json!({"type": "ephemeral", "ttl": "1h"}));
 }
 
@@ -101,6 +103,59 @@ async fn listeners_see_the_body_and_can_change_it() {
     assert_eq!((seen.len(), seen[0].status, seen[0].request_id.as_deref()), (1, 200, Some("req_test")));
 }
 
+/// A provider at this address.
+type Make = Box<dyn Fn(&str) -> Box<dyn Provider>>;
+
+#[tokio::test]
+async fn observers_and_handlers_that_change_nothing_leave_every_byte_as_it_is() {
+    let makes: [(&str, Make); 5] = [
+        ("claude-opus-5", Box::new(claude)),
+        ("m", Box::new(compat(CompatProfile::default()))),
+        (
+            "gpt-5.2",
+            Box::new(|url| {
+                let connection = Responses::connection().base_url(url).key("k");
+                Box::new(Responses::new(connection, ResponsesOptions::default()).expect("valid"))
+            }),
+        ),
+        (
+            "gemini-2.5-pro",
+            Box::new(|url| {
+                Box::new(Gemini::new(Gemini::connection().base_url(url).key("k")).expect("valid"))
+            }),
+        ),
+        (
+            "qwen3:4b",
+            Box::new(|url| {
+                let connection = Ollama::connection().base_url(url);
+                Box::new(Ollama::new(connection, OllamaOptions::default()).expect("valid"))
+            }),
+        ),
+    ];
+    for (model, make) in makes {
+        let server = Server::start([Reply::json("400 Bad Request", "{}")]).await;
+        let provider = make(&server.url);
+        let (quiet, observed, handled) = (Bus::new(), Bus::new(), Bus::new());
+        let observing = observed.scope("observer");
+        let seen = Arc::new(AtomicUsize::new(0));
+        let count = seen.clone();
+        observing.observe(move |event: &dyn AnyEvent, _: &Cx| {
+            if event.name() == ProviderPayload::NAME {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let handling = handled.scope("handler");
+        handling.on_sync(|_: &ProviderPayload, _: &Cx| None::<serde_json::Value>);
+        for bus in [&quiet, &observed, &handled] {
+            let _ = collect(provider.stream(tricky_request(&*provider, model), &bus.cx())).await;
+        }
+        assert_eq!(seen.load(Ordering::Relaxed), 1, "{model}");
+        let bodies: Vec<_> = server.received().into_iter().map(|received| received.body).collect();
+        assert_eq!(bodies.len(), 3);
+        assert!(bodies[0] == bodies[1] && bodies[0] == bodies[2], "{model}");
+    }
+}
+
 #[tokio::test]
 async fn models_are_listed_with_what_the_server_says_of_them() {
     let anthropic = "{\"data\":[{\"id\":\"claude-opus-5\",\"max_input_tokens\":500000,\"max_tokens\":1000},{\"id\":\"new\"}]}";
@@ -132,7 +187,10 @@ async fn a_server_that_was_sent_no_key_is_not_said_to_find_it_wrong() {
     let refusal = || {
         Reply::json("401 Unauthorized", r#"{"error":{"message":"Invalid API key","code":"invalid_api_key"}}"#)
     };
-    for (key, advice) in [(None, "No API key reached the provider"), (Some("k"), "Check the API key")] {
+    for (key, advice, start) in [
+        (None, "No API key reached the provider", "openai_compat: not authorised (HTTP 401, no_key_sent)"),
+        (Some("k"), "Check the API key", "openai_compat: not authorised (HTTP 401, invalid_api_key)"),
+    ] {
         let server = Server::start([refusal()]).await;
         let connection = Connection::at(&server.url);
         let connection = match key {
@@ -142,6 +200,6 @@ async fn a_server_that_was_sent_no_key_is_not_said_to_find_it_wrong() {
         let provider = Compat::new(connection, CompatProfile::default()).expect("valid");
         let error = provider.list_models(&Bus::new().cx()).await.expect_err("a refusal");
         let told = error.to_string();
-        assert!(told.contains(advice) && told.starts_with("openai_compat: not authorised"), "{told}");
+        assert!(told.contains(advice) && told.starts_with(start), "{told}");
     }
 }

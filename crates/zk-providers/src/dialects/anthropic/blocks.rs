@@ -161,6 +161,11 @@ impl Open {
                 if let Some(input) = complete {
                     call.args = input;
                 }
+                if cut {
+                    // However whole it looks: what the provider did not finish is never executed.
+                    let arrived = if args.is_empty() { call.args.to_string() } else { args };
+                    call.malformed = call.malformed.or(Some(arrived));
+                }
                 call.wire = caller.and_then(|caller| wire(json!({ "caller": caller })));
                 Block::ToolCall(call)
             }

@@ -19,6 +19,10 @@ use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
+/// Advice on a stream with a gap.
+const LOST: &str =
+    "Part of the answer was lost on its way: try again, or ask the server directly if it is behind a proxy";
+
 /// The number of a block that has none.
 const WHOLE: u64 = u64::MAX;
 
@@ -92,6 +96,14 @@ pub(super) struct Delta<'a> {
     stop_details: Option<Value>,
     pub(super) citation: Option<Value>,
     container: Option<Value>,
+}
+
+impl Delta<'_> {
+    /// Whether nothing of an answer is in it.
+    fn is_empty(&self) -> bool {
+        let texts = [&self.text, &self.thinking, &self.signature, &self.partial_json];
+        self.citation.is_none() && texts.into_iter().flatten().all(Str::is_empty)
+    }
 }
 
 impl Decoder {
@@ -183,7 +195,13 @@ impl Decoder {
         data: &[u8],
         out: &mut Out,
     ) -> Result<(), WireError> {
-        let Some(open) = self.find(index) else { return Ok(()) };
+        let Some(open) = self.find(index) else {
+            if delta.is_empty() {
+                return Ok(());
+            }
+            let message = format!("a piece of block {index} came without the beginning of that block");
+            return Err(WireError::malformed(message).hint(LOST));
+        };
         if matches!(open.kind, Kind::Opaque { .. }) {
             let mut event: Value = serde_json::from_slice(data).map_err(|error| unreadable(data, &error))?;
             if let Some(delta) = event.get_mut("delta") {
@@ -290,6 +308,9 @@ impl Decode for Decoder {
                 self.report.note("input_transformations", parsed.input_transformations);
                 self.message_delta(parsed.delta, parsed.usage, out)?;
             }
+            "message_stop" if !self.started && self.begun == 0 => {
+                return Err(WireError::malformed("`message_stop` came without `message_start`").hint(LOST));
+            }
             "message_stop" => self.message_stop(out),
             "error" => return Err(stream_error(event.data)),
             // Pings, and whatever is added later.
@@ -322,7 +343,12 @@ fn stream_error(data: &[u8]) -> WireError {
 
 /// The error of an event that is not what the protocol says.
 pub(crate) fn unreadable(data: &[u8], error: &serde_json::Error) -> WireError {
-    let shown = crate::wire::error::quote(&String::from_utf8_lossy(data.get(..400).unwrap_or(data)));
+    // Marked as cut, for whoever looks for the beginning of a key there.
+    let shown = match data.get(..400) {
+        Some(start) if data.len() > start.len() => format!("{}…", String::from_utf8_lossy(start)),
+        Some(_) | None => String::from_utf8_lossy(data).into_owned(),
+    };
+    let shown = crate::wire::error::quote(&shown);
     WireError::malformed(format!("an event that cannot be read ({error}): {shown}"))
 }
 

@@ -1,6 +1,6 @@
 //! Putting tool calls together from their pieces, for servers that agree on little but the field names.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use zk_core::model::{Block, CallId};
 use zk_core::service::StreamEvent;
@@ -13,12 +13,14 @@ use crate::wire::error::WireError;
 #[derive(Default)]
 pub(super) struct Calls {
     all: Vec<Call>,
+    /// The last call of each index and of each id: an answer may have thousands.
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
     /// Whether a piece of the current form has been seen: then the old form repeats it.
     modern: bool,
 }
 
 struct Call {
-    index: Option<u64>,
     id: String,
     name: String,
     args: String,
@@ -57,8 +59,8 @@ impl Calls {
     fn find(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.all.len().checked_sub(1)?;
         let at = match index {
-            Some(_) => self.all.iter().rposition(|call| call.index == index),
-            None if !id.is_empty() => self.all.iter().rposition(|call| call.id == id),
+            Some(index) => self.by_index.get(&index).copied(),
+            None if !id.is_empty() => self.by_id.get(id).copied(),
             None => Some(last),
         }?;
         let call = self.all.get(at)?;
@@ -79,19 +81,20 @@ impl Calls {
         out: &mut VecDeque<StreamEvent>,
     ) {
         let at = at.unwrap_or_else(|| {
-            self.all.push(Call {
-                index,
-                id: String::new(),
-                name: String::new(),
-                args: String::new(),
-                block: None,
-            });
-            self.all.len() - 1
+            self.all.push(Call { id: String::new(), name: String::new(), args: String::new(), block: None });
+            let at = self.all.len() - 1;
+            if let Some(index) = index {
+                self.by_index.insert(index, at);
+            }
+            at
         });
         let Some(call) = self.all.get_mut(at) else { return };
         // Set once, never appended: some servers repeat both in every piece.
         if call.id.is_empty() {
             call.id.push_str(id);
+            if !id.is_empty() {
+                self.by_id.insert(id.to_owned(), at);
+            }
         }
         if call.name.is_empty()
             && let Some(name) = function.and_then(|function| function.name.as_deref())

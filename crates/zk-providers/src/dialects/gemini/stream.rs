@@ -310,9 +310,10 @@ impl Decode for Decoder {
             error.code = Some(EMPTY.to_owned());
             return Err(error);
         }
+        // Of a response without an end no block is handed out that was still open.
+        let stop = self.outcome()?;
         self.end_run(out);
         self.end_call(true, out);
-        let stop = self.outcome()?;
         out.push_back(StreamEvent::Done { stop, usage: self.usage });
         Ok(())
     }

@@ -38,6 +38,8 @@ pub(crate) struct Decoder {
     has_calls: bool,
     usage: Usage,
     started: bool,
+    /// Whether there was a message, be it an empty one.
+    has_message: bool,
     done: bool,
 }
 
@@ -107,6 +109,7 @@ impl Decoder {
             has_calls: false,
             usage: Usage::default(),
             started: false,
+            has_message: false,
             done: false,
         }
     }
@@ -232,12 +235,18 @@ impl Decode for Decoder {
             out.push_back(StreamEvent::Start { model: line.model.map(Str::into_string), request_id: None });
         }
         if let Some(said) = line.message {
+            self.has_message = true;
             self.said(said, out);
         }
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
             self.usage.input = line.prompt_eval_count.unwrap_or(self.asked.input);
             self.usage.output = line.eval_count.unwrap_or(self.usage.output);
             out.push_back(StreamEvent::Usage(self.usage));
+        }
+        if line.done == Some(true) && !self.has_message {
+            return Err(WireError::malformed("`done` came without a message").hint(
+                "Try again; if it persists, something on the way to the server drops parts of answers",
+            ));
         }
         if line.done == Some(true) {
             self.finish(line.done_reason.as_deref().unwrap_or_default(), out);

@@ -101,11 +101,16 @@ impl Blocks {
                 })
             }
             Kind::Call { announced: false, .. } => return,
-            Kind::Call { id, name, args, .. } => {
+            Kind::Call { id, name, args, ended, .. } => {
                 self.calls = true;
                 self.follow(&mut echo);
                 echo.more = more(item);
-                Block::ToolCall(args::tool_call(id, name, &args, cut))
+                let mut call = args::tool_call(id, name, &args, cut);
+                if cut && !ended {
+                    // However whole it looks: what the provider did not finish is never executed.
+                    call.malformed = call.malformed.or(Some(args));
+                }
+                Block::ToolCall(call)
             }
         };
         if self.broken {

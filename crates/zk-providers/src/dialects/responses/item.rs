@@ -34,6 +34,8 @@ pub(super) enum Kind {
         name: String,
         args: String,
         announced: bool,
+        /// Whether the server said that the arguments are complete.
+        ended: bool,
     },
     /// A kind only this API has: kept as it is, or dropped.
     Other,
@@ -58,6 +60,7 @@ impl Kind {
                 name: text(item, "name").to_owned(),
                 args: String::new(),
                 announced: false,
+                ended: false,
             },
             Some(_) | None => Self::Other,
         }
@@ -115,9 +118,21 @@ impl Open {
         }
     }
 
+    /// Notes that the arguments of a call are complete.
+    pub(super) fn end_arguments(&mut self) {
+        if let Kind::Call { ended, .. } = &mut self.kind {
+            *ended = true;
+        }
+    }
+
+    /// Whether the server said that there is no more of it; of text that does not matter.
+    pub(super) fn has_ended(&self) -> bool {
+        !matches!(self.kind, Kind::Call { ended: false, .. })
+    }
+
     /// Says that a call began, once its name is known, and what came of its arguments before.
     pub(super) fn announce(&mut self, out: &mut Out) {
-        if let Kind::Call { id, name, args, announced } = &mut self.kind
+        if let Kind::Call { id, name, args, announced, .. } = &mut self.kind
             && !*announced
             && !name.is_empty()
         {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use zk_core::model::{ModelRef, StopReason};
+use zk_core::model::{ModelRef, StopReason, Usage};
 use zk_core::service::StreamEvent;
 
 use super::blocks::Blocks;
@@ -20,6 +20,10 @@ use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
+/// The pieces of what an answer says.
+const PIECES: [&str; 3] =
+    ["response.output_text.delta", "response.function_call_arguments.delta", "response.refusal.delta"];
+
 /// Reads one response.
 pub(crate) struct Decoder {
     /// The output limit that was asked for.
@@ -31,6 +35,8 @@ pub(crate) struct Decoder {
     started: bool,
     /// Whether any item came on its own.
     streamed: bool,
+    /// Whether a piece came of an item that had not begun; the whole item may still come.
+    lost: bool,
     done: bool,
 }
 
@@ -72,6 +78,7 @@ impl Decoder {
             tiers: Tiers::default(),
             started: false,
             streamed: false,
+            lost: false,
             done: false,
         }
     }
@@ -116,7 +123,10 @@ impl Decoder {
     }
 
     fn end_item(&mut self, index: Option<u64>, item: &Value, out: &mut Out) {
-        let at = self.find(index, text(item, "id")).unwrap_or_else(|| self.begin(index, item, out));
+        let at = self.find(index, text(item, "id")).unwrap_or_else(|| {
+            self.lost = false;
+            self.begin(index, item, out)
+        });
         if at < self.open.len() {
             let open = self.open.remove(at);
             self.blocks.close(open, item, text(item, "status") == "incomplete", out);
@@ -124,6 +134,11 @@ impl Decoder {
     }
 
     fn finish(&mut self, ending: Ending, response: &Value, out: &mut Out) -> Result<(), WireError> {
+        let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
+        if usage != Usage::default() {
+            // Whatever comes of the rest, so much was used.
+            out.push_back(StreamEvent::Usage(usage));
+        }
         if ending == Ending::Failed {
             return Err(finish::failure(response));
         }
@@ -139,10 +154,14 @@ impl Decoder {
                 open.index == Some(at) || (open.index.is_none() && text(item, "id") == open.id)
             };
             let whole = output.clone().find(|(at, item)| is_it(*at, item)).map(|(_, item)| item);
-            let cut = ending == Ending::Incomplete;
+            // Nobody said that the item ended.
+            let cut = ending == Ending::Incomplete || (whole.is_none() && !open.has_ended());
             self.blocks.close(open, whole.unwrap_or(&Value::Null), cut, out);
         }
-        let usage = self.tiers.billed(finish::usage(response), text(response, "service_tier"));
+        if self.lost {
+            return Err(WireError::malformed("a piece of an item came without the beginning of that item")
+                .hint("Part of the answer was lost on its way: try again"));
+        }
         let stop = self.stop(ending, response, usage.output);
         if stop == StopReason::MaxTokens {
             self.blocks.doubt_last();
@@ -174,7 +193,11 @@ impl Decoder {
 
     fn piece(&mut self, kind: &str, event: &Event<'_>, out: &mut Out) {
         let id = event.item_id.as_deref().unwrap_or_default();
-        let Some(at) = self.find(event.output_index, id) else { return };
+        let Some(at) = self.find(event.output_index, id) else {
+            let says = event.delta.as_ref().is_some_and(|delta| !delta.is_empty());
+            self.lost |= says && PIECES.contains(&kind);
+            return;
+        };
         let Some(open) = self.open.get_mut(at) else { return };
         let delta = event.delta.as_deref().unwrap_or_default();
         let number = event.summary_index;
@@ -188,6 +211,7 @@ impl Decoder {
                 if let Kind::Call { args, .. } = &open.kind {
                     let more = rest(args, event.arguments.as_deref().unwrap_or_default()).to_owned();
                     open.argue(&more, out);
+                    open.end_arguments();
                 }
             }
             _ => {}
@@ -222,6 +246,11 @@ impl Decode for Decoder {
             | "response.cancelled" => {
                 self.start(parsed.response, out);
                 let response = parse(parsed.response)?;
+                if !response.is_object() {
+                    let message = format!("`{}` came without its response", crate::wire::error::quote(kind));
+                    return Err(WireError::malformed(message)
+                        .hint("Try again; if it persists, the server is at fault"));
+                }
                 if let Some(ending) = finish::ending(kind, &response) {
                     return self.finish(ending, &response, out);
                 }

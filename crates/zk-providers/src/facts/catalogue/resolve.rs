@@ -74,6 +74,9 @@ pub fn resolve_model(name: &str, provider: Option<&str>, own: &[&str]) -> Resolv
             return at(provider, name);
         }
         let behind = name.split_once('/').filter(|(first, _)| *first == provider).map(|(_, id)| id);
+        if let Some(id) = behind.filter(|id| is_known(provider, id)) {
+            return at(provider, id);
+        }
         if let Some(id) = newest(provider, behind.unwrap_or(name)) {
             return at(provider, id);
         }

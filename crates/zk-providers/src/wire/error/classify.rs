@@ -16,16 +16,29 @@ use crate::facts::errors::{NAMES, PHRASES, STATUSES, is_overflow, quota, window}
 const WORTH_A_RETRY: &[&str] = &["tool_use_failed"];
 
 /// The failure a response with this head and body stands for.
+#[cfg(test)]
 pub(crate) fn of_response(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
     now: SystemTime,
 ) -> WireError {
+    of_part(status, headers, body, true, now)
+}
+
+/// The failure a response with this head stands for, of whose body these bytes came. Only what came counts: a body
+/// that never came whole does not say that it is empty.
+pub(crate) fn of_part(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    is_whole: bool,
+    now: SystemTime,
+) -> WireError {
     let parsed = ErrorBody::parse(body);
     let (kind, what_to_do) = if status == StatusCode::PAYLOAD_TOO_LARGE {
         (ErrorKind::ContextExceeded, advice::TOO_LARGE)
-    } else if is_bare_overflow(status, body) {
+    } else if is_whole && is_bare_overflow(status, body) {
         (ErrorKind::ContextExceeded, advice::BARE)
     } else if status.is_redirection() {
         (ErrorKind::Rejected, advice::DIALECT)
@@ -50,8 +63,10 @@ pub(crate) fn of_response(
     }
     if error.message.is_empty() {
         error.message = match status.canonical_reason() {
-            Some(reason) => format!("{reason}, without a body"),
-            None => "an empty body".to_owned(),
+            Some(reason) if is_whole => format!("{reason}, without a body"),
+            Some(reason) => format!("{reason}, and its body did not come"),
+            None if is_whole => "an empty body".to_owned(),
+            None => "its body did not come".to_owned(),
         };
     }
     if let Some(place) = headers.get("location").and_then(|place| place.to_str().ok())

@@ -14,7 +14,9 @@ use zk_core::model::{ErrorKind, Phase, ProviderError};
 use crate::facts::errors::advice;
 
 pub(crate) use body::{ErrorBody, quote};
-pub(crate) use classify::{of_response, of_stream};
+#[cfg(test)]
+pub(crate) use classify::of_response;
+pub(crate) use classify::{of_part, of_stream};
 pub(crate) use retry_after::{retry_after, should_retry};
 
 /// A failure before it is known whose request it was.
@@ -57,7 +59,7 @@ impl WireError {
         if started {
             let message = format!("the response ended without `{mark}`: what arrived is incomplete");
             return Self::malformed(message)
-                .hint("Try again; if it stays, something on the way to the model cuts long answers off");
+                .hint("Try again; if it persists, something on the way to the model cuts long answers off");
         }
         Self::malformed("the response ended before it began")
             .hint("Some servers answer like this when the prompt is too long for them; their log says more")
@@ -90,7 +92,7 @@ impl WireError {
     pub(crate) fn with_missing_key_hint(self) -> Self {
         let is_usual = self.hint.is_none() || self.hint.as_deref() == advice::KEY;
         match advice::NO_KEY.filter(|_| is_usual && self.kind == ErrorKind::Auth) {
-            Some(advice) => self.hint(advice),
+            Some(advice) => Self { code: Some(ProviderError::NO_KEY.to_owned()), ..self }.hint(advice),
             None => self,
         }
     }

@@ -10,13 +10,12 @@ use tokio::time::timeout;
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
-use crate::wire::endpoint::{Endpoint, read_some, request_id};
+use crate::wire::caps::{DOCUMENT, exceeded};
+use crate::wire::endpoint::{Endpoint, Received, read_some};
 use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
 
 /// How long such an answer may take.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The most bytes of it that are read: lists of models are long.
-const BODY: usize = 16 << 20;
 
 /// Asks `path`, with `body` if there is one.
 pub(crate) async fn ask(
@@ -55,16 +54,19 @@ async fn send(
     }
     call.phase = Phase::Response;
     let response = endpoint.send(request, cx).await?;
-    call.request_id = request_id(response.headers());
+    call.request_id = endpoint.request_id(response.headers());
     let (status, headers) = (response.status(), response.headers().clone());
-    let body = read_some(response, BODY).await;
+    let mut body = Received::default();
+    read_some(response, DOCUMENT, &mut body).await;
     if !status.is_success() {
         return Err(endpoint.failed(status, &headers, &body));
     }
-    match serde_json::from_slice(&body) {
+    match serde_json::from_slice(&body.bytes) {
         Ok(answer) => Ok(answer),
+        Err(_) if body.bytes.len() >= DOCUMENT => Err(exceeded("the answer is longer", DOCUMENT)),
         Err(error) => {
-            let body = ErrorBody::parse(&body);
+            let told = endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
+            let body = ErrorBody::parse(told.as_bytes());
             if body.is_html {
                 return Err(of_stream(body));
             }

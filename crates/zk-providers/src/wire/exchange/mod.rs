@@ -12,14 +12,16 @@ use bytes::Bytes;
 use futures_util::{FutureExt, stream};
 use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Response};
+use serde_json::Value;
 use tokio::time::timeout;
 use zk_core::events::{ProviderPayload, ProviderResponse};
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ErrorKind, ModelRef, Phase, ProviderError};
 use zk_core::service::{EventStream, StreamEvent};
 
+use crate::wire::caps::{ERROR_BODY, Meter};
 use crate::wire::clocks::{Clock, Clocks, Watchdog};
-use crate::wire::endpoint::{Endpoint, limits, read_some, request_id};
+use crate::wire::endpoint::{Endpoint, Received, read_some};
 use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
 use crate::wire::frames::Frames;
 use crate::wire::sse::SseEvent;
@@ -27,8 +29,6 @@ use crate::wire::sse::SseEvent;
 pub(crate) use json::ask;
 use waiting::{WaitOutcome, wait_for};
 
-/// The most bytes of an error body that are read.
-const ERROR_BODY: usize = 64 << 10;
 /// How long an error body, or the rest of a finished response, may take.
 const LEFTOVER: Duration = Duration::from_secs(10);
 
@@ -63,17 +63,26 @@ pub(crate) fn named(headers: Vec<(&'static str, HeaderValue)>) -> Vec<(HeaderNam
     headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value)).collect()
 }
 
-/// Gives `decoder` an event. Behind the end of the bytes, where `is_last` says it is, it may be half of one.
+/// Gives `decoder` an event, and counts what comes of it. Behind the end of the bytes, where `is_last` says it is, it
+/// may be half of one.
 pub(crate) fn take<D: Decode + ?Sized>(
     decoder: &mut D,
     event: SseEvent<'_>,
     is_last: bool,
+    meter: &mut Meter,
     out: &mut VecDeque<StreamEvent>,
 ) -> Result<(), WireError> {
+    let before = out.len();
     match decoder.event(event, out) {
-        Err(error) if is_last && error.kind == ErrorKind::Malformed && decoder.can_miss_rest() => Ok(()),
-        result => result,
+        Err(error) if is_last && error.kind == ErrorKind::Malformed && decoder.can_miss_rest() => {}
+        result => result?,
     }
+    let counted = meter.count(event.data.len(), out.iter().skip(before));
+    if counted.is_err() {
+        // What is over the limit is for nobody.
+        out.truncate(before);
+    }
+    counted
 }
 
 /// Sends `outgoing` and reads the response with `decoder`.
@@ -93,6 +102,7 @@ pub(crate) fn exchange<D: Decode>(
         step: Step::Send(outgoing),
         ready: VecDeque::new(),
         frames: decoder.frames(),
+        meter: Meter::default(),
         decoder,
     });
     Box::pin(stream::unfold(state, |mut state| async move {
@@ -110,6 +120,7 @@ struct Exchange<D> {
     /// Decoded and not handed out yet.
     ready: VecDeque<StreamEvent>,
     frames: Frames,
+    meter: Meter,
     decoder: D,
 }
 
@@ -127,6 +138,7 @@ impl<D: Decode> Exchange<D> {
     async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
             if let Some(mut event) = self.ready.pop_front() {
+                self.endpoint.redact_event(&mut event);
                 if let StreamEvent::Start { request_id, .. } = &mut event {
                     // The header's id is the one the provider's support asks for; the body's is better than none.
                     self.call.request_id = self.call.request_id.take().or(request_id.take());
@@ -160,7 +172,7 @@ impl<D: Decode> Exchange<D> {
             match self.frames.next().map_err(|error| WireError::malformed(error.to_string()))? {
                 Some(event) => {
                     let is_last = matches!(self.step, Step::Flush);
-                    take(&mut self.decoder, event, is_last, &mut self.ready)?;
+                    take(&mut self.decoder, event, is_last, &mut self.meter, &mut self.ready)?;
                     if self.ready.iter().any(says_something) {
                         self.watch.event();
                         // The next event may have come in the same piece, and fail.
@@ -184,9 +196,7 @@ impl<D: Decode> Exchange<D> {
     }
 
     async fn send(&mut self, mut outgoing: WireRequest) -> Result<Response, WireError> {
-        if self.cx.bus().has_listeners::<ProviderPayload>() {
-            outgoing.body = self.announce(&outgoing.body).await?;
-        }
+        outgoing.body = self.announce(outgoing.body).await?;
         self.call.phase = Phase::Response;
         let mut request = self
             .endpoint
@@ -201,14 +211,14 @@ impl<D: Decode> Exchange<D> {
             WaitOutcome::Ready(sent) => sent?,
             WaitOutcome::TimedOut(clock) => return Err(self.watch.stalled(clock)),
         };
-        self.call.request_id = request_id(response.headers());
+        self.call.request_id = self.endpoint.request_id(response.headers());
         let status = response.status();
-        let (call, headers) = (&self.call, response.headers());
+        let (call, endpoint, headers) = (&self.call, &self.endpoint, response.headers());
         let told = self.cx.emit_with(|| ProviderResponse {
             model: model_of(call),
             status: status.as_u16(),
             request_id: call.request_id.clone(),
-            limits: limits(headers),
+            limits: endpoint.limits(headers),
             elapsed_ms: call.started.elapsed().as_millis() as u64,
         });
         told.await.map_err(refused)?;
@@ -227,13 +237,24 @@ impl<D: Decode> Exchange<D> {
         Ok(response)
     }
 
-    /// Shows the body to the listeners and takes what they make of it.
-    async fn announce(&self, body: &[u8]) -> Result<Bytes, WireError> {
+    /// Emits the body to observers and handlers, and takes what the handlers make of it. Where there are only
+    /// observers the very bytes are sent that were written: parsing and writing them again would change the order
+    /// of fields, and with it what the provider has cached.
+    async fn announce(&self, body: Bytes) -> Result<Bytes, WireError> {
+        if !self.cx.bus().has_listeners::<ProviderPayload>() {
+            return Ok(body);
+        }
         let unusable = |error: serde_json::Error| WireError::new(ErrorKind::Rejected, error.to_string());
-        let payload = serde_json::from_slice(body).map_err(unusable)?;
+        let payload: Value = serde_json::from_slice(&body).map_err(unusable)?;
+        let shown = self.cx.bus().has_handlers::<ProviderPayload>().then(|| payload.clone());
         let sent =
             self.cx.emit(ProviderPayload { model: model_of(&self.call), payload }).await.map_err(refused)?;
-        serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
+        match shown {
+            Some(shown) if shown != sent.payload => {
+                serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
+            }
+            Some(_) | None => Ok(body),
+        }
     }
 
     async fn read(&mut self, mut response: Response) -> Result<(), WireError> {
@@ -281,17 +302,23 @@ impl<D: Decode> Exchange<D> {
         }
     }
 
-    async fn leftover(&self, response: Response) -> Result<Vec<u8>, WireError> {
+    /// What comes of a body within [`LEFTOVER`].
+    async fn leftover(&self, response: Response) -> Result<Received, WireError> {
+        let mut body = Received::default();
         tokio::select! {
             biased;
-            body = timeout(LEFTOVER, read_some(response, ERROR_BODY)) => Ok(body.unwrap_or_default()),
-            () = self.cx.stop_token().cancelled() => Err(WireError::aborted()),
+            _ = timeout(LEFTOVER, read_some(response, ERROR_BODY, &mut body)) => {}
+            () = self.cx.stop_token().cancelled() => return Err(WireError::aborted()),
         }
+        Ok(body)
     }
 
     /// A response of status 200 that is no stream: an error in disguise, or something else altogether.
     async fn not_a_stream(&self, response: Response) -> Result<WireError, WireError> {
-        let body = ErrorBody::parse(&self.leftover(response).await?);
+        let body = self.leftover(response).await?;
+        // Before anything of it is quoted: a quotation may end in the middle of a key.
+        let told = self.endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
+        let body = ErrorBody::parse(told.as_bytes());
         if body.is_html {
             let mut error = error::of_stream(body);
             error.message = format!("the answer is {}", error.message);

@@ -42,6 +42,7 @@ const EXPLAINED: &[Explained] = &[
     ("-openrouter.stream_options", "the gateway counts without being asked"),
     ("+openrouter.tools[].cache_control", "zk marks what the cache is to keep"),
     ("+openrouter.messages[].content[].cache_control", "zk marks what the cache is to keep"),
+    ("+deepseek.thinking", "zk says whether the model is to think"),
     ("+deepseek.reasoning_effort", "who asks zk for thinking says how much"),
     ("deepseek.thinking.type", "a model that thinks cannot be forced to call, and a call was asked for"),
     ("+deepseek.messages[].reasoning_content", "all messages have it, as the server wants"),
