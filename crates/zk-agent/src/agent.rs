@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
-use zk_core::kernel::Bus;
+use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
-use zk_core::service::{Entry, Provider};
+use zk_core::service::{ContextId, Entry, Provider};
 
 use crate::driver::{Commit, Driver, is_blank};
 use crate::gates::DedupMemory;
@@ -27,6 +27,7 @@ pub struct Agent {
 pub(crate) struct Config {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) bus: Bus,
+    pub(crate) owns_bus: bool,
     pub(crate) model: Model,
     pub(crate) system: Arc<str>,
     pub(crate) tools: ToolSet,
@@ -42,6 +43,10 @@ pub(crate) struct Config {
 pub(crate) struct AgentInner {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) bus: Bus,
+    /// Nobody else made the bus: it is closed with the agent.
+    owns_bus: bool,
+    /// What the agent put on its bus, newest last.
+    scopes: Mutex<Vec<Scope>>,
     pub(crate) system: Arc<str>,
     pub(crate) tools: ToolSet,
     pub(crate) aliases: Aliases,
@@ -59,6 +64,8 @@ pub(crate) struct AgentState {
     pub(crate) model: Model,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
+    /// Another one after every reset.
+    pub(crate) context: ContextId,
     /// The stored entries of the conversation, until a run has announced them.
     pub(crate) restored: Option<Arc<[Entry]>>,
     /// What the endpoints listed, by provider.
@@ -82,6 +89,11 @@ impl fmt::Debug for Agent {
 impl AgentInner {
     pub(crate) fn state(&self) -> MutexGuard<'_, AgentState> {
         lock(&self.state)
+    }
+
+    /// Keeps what was registered for the agent until it is closed.
+    pub(crate) fn keep(&self, scopes: Vec<Scope>) {
+        lock(&self.scopes).extend(scopes);
     }
 
     /// The provider of `model`: the agent's own, or the registered one of that name.
@@ -130,6 +142,8 @@ impl Agent {
             inner: Arc::new(AgentInner {
                 provider: config.provider,
                 bus: config.bus,
+                owns_bus: config.owns_bus,
+                scopes: Mutex::default(),
                 system: config.system,
                 tools: config.tools,
                 aliases: config.aliases,
@@ -142,6 +156,7 @@ impl Agent {
                     model: config.model,
                     thinking: config.thinking,
                     history: config.history,
+                    context: ContextId::fresh(),
                     restored: config.restored,
                     listed: BTreeMap::new(),
                     unstored: Vec::new(),
@@ -281,13 +296,15 @@ impl Agent {
         }
         let mut state = self.inner.state();
         state.history.clear();
+        state.context = ContextId::fresh();
         state.restored = None;
         state.unstored.clear();
         self.inner.dedup.clear();
         Ok(())
     }
 
-    /// Stops a run in progress, waits for its end and closes the bus: clean-ups run, newest first.
+    /// Stops a run in progress, waits for its end and closes what the agent opened: the scopes of its plugins and
+    /// tools, newest first, and its bus unless it was given one.
     pub async fn close(&self) {
         self.inner.token.cancel();
         // A run that nobody started has no end to wait for; it will find itself stopped.
@@ -295,6 +312,12 @@ impl Agent {
         if current.is_none_or(|run| run.has_begun()) {
             self.wait_for_idle().await;
         }
-        self.inner.bus.close().await;
+        if self.inner.owns_bus {
+            self.inner.bus.close().await;
+        }
+        let scopes = std::mem::take(&mut *lock(&self.inner.scopes));
+        for scope in scopes.into_iter().rev() {
+            scope.close().await;
+        }
     }
 }

@@ -3,21 +3,22 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_core::kernel::{Bus, Plugin};
+use zk_core::kernel::{Bus, Plugin, Scope};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{Entry, Provider, Tool};
 
 use crate::agent::{Agent, Config};
 use crate::models;
 use crate::spawn::{self, SpawnOptions};
-use crate::tools::Aliases;
+use crate::tools::{Aliases, check_tools};
 use crate::{Behavior, Preset, ToolSet};
 
 /// Puts an [`Agent`] together.
 #[must_use = "an agent is made by `build`"]
 pub struct AgentBuilder {
     provider: Arc<dyn Provider>,
-    bus: Bus,
+    /// Nothing: the agent makes one of its own.
+    bus: Option<Bus>,
     model: Option<Model>,
     model_id: Option<String>,
     system: String,
@@ -49,7 +50,7 @@ impl AgentBuilder {
     pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
         Self {
             provider,
-            bus: Bus::new(),
+            bus: None,
             model: None,
             model_id: None,
             system: String::new(),
@@ -79,9 +80,10 @@ impl AgentBuilder {
         self
     }
 
-    /// The bus whose plugins and items the agent uses; a new one unless set.
+    /// The bus whose plugins and items the agent uses; a new one unless set. It stays its owner's: a build that
+    /// fails leaves nothing on it, and [`Agent::close`] leaves it open.
     pub fn bus(mut self, bus: Bus) -> Self {
-        self.bus = bus;
+        self.bus = Some(bus);
         self
     }
 
@@ -171,8 +173,9 @@ impl AgentBuilder {
     /// The agent.
     ///
     /// # Errors
-    /// [`AgentError::Usage`] when no model is chosen, a plugin does not install, a tool's name is taken, or
-    /// two tools would have the same name for the model.
+    /// [`AgentError::Usage`] when no model is chosen, a plugin does not install, a tool's name is taken, no
+    /// provider takes the name or the schema of a tool, or two tools would have the same name for the model.
+    /// Nothing of the agent stays on its bus then.
     pub fn build(self) -> Result<Agent, AgentError> {
         let model = match (self.model, self.model_id.or_else(|| self.provider.default_model())) {
             (Some(model), _) => model,
@@ -184,21 +187,30 @@ impl AgentBuilder {
                 )));
             }
         };
+        let owns_bus = self.bus.is_none();
+        let bus = self.bus.unwrap_or_default();
+        // What a build that fails leaves here is closed with it.
+        let mut installed = Installed::default();
         for plugin in &self.plugins {
-            self.bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
+            let scope = bus.install(&**plugin).map_err(|error| AgentError::Usage(error.to_string()))?;
+            installed.0.push(scope);
         }
-        let scope = self.bus.scope("agent");
+        let scope = bus.scope("agent");
+        installed.0.push(scope.clone());
         for tool in self.local_tools {
             let name = tool.spec().name.clone();
             scope.provide::<dyn Tool>(&name, tool).map_err(|taken| AgentError::Usage(taken.to_string()))?;
         }
+        let aliases = Aliases::new(self.aliases)?;
+        check_tools(&bus, &self.tools, &aliases)?;
         let agent = Agent::new(Config {
             provider: self.provider,
-            bus: self.bus,
+            bus,
+            owns_bus,
             model,
             system: self.system.into(),
             tools: self.tools,
-            aliases: Aliases::new(self.aliases)?,
+            aliases,
             behavior: self.behavior,
             thinking: self.thinking,
             history: self.history,
@@ -210,6 +222,19 @@ impl AgentBuilder {
         if let Some(options) = self.spawn {
             spawn::offer(&agent, options, &scope)?;
         }
+        agent.inner.keep(std::mem::take(&mut installed.0));
         Ok(agent)
+    }
+}
+
+/// The scopes of an agent that is being built; closed at once, newest first, unless they are taken out.
+#[derive(Default)]
+struct Installed(Vec<Scope>);
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        for scope in self.0.drain(..).rev() {
+            drop(scope.close_on_drop());
+        }
     }
 }

@@ -79,12 +79,13 @@ impl Driver {
         options: RunOptions,
         lineage: Lineage,
     ) -> Self {
-        let (model, thinking, from) = {
+        let (model, thinking, from, context) = {
             let state = agent.state();
             (
                 options.model.clone().unwrap_or_else(|| state.model.clone()),
                 options.thinking.unwrap_or(state.thinking),
                 state.history.len(),
+                state.context.clone(),
             )
         };
         let behavior = options.behavior.clone().or(&agent.behavior);
@@ -96,6 +97,7 @@ impl Driver {
             .cx()
             .for_run(shared.id.shared(), shared.stop.clone())
             .with_service::<dyn RunControl>(control)
+            .with_service(Arc::new(context))
             .with_service(Arc::new(lineage));
         Self {
             toolbox: Toolbox::default(),

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::model::{
     Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, FileStat, Tool, ToolCx};
+use zk_core::service::{CallPlace, ContextId, FileStat, Tool, ToolCx};
 
 use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
 use crate::read_state::{Shown, Slice};
@@ -75,7 +75,12 @@ impl Tool for ReadFile {
             max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
         };
         let paths = paths(&cx.cx)?;
-        let (cwd, agent) = (cx.cwd.clone(), cx.cx.origin().agent.clone());
+        let cwd = cx.cwd.clone();
+        // Outside a run there is no context to lose: the agent's name will do.
+        let reader = cx
+            .cx
+            .service::<ContextId>()
+            .map_or_else(|| cx.cx.origin().agent.to_string(), |id| id.to_string());
         let (state, numbers, dedup) =
             (self.state.clone(), self.options.line_numbers, self.options.dedup_reads);
         blocking(&cx.cx, move |stop| {
@@ -93,7 +98,7 @@ impl Tool for ReadFile {
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
             };
-            let repeats = state.note_read(&at.path, page.fingerprint, &agent, slice, page.shown());
+            let repeats = state.note_read(&at.path, page.fingerprint, &reader, slice, page.shown());
             if repeats && dedup {
                 let text = format!(
                     "`{}` is unchanged since you read these lines; the earlier result still holds",

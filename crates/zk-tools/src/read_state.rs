@@ -9,7 +9,7 @@ use crate::fingerprint::Fingerprint;
 ///
 /// | question | answer |
 /// |---|---|
-/// | is this read a repetition? | the same lines of the same content were shown to the same agent already |
+/// | is this read a repetition? | the same lines of the same content are in the same conversation already |
 /// | has the file changed under the model? | its content is not the one last read, written or edited |
 /// | does the model know the whole file? | its reads, from line 1 on, left no gap, and no byte was unreadable |
 ///
@@ -26,7 +26,7 @@ struct Seen {
     /// The last line such that all lines up to it were shown.
     upto: u64,
     whole: bool,
-    /// Which slices which agent was shown of this very content.
+    /// Which slices of this very content which conversation contains.
     shown: HashSet<(String, Slice)>,
 }
 
@@ -82,7 +82,7 @@ impl ReadState {
         &self,
         path: &Path,
         content: Fingerprint,
-        agent: &str,
+        reader: &str,
         slice: Slice,
         shown: Shown,
     ) -> bool {
@@ -99,7 +99,7 @@ impl ReadState {
             None if shown.faithful => seen.whole |= shown.to_the_end,
             Some(_) | None => {}
         }
-        !seen.shown.insert((agent.to_owned(), slice))
+        !seen.shown.insert((reader.to_owned(), slice))
     }
 
     /// Notes what the model wrote, or was shown in a message; `whole` if it now knows all of it.

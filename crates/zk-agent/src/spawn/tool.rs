@@ -66,6 +66,7 @@ struct Closing {
 impl Closing {
     async fn close(mut self) {
         self.child.close().await;
+        self.child.bus().close().await;
         self.closed = true;
     }
 }
@@ -76,7 +77,10 @@ impl Drop for Closing {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let child = self.child.clone();
-            runtime.spawn(async move { child.close().await });
+            runtime.spawn(async move {
+                child.close().await;
+                child.bus().close().await;
+            });
         }
     }
 }

@@ -28,6 +28,36 @@ fn is_legal(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
+/// Whether a model can be offered the tools that are registered now.
+///
+/// # Errors
+/// [`AgentError::Usage`] that names the tool, and what is wrong with its name or its schema.
+pub(crate) fn check_tools(bus: &Bus, set: &ToolSet, aliases: &Aliases) -> Result<(), AgentError> {
+    for item in bus.items::<dyn Tool>().into_iter().filter(|item| set.has(&item.name)) {
+        let spec = aliases.spec(&item.name, item.value.spec());
+        check_name(&spec.name)?;
+        let is_object = spec.schema.is_object()
+            && spec.schema.get("type").is_none_or(|kind| kind.as_str() == Some("object"));
+        if !is_object {
+            return Err(AgentError::Usage(format!(
+                "the schema of tool `{}` does not describe an object: give it `\"type\": \"object\"` and its arguments as `properties`",
+                item.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// One name that a provider refuses makes it refuse every request.
+fn check_name(name: &str) -> Result<(), AgentError> {
+    if is_legal(name) {
+        return Ok(());
+    }
+    Err(AgentError::Usage(format!(
+        "no provider takes `{name}` as the name of a tool: give it an alias of 1 to 64 letters, digits, `_` and `-`"
+    )))
+}
+
 /// The tools of one run: fixed when it begins, in the order of their names, so that every request of the run
 /// carries the same bytes.
 #[derive(Default)]
@@ -65,14 +95,7 @@ impl Toolbox {
     fn specify(&mut self) -> Result<(), AgentError> {
         self.aliases.check(self.tools.keys())?;
         self.specs = self.tools.iter().map(|(name, tool)| self.aliases.spec(name, tool.spec())).collect();
-        // One name that a provider refuses makes it refuse every request.
-        match self.specs.iter().find(|spec| !is_legal(&spec.name)) {
-            None => Ok(()),
-            Some(spec) => Err(AgentError::Usage(format!(
-                "no provider takes `{}` as the name of a tool: give it an alias of 1 to 64 letters, digits, `_` and `-`",
-                spec.name
-            ))),
-        }
+        self.specs.iter().try_for_each(|spec| check_name(&spec.name))
     }
 
     pub(crate) fn names(&self) -> Vec<String> {

@@ -1,15 +1,17 @@
-//! An agent from its making to its end (Z-1, Z-3, Z-11, Z-12, P-56).
+//! An agent from its making to its end.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use serde_json::json;
 use zk_agent::{Agent, RunOptions, ToolSet};
-use zk_core::events::{AgentBeforeStart, BeforeStart, Input, InputReply, ModelSelect};
-use zk_core::kernel::{BoxError, Bus, Cx, plugin_fn};
-use zk_core::model::{AgentError, Block, Image, Message, Model};
-use zk_core::service::Provider;
+use zk_core::events::{AgentBeforeStart, BeforeStart, Input, InputReply, ModelSelect, TurnAfter};
+use zk_core::kernel::{BoxError, Bus, Cx, Plugin, plugin_fn};
+use zk_core::model::{AgentError, Block, Image, Message, Model, ToolOutput};
+use zk_core::service::{ContextId, Provider};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
-use crate::support::{assert_lines, rig, rig_with, told};
+use crate::support::{TestTool, assert_lines, rig, rig_with, told};
 
 fn chatty() -> Script {
     Script::answering(|asked| Turn::new().text(format!("answer {}", asked.number)))
@@ -189,22 +191,94 @@ async fn what_cannot_work_is_an_error_when_it_is_built_or_run() {
     assert!(is_usage(&error.unwrap_err(), "`saw`"));
 }
 
-// Z-11: clean-ups run newest first, and a closed agent runs nothing any more.
+/// A plugin whose clean-ups are written down.
+fn cleaning(name: &'static str, log: &Arc<Mutex<Vec<String>>>) -> impl Plugin + 'static {
+    let log = log.clone();
+    plugin_fn(name, move |scope| {
+        for number in ["first", "second"] {
+            let log = log.clone();
+            scope.on_close(async move || log.lock().unwrap().push(format!("{name} {number}")));
+        }
+        Ok(())
+    })
+}
+
 #[tokio::test]
-async fn closing_runs_the_clean_ups() {
+async fn closing_an_agent_runs_the_clean_ups_newest_first_and_it_runs_nothing_any_more() {
     let log = Arc::new(Mutex::new(Vec::new()));
-    let bus = Bus::new();
-    let scope = bus.scope("host");
-    for name in ["first", "second"] {
-        let log = log.clone();
-        scope.on_close(async move || log.lock().unwrap().push(name));
-    }
-    let rig = rig_with(chatty(), |b| b.bus(bus));
+    let rig = rig_with(chatty(), |b| b.plugin(cleaning("one", &log)).plugin(cleaning("two", &log)));
     rig.run("go").await.result.unwrap();
     rig.agent.close().await;
-    assert_eq!(*log.lock().unwrap(), ["second", "first"]);
+    assert_eq!(*log.lock().unwrap(), ["two second", "two first", "one second", "one first"]);
     let late = rig.agent.run("more").unwrap().wait().await;
     assert!(matches!(late.result, Err(AgentError::Aborted)));
+}
+
+#[tokio::test]
+async fn closing_an_agent_closes_what_it_opened_and_leaves_the_bus_it_was_given_open() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let bus = Bus::new();
+    bus.install(&cleaning("host", &log)).unwrap();
+    let rig = rig_with(chatty(), |b| b.bus(bus.clone()).plugin(cleaning("own", &log)));
+    rig.run("go").await.result.unwrap();
+    rig.agent.close().await;
+    assert_eq!(*log.lock().unwrap(), ["own second", "own first"]);
+    let next = rig_with(chatty(), |b| b.bus(bus.clone()).plugin(cleaning("own", &log)));
+    next.run("go").await.result.unwrap();
+    bus.close().await;
+    assert!(log.lock().unwrap().contains(&"host first".to_owned()));
+}
+
+#[tokio::test]
+async fn a_build_that_fails_leaves_nothing_on_the_bus_it_was_given() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let bus = Bus::new();
+    let build = |schema: serde_json::Value| {
+        let provider = Arc::new(ScriptedProvider::new(chatty()));
+        let tool = TestTool::new("take", async |_, _| Ok(ToolOutput::text(""))).schema(schema).arc();
+        Agent::builder(provider).bus(bus.clone()).plugin(cleaning("own", &log)).tool(tool).build()
+    };
+    let before = bus.describe().len();
+    let error = build(json!({"type": "array"})).unwrap_err().to_string();
+    assert!(error.contains("schema of tool `take`"), "{error}");
+    assert_eq!(bus.describe().len(), before);
+    build(json!({"type": "object"})).unwrap();
+}
+
+#[tokio::test]
+async fn a_tool_whose_name_no_provider_takes_fails_the_build_unless_it_has_an_alias() {
+    for name in ["", "with space", "a.b"] {
+        let builder = || {
+            let tool = TestTool::new(name, async |_, _| Ok(ToolOutput::text(""))).arc();
+            Agent::builder(Arc::new(ScriptedProvider::new(chatty()))).tool(tool)
+        };
+        let error = builder().build().unwrap_err().to_string();
+        assert!(error.contains("as the name of a tool"), "{error}");
+        builder().alias(name, "legal").build().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn every_agent_has_a_context_of_its_own_and_another_one_after_a_reset() {
+    let bus = Bus::new();
+    let contexts = Arc::new(Mutex::new(Vec::new()));
+    let kept = contexts.clone();
+    bus.scope("reader").on_sync(move |_: &TurnAfter, cx: &Cx| {
+        kept.lock().unwrap().push(cx.service::<ContextId>().unwrap());
+    });
+    let agent = || {
+        let provider = ScriptedProvider::new(Script::answering(|_| Turn::new().text("Hello.")));
+        Agent::builder(Arc::new(provider)).bus(bus.clone()).build().unwrap()
+    };
+    let (one, other) = (agent(), agent());
+    one.run("go").unwrap().wait().await.result.unwrap();
+    one.run("go on").unwrap().wait().await.result.unwrap();
+    other.run("go").unwrap().wait().await.result.unwrap();
+    one.reset().unwrap();
+    one.run("go").unwrap().wait().await.result.unwrap();
+    let contexts = contexts.lock().unwrap();
+    assert_eq!(contexts[0], contexts[1]);
+    assert_eq!(contexts.iter().collect::<HashSet<_>>().len(), 3);
 }
 
 #[test]

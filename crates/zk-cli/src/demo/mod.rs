@@ -77,6 +77,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     screen.line(Style::Dim, &crate::mode::summary::totals(&outcome.stats));
     let passes = tests_pass(app, &bus, stop).await;
     agent.close().await;
+    bus.close().await;
     Ok(match (outcome.result, passes) {
         (Ok(()), true) => {
             screen.line(Style::Green, "checked again without the agent: the project's tests pass");

@@ -77,6 +77,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let outcome = head.drive(&agent, options, &stop).await?;
         head.stderr.end_line();
         agent.close().await;
+        bus.close().await;
         let closed = session.close().await;
         Ok(head.finish(&outcome, &signals, &session, closed))
     })

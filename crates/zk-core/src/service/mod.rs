@@ -6,6 +6,7 @@
 mod blobs;
 mod clock;
 mod command;
+mod context_id;
 mod exec;
 mod host_files;
 mod paths;
@@ -23,6 +24,7 @@ mod ui;
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
+pub use context_id::ContextId;
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use paths::{

@@ -1,8 +1,10 @@
 use std::io::{Seek, SeekFrom, Write};
+use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::events::{ContextReduced, SessionBeforeCompact};
 use zk_core::model::ToolErrorKind;
+use zk_core::service::ContextId;
 use zk_tools::ToolsOptions;
 
 use crate::support::{Desk, memory};
@@ -106,6 +108,20 @@ async fn what_cannot_be_read_says_why() {
         let error = desk.err("read_file", json!({ "path": path })).await;
         assert_eq!(error.kind, kind, "{path}: {error}");
         assert!(error.message.contains(message), "{path}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_is_repeated_only_in_the_conversation_that_contains_the_earlier_one() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\n");
+    // Two agents of the same name on one bus, and the first one again after a reset.
+    for _ in 0..3 {
+        let cx = desk.bus.cx().with_service(Arc::new(ContextId::fresh()));
+        for expected in ["1\tone\n", "unchanged since you read"] {
+            let output = desk.output_in(&cx, "read_file", json!({ "path": "a.txt" })).await.unwrap();
+            assert!(output.content.to_text().contains(expected), "{expected}: {output:?}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use zk_core::kernel::Bus;
+use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{ToolError, ToolOutput};
 use zk_core::service::{Tool, ToolCx};
 use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
@@ -58,7 +58,12 @@ impl Desk {
         tool: &str,
         args: Value,
     ) -> Result<ToolOutput, ToolError> {
-        let cx = ToolCx::new(bus.cx().with_stop(self.stop.clone()), &self.root);
+        self.output_in(&bus.cx(), tool, args).await
+    }
+
+    /// The call of a run whose context is `cx`.
+    pub(crate) async fn output_in(&self, cx: &Cx, tool: &str, args: Value) -> Result<ToolOutput, ToolError> {
+        let cx = ToolCx::new(cx.with_stop(self.stop.clone()), &self.root);
         let tool = self.tool(tool);
         tool.call(&cx.approve(tool.clone(), args).await?, &cx).await
     }

@@ -304,6 +304,7 @@ impl Chat {
 
     async fn close(&self) {
         self.agent.close().await;
+        self.agent.bus().close().await;
         match self.session.close().await {
             Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
             Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),

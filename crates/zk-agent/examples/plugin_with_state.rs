@@ -1,0 +1,79 @@
+//! A plugin that keeps state with the session and steers its run: a goal that is asked about until it is reached.
+//!
+//! `cargo run -p zk-agent --example plugin_with_state`
+#![expect(clippy::print_stdout, reason = "an example shows what happens")]
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use zk_agent::Agent;
+use zk_core::events::{SessionBeforeEnd, SessionEnd, SessionLoaded, TurnAfter};
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::model::Message;
+use zk_core::service::{EntryKind, NewEntry, RunControl};
+use zk_testkit::{Script, ScriptedProvider, Turn};
+
+/// Follows up until the model says that the goal is reached.
+struct Goal {
+    reached: Arc<Mutex<bool>>,
+}
+
+impl Plugin for Goal {
+    fn name(&self) -> &'static str {
+        "goal"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let state = self.reached.clone();
+        // What an earlier process appended, when a stored conversation goes on.
+        scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
+            let mut own = loaded.entries.iter().rev().filter_map(|entry| match &entry.kind {
+                EntryKind::Custom(own) if own.source == "goal" => {
+                    own.data.get("reached").and_then(Value::as_bool)
+                }
+                _ => None,
+            });
+            if let (Some(last), Ok(mut reached)) = (own.next(), state.lock()) {
+                *reached = last;
+            }
+        });
+        let state = self.reached.clone();
+        scope.on_sync(move |turn: &TurnAfter, cx: &Cx| {
+            let (Some(run), Ok(mut reached)) = (cx.service::<dyn RunControl>(), state.lock()) else { return };
+            *reached |= turn.message.as_ref().is_some_and(|message| message.text().contains("reached"));
+            if !*reached && turn.turn < 5 {
+                // A run that is over gives the message back; there is nobody left to tell.
+                let _ = run.follow_up(Message::injected("Is the goal reached?", "goal"));
+            }
+        });
+        let state = self.reached.clone();
+        // Stored before the end of the run is.
+        scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| {
+            let reached = state.lock().is_ok_and(|reached| *reached);
+            Some(NewEntry::hidden("goal", 1, json!({ "reached": reached })))
+        });
+        Ok(())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    let script = Script::answering(|asked| match asked.number {
+        1 => Turn::new().text("I began."),
+        2 => Turn::new().text("Not yet."),
+        _ => Turn::new().text("The goal is reached."),
+    });
+    let agent = Agent::builder(Arc::new(ScriptedProvider::new(script)))
+        .plugin(Goal { reached: Arc::default() })
+        .build()?;
+    agent.bus().scope("example").on_sync(|end: &SessionEnd, _: &Cx| {
+        for entry in &end.entries {
+            println!("{} appended `{}`: {}", entry.source, entry.kind, entry.data);
+        }
+    });
+    let outcome = agent.run("Reach the goal.")?.wait().await;
+    outcome.result?;
+    println!("after {} turns: {}", outcome.stats.turns, outcome.text);
+    agent.close().await;
+    Ok(())
+}
