@@ -122,7 +122,7 @@ pub struct SessionEnd {
     /// … up to, not including, this one.
     pub to: usize,
     /// What plugins appended at `session:before-end`, to be stored before the end is.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<CustomEntry>,
 }
 notify!(SessionEnd, "session:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::blocks::{self, Fate};
-use super::ids::Ids;
+use super::ids::{IdRule, Ids};
 use super::{CONTINUE, INTERRUPTED, OPENING, Repair, WireReady, WireRules, media, names};
 use crate::model::{Block, CallId, Message, ModelRef, Role, StopReason, ToolResult};
 
@@ -35,7 +35,11 @@ pub(super) fn normalise(history: &[Arc<Message>], rules: &WireRules) -> WireRead
         match draft.role {
             Role::Assistant => {
                 rename(&mut draft, &mut repairs);
-                open.extend(number(&mut draft, &mut ids, rules, &mut repairs));
+                // One that joins what another model said is nobody's own any more.
+                let joined = out.last().filter(|last| last.role == Role::Assistant);
+                let is_own = draft.origin.as_ref() == Some(&rules.target)
+                    && joined.is_none_or(|last| last.origin == draft.origin);
+                open.extend(number(&mut draft, &mut ids, rules.ids, is_own, &mut repairs));
                 push(&mut out, draft);
                 if !open.is_empty() && drafts.peek().is_none_or(|next| next.role != Role::User) {
                     let empty = Draft::user(Vec::new());
@@ -196,9 +200,14 @@ fn rename(draft: &mut Draft, repairs: &mut Vec<Repair>) {
     }
 }
 
-/// Gives every call of an assistant message its id for this request.
-fn number(draft: &mut Draft, ids: &mut Ids, rules: &WireRules, repairs: &mut Vec<Repair>) -> Vec<Open> {
-    let is_own = draft.origin.as_ref() == Some(&rules.target);
+/// Gives every call of an assistant message its id for this request; `is_own` says that the target made them.
+fn number(
+    draft: &mut Draft,
+    ids: &mut Ids,
+    rule: IdRule,
+    is_own: bool,
+    repairs: &mut Vec<Repair>,
+) -> Vec<Open> {
     let open: Vec<Open> = draft
         .blocks()
         .iter()
@@ -212,11 +221,7 @@ fn number(draft: &mut Draft, ids: &mut Ids, rules: &WireRules, repairs: &mut Vec
             | Block::Compaction(_)
             | Block::Provider(_) => None,
         })
-        .map(|stored| Open {
-            stored: stored.clone(),
-            sent: ids.assign(stored, rules.ids, is_own),
-            answer: None,
-        })
+        .map(|stored| Open { stored: stored.clone(), sent: ids.assign(stored, rule, is_own), answer: None })
         .collect();
     if open.iter().any(|call| call.stored != call.sent) {
         let mut numbered = open.iter();
