@@ -17,6 +17,7 @@ use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Settings, SettingsSources};
 use crate::term::Notices;
+use crate::trust::FileTrust;
 use crate::{commands, demo, doctor, mode, output, term};
 
 /// What every job starts from: where it works and what is set.
@@ -31,6 +32,8 @@ pub(crate) struct AppContext {
     pub(crate) project: PathBuf,
     pub(crate) verbose: bool,
     pub(crate) notices: Notices,
+    /// What of projects was approved.
+    pub(crate) trust: Arc<FileTrust>,
     /// What the providers of this process share.
     pub(crate) limits: RateLimits,
     /// Reads what zk itself relies on.
@@ -52,6 +55,7 @@ impl AppContext {
             project: dir.to_path_buf(),
             verbose: false,
             notices: self.notices.clone(),
+            trust: self.trust.clone(),
             limits: self.limits.clone(),
             host_files: self.host_files.clone(),
             redactor: self.redactor.clone(),
@@ -145,16 +149,25 @@ fn start(task: Task) -> Outcome<Exit> {
         let what = "so its settings and instructions are not used";
         term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
     }
+    let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()));
     let sources = SettingsSources {
         env: &env,
         dirs: &dirs,
         files: &host_files,
         project: &project,
+        trust: &*trust,
         extra: config.as_deref(),
     };
     let (settings, warnings) = Settings::read(&sources, given)?;
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
+    }
+    if !matches!(job, Job::Trust(_)) {
+        let untrusted = settings.untrusted_warnings(&project);
+        let problem = trust.problem().filter(|_| !untrusted.is_empty());
+        for warning in untrusted.into_iter().chain(problem) {
+            term::print_stderr(&format!("zk: warning: {warning}"));
+        }
     }
     let redactor = Arc::new(Redactor::new());
     env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
@@ -166,6 +179,7 @@ fn start(task: Task) -> Outcome<Exit> {
         project,
         verbose,
         notices: Notices::default(),
+        trust,
         limits: RateLimits::default(),
         host_files,
         redactor,
@@ -180,6 +194,7 @@ fn start(task: Task) -> Outcome<Exit> {
         Job::Doctor => doctor::run(&app),
         Job::Demo { keep } => demo::run(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
+        Job::Trust(action) => commands::trust(&app, &action),
         Job::Hooks => commands::hooks(&app),
     }
 }

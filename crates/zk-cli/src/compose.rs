@@ -5,7 +5,7 @@ use zk_agent::{Agent, Behavior, ToolSet};
 use zk_compaction::Shorten;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{CallPlace, Provider, Questions, Tool, Ui};
+use zk_core::service::{CallPlace, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
@@ -81,6 +81,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
+    bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }

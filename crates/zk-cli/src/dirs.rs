@@ -42,6 +42,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("auth").join("credentials.json"))
     }
 
+    /// What of projects was approved.
+    pub(crate) fn trust(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("trust.json"))
+    }
+
     pub(crate) fn line_history(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("history"))
     }

@@ -31,6 +31,7 @@ mod signals;
 mod stdin;
 mod suggest;
 mod term;
+mod trust;
 
 fn main() -> ExitCode {
     hardening::forbid_memory_access();

@@ -148,8 +148,23 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show, approve or revoke the settings of this project
+    Trust {
+        #[command(subcommand)]
+        action: Option<TrustAction>,
+    },
     /// List every handler, observer, tool and service, and who registered it
     Hooks,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum TrustAction {
+    /// Show what the project sets, and whether that is trusted
+    Status,
+    /// Trust the project's settings files exactly as they are now
+    Add,
+    /// Trust none of them any more
+    Remove,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

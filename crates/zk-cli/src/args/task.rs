@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::cli::{AuthAction, Cli, CliCommand, ConfigAction, OutputFormat, SessionsAction};
+use super::cli::{AuthAction, Cli, CliCommand, ConfigAction, OutputFormat, SessionsAction, TrustAction};
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
 
@@ -39,6 +39,7 @@ pub(crate) enum Job {
         json: bool,
     },
     Hooks,
+    Trust(TrustAction),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -114,6 +115,7 @@ impl Cli {
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks => Job::Hooks,
+                    CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }
         };

@@ -4,11 +4,13 @@ mod auth;
 mod hooks;
 mod models;
 mod sessions;
+mod trust;
 
 pub(crate) use auth::auth;
 pub(crate) use hooks::hooks;
 pub(crate) use models::models;
 pub(crate) use sessions::{message_lines, session_lines, sessions};
+pub(crate) use trust::trust;
 
 use crate::app::AppContext;
 use crate::exit::{Exit, Outcome};

@@ -1,15 +1,30 @@
+use zk_exec::LocalHostFiles;
+
 use super::*;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::Exit;
 use crate::settings::{LayerValues, SettingsSources};
+use crate::trust::FileTrust;
 
 fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
     let env = Env::from_iter(vars.iter().copied());
     let project = std::path::Path::new("/nonexistent");
     let dirs = Dirs::default();
     let files = &zk_exec::LocalHostFiles::new();
-    Settings::read(&SettingsSources { env: &env, dirs: &dirs, files, project, extra: None }, given).unwrap().0
+    Settings::read(
+        &SettingsSources {
+            env: &env,
+            dirs: &dirs,
+            files,
+            project,
+            trust: &FileTrust::new(None, LocalHostFiles::new()),
+            extra: None,
+        },
+        given,
+    )
+    .unwrap()
+    .0
 }
 
 fn given(values: &[(&str, &str)]) -> LayerValues {

@@ -12,7 +12,7 @@ const MAX_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) enum Read {
     /// Its table; an empty one when there is no file and none is needed.
-    Table(toml::Table),
+    Table { table: toml::Table, bytes: Vec<u8> },
     /// It is somebody else's, so it is left out: what to tell.
     Foreign(String),
 }
@@ -26,7 +26,9 @@ pub(super) fn read(files: &dyn HostFiles, layer: Layer, path: &Path, needed: boo
     };
     let file = match files.read(path, &how) {
         Ok(file) => file,
-        Err(error) if !needed && error.is_missing() => return Ok(Read::Table(toml::Table::new())),
+        Err(error) if !needed && error.is_missing() => {
+            return Ok(Read::Table { table: toml::Table::new(), bytes: Vec::new() });
+        }
         Err(HostFileError::ForeignOwner { uid }) => {
             return Ok(Read::Foreign(format!(
                 "{} is not read: it belongs to another user (uid {uid}); if you trust it, make it yours with chown",
@@ -35,8 +37,9 @@ pub(super) fn read(files: &dyn HostFiles, layer: Layer, path: &Path, needed: boo
         }
         Err(error) => return Err(cannot(&error)),
     };
-    let text = String::from_utf8(file.bytes).map_err(|_| cannot(&"it is not UTF-8"))?;
-    text.parse().map(Read::Table).map_err(|error: toml::de::Error| {
+    let text = std::str::from_utf8(&file.bytes).map_err(|_| cannot(&"it is not UTF-8"))?;
+    let table = text.parse().map_err(|error: toml::de::Error| {
         Failure::usage(format!("cannot read {}: invalid TOML: {error}", path.display()))
-    })
+    })?;
+    Ok(Read::Table { table, bytes: file.bytes })
 }

@@ -8,7 +8,7 @@ mod schema;
 use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
-use zk_core::service::HostFiles;
+use zk_core::service::{HostFiles, Trust, TrustItem};
 use zk_providers::{Access, VENDORS, Vendor};
 
 pub(crate) use layers::{Entry, Layer, Layers, Origin};
@@ -24,10 +24,30 @@ const MANAGED: &str = "/etc/zk/settings.toml";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     layers: Layers,
+    /// The settings files of the project that set anything.
+    pub(crate) project_files: Vec<ProjectFile>,
+}
+
+/// A settings file of the project, which counts only once a person has approved exactly these bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct ProjectFile {
+    /// Its path, relative to the project.
+    pub(crate) name: &'static str,
+    bytes: Vec<u8>,
+    pub(crate) trusted: bool,
+    /// What it sets.
+    pub(crate) values: Vec<(String, toml::Value)>,
+}
+
+impl ProjectFile {
+    /// What has to be approved.
+    pub(crate) fn item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
+        TrustItem { project, kind: "settings", name: self.name, bytes: &self.bytes }
+    }
 }
 
 /// Values given one by one, each under the name of its flag or variable.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LayerValues(Vec<(String, String, toml::Value)>);
 
 impl LayerValues {
@@ -55,6 +75,7 @@ pub(crate) struct SettingsSources<'a> {
     pub(crate) files: &'a dyn HostFiles,
     /// The root of the project worked in.
     pub(crate) project: &'a Path,
+    pub(crate) trust: &'a dyn Trust,
     /// The file named on the command line.
     pub(crate) extra: Option<&'a Path>,
 }
@@ -67,16 +88,13 @@ impl Settings {
         settings.give(Layer::Default, defaults(), &mut warnings)?;
         settings.give(Layer::Environment, environment(sources.env), &mut warnings)?;
         let user = sources.dirs.settings();
-        let project = sources.project.join(".zk");
-        let files = [
-            (Layer::User, user),
-            (Layer::Project, Some(project.join("settings.toml"))),
-            (Layer::ProjectLocal, Some(project.join("settings.local.toml"))),
-        ];
-        for (layer, path) in files {
-            if let Some(path) = path {
-                settings.file(sources.files, layer, &path, false, &mut warnings)?;
-            }
+        if let Some(path) = user {
+            settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
+        }
+        for (layer, name) in
+            [(Layer::Project, ".zk/settings.toml"), (Layer::ProjectLocal, ".zk/settings.local.toml")]
+        {
+            settings.project_file(sources, layer, name, &mut warnings)?;
         }
         if let Some(path) = sources.extra {
             settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
@@ -96,7 +114,7 @@ impl Settings {
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
         let table = match file::read(files, layer, path, needed)? {
-            file::Read::Table(table) => table,
+            file::Read::Table { table, .. } => table,
             file::Read::Foreign(warning) => {
                 warnings.push(warning);
                 return Ok(());
@@ -107,6 +125,55 @@ impl Settings {
             self.set(key, value, &origin, warnings)?;
         }
         Ok(())
+    }
+
+    /// A file of the project: what it sets counts only if exactly these bytes were approved.
+    fn project_file(
+        &mut self,
+        sources: &SettingsSources<'_>,
+        layer: Layer,
+        name: &'static str,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        let path = sources.project.join(name);
+        let (table, bytes) = match file::read(sources.files, layer, &path, false)? {
+            file::Read::Table { table, bytes } => (table, bytes),
+            file::Read::Foreign(warning) => {
+                warnings.push(warning);
+                return Ok(());
+            }
+        };
+        let leaves = layers::flatten(table);
+        if leaves.is_empty() {
+            return Ok(());
+        }
+        let values = leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone())).collect();
+        let mut file = ProjectFile { name, bytes, trusted: false, values };
+        file.trusted = sources.trust.is_trusted(&file.item(sources.project));
+        let trusted = file.trusted;
+        self.project_files.push(file);
+        if trusted {
+            let origin = Origin { layer, place: path.display().to_string() };
+            for (key, value) in leaves {
+                self.set(key, value, &origin, warnings)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the project sets and nobody approved: a warning for each file.
+    pub(crate) fn untrusted_warnings(&self, project: &Path) -> Vec<String> {
+        let files = self.project_files.iter().filter(|file| !file.trusted);
+        let warning = |file: &ProjectFile| {
+            let names: Vec<String> = file.values.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let place = project.join(file.name);
+            format!(
+                "{} is not trusted, so what it sets is ignored: {}. Read it, then run `zk trust add`",
+                place.display(),
+                names.join(", ")
+            )
+        };
+        files.map(warning).collect()
     }
 
     fn give(&mut self, layer: Layer, given: LayerValues, warnings: &mut Vec<String>) -> Outcome<()> {

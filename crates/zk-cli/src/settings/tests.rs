@@ -2,6 +2,23 @@ use std::fs;
 
 use super::*;
 
+/// Trusts every project.
+struct Everything;
+
+impl Trust for Everything {
+    fn is_trusted(&self, _: &TrustItem<'_>) -> bool {
+        true
+    }
+
+    fn approve(&self, _: &TrustItem<'_>) -> Result<(), zk_core::service::TrustError> {
+        Ok(())
+    }
+
+    fn revoke(&self, _: &Path, _: &str, _: &str) -> Result<(), zk_core::service::TrustError> {
+        Ok(())
+    }
+}
+
 struct Home {
     temp: tempfile::TempDir,
     env: Env,
@@ -26,7 +43,14 @@ impl Home {
         let project = self.temp.path().join("project");
         let files = &zk_exec::LocalHostFiles::new();
         Settings::read(
-            &SettingsSources { env: &self.env, dirs: &dirs, files, project: &project, extra: None },
+            &SettingsSources {
+                env: &self.env,
+                dirs: &dirs,
+                files,
+                project: &project,
+                trust: &Everything,
+                extra: None,
+            },
             given,
         )
     }

@@ -55,6 +55,8 @@ fn a_project_cannot_say_where_requests_go() {
         ".zk/settings.toml",
         "[providers.anthropic]\nbase_url = \"http://127.0.0.1:1\"\nheaders = { x = \"y\" }\noptions = { version = \"0\" }\n",
     );
+    // Not even a project that is trusted.
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
     let ended = person.run(&["-p", "hi"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello.\n"), "{}", ended.stderr);
     assert!(ended.stderr.contains("`providers.anthropic.base_url` is ignored"), "{}", ended.stderr);

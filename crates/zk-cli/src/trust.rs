@@ -1,0 +1,202 @@
+//! What of projects a person approved, in a file of the state directory.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use zk_core::service::{HostFiles, HostRead, Trust, TrustError, TrustItem};
+use zk_exec::LocalHostFiles;
+
+use crate::sessions::make_private;
+
+/// The most a store may have, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Trust in a file that only its owner can write. One that is damaged, of another user or writable by others trusts
+/// nothing, and is not overwritten.
+#[derive(Debug)]
+pub(crate) struct FileTrust {
+    /// Nothing where there is no state directory.
+    path: Option<PathBuf>,
+    files: LocalHostFiles,
+}
+
+/// Approved digests by project, kind and name.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    approved: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<String>>>>,
+}
+
+const VERSION: u32 = 1;
+
+impl FileTrust {
+    pub(crate) fn new(path: Option<PathBuf>, files: LocalHostFiles) -> Self {
+        Self { path, files }
+    }
+
+    /// Why the store trusts nothing, if it is there and not usable.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.load().err().map(|error| error.to_string())
+    }
+
+    fn load(&self) -> Result<Stored, TrustError> {
+        let Some(path) = &self.path else { return Ok(Stored { version: VERSION, ..Stored::default() }) };
+        let unusable = |why: String| TrustError::Unusable { path: path.clone(), why };
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
+                return Err(unusable(format!("it belongs to another user, uid {}", found.uid())));
+            }
+            Ok(found) if found.mode() & 0o022 != 0 => {
+                return Err(unusable("others can write to it".to_owned()));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Stored { version: VERSION, ..Stored::default() });
+            }
+            Err(error) => return Err(unusable(error.to_string())),
+        }
+        let file = self.files.read(path, &HostRead::whole(MAX_BYTES).own_only());
+        let file = file.map_err(|error| unusable(error.to_string()))?;
+        let stored: Stored =
+            serde_json::from_slice(&file.bytes).map_err(|error| unusable(error.to_string()))?;
+        if stored.version == VERSION {
+            Ok(stored)
+        } else {
+            Err(unusable(format!("it has version {}, not {VERSION}", stored.version)))
+        }
+    }
+
+    /// Changes the store as one process at a time.
+    fn change(&self, change: impl FnOnce(&mut Stored)) -> Result<(), TrustError> {
+        let Some(path) = &self.path else {
+            let source = std::io::Error::new(ErrorKind::NotFound, "set HOME or ZK_HOME");
+            return Err(TrustError::Io { path: PathBuf::from("trust.json"), source });
+        };
+        let failed = |source| TrustError::Io { path: path.clone(), source };
+        let dir = path.parent().unwrap_or(Path::new("/"));
+        make_private(dir).map_err(failed)?;
+        let lock =
+            private().create(true).truncate(false).open(path.with_extension("lock")).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        let mut stored = self.load()?;
+        change(&mut stored);
+        let text = serde_json::to_vec_pretty(&stored).map_err(|error| failed(error.into()))?;
+        write_atomically(path, dir, &text).map_err(failed)
+    }
+}
+
+/// Options for a file that its owner alone can use, and that is no link.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let no_follow = rustix::fs::OFlags::NOFOLLOW.bits();
+    options.write(true).mode(0o600).custom_flags(no_follow.cast_signed());
+    options
+}
+
+fn write_atomically(path: &Path, dir: &Path, text: &[u8]) -> std::io::Result<()> {
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    // One that a process of this id left behind.
+    let _ = std::fs::remove_file(&new);
+    let written = private().create_new(true).open(&new).and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)?;
+        File::open(dir)?.sync_all()
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A project's key. One whose path is no UTF-8 could be taken for another one, so it has none.
+fn key(project: &Path) -> Option<&str> {
+    project.to_str()
+}
+
+impl Trust for FileTrust {
+    fn is_trusted(&self, item: &TrustItem<'_>) -> bool {
+        let (Ok(stored), Some(project)) = (self.load(), key(item.project)) else { return false };
+        let digests = || stored.approved.get(project)?.get(item.kind)?.get(item.name);
+        digests().is_some_and(|digests| digests.contains(&digest(item.bytes)))
+    }
+
+    fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError> {
+        let Some(project) = key(item.project) else {
+            let source = std::io::Error::new(ErrorKind::InvalidInput, "the project's path is not UTF-8");
+            return Err(TrustError::Io { path: self.path.clone().unwrap_or_default(), source });
+        };
+        self.change(|stored| {
+            let kinds = stored.approved.entry(project.to_owned()).or_default();
+            let names = kinds.entry(item.kind.to_owned()).or_default();
+            let digests = names.entry(item.name.to_owned()).or_default();
+            let digest = digest(item.bytes);
+            if !digests.contains(&digest) {
+                digests.push(digest);
+            }
+        })
+    }
+
+    fn revoke(&self, project: &Path, kind: &str, name: &str) -> Result<(), TrustError> {
+        let Some(project) = key(project) else { return Ok(()) };
+        self.change(|stored| {
+            if let Some(names) = stored.approved.get_mut(project).and_then(|kinds| kinds.get_mut(kind)) {
+                names.remove(name);
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn item<'a>(project: &'a str, bytes: &'a [u8]) -> TrustItem<'a> {
+        TrustItem { project: Path::new(project), kind: "settings", name: ".zk/settings.toml", bytes }
+    }
+
+    #[test]
+    fn exactly_what_was_approved_is_trusted_until_it_is_revoked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/trust.json");
+        let trust = FileTrust::new(Some(path.clone()), LocalHostFiles::new());
+        assert!(!trust.is_trusted(&item("/p", b"a")));
+        trust.approve(&item("/p", b"a")).unwrap();
+        trust.approve(&item("/p", b"b")).unwrap();
+        assert!(trust.is_trusted(&item("/p", b"a")) && trust.is_trusted(&item("/p", b"b")));
+        for other in [item("/p", b"c"), item("/q", b"a"), TrustItem { kind: "hook", ..item("/p", b"a") }] {
+            assert!(!trust.is_trusted(&other), "{other:?}");
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        trust.revoke(Path::new("/p"), "settings", ".zk/settings.toml").unwrap();
+        assert!(!trust.is_trusted(&item("/p", b"a")));
+    }
+
+    #[test]
+    fn a_store_that_is_damaged_or_open_to_others_trusts_nothing_and_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trust.json");
+        let trust = FileTrust::new(Some(path.clone()), LocalHostFiles::new());
+        trust.approve(&item("/p", b"a")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+        assert!(!trust.is_trusted(&item("/p", b"a")) && trust.problem().is_some());
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        assert!(trust.is_trusted(&item("/p", b"a")) && trust.problem().is_none());
+        std::fs::write(&path, "{\"version\":1,").unwrap();
+        assert!(!trust.is_trusted(&item("/p", b"a")) && trust.problem().is_some());
+        assert!(trust.approve(&item("/p", b"b")).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"version\":1,");
+    }
+}
