@@ -401,8 +401,9 @@ impl Handler<ToolResultsAfter> for Log {
 
 impl Handler<SessionEnd> for Log {
     async fn call(&self, ev: &SessionEnd, _: &Cx) -> Answer<SessionEnd> {
-        let end = EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status };
-        self.write(vec![end], Durability::Process).await?;
+        let mut entries: Vec<_> = ev.entries.iter().cloned().map(EntryKind::Custom).collect();
+        entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });
+        self.write(entries, Durability::Process).await?;
         Ok(None)
     }
 }

@@ -8,12 +8,14 @@ use zk_core::events::{
     AgentStart, CallRef, Cause, MessagesCause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn,
     SessionStart, ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
-use zk_core::kernel::{Bus, Cx};
+use zk_core::kernel::{Bus, Cx, Source};
 use zk_core::model::{
     Block, Display, Effects, EntryId, Message, ModelRef, RunId, SessionId, ThinkingLevel, ToolCall,
     ToolResult, TurnUsage, Usage,
 };
-use zk_core::service::{Durability, Entry, EntryKind, OpenSession, RunStatus, SessionStore, StoreError};
+use zk_core::service::{
+    Durability, Entry, EntryKind, NewEntry, OpenSession, RunStatus, SessionStore, StoreError,
+};
 use zk_session::{CallState, MemoryStore, Recorder, Saved, SqliteStore, load_history, resume};
 
 use crate::support::{at, kinds};
@@ -93,6 +95,17 @@ fn start() -> SessionStart {
 fn end() -> SessionEnd {
     let (run_id, status) = ("r_1".into(), RunStatus::Completed);
     SessionEnd { session_id: None, run_id, status, from: 0, to: 0, entries: Vec::new() }
+}
+
+#[tokio::test]
+async fn what_plugins_append_before_the_end_is_stored_before_the_end() {
+    let (_, session, cx) = recording(ENOUGH).await;
+    cx.emit(start()).await.unwrap();
+    let own = NewEntry::hidden("goal", 1, json!({"done": true})).by(&Source::new("goals"));
+    cx.emit(SessionEnd { entries: vec![own.clone()], ..end() }).await.unwrap();
+    let kinds: Vec<_> = session.entries().await.unwrap().into_iter().map(|entry| entry.kind).collect();
+    assert_eq!(kinds[1], EntryKind::Custom(own));
+    assert!(matches!(kinds[2], EntryKind::RunEnd { .. }), "{kinds:?}");
 }
 
 fn turns(cause: MessagesCause, message: Message) -> SessionMessages {
