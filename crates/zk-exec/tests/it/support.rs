@@ -20,7 +20,7 @@ pub(crate) fn supervised(environment: Environment) -> ProcessExec {
 
 /// Not a test: the supervisor of the others.
 #[test]
-#[ignore = "started by other tests"]
+#[ignore = "started by another test"]
 #[expect(unsafe_code, reason = "the supervisor needs a process with one thread, which a test has not")]
 fn supervisor() {
     // SAFETY: the copy of the forking thread runs the supervisor, which is made for that, and ends with it.

@@ -107,9 +107,9 @@ fn an_ignore_file_that_never_ends_is_not_used_and_nothing_waits() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     put(&root, "repository/.git/HEAD", "");
-    put(&root, "repository/work/a", "");
-    put(&root, "repository/work/.git/info/x", "");
-    let work = root.join("repository/work");
+    put(&root, "repository/inner/a", "");
+    put(&root, "repository/inner/.git/info/x", "");
+    let work = root.join("repository/inner");
     mkfifoat(CWD, work.join(".gitignore"), Mode::from_raw_mode(0o600)).unwrap();
     mkfifoat(CWD, work.join(".git/info/exclude"), Mode::from_raw_mode(0o600)).unwrap();
     symlink("/dev/zero", work.join(".ignore")).unwrap();
