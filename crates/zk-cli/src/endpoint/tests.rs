@@ -11,7 +11,7 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
     let env = Env::from_iter(vars.iter().copied());
     let project = std::path::Path::new("/nonexistent");
     let dirs = Dirs::default();
-    let files = &zk_exec::LocalHostFiles::new();
+    let files = &LocalHostFiles::new();
     Settings::read(
         &SettingsSources {
             env: &env,
