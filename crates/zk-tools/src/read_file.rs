@@ -22,12 +22,14 @@ use crate::{ReadState, ToolsOptions, args, caps};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use zk_core::service::Tool;
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::{CallPlace, Tool};
 /// use zk_tools::{ReadFile, ReadState, ToolsOptions};
 ///
 /// let tool = ReadFile::new(&ToolsOptions::default(), Arc::new(ReadState::new()));
 /// let args = serde_json::json!({ "path": "src/main.rs", "offset": 10 });
-/// assert!(tool.read_only(&args));
+/// let place = CallPlace { cx: Bus::new().cx(), cwd: "/".into() };
+/// assert!(tool.effects(&args, &place).is_read_only());
 /// assert_eq!(tool.summary(&args), "read src/main.rs from line 10");
 /// ```
 #[derive(Debug)]
