@@ -1,4 +1,5 @@
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -7,7 +8,7 @@ use zk_agent::{Agent, RunOptions, RunOutcome};
 use zk_core::events::{ContextReduced, ProviderRetry, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked};
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{StoreError, Tool};
+use zk_core::service::{Redactor, StoreError, Tool};
 
 use super::answer_text::AnswerText;
 use super::blocked_calls::BlockedCalls;
@@ -67,6 +68,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             format,
             verbose: app.verbose,
             blocked_calls: BlockedCalls::default(),
+            redactor: app.redactor.clone(),
         };
         head.listen(&bus);
         let stderr = head.stderr.clone();
@@ -90,6 +92,7 @@ struct Headless {
     format: Format,
     verbose: bool,
     blocked_calls: BlockedCalls,
+    redactor: Arc<Redactor>,
 }
 
 impl Headless {
@@ -193,7 +196,8 @@ impl Headless {
             Err(error) => (Exit::of(error), Some(summary::run_error(error))),
         };
         let id = session.open.as_ref().map(|open| open.id().clone());
-        let text = self.answer.take();
+        let text = self.redactor.redact(&self.answer.take()).into_owned();
+        let error = error.map(|error| self.redactor.redact(&error).into_owned());
         let warning = summary::incomplete(outcome, &text);
         match self.format {
             Format::Text if !text.is_empty() => {
@@ -209,7 +213,7 @@ impl Headless {
             Format::Json | Format::StreamJson => {
                 let denied = self.blocked_calls.all();
                 let result = RunResult::new(outcome, text, exit, error.clone(), id, denied);
-                self.output.add(|out| result.write(out));
+                self.output.add(|out| result.write(out, &self.redactor));
             }
         }
         let limit = if signal.is_some() { STOPPED_FLUSH_LIMIT } else { FLUSH_LIMIT };

@@ -1,6 +1,22 @@
+use std::borrow::Cow;
 use std::fmt::Write;
 
+use zk_core::service::Redactor;
+
 use crate::term::is_harmless;
+
+/// Takes secrets out of the JSON that begins at `from`. A quote ends every shape of a key, so that it stays JSON.
+pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
+    let clean = match out.get(from..).map(str::from_utf8) {
+        Some(Ok(json)) => match redactor.redact(json) {
+            Cow::Borrowed(_) => return,
+            Cow::Owned(clean) => clean,
+        },
+        Some(Err(_)) | None => return,
+    };
+    out.truncate(from);
+    out.extend_from_slice(clean.as_bytes());
+}
 
 /// Escapes, in the JSON that begins at `from`, every character that could act on a terminal or hide there: C1 and
 /// DEL, controls of writing direction, and what has no width. What the JSON says stays the same.

@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::io::Write;
 
 use serde_json::{Value, json};
@@ -7,7 +6,7 @@ use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
 
-use super::escape_controls;
+use super::{escape_controls, redact_json};
 
 #[cfg(test)]
 mod tests;
@@ -67,23 +66,10 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, out: &mut Vec<u8>) {
     }
     out.push(b'}');
     if let Some(redactor) = cx.service::<Redactor>() {
-        redact(out, begin, &redactor);
+        redact_json(out, begin, &redactor);
     }
     escape_controls(out, begin);
     out.push(b'\n');
-}
-
-/// Redacts what was appended since `begin`. A quote ends every shape of a key, so that the line stays JSON.
-fn redact(out: &mut Vec<u8>, begin: usize, redactor: &Redactor) {
-    let clean = match out.get(begin..).map(str::from_utf8) {
-        Some(Ok(line)) => match redactor.redact(line) {
-            Cow::Borrowed(_) => return,
-            Cow::Owned(clean) => clean,
-        },
-        Some(Err(_)) | None => return,
-    };
-    out.truncate(begin);
-    out.extend_from_slice(clean.as_bytes());
 }
 
 /// Appends the event's data, without tool output that another event has: `tool:after` has it, as the model gets it.

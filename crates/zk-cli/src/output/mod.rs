@@ -5,5 +5,5 @@ pub(crate) mod events;
 pub(crate) mod result;
 mod writer;
 
-pub(crate) use escape::escape_controls;
+pub(crate) use escape::{escape_controls, redact_json};
 pub(crate) use writer::{Output, WriteFailure};

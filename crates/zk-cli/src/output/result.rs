@@ -2,10 +2,11 @@ use serde::Serialize;
 use serde_json::Value;
 use zk_agent::RunOutcome;
 use zk_core::model::{AgentError, SessionId, StopReason, Usage};
+use zk_core::service::Redactor;
 
 use crate::exit::{Exit, Failure};
 use crate::mode::summary;
-use crate::output::escape_controls;
+use crate::output::{escape_controls, redact_json};
 
 /// What a run comes to: the one object of `--output-format json`, and the last line of `stream-json`.
 ///
@@ -69,11 +70,12 @@ impl RunResult {
         }
     }
 
-    /// Appends it as one line.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    /// Appends it as one line, without secrets.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, redactor: &Redactor) {
         // Strings, numbers and JSON values always serialise.
         let begin = out.len();
         let _ = serde_json::to_writer(&mut *out, self);
+        redact_json(out, begin, redactor);
         escape_controls(out, begin);
         out.push(b'\n');
     }
@@ -127,7 +129,7 @@ pub(crate) fn print_failure(failure: &Failure) {
         error: Some(failure.message.clone()),
     };
     let mut line = Vec::new();
-    result.write(&mut line);
+    result.write(&mut line, &Redactor::new());
     // When standard output is gone, standard error has been told already.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), &line);
 }

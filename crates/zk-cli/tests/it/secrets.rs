@@ -40,3 +40,36 @@ fn a_command_finds_no_key_in_the_environment_or_memory_of_any_process() {
     assert!(seen.contains("65534") && seen.contains("ermission denied"), "{seen}");
     assert!(!seen.contains("canary-key"), "{seen}");
 }
+
+const KEY: &str = "correct-horse-battery";
+
+#[test]
+fn a_key_that_a_tool_reads_and_the_model_repeats_is_printed_in_no_format() {
+    for format in ["text", "json", "stream-json"] {
+        let script = Script::new()
+            .turn(|t| t.call("read_file", json!({ "path": "notes.txt" })))
+            .turn(|t| t.text(format!("The key is {KEY}.")));
+        let server = server(script);
+        let person = Person::asking(&server).with("LAB_TOKEN", KEY);
+        person.write("notes.txt", &format!("key: {KEY}\n"));
+        let ended = person.run(&["-p", "which key?", "--output-format", format]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let last = ended.stdout.lines().next_back().unwrap();
+        assert!(last.contains("The key is [redacted]."), "{format}: {}", ended.stdout);
+        // Deltas of the model's text are printed as they come, wherever they are cut.
+        let printed = ended.stdout.lines().filter(|line| !line.contains("\"type\":\"stream:"));
+        assert!(!printed.collect::<String>().contains(KEY), "{format}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_password_in_a_base_url_is_shown_by_no_command() {
+    let person = Person::new()
+        .with("OPENAI_BASE_URL", "http://me:hunter2-password@127.0.0.1:1/v1")
+        .with("OPENAI_API_KEY", "k");
+    for args in [&["config", "show", "--origin"][..], &["doctor"]] {
+        let ended = person.run(args);
+        assert!(ended.stdout.contains("me:[redacted]@127.0.0.1"), "{args:?}: {}", ended.stdout);
+        assert!(!format!("{}{}", ended.stdout, ended.stderr).contains("hunter2"), "{args:?}");
+    }
+}
