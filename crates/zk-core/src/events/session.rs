@@ -89,7 +89,7 @@ pub struct SessionBeforeEnd {
     pub run_id: RunId,
     /// How it ends.
     pub status: RunStatus,
-    /// What is to be appended so far.
+    /// Entries to append, as collected so far.
     pub entries: Vec<CustomEntry>,
 }
 

@@ -22,14 +22,14 @@ fn cases() -> u32 {
     asked.unwrap_or(100)
 }
 
-/// Keeps what it is called with, under the name of a real tool.
-struct Keeps {
+/// Mock that records its arguments under the name of a real tool.
+struct RecordsArgs {
     spec: Arc<ToolSpec>,
     ran: Arc<Mutex<Vec<Value>>>,
 }
 
 #[async_trait]
-impl Tool for Keeps {
+impl Tool for RecordsArgs {
     fn spec(&self) -> &Arc<ToolSpec> {
         &self.spec
     }
@@ -127,7 +127,7 @@ fn what_ran_is_byte_for_byte_what_the_question_showed() {
 
 /// Takes one call through its gate and runs it.
 async fn call(bus: &Bus, spec: &Arc<ToolSpec>, ran: &Arc<Mutex<Vec<Value>>>, args: &Value) {
-    let tool: Arc<dyn Tool> = Arc::new(Keeps { spec: spec.clone(), ran: ran.clone() });
+    let tool: Arc<dyn Tool> = Arc::new(RecordsArgs { spec: spec.clone(), ran: ran.clone() });
     let name = spec.name.clone();
     let call =
         Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });

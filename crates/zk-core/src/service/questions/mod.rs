@@ -60,7 +60,7 @@ pub struct QuestionDigest(u64);
 /// A question that waits for its answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PendingQuestion {
-    /// Its id.
+    /// Unique id of the question in its process.
     pub id: QuestionId,
     /// The digest of everything in it.
     pub digest: QuestionDigest,
