@@ -57,8 +57,11 @@ fn examples(workspace: &Workspace) -> Result<()> {
     let mut count = 0;
     for package in workspace.packages()? {
         for example in workspace.examples(&package)? {
-            let run = ["run", "--quiet", "--locked", "--package", &package.name, "--example", &example];
-            let run = Run::cargo(&run, workspace.root());
+            let step =
+                |what| [what, "--quiet", "--locked", "--package", &package.name, "--example", &example];
+            // The limit is for the example; how long it takes to compile says nothing about it.
+            Run::cargo(&step("build"), workspace.root()).wait()?;
+            let run = Run::cargo(&step("run"), workspace.root());
             println!("--- {}", run.shown());
             run.wait_at_most(EXAMPLE_LIMIT)?;
             count += 1;
