@@ -1,5 +1,6 @@
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,6 +10,20 @@ use anyhow::{Context, Result};
 use crate::server::Server;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_zk");
+
+thread_local! {
+    static MEASURED: RefCell<PathBuf> = RefCell::new(PathBuf::from(PROGRAM));
+}
+
+/// Names the program that is measured from now on.
+pub(crate) fn measure(program: PathBuf) {
+    MEASURED.set(program);
+}
+
+/// The program that is measured.
+pub(crate) fn measured() -> PathBuf {
+    MEASURED.with_borrow(Clone::clone)
+}
 
 /// A home and a project of its own for one run.
 pub(crate) struct Home(tempfile::TempDir);
@@ -62,7 +77,8 @@ impl Child {
     #[expect(clippy::disallowed_methods, reason = "the program is measured from outside")]
     fn spawn(home: &Home, args: &[&str], env: &[(&str, &str)]) -> Result<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut process = Command::new(PROGRAM)
+        let program = measured();
+        let mut process = Command::new(&program)
             .args(args)
             .env_clear()
             .env("PATH", path)
@@ -74,7 +90,7 @@ impl Child {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .with_context(|| format!("cannot start {PROGRAM}"))?;
+            .with_context(|| format!("cannot start {}", program.display()))?;
         let stdout = process.stdout.take().context("no standard output")?;
         let stderr = process.stderr.take().context("no standard error")?;
         Ok(Self {

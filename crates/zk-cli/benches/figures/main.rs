@@ -1,5 +1,6 @@
 //! Measures the program from outside against a scripted server on this machine: `cargo bench -p zk-cli --bench
-//! figures`. Prints each figure beside its bar; asserts nothing.
+//! figures`. Prints each figure beside its bar; asserts nothing. With `ZK_BESIDE=/path/to/another/zk` both programs
+//! take turns, five times each, and the ratio of their medians is printed too.
 
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
@@ -7,6 +8,7 @@ mod child;
 mod report;
 mod server;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -15,18 +17,32 @@ use child::{Child, Home};
 use report::{Bar, Report, median, ms};
 use server::{Reply, Server};
 
+/// Rounds of each figure when two programs are compared.
+const ROUNDS: usize = 5;
+
 fn main() -> Result<()> {
     let mut report = Report::default();
-    version(&mut report)?;
-    size(&mut report)?;
-    start(&mut report)?;
-    one_answer(&mut report)?;
-    many_turns(&mut report)?;
-    stream(&mut report)?;
-    parallel_reads(&mut report)?;
-    large_results(&mut report)?;
+    let beside = other_program();
+    let rounds = if beside.is_some() { ROUNDS } else { 1 };
+    let figures = [version, size, start, one_answer, many_turns, stream, parallel_reads, large_results];
+    for figure in figures {
+        for _ in 0..rounds {
+            child::measure(PathBuf::from(child::PROGRAM));
+            figure(&mut report)?;
+            if let Some(other) = &beside {
+                child::measure(other.clone());
+                report.beside(figure)?;
+            }
+        }
+    }
     print!("{report}");
     Ok(())
+}
+
+/// The program to compare with, if one was named.
+#[expect(clippy::disallowed_methods, reason = "a benchmark is told by the environment what to measure")]
+fn other_program() -> Option<PathBuf> {
+    std::env::var_os("ZK_BESIDE").map(PathBuf::from)
 }
 
 fn version(report: &mut Report) -> Result<()> {
@@ -43,7 +59,7 @@ fn version(report: &mut Report) -> Result<()> {
 }
 
 fn size(report: &mut Report) -> Result<()> {
-    let bytes = std::fs::metadata(child::PROGRAM).context("the program")?.len();
+    let bytes = std::fs::metadata(child::measured()).context("the program")?.len();
     report.add("stripped binary", Bar::at_most(20.0), "MB", bytes as f64 / 1e6);
     Ok(())
 }

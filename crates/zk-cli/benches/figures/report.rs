@@ -1,9 +1,21 @@
 use std::fmt;
 use std::time::Duration;
 
+use anyhow::Result;
+
 /// The figures, each beside its bar.
 #[derive(Default)]
-pub(crate) struct Report(Vec<(&'static str, Bar, &'static str, f64)>);
+pub(crate) struct Report(Vec<Row>);
+
+struct Row {
+    what: &'static str,
+    bar: Bar,
+    unit: &'static str,
+    /// One figure a round.
+    figures: Vec<f64>,
+    /// The same of the program it is compared with.
+    beside: Vec<f64>,
+}
 
 #[derive(Clone, Copy)]
 pub(crate) enum Bar {
@@ -39,19 +51,48 @@ impl fmt::Display for Bar {
 
 impl Report {
     pub(crate) fn add(&mut self, what: &'static str, bar: Bar, unit: &'static str, figure: f64) {
-        self.0.push((what, bar, unit, figure));
+        match self.0.iter_mut().find(|row| row.what == what) {
+            Some(row) => row.figures.push(figure),
+            None => self.0.push(Row { what, bar, unit, figures: vec![figure], beside: Vec::new() }),
+        }
+    }
+
+    /// Takes one round of the program it is compared with.
+    pub(crate) fn beside(&mut self, measure: fn(&mut Self) -> Result<()>) -> Result<()> {
+        let mut other = Self::default();
+        measure(&mut other)?;
+        for theirs in other.0 {
+            if let Some(row) = self.0.iter_mut().find(|row| row.what == theirs.what) {
+                row.beside.extend(theirs.figures);
+            }
+        }
+        Ok(())
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (what, bar, unit, figure) in &self.0 {
-            let held = if bar.holds(*figure) { "  " } else { "✗ " };
-            let figure = if *figure >= 1000.0 { format!("{figure:.0}") } else { format!("{figure:.2}") };
-            writeln!(f, "{held}{what:<58} {:>12}   {figure:>10} {unit}", bar.to_string())?;
+        let number =
+            |figure: f64| if figure >= 1000.0 { format!("{figure:.0}") } else { format!("{figure:.2}") };
+        for row in &self.0 {
+            let figure = middle(&row.figures);
+            let held = if row.bar.holds(figure) { "  " } else { "✗ " };
+            let (bar, unit) = (row.bar.to_string(), row.unit);
+            write!(f, "{held}{:<58} {bar:>12}   {:>10} {unit}", row.what, number(figure))?;
+            if !row.beside.is_empty() {
+                let beside = middle(&row.beside);
+                write!(f, ", beside {}: {:.2} ×", number(beside), figure / beside)?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
+}
+
+fn middle(figures: &[f64]) -> f64 {
+    let mut figures = figures.to_vec();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or_default()
 }
 
 pub(crate) fn median(times: &mut [Duration]) -> Duration {
