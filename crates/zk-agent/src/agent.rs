@@ -11,9 +11,11 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{ContextId, Entry, Provider};
 
-use crate::driver::{Commit, Driver, is_blank};
+use crate::commit::Commit;
+use crate::driver::Driver;
 use crate::gates::DedupMemory;
-use crate::lineage::Lineage;
+use crate::prompt::is_blank;
+use crate::run::Lineage;
 use crate::shared::{RunShared, lock};
 use crate::tools::Aliases;
 use crate::{AgentBuilder, Behavior, Run, RunOptions, ToolSet};

@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, Input, MessagesCause, SessionBeforeEnd, SessionEnd,
-    SessionLoaded, SessionMessages, SessionStart, SteerInject, SteerKind, SystemBefore, ToolResultsAfter,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, MessagesCause, SessionBeforeEnd, SessionEnd,
+    SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
-use zk_core::model::{AgentError, Block, Message, Model, ThinkingRequest, TurnId, TurnUsage};
+use zk_core::model::{AgentError, Message, Model, ThinkingRequest};
 use zk_core::service::{CustomEntry, RunControl, RunStatus};
 
 use crate::agent::AgentInner;
 use crate::control::Control;
 use crate::gates;
-use crate::lineage::Lineage;
 use crate::output::OutputTool;
+use crate::run::Lineage;
 use crate::shared::RunShared;
 use crate::steer::take;
 use crate::tools::Toolbox;
@@ -34,42 +34,8 @@ pub(crate) struct Driver {
     pub(crate) sent: Vec<Arc<Message>>,
     /// The last turn after which the conversation had to be made shorter for the answer to go on.
     pub(crate) cut_at: Option<u32>,
-    options: RunOptions,
+    pub(crate) options: RunOptions,
     from: usize,
-}
-
-/// Something that happened and belongs into the history and into the store.
-pub(crate) enum Commit {
-    /// An assistant message and the results of its calls, as one unit.
-    Pair(ToolResultsAfter),
-    /// Any other messages.
-    Turns(SessionMessages),
-}
-
-impl Commit {
-    /// A message put in from outside a run.
-    pub(crate) fn injected(message: Arc<Message>) -> Self {
-        Self::Turns(SessionMessages {
-            run_id: "".into(),
-            messages: vec![message],
-            usage: None,
-            cause: MessagesCause::Harness,
-        })
-    }
-
-    fn messages(&self) -> Vec<Arc<Message>> {
-        match self {
-            Self::Pair(pair) => vec![pair.assistant.clone(), pair.results.clone()],
-            Self::Turns(turns) => turns.messages.clone(),
-        }
-    }
-
-    async fn announce(&self, cx: &Cx) -> Result<(), AgentError> {
-        match self {
-            Self::Pair(pair) => Ok(cx.emit(pair.clone()).await?),
-            Self::Turns(turns) => Ok(cx.emit(turns.clone()).await?),
-        }
-    }
 }
 
 impl Driver {
@@ -247,42 +213,6 @@ impl Driver {
         }
     }
 
-    /// The prompt after the `input` event; nothing if a handler dealt with it.
-    async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
-        let Some(blocks) = self.options.prompt.take() else { return Ok(Some(None)) };
-        if !self.cx.bus().has_listeners::<Input>() {
-            return Ok(Some(Some(blocks)));
-        }
-        let mut images = Vec::new();
-        let mut others = Vec::new();
-        let mut text = String::new();
-        for block in blocks {
-            match block {
-                Block::Text(part) => {
-                    if !text.is_empty() {
-                        text.push('\n');
-                    }
-                    text.push_str(&part.text);
-                }
-                Block::Image(image) => images.push(image),
-                other => others.push(other),
-            }
-        }
-        let input = self.cx.emit(Input { text, images, handled: false }).await?;
-        if input.handled {
-            return Ok(None);
-        }
-        let mut blocks: Vec<Block> = input.images.into_iter().map(Block::Image).collect();
-        if !input.text.is_empty() {
-            blocks.insert(0, Block::text(input.text));
-        }
-        blocks.append(&mut others);
-        if is_blank(&blocks) {
-            return Err(AgentError::Usage("the handlers of `input` left nothing of the prompt".into()));
-        }
-        Ok(Some(Some(blocks)))
-    }
-
     async fn deliver(&self, kind: SteerKind) -> Result<(), AgentError> {
         let mode = self.behavior.queue_mode.unwrap_or_default();
         let messages = {
@@ -301,58 +231,6 @@ impl Driver {
             SteerKind::FollowUp => MessagesCause::FollowUp,
         };
         self.commit(self.turns(messages, cause)).await
-    }
-
-    pub(crate) fn turns(&self, messages: Vec<Arc<Message>>, cause: MessagesCause) -> Commit {
-        Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: None, cause })
-    }
-
-    pub(crate) fn answer(&self, message: Arc<Message>, usage: Option<TurnUsage>) -> Commit {
-        Commit::Turns(SessionMessages {
-            run_id: self.shared.id.clone(),
-            messages: vec![message],
-            usage,
-            cause: MessagesCause::Answer,
-        })
-    }
-
-    pub(crate) fn pair(
-        &self,
-        turn_id: TurnId,
-        assistant: Arc<Message>,
-        results: Arc<Message>,
-        usage: TurnUsage,
-    ) -> Commit {
-        Commit::Pair(ToolResultsAfter { run_id: self.shared.id.clone(), turn_id, assistant, results, usage })
-    }
-
-    /// Adds to the history and has it stored. What happened stays in the history even if it cannot be
-    /// stored: the run stops then, and the next one begins by storing it.
-    pub(crate) async fn commit(&self, commit: Commit) -> Result<(), AgentError> {
-        self.agent.state().history.extend(commit.messages());
-        match commit.announce(&self.cx).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.agent.state().unstored.push(commit);
-                Err(error)
-            }
-        }
-    }
-
-    async fn store_what_is_owed(&self) -> Result<(), AgentError> {
-        loop {
-            let owed = {
-                let mut state = self.agent.state();
-                if state.unstored.is_empty() {
-                    return Ok(());
-                }
-                state.unstored.remove(0)
-            };
-            if let Err(error) = owed.announce(&self.cx).await {
-                self.agent.state().unstored.insert(0, owed);
-                return Err(error);
-            }
-        }
     }
 
     async fn finish(self, mut result: Result<(), AgentError>) -> RunOutcome {
@@ -414,11 +292,6 @@ impl Driver {
         // The event cannot fail: a handler that does is reported and left out.
         self.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()
     }
-}
-
-/// Whether there is nothing in a prompt.
-pub(crate) fn is_blank(blocks: &[Block]) -> bool {
-    blocks.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()))
 }
 
 /// A closing event that fails spoils a run that was fine; it never hides why a run failed.

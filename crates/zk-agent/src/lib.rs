@@ -21,13 +21,14 @@
 //! No provider's wire format, no file, no process, no terminal, no store. It sees providers and tools through
 //! the traits of `zk-core`, and everything it does passes through events.
 
+mod accounts;
 mod agent;
 mod answer;
 mod builder;
+mod commit;
 mod control;
 mod driver;
 mod gates;
-mod lineage;
 mod machine;
 mod models;
 mod options;
@@ -35,11 +36,14 @@ mod output;
 mod overflow;
 mod pipe;
 mod preset;
+mod prompt;
+mod request;
 mod run;
 mod sampling;
 mod shared;
 mod spawn;
 mod steer;
+mod stop;
 mod thinking;
 mod tools;
 mod turn;

@@ -4,44 +4,36 @@
 use std::sync::Arc;
 
 use zk_core::events::ContextOverflow;
-use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Message, ProviderError, TurnId, context_size};
+use zk_core::model::{AgentError, Message, ProviderError, context_size};
 use zk_core::service::{Provider, Request};
 
 use crate::driver::Driver;
+use crate::turn::Turn;
 
 impl Driver {
     /// The request again, of fewer messages, or nothing if they did not become less.
     pub(crate) async fn with_room(
         &mut self,
-        cx: &Cx,
-        turn_id: &TurnId,
-        number: u32,
+        turn: &Turn,
         provider: &dyn Provider,
         error: &ProviderError,
     ) -> Result<Option<Request>, AgentError> {
-        let Some(messages) = self.make_room(cx, turn_id, error).await? else { return Ok(None) };
-        let request = self.prepare(cx, turn_id, number, provider, &messages).await?;
+        let Some(messages) = self.make_room(turn, error).await? else { return Ok(None) };
+        let request = self.request(turn, provider, &messages).await?;
         self.sent = messages;
         Ok(Some(request))
     }
 
     /// Whether another turn can go on with an answer that stopped because of `error`: if the window was full, and
     /// now is not. Twice in a row the window is too small for the answer, whatever is left out before it.
-    pub(crate) async fn go_on_after(
-        &mut self,
-        cx: &Cx,
-        turn_id: &TurnId,
-        number: u32,
-        error: AgentError,
-    ) -> Result<bool, AgentError> {
+    pub(crate) async fn go_on_after(&mut self, turn: &Turn, error: AgentError) -> Result<bool, AgentError> {
         let AgentError::ContextExceeded(overflow) = &error else { return Err(error) };
-        if self.cut_at.is_some_and(|turn| turn + 1 == number) {
+        if self.cut_at.is_some_and(|cut| cut + 1 == turn.number) {
             return Err(error);
         }
-        match self.make_room(cx, turn_id, overflow).await? {
+        match self.make_room(turn, overflow).await? {
             Some(_) => {
-                self.cut_at = Some(number);
+                self.cut_at = Some(turn.number);
                 Ok(false)
             }
             None => Err(error),
@@ -51,20 +43,19 @@ impl Driver {
     /// The messages to send after whoever listens left something out of them; nothing if nobody did.
     async fn make_room(
         &self,
-        cx: &Cx,
-        turn_id: &TurnId,
+        turn: &Turn,
         error: &ProviderError,
     ) -> Result<Option<Vec<Arc<Message>>>, AgentError> {
         let size = context_size(&self.sent);
         let overflow = ContextOverflow {
-            turn_id: turn_id.clone(),
+            turn_id: turn.id.clone(),
             model: self.model.reference(),
             window: error.window.or(self.model.window),
             size,
             error: error.to_string(),
         };
-        cx.emit(overflow).await?;
-        let messages = self.context(cx, turn_id).await?;
+        turn.cx.emit(overflow).await?;
+        let messages = self.context(turn).await?;
         Ok((context_size(&messages) < size).then_some(messages))
     }
 }

@@ -42,8 +42,8 @@ impl<'a> TextPipe<'a> {
         }
     }
 
-    /// The response broke off: what is held back is let go of as far as that is no wait for a run that is to
-    /// stop. It has failed already, so a handler that fails now changes nothing.
+    /// Flushes held-back text without blocking a cancelled run. The response has failed already, so a handler
+    /// that fails now changes nothing.
     pub(crate) async fn break_off(&mut self) {
         if !self.cx.is_stopped() {
             let _ = self.end().await;

@@ -2,17 +2,18 @@
 //! calls; each does nothing once a call is decided, nor to the calls
 //! of other runs on the same bus.
 
-mod allowed;
 mod budget;
 mod dedup;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use zk_core::events::ToolGate;
-use zk_core::kernel::{HookOptions, Reach, Scope, Stage};
+use zk_core::events::{Ruling, ToolGate};
+use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 
 use crate::Behavior;
 use crate::agent::AgentInner;
+use crate::output::OUTPUT_TOOL;
 use crate::shared::RunShared;
 
 pub(crate) use dedup::{DedupMemory, call_key};
@@ -21,7 +22,7 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
     // A sub-agent has gates of its own, for its own run.
     let at = HookOptions { stage: Stage::Framework, reach: Some(Reach::Own), ..HookOptions::default() };
     if let Some(names) = &behavior.allowed_tools {
-        let gate = Arc::new(allowed::AllowedTools::new(names, run.clone()));
+        let gate = Arc::new(AllowedTools::new(names, run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
     }
     if !behavior.tool_budgets.is_empty() {
@@ -32,5 +33,30 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
         let gate =
             Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), Arc::downgrade(agent), run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
+    }
+}
+
+/// Refuses every tool that is not on the list.
+struct AllowedTools {
+    names: BTreeSet<String>,
+    run: Arc<RunShared>,
+}
+
+impl AllowedTools {
+    fn new(names: &[String], run: Arc<RunShared>) -> Self {
+        Self { names: names.iter().cloned().chain([OUTPUT_TOOL.to_owned()]).collect(), run }
+    }
+}
+
+impl Handler<ToolGate> for AllowedTools {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        if gate.is_decided() || !self.run.owns(cx) || self.names.contains(&gate.call.name) {
+            return Ok(None);
+        }
+        let names: Vec<&str> =
+            self.names.iter().map(String::as_str).filter(|name| *name != OUTPUT_TOOL).collect();
+        let reason =
+            format!("`{}` is not allowed here; allowed are: {}", gate.call.display_name, names.join(", "));
+        Ok(Some(Ruling::Refuse(reason)))
     }
 }

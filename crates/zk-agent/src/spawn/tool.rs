@@ -12,7 +12,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx};
 
 use super::SpawnOptions;
 use crate::agent::AgentInner;
-use crate::lineage::Lineage;
+use crate::run::Lineage;
 use crate::{Agent, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";

@@ -12,7 +12,9 @@ use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall, TurnId};
 
-use super::call::{CallCancel, Calls, NOT_RUN, Preflight, Ready, Settled, concurrency, skipped};
+use super::call::{Calls, NOT_RUN, Settled, concurrency, skipped};
+use super::execute::CallCancel;
+use super::preflight::{Preflight, Ready};
 use crate::driver::Driver;
 
 /// How long calls that were told to stop are waited for before the run goes on without them. Dropping a call

@@ -3,6 +3,8 @@
 mod alias;
 mod call;
 mod dispatch;
+mod execute;
+mod preflight;
 mod repeats;
 mod validate;
 

@@ -75,7 +75,7 @@ async fn in_a_handler_before_the_first_request() {
     assert_eq!(rig.provider.requests().len(), 0);
 }
 
-// Z-7: a turn that was announced is announced to be over.
+// A turn that was announced is announced to be over.
 #[tokio::test]
 async fn in_a_handler_of_a_turn_that_has_begun() {
     let rig = rig(Script::new());
@@ -134,7 +134,6 @@ async fn after_the_stream_the_message_is_whole_and_its_calls_are_answered() {
     }
 }
 
-// Z-9, section 6 (6)
 #[tokio::test]
 async fn in_a_gate_no_call_runs_and_all_are_answered() {
     let rig = rig(two_calls());
@@ -225,7 +224,7 @@ async fn while_a_result_is_patched_the_patch_counts_or_the_result_is_dropped() {
     }
 }
 
-// Z-82: whatever the native error was.
+// Whatever the native error was.
 #[tokio::test]
 async fn a_stopped_run_ends_as_stopped_whatever_failed_in_the_meantime() {
     let rig = rig(Script::new()

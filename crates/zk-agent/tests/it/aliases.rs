@@ -1,4 +1,4 @@
-//! Canonical names inside, wire names at the model (Z-84, section 6 (11)).
+//! Canonical names inside, wire names at the model.
 
 use std::sync::{Arc, Mutex};
 

@@ -38,7 +38,7 @@ async fn stops(rig: &Rig) {
     assert_sound(&rig.agent.history());
 }
 
-// Z-141, section 6 (6): the next run begins with what could not be stored.
+// The next run begins with what could not be stored.
 #[tokio::test]
 async fn a_pair_that_cannot_be_stored_stops_the_run_and_is_announced_again_first() {
     let rig = rig(script());
@@ -110,7 +110,6 @@ async fn a_session_that_cannot_end_spoils_a_run_that_was_fine() {
     assert_eq!(outcome.text, "ok");
 }
 
-// Z-141
 #[tokio::test]
 async fn call_and_results_are_announced_as_one_unit_before_the_next_request() {
     let rig = rig(script());

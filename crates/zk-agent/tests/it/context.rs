@@ -42,7 +42,7 @@ async fn tools_are_sent_in_the_order_of_their_names_whatever_the_order_of_regist
     assert_eq!(rig.provider.asked()[0].tools, ["ant", "echo", "fail", "zebra"]);
 }
 
-// E-5, 5.1 (12): what a run works with is settled when it begins.
+// What a run works with is settled when it begins.
 #[tokio::test]
 async fn a_tool_registered_during_a_run_is_there_from_the_next_run_on() {
     let rig = rig(Script::new()
@@ -61,7 +61,6 @@ async fn a_tool_registered_during_a_run_is_there_from_the_next_run_on() {
     assert_eq!(tools, ["echo fail", "echo fail", "echo fail late"]);
 }
 
-// Z-22, section 5.1 (6)
 #[tokio::test]
 async fn context_transform_changes_what_is_sent_and_not_the_history() {
     let rig = rig(three_turns());
@@ -84,7 +83,6 @@ async fn context_transform_changes_what_is_sent_and_not_the_history() {
     assert_eq!(rig.agent.history().len(), 6);
 }
 
-// Z-21
 #[tokio::test]
 async fn system_transform_counts_for_one_turn() {
     let rig = rig_with(three_turns(), |b| b.system("Base."));
@@ -100,7 +98,6 @@ async fn system_transform_counts_for_one_turn() {
     assert_eq!(systems, ["Base.", "Base. Hurry. Now.", "Base."]);
 }
 
-// P-54
 #[tokio::test]
 async fn message_end_replaces_the_content_before_anything_runs_or_is_stored() {
     let rig = rig(Script::new().turn(|t| t.text("secret").call("fail", json!({}))).turn(|t| t.text("ok")));
@@ -122,7 +119,7 @@ async fn message_end_replaces_the_content_before_anything_runs_or_is_stored() {
     );
 }
 
-// E-22 and E-23 (section 6 (7)): by adjacency, for the request only, and said so.
+// By adjacency, for the request only, and said so.
 #[tokio::test]
 async fn a_damaged_history_is_mended_for_the_wire_and_left_as_it_is() {
     let damaged = vec![

@@ -43,7 +43,6 @@ async fn run(rig: &Rig) -> Vec<String> {
     rig.results(2)
 }
 
-// Z-42, section 6 (5), P-53
 #[tokio::test(start_paused = true)]
 async fn results_come_in_submission_order_whichever_call_is_done_first() {
     let log = Log::default();
@@ -53,7 +52,7 @@ async fn results_come_in_submission_order_whichever_call_is_done_first() {
     assert_eq!(said(&log), "+read1 +read2 -read2 -read1");
 }
 
-// Z-41, Z-42: the default is a barrier.
+// The default is a barrier.
 #[tokio::test(start_paused = true)]
 async fn an_exclusive_call_waits_for_those_before_it_and_holds_up_those_after_it() {
     let log = Log::default();
@@ -84,7 +83,6 @@ async fn calls_on_different_resources_run_together_and_on_the_same_one_in_order(
     assert_eq!(said(&log), "+edit1 +edit2 -edit2 -edit1 +edit3 -edit3");
 }
 
-// Z-42
 #[tokio::test(start_paused = true)]
 async fn no_more_calls_run_at_once_than_allowed() {
     let reads = [
@@ -105,7 +103,6 @@ async fn no_more_calls_run_at_once_than_allowed() {
     }
 }
 
-// Z-70
 #[tokio::test(start_paused = true)]
 async fn ten_calls_run_at_once_unless_said_otherwise() {
     let log = Log::default();
@@ -137,7 +134,6 @@ fn patient(name: &str) -> TestTool {
 
 const BY_SIBLING: &str = "Cancelled: a command running beside this call failed. Its effects are unknown.";
 
-// Z-43, section 6 (5)
 #[tokio::test(start_paused = true)]
 async fn a_failing_command_cancels_the_calls_beside_it_and_nothing_after_them() {
     let script = batch(&[
@@ -158,7 +154,6 @@ async fn a_failing_command_cancels_the_calls_beside_it_and_nothing_after_them() 
     );
 }
 
-// Z-43
 #[tokio::test(start_paused = true)]
 async fn any_other_failure_leaves_the_calls_beside_it_alone() {
     let failing = TestTool::new("broken", async |_, _| Err(ToolError::failed("no"))).shared();

@@ -14,7 +14,6 @@ use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{Rig, assert_lines, rig, rig_with, told};
 
-// Z-82
 #[tokio::test]
 async fn every_class_of_provider_error_becomes_its_own_type() {
     use ErrorKind::*;
@@ -47,7 +46,6 @@ async fn every_class_of_provider_error_becomes_its_own_type() {
     }
 }
 
-// Z-7, P-56
 #[tokio::test]
 async fn what_had_arrived_is_kept_and_the_next_run_works() {
     let script = Script::new()
@@ -94,7 +92,7 @@ async fn a_run_over_its_turns_says_so_and_keeps_what_it_did() {
     let outcome = rig.run("go").await;
     assert!(matches!(outcome.result, Err(AgentError::TurnLimit { turns: 2 })));
     assert_eq!((outcome.stats.turns, rig.agent.history().len()), (2, 5));
-    // Z-70: the run's own limit goes first.
+    // The run's own limit goes first.
     let more = RunOptions::resume().behavior(Behavior { max_turns: Some(3), ..Behavior::default() });
     assert!(matches!(rig.run(more).await.result, Err(AgentError::TurnLimit { turns: 3 })));
 }
@@ -198,7 +196,7 @@ async fn a_failing_watcher_stops_nothing_by_default() {
 /// An event, and how to make it fail.
 type Named = (&'static str, fn(&Rig));
 
-// Z-7: also on a host where a failing handler ends the turn, what was said is kept, without calls.
+// Also on a host where a failing handler ends the turn, what was said is kept, without calls.
 #[tokio::test]
 async fn on_a_strict_host_a_failing_handler_ends_the_run_and_loses_nothing() {
     let breaks: [Named; 4] = [

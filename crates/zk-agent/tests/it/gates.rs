@@ -32,7 +32,6 @@ fn counts(rig: &Rig) -> Value {
     rig.recorder.named("agent:done").pop().unwrap()["stats"]["tool_calls"].clone()
 }
 
-// Z-27
 #[tokio::test]
 async fn a_refusal_wins_over_a_substitute_that_came_before_it() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
@@ -44,7 +43,7 @@ async fn a_refusal_wins_over_a_substitute_that_came_before_it() {
     assert_eq!(counts(&rig), json!({}));
 }
 
-// Z-20: each handler sees what the ones before it made of the call.
+// Each handler sees what the ones before it made of the call.
 #[tokio::test]
 async fn rewritten_arguments_are_what_later_gates_and_the_tool_get() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
@@ -57,7 +56,6 @@ async fn rewritten_arguments_are_what_later_gates_and_the_tool_get() {
     assert_eq!(rig.results(2), ["echo: safe"]);
 }
 
-// Z-28, section 6 (2)
 #[tokio::test]
 async fn hooks_see_the_counts_from_before_the_batch() {
     let rig = rig(Script::new().turn(echoes(2)).turn(echoes(1)).turn(|t| t.text("ok")));
@@ -77,7 +75,7 @@ async fn hooks_see_the_counts_from_before_the_batch() {
     assert_eq!(counts(&rig), json!({"echo": 3}));
 }
 
-// Z-28: per run.
+// Per run.
 #[tokio::test]
 async fn counts_begin_at_zero_in_every_run() {
     let script = Script::new().turn(echoes(1)).turn(|t| t.text("ok")).turn(echoes(1)).turn(|t| t.text("ok"));
@@ -88,7 +86,7 @@ async fn counts_begin_at_zero_in_every_run() {
     assert_eq!(counts(&rig), json!({"echo": 1}));
 }
 
-// Z-61, Z-28, section 6 (2): the gate counts what it lets through, so a budget holds inside one batch.
+// The gate counts what it lets through, so a budget holds inside one batch.
 #[tokio::test]
 async fn a_blocking_budget_holds_inside_one_parallel_batch() {
     let script = Script::new().turn(echoes(4)).turn(|t| t.text("ok"));
@@ -102,7 +100,7 @@ async fn a_blocking_budget_holds_inside_one_parallel_batch() {
     assert_eq!(counts(&rig), json!({"echo": 2}), "blocked calls do not count");
 }
 
-// Z-61, Z-12: the results first, then the message; once for each tool and run.
+// The results first, then the message; once for each tool and run.
 #[tokio::test]
 async fn a_steering_budget_lets_the_calls_run_and_asks_once_to_come_to_an_end() {
     let script = Script::new().turn(echoes(3)).turn(echoes(1)).turn(|t| t.text("ok"));
@@ -117,7 +115,6 @@ async fn a_steering_budget_lets_the_calls_run_and_asks_once_to_come_to_an_end() 
     assert_eq!(rig.recorder.named("tool-budget:exceeded").len(), 3);
 }
 
-// Z-61
 #[tokio::test]
 async fn a_budget_function_decides_call_by_call() {
     let rule = OnExceed::With(Arc::new(|tool, count| Verdict {
@@ -143,7 +140,7 @@ fn fetch(key: &'static str) -> impl FnOnce(Turn) -> Turn {
     move |turn| turn.call("fetch", json!({"key": key}))
 }
 
-// Z-65, Z-28: replayed word for word, counted, and through transform and after.
+// Replayed word for word, counted, and through transform and after.
 #[tokio::test]
 async fn a_repeated_call_gets_the_earlier_result_and_counts() {
     let calls = Arc::new(AtomicU32::new(0));
@@ -157,7 +154,7 @@ async fn a_repeated_call_gets_the_earlier_result_and_counts() {
     assert_eq!(rig.recorder.named("tool:before").len(), 1);
 }
 
-// Z-65: only the most recent key; an empty or absent one is none; the memory is the agent's.
+// Only the most recent key; an empty or absent one is none; the memory is the agent's.
 #[tokio::test]
 async fn only_the_last_call_of_a_tool_is_replayed() {
     let calls = Arc::new(AtomicU32::new(0));
@@ -178,7 +175,6 @@ async fn only_the_last_call_of_a_tool_is_replayed() {
     rig.agent.reset().unwrap();
 }
 
-// Z-65
 #[tokio::test]
 async fn a_failed_call_is_not_replayed() {
     let script = Script::new()
@@ -190,7 +186,7 @@ async fn a_failed_call_is_not_replayed() {
     assert_eq!(rig.recorder.named("tool:before").len(), 2);
 }
 
-// Z-65, Z-40: the key is made of the arguments as the model gave them, both times.
+// The key is made of the arguments as the model gave them, both times.
 #[tokio::test]
 async fn a_call_that_was_coerced_is_replayed_too() {
     let calls = Arc::new(AtomicU32::new(0));
@@ -205,7 +201,6 @@ async fn a_call_that_was_coerced_is_replayed_too() {
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-// Z-31, section 6 (3)
 #[tokio::test]
 async fn policy_beats_a_consumers_cache_and_budgets_beat_a_replay() {
     let calls = Arc::new(AtomicU32::new(0));
@@ -231,7 +226,7 @@ async fn policy_beats_a_consumers_cache_and_budgets_beat_a_replay() {
     assert_eq!(by, ["zk-agent", "zk-agent"]);
 }
 
-// Z-31: consumers first; a framework gate is inert once decided.
+// Consumers first; a framework gate is inert once decided.
 #[tokio::test]
 async fn the_frameworks_gates_do_nothing_to_a_decided_call() {
     let behavior = Behavior { allowed_tools: Some(Vec::new()), ..budget(0, OnExceed::Block) };
@@ -244,7 +239,7 @@ async fn the_frameworks_gates_do_nothing_to_a_decided_call() {
     assert_eq!(rig.recorder.named("tool-budget:exceeded").len(), 0);
 }
 
-// Z-31: agent-lifetime handlers, then those of the run.
+// Agent-lifetime handlers, then those of the run.
 #[tokio::test]
 async fn gates_of_the_agent_are_asked_before_those_of_the_run() {
     let rig = rig(Script::new().turn(echoes(1)).turn(|t| t.text("ok")));
@@ -271,7 +266,6 @@ impl Handler<ToolGate> for Never {
     }
 }
 
-// 5.10 (gate default on a failing handler), section 6 (8)
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_fails_panics_or_does_not_answer_refuses() {
     let cases: [Named; 3] = [
@@ -297,7 +291,7 @@ async fn a_gate_that_fails_panics_or_does_not_answer_refuses() {
     }
 }
 
-// P-53: one gate at a time, in the order of the calls, while earlier calls already run.
+// One gate at a time, in the order of the calls, while earlier calls already run.
 #[tokio::test(start_paused = true)]
 async fn gates_are_asked_one_after_the_other_in_the_order_of_the_calls() {
     let log = Arc::new(Mutex::new(Vec::new()));

@@ -21,7 +21,6 @@ fn is_usage(error: &AgentError, part: &str) -> bool {
     matches!(error, AgentError::Usage(text) if text.contains(part))
 }
 
-// Z-12
 #[tokio::test]
 async fn a_second_run_while_one_is_going_on_is_an_error() {
     let rig = rig(chatty());
@@ -34,7 +33,7 @@ async fn a_second_run_while_one_is_going_on_is_an_error() {
     rig.run("now").await.result.unwrap();
 }
 
-// Z-3, P-56, Z-23: a prompt is required unless the history ends with the user; then there is no `session:messages`.
+// A prompt is required unless the history ends with the user; then there is no `session:messages`.
 #[tokio::test]
 async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
     let rig = rig(chatty());
@@ -51,7 +50,7 @@ async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
     assert_eq!(rig.recorder.named("input").len(), 0);
 }
 
-// Z-140: a conversation goes on from where it was, also in another process.
+// A conversation goes on from where it was, also in another process.
 #[tokio::test]
 async fn a_history_is_gone_on_from() {
     let history = vec![Message::user_text("go").shared()];
@@ -102,7 +101,7 @@ async fn an_input_that_is_transformed_away_is_an_error() {
     assert_eq!(rig.agent.history().len(), 0);
 }
 
-// P-10: messages are collected, the system prompt is chained.
+// Messages are collected, the system prompt is chained.
 #[tokio::test]
 async fn before_start_adds_messages_and_chains_the_system_prompt() {
     let rig = rig_with(chatty(), |b| b.system("Base."));
@@ -129,7 +128,7 @@ async fn before_start_adds_messages_and_chains_the_system_prompt() {
     assert_eq!(rig.provider.asked()[1].system, "Base. one. two.");
 }
 
-// Z-23, Z-24: only with a prompt of the run's own, and nobody can change it.
+// Only with a prompt of the run's own, and nobody can change it.
 #[tokio::test]
 async fn system_before_tells_of_the_runs_own_prompt() {
     let rig = rig_with(chatty(), |b| b.system("Base."));
@@ -141,7 +140,6 @@ async fn system_before_tells_of_the_runs_own_prompt() {
     assert_eq!(rig.provider.asked()[1].system, "Other.");
 }
 
-// Z-11
 #[tokio::test]
 async fn reset_forgets_and_wait_for_idle_waits() {
     let rig = rig(chatty());

@@ -1,4 +1,4 @@
-//! Reusable slices of agents (Z-150, Z-70).
+//! Reusable slices of agents.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -75,7 +75,7 @@ async fn the_hooks_of_all_presets_fire_in_their_order_and_a_later_twin_replaces(
     assert_eq!(*log.lock().unwrap(), ["a2", "b", "c"]);
 }
 
-// Z-70: run, then agent, then the defaults, field by field.
+// Run, then agent, then the defaults, field by field.
 #[tokio::test]
 async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {
     let agents = Behavior { max_tokens: Some(1000), cache: Some(false), ..Behavior::default() };
@@ -102,7 +102,7 @@ async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {
     assert_eq!((request.max_tokens, request.cache), (16_384, true));
 }
 
-// Z-32: the plugins of a run leave with it, and see its end.
+// The plugins of a run leave with it, and see its end.
 #[tokio::test]
 async fn the_plugins_of_a_run_are_gone_after_it() {
     let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| b);

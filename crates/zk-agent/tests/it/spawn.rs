@@ -1,4 +1,4 @@
-//! Sub-agents (Z-130, Z-131, Z-132, 5.1 (15)).
+//! Sub-agents.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -62,7 +62,7 @@ async fn a_sub_agent_does_its_task_with_an_empty_context_and_gives_its_answer() 
     );
 }
 
-// Z-131: with who it is and how deep.
+// With who it is and how deep.
 #[tokio::test]
 async fn what_a_grandchild_does_reaches_handlers_for_descendants() {
     let rig = family(SpawnOptions::default());
@@ -104,7 +104,6 @@ async fn a_run_tells_of_its_sub_agents_too() {
     run.wait().await.result.unwrap();
 }
 
-// Z-131, 5.1 (15)
 #[tokio::test]
 async fn a_parents_gate_refuses_a_grandchilds_call() {
     let rig = family(SpawnOptions::default());
@@ -117,7 +116,6 @@ async fn a_parents_gate_refuses_a_grandchilds_call() {
     assert_eq!(say(&rig, "spawn spawn call echo").await, "got: got: got: Blocked: not down there");
 }
 
-// Z-86
 #[tokio::test]
 async fn statistics_roll_up_and_turns_stay_each_agents_own() {
     let model = zk_core::model::Model {
@@ -147,7 +145,6 @@ async fn statistics_roll_up_and_turns_stay_each_agents_own() {
     assert_eq!(totals, [50, 60], "the running total includes finished sub-agents");
 }
 
-// Z-132
 #[tokio::test]
 async fn sub_agents_beyond_the_limit_are_refused() {
     let rig = family(SpawnOptions { max_concurrent: 2, ..SpawnOptions::default() });
@@ -166,7 +163,7 @@ async fn the_tree_grows_only_so_deep() {
     assert_eq!(text, "got: got: sub-agents may be 1 deep at most; do this task yourself");
 }
 
-// Z-132: an error is told as text, with what there was.
+// An error is told as text, with what there was.
 #[tokio::test]
 async fn a_failing_sub_agent_gives_its_error_and_what_it_had_said() {
     let rig = family(SpawnOptions::default());
@@ -239,7 +236,7 @@ fn notes_closing(log: &Arc<Mutex<Vec<&'static str>>>) -> Arc<dyn Plugin> {
     }))
 }
 
-// Z-130, Z-132: overrides, and closed however it ends.
+// Overrides, and closed however it ends.
 #[tokio::test]
 async fn a_preset_a_model_and_a_level_change_what_is_inherited() {
     let log = Arc::new(Mutex::new(Vec::new()));

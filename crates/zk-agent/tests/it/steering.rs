@@ -41,7 +41,7 @@ fn three_fails(turn: Turn) -> Turn {
     turn.call("fail", json!({"why": "1"})).call("fail", json!({"why": "2"})).call("fail", json!({"why": "3"}))
 }
 
-// Z-9, Z-10, Z-12, P-51, 5.1 (7), section 6 (6): the skipped results first, then the message.
+// The skipped results first, then the message.
 #[tokio::test]
 async fn steering_between_the_calls_of_a_batch_skips_the_rest_honestly() {
     let rig = rig(Script::new().turn(three_fails).turn(|t| t.text("Understood.")));
@@ -62,7 +62,7 @@ async fn steering_between_the_calls_of_a_batch_skips_the_rest_honestly() {
     assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"], json!({"fail": 1}));
 }
 
-// Z-5, section 6 (12), 5.1 (7): even if the model said it was done.
+// Even if the model said it was done.
 #[tokio::test]
 async fn steering_after_a_finished_answer_goes_on() {
     let rig = rig(Script::new().turn(|t| t.text("Done.")).turn(|t| t.text("That too.")));
@@ -80,7 +80,7 @@ async fn steering_after_a_finished_answer_goes_on() {
     );
 }
 
-// Z-5, Z-10, P-50: a follow-up waits for the end, and steering goes before it.
+// A follow-up waits for the end, and steering goes before it.
 #[tokio::test]
 async fn a_follow_up_restarts_a_run_that_would_have_ended() {
     let script = Script::new()
@@ -113,7 +113,6 @@ async fn a_follow_up_restarts_a_run_that_would_have_ended() {
     assert_eq!(causes, ["prompt", "answer", "steer", "answer", "follow_up", "answer"]);
 }
 
-// P-52
 #[tokio::test]
 async fn queued_messages_are_delivered_one_by_one_or_all_at_once() {
     for (mode, turns) in [(None, 4), (Some(QueueMode::One), 4), (Some(QueueMode::All), 2)] {
@@ -143,7 +142,6 @@ async fn a_message_queued_before_the_start_is_delivered_before_the_first_turn() 
     assert_eq!(rig.agent.history().len(), 3);
 }
 
-// P-52, 5.1 (8)
 #[tokio::test]
 async fn what_was_queued_and_not_delivered_is_handed_back() {
     let rig = rig(Script::new().turn(|t| t.text("Hm").hang()));

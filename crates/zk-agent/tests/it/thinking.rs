@@ -1,4 +1,4 @@
-//! How much a model is asked to reason (Z-66, Z-67).
+//! How much a model is asked to reason.
 
 use serde_json::json;
 use zk_agent::{Behavior, RunOptions, ThinkingDecay};
@@ -35,7 +35,7 @@ fn the_levels_have_their_budgets_and_an_exact_one_goes_over_them() {
     assert_eq!(exact(Off, 500).budget(), None);
 }
 
-// The example of Z-66, through real turns.
+// The default decay, through real turns.
 #[tokio::test]
 async fn an_exact_budget_decays_over_the_turns_of_a_run() {
     let decay = ThinkingDecay::Geometric { after_turn: 2, factor: 0.5, floor: 1024 };
@@ -59,7 +59,7 @@ async fn a_level_without_an_exact_budget_does_not_decay() {
     assert_eq!(asked(&rig), [(ThinkingLevel::High, None); 2]);
 }
 
-// Z-67: with a budget, the output limit is the smaller of the two; only where the model decides by itself.
+// With a budget, the output limit is the smaller of the two; only where the model decides by itself.
 #[tokio::test]
 async fn an_adaptive_budget_bounds_the_output_of_models_that_decide_themselves() {
     for (support, limit) in [(ThinkingSupport::Adaptive, 2000), (ThinkingSupport::Budget, 16_384)] {
@@ -104,7 +104,7 @@ async fn a_handler_changes_the_parameters_of_one_request() {
     assert_eq!(rig.agent.thinking(), ThinkingRequest::default(), "the agent's own setting stays");
 }
 
-// Z-67: traces are kept with their signature and where they came from.
+// Traces are kept with their signature and where they came from.
 #[tokio::test]
 async fn thinking_is_kept_in_the_history() {
     let rig = rig(Script::new().turn(|t| t.signed_thinking("Hm.", "sig").text("ok")));

@@ -23,7 +23,7 @@ fn one(tool: &'static str, args: Value) -> Script {
     Script::new().turn(move |t| t.call(tool, args)).turn(|t| t.text("ok"))
 }
 
-// Z-40, section 6 (4): top level only.
+// Top level only.
 #[tokio::test]
 async fn nested_arguments_are_not_coerced() {
     let seen = Arc::new(Mutex::new(Value::Null));
@@ -75,7 +75,7 @@ async fn a_call_cut_before_its_first_argument_is_not_run_without_arguments() {
     );
 }
 
-// P-13: every handler sees the patches before it.
+// Every handler sees the patches before it.
 #[tokio::test]
 async fn patches_of_a_result_add_up() {
     let rig = rig(one("echo", json!({"text": "secret"})));
@@ -90,7 +90,7 @@ async fn patches_of_a_result_add_up() {
     });
     rig.run("go").await.result.unwrap();
     assert_eq!(rig.results(2), ["echo!: ***"]);
-    // Z-33: before and after the patches.
+    // Before and after the patches.
     assert_eq!(rig.recorder.named("tool:transform")[0]["output_bytes"], 6);
     assert_eq!(rig.recorder.named("tool:after")[0]["output_bytes"], 3);
 }
@@ -106,7 +106,7 @@ async fn a_result_that_a_strict_host_could_not_patch_is_withheld() {
     assert!(!told(&rig.agent.history()).contains("=secret"), "{}", told(&rig.agent.history()));
 }
 
-// Z-34, Z-51: after transform and before after; the size is what is left (Z-33).
+// After transform and before after; the size is what is left.
 #[tokio::test]
 async fn a_model_without_vision_gets_a_marker_for_an_image() {
     let blind = Model {
@@ -122,7 +122,6 @@ async fn a_model_without_vision_gets_a_marker_for_an_image() {
     assert!(!told(&rig.agent.history()).contains("[image]"));
 }
 
-// Z-34
 #[tokio::test]
 async fn a_model_with_vision_keeps_the_image() {
     let rig = rig_with(one("snap", json!({})), |b| b.tool(snap().arc()));
@@ -145,7 +144,7 @@ async fn what_is_shown_to_a_person_is_the_tools_own_or_the_first_line() {
     assert_eq!(after[1]["display"]["text"], "one");
 }
 
-// Z-60: the sum of a turn, once over; nothing is cut.
+// The sum of a turn, once over; nothing is cut.
 #[tokio::test]
 async fn results_over_the_byte_budget_bring_one_message_and_one_event() {
     let behavior = Behavior { tool_output_budget: Some(5), ..Behavior::default() };
@@ -167,7 +166,7 @@ async fn results_over_the_byte_budget_bring_one_message_and_one_event() {
     assert_eq!(causes[1]["cause"], serde_json::to_value(MessagesCause::Harness).unwrap());
 }
 
-// Z-26: canonical and shown name, turn and call, on every tool event.
+// Canonical and shown name, turn and call, on every tool event.
 #[tokio::test]
 async fn every_tool_event_says_which_call_it_is_about() {
     let rig = rig_with(one("Say", json!({"text": "hi"})), |b| b.alias("echo", "Say"));
@@ -180,7 +179,7 @@ async fn every_tool_event_says_which_call_it_is_about() {
     }
 }
 
-// P-20 / section 5.1 (12): a tool works in the directory of its agent, under the run's own context.
+// A tool works in the directory of its agent, under the run's own context.
 #[tokio::test]
 async fn a_tool_is_told_where_and_for_whom_it_works() {
     let seen = Arc::new(Mutex::new(String::new()));

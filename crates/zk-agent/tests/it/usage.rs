@@ -1,4 +1,4 @@
-//! What a run counts (Z-86).
+//! What a run counts.
 
 use serde_json::json;
 use zk_core::model::{Model, Rates, Usage};

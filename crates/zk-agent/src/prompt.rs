@@ -1,0 +1,47 @@
+use zk_core::events::Input;
+use zk_core::model::{AgentError, Block};
+
+use crate::driver::Driver;
+
+impl Driver {
+    /// The prompt after the `input` event; nothing if a handler dealt with it.
+    pub(crate) async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
+        let Some(blocks) = self.options.prompt.take() else { return Ok(Some(None)) };
+        if !self.cx.bus().has_listeners::<Input>() {
+            return Ok(Some(Some(blocks)));
+        }
+        let mut images = Vec::new();
+        let mut others = Vec::new();
+        let mut text = String::new();
+        for block in blocks {
+            match block {
+                Block::Text(part) => {
+                    if !text.is_empty() {
+                        text.push('\n');
+                    }
+                    text.push_str(&part.text);
+                }
+                Block::Image(image) => images.push(image),
+                other => others.push(other),
+            }
+        }
+        let input = self.cx.emit(Input { text, images, handled: false }).await?;
+        if input.handled {
+            return Ok(None);
+        }
+        let mut blocks: Vec<Block> = input.images.into_iter().map(Block::Image).collect();
+        if !input.text.is_empty() {
+            blocks.insert(0, Block::text(input.text));
+        }
+        blocks.append(&mut others);
+        if is_blank(&blocks) {
+            return Err(AgentError::Usage("the handlers of `input` left nothing of the prompt".into()));
+        }
+        Ok(Some(Some(blocks)))
+    }
+}
+
+/// Whether there is nothing in a prompt.
+pub(crate) fn is_blank(blocks: &[Block]) -> bool {
+    blocks.iter().all(|block| block.as_text().is_some_and(|text| text.trim().is_empty()))
+}

@@ -1,0 +1,140 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Coercion;
+use crate::events::notify;
+use crate::kernel::{Absorb, Event, Fold, Notify, OnError, Source};
+use crate::model::{CallRef, Effects, RunId, ToolContent};
+
+/// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
+/// call has any effect: a handler that fails refuses the call.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolBegin {
+    /// The run.
+    pub run_id: RunId,
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The arguments that run.
+    pub args: Value,
+    /// What it does, as its tool says.
+    pub effects: Effects,
+    /// Whether it only reads: nothing needs to be remembered of a call that has no effect.
+    pub read_only: bool,
+}
+
+impl Event for ToolBegin {
+    const NAME: &'static str = "tool:begin";
+    const ON_ERROR: OnError = OnError::Throw;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    type Reply = ();
+    type Mode = Notify;
+}
+
+/// A tool is about to run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolBefore {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The arguments the tool gets.
+    pub args: Value,
+    /// What it will do, in one line.
+    pub summary: String,
+    /// What was converted; absent when nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coercions: Option<Vec<Coercion>>,
+    /// Calls of this run before this batch, by canonical name.
+    pub run_tool_counts: Arc<BTreeMap<String, u32>>,
+}
+notify!(ToolBefore, "tool:before");
+
+/// A running tool printed something.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolProgress {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// What it printed.
+    pub text: String,
+}
+notify!(ToolProgress, "tool:progress");
+
+/// A call waits for somebody who is not here. It is not counted, and the run ends after its batch.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolParked {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Its arguments.
+    pub args: Value,
+    /// What it waits for.
+    pub reason: String,
+    /// Who parked it.
+    pub by: Option<String>,
+}
+notify!(ToolParked, "tool:parked");
+
+/// A call was refused. It is not counted, and no other tool event follows.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolBlocked {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Its arguments.
+    pub args: Value,
+    /// Why.
+    pub reason: String,
+    /// Who refused; nobody in particular when a guard failed.
+    pub by: Option<String>,
+}
+notify!(ToolBlocked, "tool:blocked");
+
+/// A call was not run because the batch ended early; it got a result that says so.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolSkipped {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Why.
+    pub reason: String,
+}
+notify!(ToolSkipped, "tool:skipped", CANCELLABLE = false);
+
+/// The model called a tool that does not exist.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolUnknown {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Its arguments.
+    pub args: Value,
+    /// The result so far, instead of the error text.
+    pub result: Option<ToolContent>,
+    /// Whether this is no error: `tool:error` is not announced.
+    pub suppress_error: bool,
+}
+
+impl Event for ToolUnknown {
+    const NAME: &'static str = "tool:unknown";
+    type Reply = UnknownReply;
+    type Mode = Fold;
+}
+
+impl Absorb for ToolUnknown {
+    fn absorb(&mut self, reply: UnknownReply, _: &Source) -> ControlFlow<()> {
+        if reply.result.is_some() {
+            self.result = reply.result;
+        }
+        self.suppress_error |= reply.suppress_error;
+        ControlFlow::Continue(())
+    }
+}
+
+/// An answer to [`ToolUnknown`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnknownReply {
+    /// The result to give.
+    pub result: Option<ToolContent>,
+    /// Whether this is no error.
+    pub suppress_error: bool,
+}

@@ -1,0 +1,193 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::kernel::{Absorb, Cx, EmitError, Event, Fold, OnError, Reach, Source};
+use crate::model::{Approved, CallRef, Effects, ToolOutput};
+use crate::service::{CallPlace, Tool};
+
+/// May this call run? Everything that can say no says it here: a handler that fails means *no*.
+///
+/// The arguments are the ones that will run: no handler can change them any more. A refusal wins over a
+/// substitute and ends the matter; so does parking. Handlers that only apply to undecided calls look at
+/// [`ToolGate::is_decided`].
+#[derive(Clone, Serialize, JsonSchema)]
+pub struct ToolGate {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Its arguments, prepared, validated and coerced.
+    pub args: Value,
+    /// What it does, as its tool says.
+    pub effects: Effects,
+    /// Calls of this run before this batch, by canonical name.
+    pub run_tool_counts: Arc<BTreeMap<String, u32>>,
+    /// The decision so far.
+    pub decision: Option<Decision>,
+    /// Who made it.
+    #[schemars(with = "Option<String>")]
+    pub decided_by: Option<Source>,
+    /// The tool that will run; nothing for a name nobody has.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub tool: Option<Arc<dyn Tool>>,
+    /// Where it will run.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub place: CallPlace,
+}
+
+impl fmt::Debug for ToolGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolGate")
+            .field("call", &self.call)
+            .field("args", &self.args)
+            .field("effects", &self.effects)
+            .field("decision", &self.decision)
+            .field("decided_by", &self.decided_by)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ToolGate {
+    /// A call to be judged. Its effects are those `tool` tells; a tool that panics over them tells nothing.
+    #[must_use]
+    pub fn new(call: Arc<CallRef>, args: Value, tool: Option<Arc<dyn Tool>>, place: CallPlace) -> Self {
+        let effects = match &tool {
+            Some(tool) => catch_unwind(AssertUnwindSafe(|| tool.effects(&args, &place))).unwrap_or_default(),
+            // Nothing runs for a name nobody has.
+            None => Effects::none(),
+        };
+        Self {
+            call,
+            args,
+            effects,
+            run_tool_counts: Arc::default(),
+            decision: None,
+            decided_by: None,
+            tool,
+            place,
+        }
+    }
+
+    /// Whether an earlier handler settled the call.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.decision.is_some()
+    }
+
+    /// The string argument `key`.
+    #[must_use]
+    pub fn input_str(&self, key: &str) -> Option<&str> {
+        self.args.get(key)?.as_str()
+    }
+
+    /// Asks the gates of the context's bus. This is the only way to an [`Approved`] call.
+    ///
+    /// # Errors
+    /// [`EmitError`] when a gate failed or the run was stopped: the call must not run.
+    pub async fn pass(self, cx: &Cx) -> Result<Passed, EmitError> {
+        let gate = cx.emit(self).await?;
+        let by = gate.decided_by;
+        Ok(match gate.decision {
+            None => Passed::Approved(Approved::new(gate.call, gate.args, gate.effects)),
+            Some(Decision::Refuse { reason }) => Passed::Refused { reason, by },
+            Some(Decision::Park { reason }) => Passed::Parked { reason, by },
+            Some(Decision::Substitute { output }) => Passed::Substituted { output },
+        })
+    }
+}
+
+impl Event for ToolGate {
+    const NAME: &'static str = "tool:gate";
+    const ON_ERROR: OnError = OnError::Throw;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    /// A call that is refused to an agent is not allowed to its sub-agents.
+    const REACH: Reach = Reach::Descendants;
+    type Reply = Ruling;
+    type Mode = Fold;
+}
+
+impl Absorb for ToolGate {
+    fn absorb(&mut self, reply: Ruling, from: &Source) -> ControlFlow<()> {
+        let (decision, flow) = match reply {
+            Ruling::Substitute(output) => (Decision::Substitute { output }, ControlFlow::Continue(())),
+            Ruling::Refuse(reason) => (Decision::Refuse { reason }, ControlFlow::Break(())),
+            Ruling::Park(reason) => (Decision::Park { reason }, ControlFlow::Break(())),
+        };
+        self.decision = Some(decision);
+        self.decided_by = Some(from.clone());
+        flow
+    }
+}
+
+/// What a gate decided.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// The call does not run; the model is told why.
+    Refuse {
+        /// Why.
+        reason: String,
+    },
+    /// The call does not run now: it waits for somebody who is not here. The run ends after this batch.
+    Park {
+        /// What it waits for.
+        reason: String,
+    },
+    /// The call does not run; this is its result.
+    Substitute {
+        /// The result.
+        output: ToolOutput,
+    },
+}
+
+/// An answer to [`ToolGate`]. No answer lets the call through.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ruling {
+    /// The call does not run; later handlers are not asked.
+    Refuse(String),
+    /// The call does not run now, for this reason; later handlers are not asked.
+    Park(String),
+    /// The call does not run and this is its result, unless a later handler refuses.
+    Substitute(ToolOutput),
+}
+
+impl Ruling {
+    /// A refusal.
+    pub fn refuse(reason: impl Into<String>) -> Self {
+        Self::Refuse(reason.into())
+    }
+}
+
+/// What the gates made of a call.
+#[derive(Clone, Debug)]
+pub enum Passed {
+    /// It may run, exactly so.
+    Approved(Approved),
+    /// It does not run.
+    Refused {
+        /// Why.
+        reason: String,
+        /// Who refused.
+        by: Option<Source>,
+    },
+    /// It does not run now.
+    Parked {
+        /// What it waits for.
+        reason: String,
+        /// Who parked it.
+        by: Option<Source>,
+    },
+    /// It does not run; this is its result.
+    Substituted {
+        /// The result.
+        output: ToolOutput,
+    },
+}

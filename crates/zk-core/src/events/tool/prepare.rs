@@ -1,0 +1,78 @@
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::events::notify;
+use crate::kernel::{Absorb, Event, Fold, OnError, Reach, Source};
+use crate::model::CallRef;
+
+/// A valid call about to be judged: handlers may rewrite its arguments here and nowhere later.
+///
+/// A handler that fails refuses the call, and is named. Arguments that changed are validated again.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolPrepare {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Its arguments, valid and coerced, or as an earlier handler rewrote them.
+    pub args: Value,
+    /// Who rewrote them last.
+    #[schemars(with = "Option<String>")]
+    pub rewritten_by: Option<Source>,
+}
+
+impl Event for ToolPrepare {
+    const NAME: &'static str = "tool:prepare";
+    /// What a parent rewrites, such as a path prefix, holds for its sub-agents too.
+    const REACH: Reach = Reach::Descendants;
+    const ON_ERROR: OnError = OnError::Throw;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
+    type Reply = Value;
+    type Mode = Fold;
+}
+
+impl Absorb for ToolPrepare {
+    fn absorb(&mut self, args: Value, from: &Source) -> ControlFlow<()> {
+        if self.args != args {
+            self.args = args;
+            self.rewritten_by = Some(from.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A call's arguments do not fit the tool's schema, and no coercion helped.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ValidationReject {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The arguments.
+    pub args: Value,
+    /// What is wrong with them.
+    pub issues: Vec<String>,
+}
+notify!(ValidationReject, "validation:reject");
+
+/// One argument that was converted to the type the schema asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Coercion {
+    /// The argument.
+    pub key: String,
+    /// As given.
+    pub from: Value,
+    /// As the tool gets it.
+    pub to: Value,
+}
+
+/// A call's arguments fit after at least one coercion.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ValidationCoerce {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// What was converted.
+    pub coercions: Vec<Coercion>,
+}
+notify!(ValidationCoerce, "validation:coerce");

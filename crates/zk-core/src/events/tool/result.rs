@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::events::notify;
+use crate::kernel::{Absorb, Event, Fold, OnError, Reach, Source};
+use crate::model::{CallRef, Display, Message, RunId, ToolContent, ToolError, ToolResult, TurnId, TurnUsage};
+
+/// A call that had begun is over. Whoever stores sessions makes its result durable here, before anybody acts
+/// on it: a handler that fails stops the run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolEnd {
+    /// The run.
+    pub run_id: RunId,
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Whether it only read, as its `tool:begin` said.
+    pub read_only: bool,
+    /// The result as the model gets it.
+    pub result: ToolResult,
+    /// How to show it to a person.
+    pub display: Option<Display>,
+    /// The tool's own data.
+    pub details: Option<Value>,
+    /// Milliseconds the tool ran.
+    pub elapsed_ms: u64,
+}
+notify!(ToolEnd, "tool:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
+
+/// A tool failed. A handler may answer with the result to give instead; the call then counts as done.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolErrored {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// Why.
+    pub error: ToolError,
+    /// The result so far, instead of the error.
+    pub result: Option<ToolContent>,
+}
+
+impl Event for ToolErrored {
+    const NAME: &'static str = "tool:error";
+    type Reply = ToolContent;
+    type Mode = Fold;
+}
+
+impl Absorb for ToolErrored {
+    fn absorb(&mut self, reply: ToolContent, _: &Source) -> ControlFlow<()> {
+        self.result = Some(reply);
+        ControlFlow::Continue(())
+    }
+}
+
+/// A result about to be given to the model. Handlers patch it; each sees the patches before it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolTransform {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The content so far.
+    pub content: ToolContent,
+    /// Whether it is an error.
+    pub is_error: bool,
+    /// The tool's own data.
+    pub details: Option<Value>,
+    /// The size before any patch, as it weighs on the wire.
+    pub output_bytes: usize,
+}
+
+impl Event for ToolTransform {
+    const NAME: &'static str = "tool:transform";
+    /// What has to be cut or masked has to be also when the run is stopped.
+    const CANCELLABLE: bool = false;
+    /// What is masked for an agent is masked for its sub-agents.
+    const REACH: Reach = Reach::Descendants;
+    type Reply = ResultPatch;
+    type Mode = Fold;
+}
+
+impl Absorb for ToolTransform {
+    fn absorb(&mut self, reply: ResultPatch, _: &Source) -> ControlFlow<()> {
+        if let Some(content) = reply.content {
+            self.content = content;
+        }
+        if let Some(is_error) = reply.is_error {
+            self.is_error = is_error;
+        }
+        if reply.details.is_some() {
+            self.details = reply.details;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// An answer to [`ToolTransform`]: what is set is changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResultPatch {
+    /// The content.
+    pub content: Option<ToolContent>,
+    /// Whether it is an error.
+    pub is_error: Option<bool>,
+    /// The tool's own data.
+    pub details: Option<Value>,
+}
+
+/// A call has its final result.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolAfter {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The content the model gets.
+    pub content: ToolContent,
+    /// Whether it is an error.
+    pub is_error: bool,
+    /// How to show it to a person.
+    pub display: Option<Display>,
+    /// The tool's own data.
+    pub details: Option<Value>,
+    /// The size after all patches, as it weighs on the wire.
+    pub output_bytes: usize,
+    /// Milliseconds the tool ran.
+    pub elapsed_ms: u64,
+    /// Calls of this run before this batch, by canonical name.
+    pub run_tool_counts: Arc<BTreeMap<String, u32>>,
+}
+notify!(ToolAfter, "tool:after");
+
+/// Every call of a turn has its result. The assistant message and its results are stored here, as one unit,
+/// before the next request is sent. A handler that fails stops the run: nothing goes on unstored.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ToolResultsAfter {
+    /// The run.
+    pub run_id: RunId,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The assistant message with the calls.
+    pub assistant: Arc<Message>,
+    /// The user message with the results.
+    pub results: Arc<Message>,
+    /// The usage of the turn.
+    pub usage: TurnUsage,
+}
+notify!(ToolResultsAfter, "tool-results:after", ON_ERROR = OnError::Throw, CANCELLABLE = false);
