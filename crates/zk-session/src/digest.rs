@@ -32,6 +32,7 @@ impl Digest {
             | EntryKind::Thinking { .. }
             | EntryKind::CallBegin { .. }
             | EntryKind::CallEnd { .. }
+            | EntryKind::CallData { .. }
             | EntryKind::Custom(_) => {}
         }
     }

@@ -101,6 +101,7 @@ pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Res
         EntryKind::OpenTurn { .. }
         | EntryKind::CallBegin { .. }
         | EntryKind::CallEnd { .. }
+        | EntryKind::CallData { .. }
         | EntryKind::Custom(_) => false,
     };
     let only_prompts = snapshot.notices.is_empty() && snapshot.entries.iter().all(is_prompt);

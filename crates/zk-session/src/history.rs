@@ -19,7 +19,16 @@ pub struct Loaded {
     /// The turn that was cut off while its calls ran, if one was. Its pair is the end of `messages`.
     pub interrupted: Option<InterruptedTurn>,
     /// The entries of plugins, oldest first.
-    pub custom: Vec<Entry>,
+    pub custom: Vec<PluginEntry>,
+}
+
+/// An entry of a plugin, and where in the conversation it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginEntry {
+    /// How many of [`Loaded::messages`] are before it.
+    pub after: usize,
+    /// What the plugin appended.
+    pub entry: CustomEntry,
 }
 
 /// The resume view of a log: pure, and nothing is run again.
@@ -73,6 +82,7 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
                     turn.add(&entry.kind);
                 }
             }
+            EntryKind::CallData { .. } => {}
             EntryKind::Model { model } => loaded.model = Some(model.clone()),
             EntryKind::Thinking { level } => loaded.thinking = Some(*level),
             EntryKind::RunStart { run_id } => {
@@ -83,12 +93,11 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
                 loaded.unfinished = Some(run_id.clone());
             }
             EntryKind::RunEnd { .. } => loaded.unfinished = None,
-            EntryKind::Custom(CustomEntry { source, data, audience, .. }) => {
-                if *audience == Audience::Model {
-                    let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
-                    loaded.messages.push(Message::injected(text, source.as_str()).shared());
+            EntryKind::Custom(custom) => {
+                loaded.custom.push(PluginEntry { after: loaded.messages.len(), entry: custom.clone() });
+                if custom.audience == Audience::Model {
+                    loaded.messages.push(Message::injected(custom.text(), custom.source.as_str()).shared());
                 }
-                loaded.custom.push(entry.clone());
             }
         }
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`SqliteStore`] | one SQLite file for each session, with a lock of its own |
 //! | [`MemoryStore`] | the same behaviour without a disk |
-//! | [`Recorder`] | the plugin that writes a run into an open session |
+//! | [`Recorder`] | the plugin that writes a run into an open session, and offers plugins a place in it |
 //! | [`load_history`], [`resume`] | what a resumed run starts from |
 //! | [`latest`], [`open_matching`], [`read_matching`] | how `--continue`, `--resume` and a listing find a session |
 //! | [`discard_unanswered`] | removes a session that nobody would miss |
@@ -33,7 +33,7 @@ mod recorder;
 mod sqlite;
 
 pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching};
-pub use history::{Loaded, load_history, resume, store_interrupted};
+pub use history::{Loaded, PluginEntry, load_history, resume, store_interrupted};
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 pub use recorder::{Recorder, Saved};

@@ -101,6 +101,7 @@ impl OpenTurn {
             | EntryKind::RunStart { .. }
             | EntryKind::RunEnd { .. }
             | EntryKind::OpenTurn { .. }
+            | EntryKind::CallData { .. }
             | EntryKind::Custom(_) => {}
         }
     }

@@ -5,14 +5,15 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
+use async_trait::async_trait;
 use tokio::sync::Mutex;
 use zk_core::events::{
     AgentStart, Cause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart,
     ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope};
-use zk_core::model::{EntryId, Message, ModelRef, Role, ThinkingLevel, TurnUsage};
-use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
+use zk_core::model::{EntryId, Message, ModelRef, Role, ThinkingLevel, TurnId, TurnUsage};
+use zk_core::service::{CustomEntry, Durability, EntryKind, NewEntry, OpenSession, SessionLog, StoreError};
 
 use crate::Loaded;
 
@@ -25,7 +26,7 @@ use crate::Loaded;
 /// | `agent:start`, `model:select`, `thinking:select` | model and thinking level, when they changed |
 /// | `session:open-turn` | an answer with calls, before any of them runs |
 /// | `tool:begin`, `tool:end` | the begin and the end of a call that is not read-only, on the disk |
-/// | `tool-results:after` | the assistant message and its results, in one append |
+/// | `tool-results:after` | what read-only calls left beside their results, the assistant message and its results, in one append |
 /// | `session:end` | the run's end |
 ///
 /// The prompt is stored before its request is sent, an answer before its calls run, and what a call with effects
@@ -35,6 +36,8 @@ use crate::Loaded;
 /// twice.
 ///
 /// Sub-agents are not recorded: each has a session of its own.
+///
+/// It also offers [`SessionLog`], through which plugins keep entries of their own in this session.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -136,6 +139,7 @@ impl Plugin for Recorder {
         scope.handle::<ToolEnd, _>(self.log.clone());
         scope.handle::<ToolResultsAfter, _>(self.log.clone());
         scope.handle::<SessionEnd, _>(self.log.clone());
+        scope.provide_service::<dyn SessionLog>(self.log.clone());
         Ok(())
     }
 }
@@ -160,6 +164,8 @@ struct State {
     /// Every message taken so far, by address: what could not be stored is announced again, and kept here
     /// already.
     taken: HashMap<usize, Arc<Message>>,
+    /// What read-only calls of the present turn left beside their results.
+    call_data: Vec<EntryKind>,
     /// The model and the thinking level that the log says last.
     model: Option<ModelRef>,
     thinking: Option<ThinkingLevel>,
@@ -300,6 +306,41 @@ fn messages(all: &[Arc<Message>], usage: Option<&TurnUsage>) -> Vec<EntryKind> {
     all.iter().enumerate().map(entry).collect()
 }
 
+fn is_of_turn(entry: &EntryKind, turn: &TurnId) -> bool {
+    matches!(entry, EntryKind::CallData { turn_id, .. } if turn_id == turn)
+}
+
+#[async_trait]
+impl SessionLog for Log {
+    async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        let mut state = self.state.lock().await;
+        self.settle(&mut state).await?;
+        // What could not be stored before comes first.
+        self.begin(&mut state, Vec::new(), Durability::Process).await?;
+        self.settle(&mut state).await?;
+        if state.lost {
+            return Err(StoreError::Failed("this conversation is not stored".to_owned()));
+        }
+        let entry = EntryKind::Custom(entry.by(scope.source()));
+        let ids = self.session.append(vec![entry], Durability::Process).await?;
+        state.stored = true;
+        let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
+        ids.into_iter().next().ok_or_else(none)
+    }
+
+    async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
+        {
+            let mut state = self.state.lock().await;
+            self.settle(&mut state).await?;
+        }
+        let own = |kind| match kind {
+            EntryKind::Custom(entry) if entry.source == scope.source().as_str() => Some(entry),
+            _ => None,
+        };
+        Ok(self.session.entries().await?.into_iter().filter_map(|entry| own(entry.kind)).collect())
+    }
+}
+
 impl Handler<SessionStart> for Log {
     async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
         self.queue(vec![EntryKind::RunStart { run_id: ev.run_id.clone() }]).await?;
@@ -375,7 +416,15 @@ impl Handler<ToolBegin> for Log {
 
 impl Handler<ToolEnd> for Log {
     async fn call(&self, ev: &ToolEnd, _: &Cx) -> Answer<ToolEnd> {
-        if !ev.read_only {
+        if ev.read_only {
+            self.state.lock().await.call_data.push(EntryKind::CallData {
+                turn_id: ev.call.turn_id.clone(),
+                call_id: ev.call.call_id.clone(),
+                display: ev.display.clone(),
+                details: ev.details.clone(),
+                elapsed_ms: ev.elapsed_ms,
+            });
+        } else {
             let end = EntryKind::CallEnd {
                 turn_id: ev.call.turn_id.clone(),
                 call_id: ev.call.call_id.clone(),
@@ -392,8 +441,14 @@ impl Handler<ToolEnd> for Log {
 
 impl Handler<ToolResultsAfter> for Log {
     async fn call(&self, ev: &ToolResultsAfter, _: &Cx) -> Answer<ToolResultsAfter> {
-        let news = self.state.lock().await.take(&[ev.assistant.clone(), ev.results.clone()]);
-        self.write(messages(&news, Some(&ev.usage)), Durability::Process).await?;
+        let (mut entries, news) = {
+            let mut state = self.state.lock().await;
+            (std::mem::take(&mut state.call_data), state.take(&[ev.assistant.clone(), ev.results.clone()]))
+        };
+        // An earlier turn that has no pair needs none of it.
+        entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
+        entries.extend(messages(&news, Some(&ev.usage)));
+        self.write(entries, Durability::Process).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }

@@ -38,7 +38,8 @@ pub struct ToolOutput {
     /// For the person, when there is something better to show than the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<Display>,
-    /// For plugins: data of the tool's own, kept with the session, never sent to a model.
+    /// For plugins: data of the tool's own. It is stored with the call where the session is, and never sent to a
+    /// model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }

@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 
 /// Large contents kept outside the history, by the hash of their bytes: `cx.service::<dyn Blobs>()`.
 ///
-/// Calls block for as long as the disk does; tools run them on a blocking thread.
+/// They are kept exactly as they were given, for whoever has to give them back (an undo, a diff): whoever keeps
+/// what may hold a secret redacts it first. Calls block for as long as the disk does; tools run them on a
+/// blocking thread.
 pub trait Blobs: Send + Sync {
     /// Keeps `bytes`. Equal bytes have one id and are kept once.
     ///
     /// # Errors
-    /// [`BlobError`]; nothing was kept then.
+    /// [`BlobError`], [`BlobError::TooLarge`] and [`BlobError::Full`] among them; nothing was kept then.
     fn put(&self, bytes: &[u8]) -> Result<BlobId, BlobError>;
 
     /// The bytes, or those of `range` that exist.
@@ -53,6 +55,22 @@ pub enum BlobError {
     Damaged {
         /// The id.
         id: BlobId,
+    },
+    /// It is larger than any one may be.
+    #[error("cannot keep {bytes} bytes as a blob: the limit is {limit}")]
+    TooLarge {
+        /// Its size.
+        bytes: u64,
+        /// The most bytes one may have.
+        limit: u64,
+    },
+    /// There is no room left for all of them together.
+    #[error("cannot keep {bytes} bytes more: all blobs of a session may have {limit} bytes together")]
+    Full {
+        /// Its size.
+        bytes: u64,
+        /// The most bytes all may have together.
+        limit: u64,
     },
     /// The disk said no.
     #[error("cannot {doing} blob `{id}`: {source}")]

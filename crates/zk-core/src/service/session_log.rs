@@ -10,7 +10,8 @@ use crate::model::EntryId;
 /// The entries a plugin keeps in the session's log: `cx.service::<dyn SessionLog>()`. Absent when the
 /// conversation is not stored.
 ///
-/// A plugin sees its own entries only: whose they are is its scope's [`Source`].
+/// A plugin sees its own entries only: whose they are is its scope's [`Source`]. In a sub-agent, which has no
+/// stored conversation of its own, they go into the session of the agent at the root.
 #[async_trait]
 pub trait SessionLog: Send + Sync {
     /// Appends an entry. When this returns, it survives the death of the process.
@@ -69,6 +70,14 @@ pub struct CustomEntry {
     /// Who sees it.
     #[serde(default)]
     pub audience: Audience,
+}
+
+impl CustomEntry {
+    /// Its data as text: a string as it is, anything else as JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.data.as_str().map_or_else(|| self.data.to_string(), str::to_owned)
+    }
 }
 
 /// Who sees an entry of a plugin.

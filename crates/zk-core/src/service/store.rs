@@ -196,6 +196,21 @@ pub enum EntryKind {
         /// How long it ran, in milliseconds.
         elapsed_ms: u64,
     },
+    /// What a read-only call left beside its result, stored with the pair of its turn.
+    CallData {
+        /// The turn.
+        turn_id: TurnId,
+        /// The call.
+        call_id: CallId,
+        /// What is shown to the person instead of the result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        display: Option<Display>,
+        /// The tool's own data.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        details: Option<Value>,
+        /// How long it ran, in milliseconds.
+        elapsed_ms: u64,
+    },
     /// What a plugin appended.
     Custom(CustomEntry),
 }

@@ -139,5 +139,6 @@ fn what_a_plugin_appended_is_handed_over_and_sent_only_where_it_is_meant_to_be()
     let texts: Vec<String> = loaded.messages.iter().map(|message| message.text()).collect();
     assert_eq!(texts, ["mind the goal", r#"{"goal":1}"#]);
     assert_eq!(loaded.messages[0].injected_by.as_deref(), Some("goals"));
-    assert_eq!(loaded.custom.len(), 4);
+    let places: Vec<usize> = loaded.custom.iter().map(|custom| custom.after).collect();
+    assert_eq!(places, [0, 0, 0, 1], "each stands where it was appended");
 }

@@ -14,7 +14,7 @@ use zk_core::model::{
     ToolResult, TurnUsage, Usage,
 };
 use zk_core::service::{
-    Durability, Entry, EntryKind, NewEntry, OpenSession, RunStatus, SessionStore, StoreError,
+    Durability, Entry, EntryKind, NewEntry, OpenSession, RunStatus, SessionLog, SessionStore, StoreError,
 };
 use zk_session::{CallState, MemoryStore, Recorder, Saved, SqliteStore, load_history, resume};
 
@@ -173,6 +173,7 @@ fn words(kinds: &[EntryKind]) -> Vec<String> {
         EntryKind::OpenTurn { .. } => "open".to_owned(),
         EntryKind::CallBegin { call_id, .. } => format!("begin {call_id}"),
         EntryKind::CallEnd { call_id, .. } => format!("end {call_id}"),
+        EntryKind::CallData { call_id, .. } => format!("data {call_id}"),
         EntryKind::Custom(_) => "custom".to_owned(),
     };
     kinds.iter().map(word).collect()
@@ -284,15 +285,61 @@ async fn a_call_with_effects_is_on_the_disk_before_it_runs_and_before_its_result
 }
 
 #[tokio::test]
-async fn a_turn_that_only_reads_costs_no_sync() {
+async fn a_turn_that_only_reads_costs_no_sync_and_keeps_what_its_calls_left() {
     let (moody, session, cx) = recording(ENOUGH).await;
     cx.emit(open_turn()).await.unwrap();
     let (begin, end) = call(true);
     cx.emit(begin).await.unwrap();
     cx.emit(end).await.unwrap();
     cx.emit(results()).await.unwrap();
-    assert_eq!(words(&kinds(&session).await), ["open", "call", "result"]);
+    assert_eq!(words(&kinds(&session).await), ["open", "data c", "call", "result"]);
     assert!(moody.on_disk.lock().unwrap().is_empty());
+    assert_eq!(moody.appends.load(Ordering::SeqCst), 2, "with the pair");
+    let kinds = kinds(&session).await;
+    let EntryKind::CallData { display, details, elapsed_ms, .. } = &kinds[1] else { panic!("{kinds:?}") };
+    assert!(display.is_some() && *details == Some(json!({"files": 1})) && *elapsed_ms == 7);
+    let loaded = load_history(&session.entries().await.unwrap());
+    assert_eq!((loaded.messages.len(), loaded.interrupted), (2, None));
+}
+
+#[tokio::test]
+async fn a_plugin_keeps_entries_in_the_session_and_sees_no_others() {
+    let (_, session, cx) = recording(ENOUGH).await;
+    let log = cx.service::<dyn SessionLog>().unwrap();
+    let (goals, todos) = (cx.bus().scope("goals"), cx.bus().scope("todos"));
+    cx.emit(prompt()).await.unwrap();
+    let id = log.append(&goals, NewEntry::hidden("goal", 1, json!("ship it"))).await.unwrap();
+    log.append(&todos, NewEntry::hidden("todo", 2, json!([1]))).await.unwrap();
+    let stored = session.entries().await.unwrap();
+    assert_eq!(stored[1].id, id);
+    assert_eq!(words(&kinds(&session).await), ["hello", "custom", "custom"]);
+    let own = log.entries(&goals).await.unwrap();
+    assert_eq!(own, [NewEntry::hidden("goal", 1, json!("ship it")).by(goals.source())]);
+    assert_eq!(log.entries(&todos).await.unwrap()[0].version, 2);
+}
+
+#[tokio::test]
+async fn an_entry_that_could_not_be_stored_is_not_stored_later() {
+    let (moody, session, cx) = recording(ENOUGH).await;
+    let log = cx.service::<dyn SessionLog>().unwrap();
+    let goals = cx.bus().scope("goals");
+    moody.full.store(1, Ordering::SeqCst);
+    log.append(&goals, NewEntry::hidden("goal", 1, json!(1))).await.unwrap_err();
+    log.append(&goals, NewEntry::hidden("goal", 1, json!(2))).await.unwrap();
+    assert_eq!(log.entries(&goals).await.unwrap()[0].data, json!(2));
+    assert_eq!(words(&kinds(&session).await), ["custom"]);
+}
+
+#[tokio::test]
+async fn a_plugin_hears_that_its_conversation_is_not_stored() {
+    let moody = Moody::new(ENOUGH).await;
+    moody.full.store(1, Ordering::SeqCst);
+    let bus = Bus::new();
+    bus.install(&Recorder::new(moody.clone()).or_without(|_| ())).unwrap();
+    bus.cx().emit(prompt()).await.unwrap();
+    let log = bus.cx().service::<dyn SessionLog>().unwrap();
+    let error = log.append(&bus.scope("goals"), NewEntry::hidden("goal", 1, json!(1))).await.unwrap_err();
+    assert!(error.to_string().contains("not stored"), "{error}");
 }
 
 #[tokio::test]
