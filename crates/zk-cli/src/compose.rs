@@ -5,7 +5,7 @@ use zk_agent::{Agent, Behavior, ToolSet};
 use zk_compaction::Shorten;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{CallPlace, Provider, Questions, Tool, Trust, Ui};
+use zk_core::service::{Blobs, CallPlace, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{
@@ -14,6 +14,7 @@ use zk_providers::{
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
 
 use crate::app::AppContext;
+use crate::blobs::FileBlobs;
 use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
@@ -82,6 +83,10 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         }
     });
     bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
+    bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
+    if let Some(dir) = &session.outputs {
+        bus.scope("blobs").provide_service::<dyn Blobs>(Arc::new(FileBlobs::new(dir.join("blobs"))));
+    }
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
@@ -264,6 +269,9 @@ pub(crate) fn agent(
         })
         .history(session.loaded.messages.clone())
         .cwd(app.cwd.clone());
+    if let Some(entries) = &session.restored {
+        builder = builder.restored(entries.clone());
+    }
     if let Some(open) = &session.open {
         builder = builder.session(open.id().clone());
     }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 mod app;
 mod args;
+mod blobs;
 mod commands;
 mod compose;
 mod credentials;

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zk_core::model::SessionId;
-use zk_core::service::{NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError};
+use zk_core::service::{
+    Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
+};
 use zk_session::{
     CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, latest,
     load_history, open_matching, store_interrupted,
@@ -21,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) open: Option<Arc<dyn OpenSession>>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) loaded: Loaded,
+    /// What is stored of a resumed conversation, from the first entry to the leaf.
+    pub(crate) restored: Option<Arc<[Entry]>>,
     pub(crate) resumed: bool,
     /// Where its large results go; a directory that exists.
     pub(crate) outputs: Option<PathBuf>,
@@ -74,6 +78,10 @@ impl Session {
         if let (Some(store), false) = (&self.store, self.resumed)
             && discard_unanswered(store, &id).await?
         {
+            if let Some(outputs) = &self.outputs {
+                // Most have none.
+                let _ = std::fs::remove_dir_all(outputs);
+            }
             return Ok(Kept::Nothing);
         }
         Ok(match saved {
@@ -184,15 +192,24 @@ async fn warn_of_newer(
 }
 
 async fn reopen(app: &AppContext, store: SqliteStore, open: Arc<dyn OpenSession>) -> Outcome<Session> {
-    let loaded = load_history(&open.entries().await.map_err(refused)?);
+    let mut entries = open.entries().await.map_err(refused)?;
+    let loaded = load_history(&entries);
     // Said before it is stored: a process that is killed in between leaves it to be said again.
     for line in interruption(&loaded) {
         print_stderr(&line);
     }
     store_interrupted(&*open, &loaded).await.map_err(refused)?;
+    if loaded.interrupted.is_some() {
+        entries = open.entries().await.map_err(refused)?;
+    }
     let recorder = Recorder::resuming(open.clone(), &loaded);
-    let session =
-        Session { recorder: Some(recorder), loaded, resumed: true, ..Session::new(app, store, open) };
+    let session = Session {
+        recorder: Some(recorder),
+        loaded,
+        restored: Some(entries.into()),
+        resumed: true,
+        ..Session::new(app, store, open)
+    };
     session.print_notices();
     Ok(session)
 }

@@ -115,8 +115,11 @@ fn write_atomically(path: &Path, dir: &Path, text: &[u8]) -> std::io::Result<()>
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A project's key. One whose path is no UTF-8 could be taken for another one, so it has none.

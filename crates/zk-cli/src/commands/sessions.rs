@@ -1,8 +1,8 @@
 use std::time::SystemTime;
 
 use zk_core::model::{Block, Message, Role};
-use zk_core::service::{SessionFilter, SessionInfo, SessionStore};
-use zk_session::{load_history, open_matching, read_matching};
+use zk_core::service::{Audience, SessionFilter, SessionInfo, SessionStore};
+use zk_session::{Loaded, PluginEntry, load_history, open_matching, read_matching};
 
 use super::print;
 use crate::app::{AppContext, runtime};
@@ -38,8 +38,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                     print_stderr(&format!("zk: {notice}"));
                 }
                 let loaded = load_history(&snapshot.entries);
-                let mut lines: Vec<String> =
-                    loaded.messages.iter().flat_map(|message| message_lines(message)).collect();
+                let mut lines = conversation_lines(&loaded);
                 let info = &snapshot.info;
                 if let Some(lock) = &info.lock {
                     lines.push(format!("(open in process {})", lock.pid));
@@ -103,6 +102,24 @@ fn age(time: SystemTime) -> String {
         3600..86400 => format!("{} h ago", seconds / 3600),
         _ => format!("{} d ago", seconds / 86400),
     }
+}
+
+/// A conversation in lines, with what plugins keep in it for the person.
+fn conversation_lines(loaded: &Loaded) -> Vec<String> {
+    let for_person = |PluginEntry { after, entry }| match entry.audience {
+        Audience::Person => Some((after, entry)),
+        // What the model gets is a message of the conversation.
+        Audience::Hidden | Audience::Model => None,
+    };
+    let mut custom = loaded.custom.iter().cloned().filter_map(for_person).peekable();
+    let mut lines = Vec::new();
+    for at in 0..=loaded.messages.len() {
+        while let Some((_, entry)) = custom.next_if(|(after, _)| *after <= at) {
+            lines.push(format!("◦ {}: {}", entry.source, entry.text().trim_end()));
+        }
+        lines.extend(loaded.messages.get(at).into_iter().flat_map(|message| message_lines(message)));
+    }
+    lines
 }
 
 /// A message in lines: what was said, each call, and the first line of each result.

@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use zk_core::events::{ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
+use zk_core::events::{SessionLoaded, ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
@@ -77,6 +77,10 @@ fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json:
     let any = event.as_any();
     if let Some(ToolProgress { call, text }) = any.downcast_ref() {
         return serde_json::to_writer(out, &json!({ "call": call, "bytes": text.len() }));
+    }
+    // The stored conversation is read where it is stored.
+    if let Some(SessionLoaded { session_id, entries }) = any.downcast_ref() {
+        return serde_json::to_writer(out, &json!({ "session_id": session_id, "entries": entries.len() }));
     }
     if let Some(ToolEnd { run_id, call, read_only, elapsed_ms, .. }) = any.downcast_ref() {
         let data =

@@ -3,6 +3,7 @@
 mod file;
 mod layers;
 mod models;
+mod plugins;
 mod schema;
 
 use std::path::Path;

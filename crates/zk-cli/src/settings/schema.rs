@@ -123,6 +123,13 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Check
              put it into your own settings"
         ));
     }
+    if table == "plugins" {
+        // What stands in the table of a plugin is checked by the plugin.
+        return match (path.len(), value) {
+            (3.., _) | (_, toml::Value::Table(_)) => Check::Valid,
+            _ => Check::Invalid(format!("`{name}` must be a table, such as [plugins.guard]")),
+        };
+    }
     if is_free(path) {
         // What stands there is checked by whoever uses it.
         return Check::Valid;

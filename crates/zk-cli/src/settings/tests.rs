@@ -254,3 +254,19 @@ fn a_misspelt_setting_of_a_model_is_told_and_a_wrong_one_stops_the_start() {
         assert!(error.message.contains("anthropic/c"), "{line}: {error}");
     }
 }
+
+#[test]
+fn the_table_of_a_plugin_is_merged_from_all_layers_and_checked_by_nobody_else() {
+    let home = Home::new();
+    home.write("home/settings.toml", "[plugins.guard]\nlimit = 3\ndeny = [\"rm\"]\n")
+        .write("project/.zk/settings.toml", "[plugins.guard]\nlimit = 5\n[plugins.other.deep]\na = 1\n");
+    let (settings, warnings) = home.read(LayerValues::default()).unwrap();
+    assert_eq!(warnings, Vec::<String>::new());
+    let tables: &dyn zk_core::service::PluginSettings = &settings;
+    assert_eq!(tables.table("guard"), Some(serde_json::json!({"limit": 5, "deny": ["rm"]})));
+    assert_eq!(tables.table("other"), Some(serde_json::json!({"deep": {"a": 1}})));
+    assert_eq!(tables.table("none"), None);
+    home.write("home/settings.toml", "plugins.guard = 3\n");
+    let error = home.read(LayerValues::default()).unwrap_err().to_string();
+    assert!(error.contains("[plugins.guard]"), "{error}");
+}

@@ -2,6 +2,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
+use zk_core::model::SessionId;
+use zk_core::service::{Audience, CustomEntry, Durability, EntryKind, SessionStore};
+use zk_session::SqliteStore;
 use zk_testkit::{Script, Turn};
 
 use crate::zk::{Person, program, server, until};
@@ -94,6 +97,33 @@ fn sessions_are_listed_shown_and_removed() {
     assert_eq!(person.run(&["sessions", "rm", id]).code, 0);
     assert!(!person.run(&["sessions", "list", "--all"]).stdout.contains(id));
     assert_eq!(person.run(&["sessions", "rm", id]).code, 2);
+}
+
+#[test]
+fn what_a_plugin_keeps_for_the_person_is_shown_in_its_place() {
+    let server = server(counting());
+    let person = Person::asking(&server);
+    let result = person.run(&["-p", "the first prompt", "--output-format", "json"]).result();
+    let id = SessionId::from(result["session_id"].as_str().unwrap());
+    let entry = |audience, data| {
+        let (source, kind) = ("goals".to_owned(), "goal".to_owned());
+        EntryKind::Custom(CustomEntry { source, kind, version: 1, data, audience })
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::new(person.home().join("sessions"));
+        let open = store.open(&id).await.unwrap();
+        let entries =
+            vec![entry(Audience::Person, json!("ship it")), entry(Audience::Hidden, json!("not for you"))];
+        open.append(entries, Durability::Process).await.unwrap();
+        open.close().await.unwrap();
+    });
+    let asked = person.run(&["-p", "two", "-c", "--output-format", "stream-json"]);
+    let loaded = asked.lines().into_iter().find(|line| line["type"] == "session:loaded").unwrap();
+    assert_eq!(loaded["session_id"], result["session_id"]);
+    assert!(loaded["entries"].as_u64().unwrap() > 3, "{loaded}");
+    let shown = person.run(&["sessions", "show", id.as_str()]).stdout;
+    assert_eq!(shown, "› the first prompt\nmessage 1\n◦ goals: ship it\n› two\nmessage 3\n");
 }
 
 #[test]
