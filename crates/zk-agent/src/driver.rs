@@ -13,6 +13,7 @@ use crate::control::Control;
 use crate::gates;
 use crate::output::OutputTool;
 use crate::run::Lineage;
+use crate::sections;
 use crate::shared::RunShared;
 use crate::steer::take;
 use crate::tools::Toolbox;
@@ -133,14 +134,9 @@ impl Driver {
             })
             .await?;
         let prompt = prompt.map(|content| Message::user(content).shared());
-        let start = self
-            .cx
-            .emit(AgentBeforeStart {
-                prompt: prompt.clone(),
-                system: self.system.to_string(),
-                messages: Vec::new(),
-            })
-            .await?;
+        let system = sections::system_prompt(&self.cx, &self.system).await?;
+        let start =
+            self.cx.emit(AgentBeforeStart { prompt: prompt.clone(), system, messages: Vec::new() }).await?;
         self.system = start.system.into();
         if let Some(prompt) = prompt {
             self.commit(self.turns(vec![prompt], MessagesCause::Prompt)).await?;

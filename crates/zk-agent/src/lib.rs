@@ -40,6 +40,7 @@ mod prompt;
 mod request;
 mod run;
 mod sampling;
+mod sections;
 mod shared;
 mod spawn;
 mod steer;

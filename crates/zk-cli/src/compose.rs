@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use zk_agent::{Agent, Behavior, ToolSet};
 use zk_compaction::Shorten;
+use zk_core::events::PartLeftOut;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, PluginSettings, Provider, Questions, Tool, Trust, Ui};
@@ -74,6 +75,11 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     }
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+    let notices = app.notices.clone();
+    bus.scope("notices").on_sync_at(everywhere, move |event: &PartLeftOut, _: &Cx| {
+        let PartLeftOut { kind, name, source, error } = event;
+        notices.show(&format!("warning: {kind} `{name}` of {source} is left out: {error}"));
+    });
     let notices = app.notices.clone();
     bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {
         if let Some(why) = &event.unsaved {
@@ -256,10 +262,11 @@ pub(crate) fn agent(
         Some(level) if !session_overridden(app) => level,
         Some(_) | None => settings.thinking(),
     };
+    bus.install(&prompt::Sections::new(settings, &app.cwd, &instructions)).map_err(Failure::failed)?;
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
-        .system(prompt::system(settings, &app.cwd, &instructions))
+        .system(prompt::own(settings))
         .tools(tools(settings.text("preset"), bus))
         .thinking(ThinkingRequest { level, budget: None })
         .behavior(Behavior {

@@ -1,7 +1,9 @@
-use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
-use zk_skills::Instructions;
+use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::service::{FixedSection, PromptSection, section_order};
+use zk_skills::{Instruction, Instructions};
 
 use crate::settings::Settings;
 
@@ -16,28 +18,45 @@ A refused or failed call tells you why: change your approach instead of repeatin
 unclear, not for permission. Never print, store or send secrets.
 Answer briefly and plainly, and say what you did not do or could not check.";
 
-/// The system prompt: the person's own or zk's guide, then the directory, the project's instructions and what
-/// is to be added.
-pub(crate) fn system(settings: &Settings, cwd: &Path, instructions: &Instructions) -> String {
-    let mut text = settings.text("system").unwrap_or(GUIDE).to_owned();
-    let add = |text: &mut String, what: std::fmt::Arguments<'_>| {
-        // Writing into a string cannot fail.
-        let _ = text.write_fmt(what);
-    };
-    add(&mut text, format_args!("\n\nWorking directory: {}", cwd.display()));
-    for file in &instructions.files {
-        let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
-        add(
-            &mut text,
-            format_args!(
-                "\n\nInstructions of the project, from {}:\n{}{cut}",
-                file.path.display(),
-                file.text
-            ),
-        );
+/// What the agent is told first: the person's own prompt, or zk's guide.
+pub(crate) fn own(settings: &Settings) -> String {
+    settings.text("system").unwrap_or(GUIDE).to_owned()
+}
+
+/// What follows it: the directory, the project's instructions and what the person wants added.
+pub(crate) struct Sections {
+    named: Vec<(&'static str, FixedSection)>,
+}
+
+impl Sections {
+    pub(crate) fn new(settings: &Settings, cwd: &Path, instructions: &Instructions) -> Self {
+        let place = format!("Working directory: {}", cwd.display());
+        let files: Vec<String> = instructions.files.iter().map(instructions_of).collect();
+        let appended = settings.text("append_system").unwrap_or_default();
+        Self {
+            named: vec![
+                ("directory", FixedSection::new(section_order::PLACE, place)),
+                ("instructions", FixedSection::new(section_order::PROJECT, files.join("\n\n"))),
+                ("appended", FixedSection::new(section_order::LAST, appended)),
+            ],
+        }
     }
-    if let Some(more) = settings.text("append_system") {
-        add(&mut text, format_args!("\n\n{more}"));
+}
+
+impl Plugin for Sections {
+    fn name(&self) -> &'static str {
+        "system-prompt"
     }
-    text
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        for (id, section) in &self.named {
+            scope.provide::<dyn PromptSection>(id, Arc::new(section.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+fn instructions_of(file: &Instruction) -> String {
+    let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
+    format!("Instructions of the project, from {}:\n{}{cut}", file.path.display(), file.text)
 }

@@ -23,6 +23,7 @@ mod output;
 mod presets;
 mod random;
 mod run_handle;
+mod sections;
 mod spawn;
 mod steering;
 mod stream;

@@ -105,8 +105,8 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    Agent: AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect, ThinkingSelect,
-        ModelsQuery, ModelsChanged;
+    Agent: SystemSections, AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect,
+        ThinkingSelect, ModelsQuery, ModelsChanged, PartLeftOut;
     Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionBeforeEnd, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;

@@ -1,6 +1,6 @@
 //! The catalogue: every point in an agent's life, by phase, in the order it is reached.
 //!
-//! A run: `input` → `session:start` → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
+//! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
 //! `agent:start` → turns → `agent:done` → `session:end`.
 //!
 //! A turn: `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
@@ -21,6 +21,7 @@ mod catalogue;
 mod context;
 mod input;
 mod models;
+mod part;
 mod provider;
 mod resources;
 mod run;
@@ -34,14 +35,15 @@ pub use catalogue::{EventDoc, Phase, catalogue};
 pub use context::{ContextOverflow, ContextReduced, ContextTransform};
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use models::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
+pub use part::{PartKind, PartLeftOut};
 pub use provider::{
     ProviderPayload, ProviderReport, ProviderRequest, ProviderResponse, ProviderRetry, RequestPatch,
     StreamIdle,
 };
 pub use resources::{Resources, ResourcesDiscover};
 pub use run::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, BeforeStart, Cause, ModelSelect, SystemBefore,
-    ThinkingSelect,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, BeforeStart, Cause, ModelSelect, SectionSize,
+    SystemBefore, SystemSections, ThinkingSelect,
 };
 pub use session::{
     MessagesCause, SessionBeforeCompact, SessionBeforeEnd, SessionBeforeFork, SessionBeforeReply,

@@ -46,6 +46,25 @@ impl Absorb for AgentBeforeStart {
     }
 }
 
+/// The sections of the system prompt, in their order; only if plugins registered some.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SystemSections {
+    /// The sections; what was left out is missing.
+    pub sections: Vec<SectionSize>,
+}
+notify!(SystemSections, "system:sections");
+
+/// How much of the system prompt one section is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SectionSize {
+    /// The section; `system` is the agent's own prompt.
+    pub id: String,
+    /// Who registered it.
+    pub source: String,
+    /// Its length in bytes.
+    pub bytes: usize,
+}
+
 /// The run has a system prompt of its own. To change a prompt, handle `system:transform`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SystemBefore {

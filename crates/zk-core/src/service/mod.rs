@@ -11,6 +11,7 @@ mod exec;
 mod host_files;
 mod paths;
 mod plugin_settings;
+mod prompt_section;
 mod provider;
 mod questions;
 mod redact;
@@ -31,6 +32,7 @@ pub use paths::{
     FileKind, FileStat, PathError, Paths, Resolved, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
+pub use prompt_section::{FixedSection, PromptSection, drop_section, section_order};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, PendingQuestion, Question, QuestionDigest,

@@ -93,6 +93,15 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
             failed: vec![ListingFailed { provider: "lab".into(), error: Some(ErrorKind::Transport) }],
         },
         ModelsChanged { provider: "lab".into(), cause: ModelsCause::Registered },
+        SystemSections {
+            sections: vec![SectionSize { id: "system".into(), source: "zk-agent".into(), bytes: 8 }],
+        },
+        PartLeftOut {
+            kind: PartKind::PromptSection,
+            name: "skills".into(),
+            source: "zk-skills".into(),
+            error: "the folder is gone".into(),
+        },
         Input { text: "hi".into(), images: Vec::new(), handled: false },
         UserBash { command: "ls".into(), private: true },
         SpawnBefore { child: "helper".into(), depth: 1, prompt: "look".into(), model: model() },

@@ -1,0 +1,45 @@
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::notify;
+
+/// What a plugin adds to a run that can go on without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// A section of the system prompt.
+    PromptSection,
+    /// A strategy that makes a conversation fit the model's window.
+    WindowStrategy,
+    /// A source of tools.
+    ToolSource,
+    /// A block that a front-end would draw.
+    ViewBlock,
+}
+
+impl fmt::Display for PartKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PromptSection => "prompt section",
+            Self::WindowStrategy => "window strategy",
+            Self::ToolSource => "tool source",
+            Self::ViewBlock => "block",
+        })
+    }
+}
+
+/// A plugin failed where a run goes on without what it adds.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PartLeftOut {
+    /// What is left out.
+    pub kind: PartKind,
+    /// The name it is registered under.
+    pub name: String,
+    /// The plugin.
+    pub source: String,
+    /// Why.
+    pub error: String,
+}
+notify!(PartLeftOut, "part:left-out");
