@@ -23,24 +23,30 @@ pub trait Provider: Send + Sync {
     /// The provider's name: the one in [`Model::provider`].
     fn name(&self) -> &str;
 
+    /// The provider that this one decorates. Every method that is not required asks it by default, so that a
+    /// decorator writes what it changes, and forgets no method that is added later.
+    fn inner(&self) -> Option<&dyn Provider> {
+        None
+    }
+
     /// What is known about a model; tolerant defaults for one that is not known.
     fn model(&self, id: &str) -> Model;
 
     /// The model used when none is asked for, if there is a sensible one.
     fn default_model(&self) -> Option<String> {
-        None
+        self.inner()?.default_model()
     }
 
     /// The models it knows of without asking anybody, to be shown.
     fn known_models(&self) -> Vec<Model> {
-        Vec::new()
+        self.inner().map(|inner| inner.known_models()).unwrap_or_default()
     }
 
     /// Whose quota its requests count against, as an opaque text: the same for all providers of one endpoint and
     /// key, however they were made. Nothing of the key can be told from it. Without one, a provider is taken
     /// for the only one of its kind.
     fn quota_key(&self) -> Option<String> {
-        None
+        self.inner()?.quota_key()
     }
 
     /// What histories and ids this provider accepts for `model`.
@@ -50,8 +56,7 @@ pub trait Provider: Send + Sync {
     /// [`Request::output`]; `with_tools` says that tools are offered too. Otherwise the answer is asked for as
     /// the arguments of a tool.
     fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
-        let _ = (model, schema, with_tools);
-        false
+        self.inner().is_some_and(|inner| inner.native_output(model, schema, with_tools))
     }
 
     /// Sends a request. The stream ends with exactly one [`StreamEvent::Done`] or one error; a response that
@@ -66,8 +71,10 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// [`ProviderError`] when the call fails.
     async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
-        let _ = (request, cx);
-        Ok(None)
+        match self.inner() {
+            Some(inner) => inner.count_tokens(request, cx).await,
+            None => Ok(None),
+        }
     }
 
     /// The models the endpoint says it has, where the API has a call for that.
@@ -75,13 +82,18 @@ pub trait Provider: Send + Sync {
     /// # Errors
     /// [`ProviderError`] when the call fails: also the way to find out whether the endpoint is reachable.
     async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let _ = cx;
-        Ok(None)
+        match self.inner() {
+            Some(inner) => inner.list_models(cx).await,
+            None => Ok(None),
+        }
     }
 
     /// What is known about a model once the endpoint was asked for what [`Provider::model`] cannot say, such as
     /// the window of one that stands in no table. When nobody answers, that is as much as before.
     async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
+        if let Some(inner) = self.inner() {
+            return inner.describe_model(id, cx).await;
+        }
         let known = self.model(id);
         if known.window.is_some() {
             return known;

@@ -9,9 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
 use tokio::time::Instant;
 use zk_core::events::ProviderRetry;
 use zk_core::kernel::Cx;
@@ -77,34 +75,21 @@ impl Retrying {
     }
 }
 
-#[async_trait]
 impl Provider for Retrying {
     fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
     }
 
     fn model(&self, id: &str) -> Model {
         self.inner.model(id)
     }
 
-    fn default_model(&self) -> Option<String> {
-        self.inner.default_model()
-    }
-
-    fn known_models(&self) -> Vec<Model> {
-        self.inner.known_models()
-    }
-
-    fn quota_key(&self) -> Option<String> {
-        self.inner.quota_key()
-    }
-
     fn rules(&self, model: &Model) -> WireRules {
         self.inner.rules(model)
-    }
-
-    fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
-        self.inner.native_output(model, schema, with_tools)
     }
 
     fn stream(&self, request: Request, cx: &Cx) -> EventStream {
@@ -123,18 +108,6 @@ impl Provider for Retrying {
             let item = attempts.next().await?;
             Some((item, attempts))
         }))
-    }
-
-    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
-        self.inner.count_tokens(request, cx).await
-    }
-
-    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        self.inner.list_models(cx).await
-    }
-
-    async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
-        self.inner.describe_model(id, cx).await
     }
 }
 

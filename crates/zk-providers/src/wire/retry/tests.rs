@@ -392,3 +392,71 @@ fn waits_double_with_full_jitter_between_floor_and_cap() {
     assert_eq!(seconds(3, 0.5), 2.0);
     assert_eq!(seconds(9, 0.0), 0.5);
 }
+
+/// Answers every method that has a default with something else than the default.
+struct Outspoken;
+
+#[async_trait]
+impl Provider for Outspoken {
+    fn name(&self) -> &str {
+        "outspoken"
+    }
+
+    fn model(&self, id: &str) -> Model {
+        Model::unknown("outspoken", id)
+    }
+
+    fn default_model(&self) -> Option<String> {
+        Some("usual".to_owned())
+    }
+
+    fn known_models(&self) -> Vec<Model> {
+        vec![self.model("known")]
+    }
+
+    fn quota_key(&self) -> Option<String> {
+        Some("key".to_owned())
+    }
+
+    fn rules(&self, model: &Model) -> WireRules {
+        WireRules::tolerant(model.reference())
+    }
+
+    fn native_output(&self, _: &Model, _: &serde_json::Value, with_tools: bool) -> bool {
+        with_tools
+    }
+
+    fn stream(&self, _: Request, _: &Cx) -> EventStream {
+        Box::pin(stream::iter(good()))
+    }
+
+    async fn count_tokens(&self, _: Request, _: &Cx) -> Result<Option<u64>, ProviderError> {
+        Ok(Some(42))
+    }
+
+    async fn list_models(&self, _: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
+        Ok(Some(vec![self.model("listed")]))
+    }
+
+    async fn describe_model(&self, id: &str, _: &Cx) -> Model {
+        Model { window: Some(7), ..self.model(id) }
+    }
+}
+
+#[tokio::test]
+async fn a_decorator_asks_its_provider_for_all_that_it_does_not_change() {
+    let decorated = Retrying::new(Arc::new(Outspoken), RetryPolicy::default());
+    let (cx, model) = (Bus::new().cx(), decorated.model("m"));
+    assert_eq!((decorated.name(), decorated.default_model()), ("outspoken", Some("usual".to_owned())));
+    assert_eq!(decorated.known_models().len(), 1);
+    assert_eq!(decorated.quota_key().as_deref(), Some("key"));
+    let schema = serde_json::json!({});
+    assert!(
+        decorated.native_output(&model, &schema, true) && !decorated.native_output(&model, &schema, false)
+    );
+    let history = WireReady::normalise(&[Message::user_text("hi").shared()], &decorated.rules(&model));
+    assert_eq!(decorated.count_tokens(Request::new(model, history), &cx).await, Ok(Some(42)));
+    let listed = decorated.list_models(&cx).await.unwrap().unwrap();
+    assert_eq!(listed.iter().map(|model| &*model.id).collect::<Vec<_>>(), ["listed"]);
+    assert_eq!(decorated.describe_model("m", &cx).await.window, Some(7));
+}
