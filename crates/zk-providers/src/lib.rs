@@ -38,7 +38,7 @@ mod dialects;
 mod encode;
 mod facts;
 pub mod formats;
-mod wire;
+pub mod wire;
 
 pub use dialects::anthropic::{Anthropic, AnthropicOptions, CacheTtl};
 pub use dialects::chat::Compat;

@@ -73,12 +73,12 @@ fn a_model_has_the_day_it_is_shut_down_on() {
 
 #[test]
 fn the_levels_and_their_words_are_those_the_table_is_read_with() {
-    let rungs: String = LEVELS.iter().map(|(level, word)| format!("    ({level:?}, {word:?}),\n")).collect();
+    let rows: String = LEVELS.iter().map(|(level, word)| format!("    ({level:?}, {word:?}),\n")).collect();
     let source = include_str!("../../../crates/zk-providers/src/encode/effort.rs");
-    let ladder = format!("const LADDER: [(&str, &str); {}] = [\n{rungs}];", LEVELS.len());
+    let expected = format!("const DEFAULT_VALUES: [(&str, &str); {}] = [\n{rows}];", LEVELS.len());
     assert!(
-        source.contains(&ladder),
-        "crates/zk-providers/src/encode/effort.rs has not this any more:\n{ladder}"
+        source.contains(&expected),
+        "crates/zk-providers/src/encode/effort.rs has not this any more:\n{expected}"
     );
 }
 

@@ -1,7 +1,9 @@
-//! The protocols: one folder for each.
+//! The protocols: one folder for each, and what is made of all of them.
 
 pub(crate) mod anthropic;
 pub(crate) mod chat;
+mod from_vendor;
 pub(crate) mod gemini;
 pub(crate) mod ollama;
+mod replay;
 pub(crate) mod responses;

@@ -1,11 +1,11 @@
-//! How much a model is to reason, in the words its provider has for it.
+//! Levels of reasoning effort, with the values that a provider takes for them.
 
 use std::borrow::Cow;
 
 use zk_core::model::ThinkingLevel;
 
-/// The levels of effort, the least first, with the words OpenAI made up for them.
-const LADDER: [(&str, &str); 7] = [
+/// The levels of effort, the least first, each with the value that APIs usually take for it.
+const DEFAULT_VALUES: [(&str, &str); 7] = [
     ("off", "none"),
     ("minimal", "minimal"),
     ("low", "low"),
@@ -15,10 +15,10 @@ const LADDER: [(&str, &str); 7] = [
     ("max", "max"),
 ];
 
-/// The place of `high` on the ladder.
+/// The index of `high`.
 const HIGH: usize = 4;
 
-/// The levels of effort that one model has, each with the word for it. Empty where that is not known.
+/// Levels of effort that one model has, each with the value its API takes. Empty where they are not known.
 ///
 /// ```
 /// use zk_core::model::ThinkingLevel;
@@ -29,18 +29,17 @@ const HIGH: usize = 4;
 /// assert_eq!(efforts.value(ThinkingLevel::Off), Some("low"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Efforts([Option<Cow<'static, str>>; LADDER.len()]);
+pub struct Efforts([Option<Cow<'static, str>>; DEFAULT_VALUES.len()]);
 
 impl Efforts {
     /// The names of the levels, the least first: those of [`ThinkingLevel`] but for `adaptive`.
     pub const LEVELS: [&'static str; 7] = ["off", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-    /// These levels, each with its word where that is not the usual one. Levels that do not exist are passed
-    /// over.
+    /// These levels, each with its value where that is not the usual one. Levels that do not exist are skipped.
     pub fn of<'a>(levels: impl IntoIterator<Item = (&'a str, Option<Cow<'static, str>>)>) -> Self {
         let mut efforts = Self::default();
         for (level, word) in levels {
-            let mut places = LADDER.iter().zip(&mut efforts.0);
+            let mut places = DEFAULT_VALUES.iter().zip(&mut efforts.0);
             if let Some(((_, usual), place)) = places.find(|((name, _), _)| *name == level) {
                 *place = Some(word.unwrap_or(Cow::Borrowed(usual)));
             }
@@ -48,9 +47,9 @@ impl Efforts {
         efforts
     }
 
-    /// The levels, the least first, each with the word for it.
+    /// The levels, the least first, each with its value.
     pub fn levels(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        LADDER.iter().zip(&self.0).filter_map(|((level, _), word)| Some((*level, word.as_deref()?)))
+        DEFAULT_VALUES.iter().zip(&self.0).filter_map(|((level, _), word)| Some((*level, word.as_deref()?)))
     }
 
     /// Whether nothing is known.
@@ -71,13 +70,13 @@ impl Efforts {
         self.0.iter().skip(1).flatten().count() > 1
     }
 
-    /// The word for a level, clamped to the nearest the model has; without one the provider decides.
+    /// The value for a level, clamped to the nearest level of the model; without one the provider decides.
     #[must_use]
     pub fn value(&self, level: ThinkingLevel) -> Option<&str> {
         let wanted = match level {
             ThinkingLevel::Adaptive => return None,
-            _ if self.is_unknown() => return tolerant(level),
-            _ => LADDER.iter().position(|(name, _)| *name == level.as_str())?,
+            _ if self.is_unknown() => return default_value(level),
+            _ => DEFAULT_VALUES.iter().position(|(name, _)| *name == level.as_str())?,
         };
         // Thinking that was asked for is not turned off for want of a lower step.
         let first = usize::from(level != ThinkingLevel::Off);
@@ -88,8 +87,8 @@ impl Efforts {
     }
 }
 
-/// The words nearly every model takes that takes any: the least and the highest ones are those of a few.
-fn tolerant(level: ThinkingLevel) -> Option<&'static str> {
+/// The values that nearly every model takes that takes any: few take the least and the highest ones.
+fn default_value(level: ThinkingLevel) -> Option<&'static str> {
     match level {
         // Not asking is the surest way to ask for nothing.
         ThinkingLevel::Adaptive | ThinkingLevel::Off => None,
@@ -108,9 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_the_levels_are_those_of_the_ladder() {
-        assert_eq!(LADDER.map(|(name, _)| name), Efforts::LEVELS);
-        assert_eq!(LADDER[HIGH].0, "high");
+    fn the_names_of_the_levels_are_those_of_the_table() {
+        assert_eq!(DEFAULT_VALUES.map(|(name, _)| name), Efforts::LEVELS);
+        assert_eq!(DEFAULT_VALUES[HIGH].0, "high");
         for level in ThinkingLevel::ALL {
             let is_step = Efforts::LEVELS.contains(&level.as_str());
             assert_eq!(is_step, level != ThinkingLevel::Adaptive, "{level:?}");

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-/// Adds `extra` to `fields`. What stands there already, because an option or the request asked for it, wins. The
+/// Merges `extra` into `fields`. What stands there already, because an option or the request asked for it, wins. The
 /// objects in the fields `shared` are joined by the same rule: more settings of the same kind do not take the
 /// others away.
-pub(crate) fn add(fields: &mut Map<String, Value>, extra: &Map<String, Value>, shared: &[&str]) {
+pub(crate) fn merge(fields: &mut Map<String, Value>, extra: &Map<String, Value>, shared: &[&str]) {
     for (name, value) in extra {
         match (fields.get_mut(name), value) {
             (Some(Value::Object(known)), Value::Object(more)) if shared.contains(&&**name) => {

@@ -4,24 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// What one provider can express, beside what all can.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SchemaLimits {
-    /// Every property has to be required.
-    all_required: bool,
-    /// The most properties that are not required.
-    optional: usize,
-    /// The most unions.
-    unions: usize,
-}
+use crate::facts::schema_limits::SchemaLimits;
 
-pub(crate) const ANTHROPIC: SchemaLimits = SchemaLimits { all_required: false, optional: 24, unions: 16 };
-pub(crate) const OPENAI: SchemaLimits = SchemaLimits { all_required: true, optional: 0, unions: usize::MAX };
-
-/// What only people read.
+/// Keywords that only people read.
 const ANNOTATIONS: &[&str] =
     &["$comment", "$id", "$schema", "default", "deprecated", "examples", "readOnly", "title", "writeOnly"];
-/// What no provider enforces: the model is told of it instead.
+/// Keywords that no provider enforces: they go into the description.
 const UNENFORCED: &[&str] = &[
     "exclusiveMaximum",
     "exclusiveMinimum",
@@ -73,12 +61,12 @@ impl<'a> Reader<'a> {
             return self.reference(target.as_str()?);
         }
         let mut out = Map::new();
-        let mut told = Vec::new();
+        let mut notes = Vec::new();
         for (name, value) in fields {
             match name.as_str() {
                 "$defs" | "definitions" | "required" | "additionalProperties" => {}
                 name if ANNOTATIONS.contains(&name) => {}
-                name if UNENFORCED.contains(&name) => told.push(format!("{name}: {value}")),
+                name if UNENFORCED.contains(&name) => notes.push(format!("{name}: {value}")),
                 "type" => {
                     self.unions += usize::from(value.is_array());
                     out.insert(name.clone(), value.clone());
@@ -116,9 +104,9 @@ impl<'a> Reader<'a> {
         if !says || (is("array") && !out.contains_key("items")) {
             return None;
         }
-        if !told.is_empty() {
+        if !notes.is_empty() {
             let said = out.get("description").and_then(Value::as_str).unwrap_or_default();
-            let description = format!("{said} ({})", told.join(", "));
+            let description = format!("{said} ({})", notes.join(", "));
             out.insert("description".to_owned(), description.trim_start().into());
         }
         Some(Value::Object(out))
@@ -173,7 +161,8 @@ fn says_object(kind: &Value) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{ANTHROPIC, OPENAI, strict};
+    use super::strict;
+    use crate::facts::schema_limits::{COMPLETIONS, MESSAGES};
 
     fn object(properties: impl Into<Value>, required: &[&str]) -> Value {
         json!({"type": "object", "properties": properties.into(), "required": required})
@@ -200,7 +189,7 @@ mod tests {
             "additionalProperties": false,
             "$defs": {"tag": {"type": "string"}},
         });
-        for limits in [ANTHROPIC, OPENAI] {
+        for limits in [MESSAGES, COMPLETIONS] {
             assert_eq!(strict(&schema, limits), Some(expected.clone()));
         }
     }
@@ -217,7 +206,7 @@ mod tests {
         open["additionalProperties"] = json!(true);
         let mut either = object(json!({"a": text}), &["a"]);
         either["anyOf"] = json!([either.clone(), object(json!({"b": text}), &["b"])]);
-        for (what, schema, anthropic, openai) in [
+        for (what, schema, messages, completions) in [
             ("all required", object(json!({"a": text}), &["a"]), true, true),
             ("one optional", object(json!({"a": text}), &[]), true, false),
             ("24 optional", object(many(24), &[]), true, false),
@@ -238,8 +227,8 @@ mod tests {
             ("no object", text.clone(), false, false),
             ("alternatives with keys in common", either, false, false),
         ] {
-            let can = [ANTHROPIC, OPENAI].map(|limits| strict(&schema, limits).is_some());
-            assert_eq!(can, [anthropic, openai], "{what}");
+            let can = [MESSAGES, COMPLETIONS].map(|limits| strict(&schema, limits).is_some());
+            assert_eq!(can, [messages, completions], "{what}");
         }
     }
 }

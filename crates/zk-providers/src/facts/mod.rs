@@ -3,6 +3,8 @@
 
 pub(crate) mod catalogue;
 pub(crate) mod errors;
+pub(crate) mod headers;
 pub(crate) mod profiles;
+pub(crate) mod schema_limits;
 pub(crate) mod tiers;
 pub(crate) mod vendors;

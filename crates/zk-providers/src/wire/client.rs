@@ -5,10 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
 use zk_core::kernel::Cx;
-use zk_core::model::{ErrorKind, Model, ProviderError};
+use zk_core::model::{Model, ProviderError};
 use zk_core::service::{EventStream, Request};
 
 use crate::encode::effort::Efforts;
@@ -17,15 +16,21 @@ use crate::facts::catalogue::{self, Overrides, Row};
 use crate::facts::vendors::Vendor;
 use crate::wire::clocks::Clocks;
 use crate::wire::connection::Connection;
+use crate::wire::decode::Decode;
 use crate::wire::endpoint::{BaseUrl, Endpoint, SetupError};
 use crate::wire::error::{RequestContext, WireError};
-use crate::wire::exchange::{Decode, WireRequest, ask, exchange};
+use crate::wire::exchange::{exchange, fetch};
+use crate::wire::request::WireRequest;
 
 /// Client of one provider: sends requests, reads responses, and caches the bodies that later requests continue.
-pub(crate) struct ApiClient {
+/// Clones share all of it.
+#[derive(Clone)]
+pub struct ApiClient(Arc<Inner>);
+
+struct Inner {
     name: String,
     default_model: Option<String>,
-    models: Overrides,
+    overrides: Overrides,
     /// Whether it leads to the vendor of that name, who has the models of the table.
     is_usual: bool,
     extra_body: Map<String, Value>,
@@ -37,15 +42,15 @@ pub(crate) struct ApiClient {
 impl fmt::Debug for ApiClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ApiClient")
-            .field("name", &self.name)
-            .field("endpoint", &self.endpoint)
+            .field("name", &self.0.name)
+            .field("endpoint", &self.0.endpoint)
             .finish_non_exhaustive()
     }
 }
 
-/// What stands in a body before the fields that can be replaced: a second one of the same name would leave to
-/// the server which it reads.
-const OWN: [&str; 8] =
+/// Fields that bodies write before those that can be replaced: a second one of the same name would leave to the
+/// server which it reads.
+const RESERVED: [&str; 8] =
     ["model", "messages", "system", "instructions", "input", "contents", "systemInstruction", "tools"];
 
 impl ApiClient {
@@ -57,8 +62,8 @@ impl ApiClient {
     ) -> Result<Self, SetupError> {
         let Connection { name, base_url, auth, extra_headers, clocks, http, .. } = connection;
         let (extra_body, default_model) = (connection.extra_body, connection.default_model);
-        let models = connection.models;
-        if let Some(field) = OWN.iter().find(|field| extra_body.contains_key(**field)) {
+        let overrides = connection.models;
+        if let Some(field) = RESERVED.iter().find(|field| extra_body.contains_key(**field)) {
             return Err(SetupError::Field { name: (*field).to_owned() });
         }
         let endpoint = Endpoint::new(&base_url, shape, auth, key_header, &extra_headers, http)?;
@@ -66,94 +71,119 @@ impl ApiClient {
         let (endpoint, clocks) = (Arc::new(endpoint), clocks.unwrap_or(usual));
         let is_usual = Vendor::named(&name).is_some_and(|vendor| vendor.base_url == Some(&base_url));
         let prefixes = PrefixCache::default();
-        Ok(Self { name, default_model, models, is_usual, extra_body, endpoint, clocks, prefixes })
+        Ok(Self(Arc::new(Inner {
+            name,
+            default_model,
+            overrides,
+            is_usual,
+            extra_body,
+            endpoint,
+            clocks,
+            prefixes,
+        })))
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// The provider's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
     }
 
     pub(crate) fn default_model(&self) -> Option<String> {
-        self.default_model.clone()
+        self.0.default_model.clone()
     }
 
     pub(crate) fn quota_key(&self) -> String {
-        self.endpoint.quota_key()
+        self.0.endpoint.quota_key()
     }
 
-    pub(crate) fn extra_body(&self) -> &Map<String, Value> {
-        &self.extra_body
+    /// Fields that the connection adds to every body; they win over those of the dialect.
+    #[must_use]
+    pub fn extra_body(&self) -> &Map<String, Value> {
+        &self.0.extra_body
     }
 
-    pub(crate) fn models(&self) -> &Overrides {
-        &self.models
+    /// What the user says of the models.
+    #[must_use]
+    pub fn overrides(&self) -> &Overrides {
+        &self.0.overrides
     }
 
-    /// The ids of the table, where its vendor is asked, and those something is said about, in alphabetical order.
+    /// The model `id` as the table knows it under the provider's name, or one nothing is known of, with the user's
+    /// overrides.
+    #[must_use]
+    pub fn known_model(&self, id: &str) -> Model {
+        self.0.overrides.correct(self.described(catalogue::find(Some(&self.0.name), id), id))
+    }
+
+    /// The ids of the table, where its vendor is asked, and those of the overrides, in alphabetical order.
     pub(crate) fn known_ids(&self) -> BTreeSet<&str> {
-        let mut ids: BTreeSet<&str> = self.models.ids().collect();
-        if self.is_usual {
-            for id in catalogue::known_models(&self.name) {
+        let mut ids: BTreeSet<&str> = self.0.overrides.ids().collect();
+        if self.0.is_usual {
+            for id in catalogue::known_models(&self.0.name) {
                 ids.insert(id);
             }
         }
         ids
     }
 
-    /// What the table knows of a model here, or at the vendor `usual` whose dialect is spoken.
+    /// The row of a model in the table, under the provider's name or that of the vendor `usual`.
     pub(crate) fn row(&self, usual: &str, id: &str) -> Option<Row> {
-        catalogue::find(Some(&self.name), id).or_else(|| catalogue::find(Some(usual), id))
+        catalogue::find(Some(&self.0.name), id).or_else(|| catalogue::find(Some(usual), id))
     }
 
     /// The model a row describes, or one nothing is known of.
     pub(crate) fn described(&self, row: Option<Row>, id: &str) -> Model {
-        row.map_or_else(|| Model::unknown(&*self.name, id), |row| row.model(&self.name, id))
+        row.map_or_else(|| Model::unknown(&*self.0.name, id), |row| row.model(&self.0.name, id))
     }
 
-    /// The levels of effort of a model, by what somebody says of it or else by its row.
+    /// The levels of effort of a model: those of its override, or else of its row.
     pub(crate) fn efforts(&self, id: &str, row: impl FnOnce() -> Option<Row>) -> Efforts {
-        let said = self.models.get(id).and_then(|said| said.efforts.clone());
-        said.unwrap_or_else(|| row().map(Row::efforts).unwrap_or_default())
+        let overridden = self.0.overrides.get(id).and_then(|model| model.efforts.clone());
+        overridden.unwrap_or_else(|| row().map(Row::efforts).unwrap_or_default())
     }
 
-    /// The body of a request. What it shares with the one before is not written again.
+    /// Writes the body of a request. What it shares with the one before is copied and not written again.
     pub(crate) fn body(&self, request: &Request, encode: &impl Encode) -> Result<Bytes, WireError> {
-        written(&self.prefixes, request, encode)
+        write_body(&self.0.prefixes, request, encode)
     }
 
-    /// The body of a request that no other continues.
+    /// Writes the body of a request that no other continues.
     pub(crate) fn body_once(request: &Request, encode: &impl Encode) -> Result<Bytes, WireError> {
-        written(&PrefixCache::default(), request, encode)
+        write_body(&PrefixCache::default(), request, encode)
     }
 
-    /// Sends a request for an answer of `model` and reads it.
-    pub(crate) fn stream<D: Decode>(
+    /// Sends a request for an answer of `model` and decodes the response.
+    pub(crate) fn stream(
         &self,
         model: &str,
-        outgoing: Result<WireRequest, WireError>,
-        decoder: D,
+        request: Result<WireRequest, WireError>,
+        decoder: Box<dyn Decode>,
         cx: &Cx,
     ) -> EventStream {
-        let call = RequestContext::new(&self.name, model);
-        exchange(self.endpoint.clone(), call, outgoing, self.clocks, decoder, cx)
+        exchange(self.0.endpoint.clone(), self.context(model), request, self.0.clocks, decoder, cx)
     }
 
-    /// Asks something short about `model`, or about all of them: `*`.
-    pub(crate) async fn ask(
-        &self,
-        model: &str,
-        path: &str,
-        headers: Vec<(&'static str, HeaderValue)>,
-        body: Option<Result<Bytes, WireError>>,
-        cx: &Cx,
-    ) -> Result<Value, ProviderError> {
-        ask(&self.endpoint, RequestContext::new(&self.name, model), path, headers, body, cx).await
+    /// Sends a request with a short JSON answer, about `model` or about all of them: `*`. It may take 30 s and
+    /// 16 MiB.
+    ///
+    /// # Errors
+    /// [`ProviderError`] when it fails, or the answer is no JSON.
+    pub async fn fetch(&self, model: &str, request: WireRequest, cx: &Cx) -> Result<Value, ProviderError> {
+        fetch(&self.0.endpoint, self.context(model), request, cx).await
+    }
+
+    /// The error of a request about `model` that was not sent.
+    pub(crate) fn error(&self, model: &str, error: WireError) -> ProviderError {
+        self.context(model).error(self.0.endpoint.without_secrets(error))
+    }
+
+    fn context(&self, model: &str) -> RequestContext {
+        RequestContext::new(&self.0.name, model)
     }
 }
 
-fn written(prefixes: &PrefixCache, request: &Request, encode: &impl Encode) -> Result<Bytes, WireError> {
+fn write_body(prefixes: &PrefixCache, request: &Request, encode: &impl Encode) -> Result<Bytes, WireError> {
     let body = prefixes.body(PrefixKey::of(request), request.history.messages(), encode);
-    body.map_err(|error| {
-        WireError::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
-    })
+    body.map_err(|error| WireError::unwritable(&error))
 }

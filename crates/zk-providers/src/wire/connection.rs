@@ -1,10 +1,11 @@
-//! Where a provider is and what it is shown: what every dialect needs, whatever it says then.
+//! The address, the key and the settings of a provider, the same for every dialect.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 use crate::facts::catalogue::Overrides;
+use crate::facts::profiles::UNKNOWN;
 use crate::wire::clocks::Clocks;
 use crate::wire::http::Http;
 use crate::wire::secret::{Auth, Secret};
@@ -27,8 +28,8 @@ pub struct Connection {
     pub base_url: String,
     /// What is shown there.
     pub auth: Auth,
-    /// Whose requests they are, where a key alone does not say: for ChatGPT subscriptions, the claim
-    /// `chatgpt_account_id` of the access token.
+    /// Whose requests they are, where a key alone does not say: for a subscription, the account that the access
+    /// token names.
     pub account: Option<String>,
     /// More fields for the request body. Those zk sends itself win, and objects are merged where the dialect
     /// nests its settings. The model, the instructions, the tools and the messages cannot be among them.
@@ -39,7 +40,7 @@ pub struct Connection {
     pub clocks: Option<Clocks>,
     /// The model used when none is asked for.
     pub default_model: Option<String>,
-    /// What is known better about its models.
+    /// User overrides of the metadata of its models.
     pub models: Overrides,
     /// The HTTP clients.
     pub http: Http,
@@ -49,7 +50,7 @@ impl Connection {
     /// The server at `base_url`, without a key, called `openai_compat`.
     pub fn at(base_url: impl Into<String>) -> Self {
         Self {
-            name: "openai_compat".to_owned(),
+            name: UNKNOWN.name.into_owned(),
             base_url: base_url.into(),
             auth: Auth::None,
             account: None,

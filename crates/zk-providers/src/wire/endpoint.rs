@@ -17,6 +17,7 @@ use zk_core::service::StreamEvent;
 
 use crate::auth::AuthError;
 use crate::facts::errors::advice;
+use crate::facts::headers::REQUEST_IDS;
 use crate::wire::error::{self, WireError};
 use crate::wire::http::{Http, is_loopback};
 use crate::wire::secret::{Auth, Secret, redact, without_userinfo};
@@ -71,13 +72,13 @@ pub enum SetupError {
     },
 }
 
-/// What the base URLs of a dialect look like.
+/// Shape of the base URLs of a dialect.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BaseUrl {
-    /// Endings that people paste along.
-    pub(crate) strip: &'static [&'static str],
-    /// A sentence on how it ends, for whoever has given a wrong one.
-    pub(crate) advice: &'static str,
+pub struct BaseUrl {
+    /// Endings that people paste along and that are left out: `/v1/messages`.
+    pub strip: &'static [&'static str],
+    /// A sentence on how it ends, for the error of a wrong one.
+    pub advice: &'static str,
 }
 
 pub(crate) struct Endpoint {
@@ -339,8 +340,7 @@ impl Endpoint {
 
     /// The provider's id of a request, under the names in use.
     pub(crate) fn request_id(&self, headers: &HeaderMap) -> Option<String> {
-        const NAMES: &[&str] = &["request-id", "x-request-id", "x-generation-id", "mistral-correlation-id"];
-        let id = NAMES.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
+        let id = REQUEST_IDS.iter().find_map(|name| headers.get(*name)?.to_str().ok())?;
         Some(self.redacted(id))
     }
 

@@ -11,7 +11,7 @@ const CONNECT: Duration = Duration::from_secs(15);
 
 /// How long a connection that nobody uses is kept.
 const IDLE: Duration = Duration::from_secs(90);
-/// Servers of one's own (llama.cpp, vLLM) close it after 5 s, and a new one costs nothing there.
+/// Servers on this machine close it after 5 s, and a new one costs nothing there.
 const LOCAL_IDLE: Duration = Duration::from_secs(4);
 
 /// HTTP clients, made when they are first needed and shared by all clones: give every provider a clone of one.

@@ -1,17 +1,31 @@
-//! How a request gets to a server and its response back, the same for every dialect: HTTP clients, connections,
-//! the decoder of event streams, time-outs, errors, retries.
+//! How a request gets to a server and its response back, the same for every dialect.
+//!
+//! A protocol that zk does not speak is a [`Dialect`]: it writes requests and has a [`Decode`] that reads responses.
+//! [`HttpProvider`] makes a provider of it.
 
 pub(crate) mod caps;
 pub(crate) mod client;
 pub(crate) mod clocks;
 pub(crate) mod connection;
+pub(crate) mod decode;
+pub(crate) mod dialect;
 pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod frames;
 pub(crate) mod http;
+pub(crate) mod provider;
 pub(crate) mod replay;
-pub(crate) mod resend;
+pub(crate) mod request;
 pub(crate) mod retry;
 pub(crate) mod secret;
 pub mod sse;
+
+pub use crate::encode::args::tool_call;
+pub use client::ApiClient;
+pub use decode::{Decode, Framing};
+pub use dialect::{Attempt, CountRequest, Dialect, ModelList};
+pub use endpoint::BaseUrl;
+pub use error::WireError;
+pub use provider::HttpProvider;
+pub use request::{Headers, WireRequest};

@@ -1,14 +1,12 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use zk_core::model::{Model, ModelRef, Phase, ProviderError};
+use zk_core::model::{ModelRef, Phase, ProviderError};
 use zk_core::service::StreamEvent;
 
-use crate::dialects::{anthropic, chat, gemini, ollama, responses};
-use crate::facts::profiles::CompatProfile;
 use crate::wire::caps::Meter;
+use crate::wire::decode::{Decode, decode_event};
 use crate::wire::error::{RequestContext, WireError};
-use crate::wire::exchange::{Decode, take};
 use crate::wire::frames::Frames;
 
 /// Reads the bytes of a response without a network: a recorded one, or one a fuzzer made up.
@@ -29,7 +27,7 @@ use crate::wire::frames::Frames;
 /// # Ok::<(), zk_core::model::ProviderError>(())
 /// ```
 pub struct Replay {
-    call: RequestContext,
+    context: RequestContext,
     frames: Frames,
     meter: Meter,
     decoder: Box<dyn Decode>,
@@ -50,55 +48,16 @@ impl fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// A response of the Messages API, as `model` gave it.
+    /// A response in the dialect that `decoder` reads, as `model` gave it.
     #[must_use]
-    pub fn anthropic(model: ModelRef) -> Self {
-        let call = RequestContext::new(&model.provider, &model.model);
-        Self::new(call, Box::new(anthropic::Decoder::new(model)))
-    }
-
-    /// A response of Chat Completions, as `model` gave it, under the most tolerant profile.
-    #[must_use]
-    pub fn chat(model: ModelRef) -> Self {
-        let model = Model::unknown(model.provider, model.model);
-        Self::compat(&model, &CompatProfile::default())
-    }
-
-    /// A response of Chat Completions, as `model` gave it on a server of the kind that `profile` describes.
-    #[must_use]
-    pub fn compat(model: &Model, profile: &CompatProfile) -> Self {
-        let call = RequestContext::new(&model.provider, &model.id);
-        Self::new(call, Box::new(chat::Decoder::new(model, profile)))
-    }
-
-    /// A response of the Responses API, as `model` gave it.
-    #[must_use]
-    pub fn responses(model: ModelRef) -> Self {
-        let call = RequestContext::new(&model.provider, &model.model);
-        Self::new(call, Box::new(responses::Decoder::new(model, None)))
-    }
-
-    /// A response of the Gemini API, as `model` gave it.
-    #[must_use]
-    pub fn gemini(model: ModelRef) -> Self {
-        let call = RequestContext::new(&model.provider, &model.model);
-        Self::new(call, Box::new(gemini::Decoder::new(model, std::sync::Arc::from([]))))
-    }
-
-    /// A response of Ollama's native API, as `model` gave it.
-    #[must_use]
-    pub fn ollama(model: ModelRef) -> Self {
-        let call = RequestContext::new(&model.provider, &model.model);
-        Self::new(call, Box::new(ollama::Decoder::new(model, None, ollama::Asked::default())))
-    }
-
-    fn new(mut call: RequestContext, decoder: Box<dyn Decode>) -> Self {
-        call.phase = Phase::Stream;
+    pub fn decoding(model: &ModelRef, decoder: impl Decode) -> Self {
+        let mut context = RequestContext::new(&model.provider, &model.model);
+        context.phase = Phase::Stream;
         Self {
-            call,
-            frames: decoder.frames(),
+            context,
+            frames: Frames::of(decoder.framing()),
             meter: Meter::default(),
-            decoder,
+            decoder: Box::new(decoder),
             ready: VecDeque::new(),
             failed: None,
             ended: false,
@@ -129,14 +88,14 @@ impl Replay {
                 return Ok(Some(event));
             }
             if let Some(error) = self.failed.take() {
-                return Err(self.call.error(error));
+                return Err(self.context.error(error));
             }
             if self.over {
                 return Ok(None);
             }
             let step = match self.frames.next() {
                 Ok(Some(event)) => {
-                    take(&mut *self.decoder, event, self.finished, &mut self.meter, &mut self.ready)
+                    decode_event(&mut *self.decoder, event, self.finished, &mut self.meter, &mut self.ready)
                 }
                 Ok(None) if !self.ended => return Ok(None),
                 Ok(None) if !self.finished => {

@@ -17,7 +17,7 @@ pub enum Auth {
     /// Not at all: a local server.
     #[default]
     None,
-    /// The way the dialect sends API keys: `x-api-key` for Anthropic, a bearer token for the others.
+    /// The way the dialect sends API keys: in a header of its own, such as `x-api-key`, or as a bearer token.
     Key(Secret),
     /// `Authorization: Bearer …`, whatever the dialect.
     Bearer(Secret),

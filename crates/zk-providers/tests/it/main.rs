@@ -35,6 +35,7 @@ mod media;
 mod ollama_requests;
 mod outputs;
 mod overrides;
+mod own_dialect;
 mod own_ids;
 mod promises;
 mod quirks;

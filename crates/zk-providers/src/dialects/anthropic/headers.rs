@@ -1,14 +1,12 @@
 //! The version and the betas that requests name, and how a key is shown.
 
-use reqwest::header::HeaderValue;
 use secrecy::ExposeSecret;
 
 use super::{AnthropicOptions, context};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
+use crate::wire::request::Headers;
 use crate::wire::secret::{Auth, Secret};
-
-type Named = Vec<(&'static str, HeaderValue)>;
 
 const VERSION: &str = "anthropic-version";
 const BETA: &str = "anthropic-beta";
@@ -18,15 +16,15 @@ const SUBSCRIPTION: &str = "oauth-2025-04-20";
 const UNSAMPLED: &str = "2026-10-21";
 const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 
-/// The headers of requests.
+/// The version and beta headers of requests.
 #[derive(Debug)]
-pub(super) struct Headers {
-    usual: Named,
+pub(super) struct ApiHeaders {
+    usual: Headers,
     /// The same for models that think between their calls only if they are told that they may.
-    interleaved: Named,
+    interleaved: Headers,
 }
 
-impl Headers {
+impl ApiHeaders {
     /// The headers that `options` and `connection` ask for. What they say is taken out of the connection, and
     /// the token of a sign-in becomes the token it is.
     ///
@@ -77,21 +75,18 @@ impl Headers {
     }
 
     /// The headers of a request; `interleaves` says that its model has to be told that it may think between calls.
-    pub(super) fn of(&self, interleaves: bool) -> Named {
+    pub(super) fn of(&self, interleaves: bool) -> Headers {
         if interleaves { self.interleaved.clone() } else { self.usual.clone() }
     }
 }
 
-fn joined(version: &str, betas: &[String]) -> Result<Named, SetupError> {
-    let mut headers = vec![(VERSION, header(VERSION, version)?)];
+fn joined(version: &str, betas: &[String]) -> Result<Headers, SetupError> {
+    let mut headers = Headers::new();
+    headers.insert(VERSION, version)?;
     if !betas.is_empty() {
-        headers.push((BETA, header(BETA, &betas.join(","))?));
+        headers.insert(BETA, &betas.join(","))?;
     }
     Ok(headers)
-}
-
-fn header(name: &str, value: &str) -> Result<HeaderValue, SetupError> {
-    HeaderValue::from_str(value.trim()).map_err(|_| SetupError::Header { name: name.to_owned() })
 }
 
 /// The token of a sign-in as the token it is, wherever a key was wanted: as a key it is refused.

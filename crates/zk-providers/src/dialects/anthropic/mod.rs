@@ -15,25 +15,25 @@ mod usage;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zk_core::kernel::Cx;
 use zk_core::model::{
     Capabilities, IdRule, MediaTypes, Message, Model, ProviderError, ThinkingReplay, WireReady, WireRules,
 };
-use zk_core::service::{EventStream, Provider, Request};
+use zk_core::service::Request;
 
 use crate::encode::strict_schema;
+use crate::facts::schema_limits;
 use crate::facts::vendors;
-use crate::wire::client::ApiClient;
 use crate::wire::connection::Connection;
-use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::WireError;
-use crate::wire::exchange::{WireRequest, named};
-use crate::wire::resend::retry_once;
-use headers::Headers;
-use rejected_thinking::{Refused, is_about_thinking};
+use crate::wire::endpoint::SetupError;
+use crate::wire::{
+    ApiClient, Attempt, BaseUrl, CountRequest, Decode, Dialect, Headers, HttpProvider, ModelList, WireError,
+    WireRequest,
+};
+use headers::ApiHeaders;
+use rejected_thinking::RejectedThinking;
+use thinking::ThinkingParams;
 use usage::Pricing;
 
 pub(crate) use blocks::told;
@@ -91,16 +91,17 @@ impl Default for AnthropicOptions {
 /// assert_eq!(claude.model("claude-opus-5").window, Some(1_000_000));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct Anthropic {
-    client: Arc<ApiClient>,
-    options: Arc<AnthropicOptions>,
-    headers: Arc<Headers>,
-    refused: Arc<Refused>,
+pub type Anthropic = HttpProvider<AnthropicDialect>;
+
+/// The dialect of [`Anthropic`].
+#[derive(Debug)]
+pub struct AnthropicDialect {
+    options: AnthropicOptions,
+    headers: ApiHeaders,
+    rejected: RejectedThinking,
 }
 
 const MESSAGES: &str = "/v1/messages";
-const BASE_URL: BaseUrl = BaseUrl { strip: &[MESSAGES, "/v1"], advice: "It ends before `/v1/messages`" };
 
 impl Anthropic {
     /// The usual connection, which lacks only a key.
@@ -115,72 +116,49 @@ impl Anthropic {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: AnthropicOptions) -> Result<Self, SetupError> {
         let mut connection = connection;
-        let headers = Headers::prepare(&mut connection, &options)?;
-        let client = ApiClient::new(connection, BASE_URL, Some("x-api-key"))?;
-        let (client, options, headers) = (Arc::new(client), Arc::new(options), Arc::new(headers));
-        Ok(Self { client, options, headers, refused: Arc::default() })
-    }
-
-    fn ask(&self, request: &Request) -> thinking::Ask {
-        let id = &*request.model.id;
-        let efforts = self.client.efforts(id, || self.client.row("anthropic", id));
-        thinking::ask(request, &efforts, request::is_forced(request))
-    }
-
-    fn body(&self, request: &Request, ask: thinking::Ask, count_only: bool) -> Result<Bytes, WireError> {
-        let mark = request.cache.then(|| cache_marks::CacheControl::new(self.options.cache_ttl));
-        let extra = self.client.extra_body();
-        let body = request::Body { request, mark, ask, extra, options: &self.options, count_only };
-        if count_only { ApiClient::body_once(request, &body) } else { self.client.body(request, &body) }
-    }
-
-    fn send(&self, request: &Request, cx: &Cx) -> EventStream {
-        let ask = self.ask(request);
-        let headers = named(self.headers.of(thinking::interleaves(&ask, request)));
-        let outgoing =
-            self.body(request, ask, false).map(|body| WireRequest { path: MESSAGES.into(), headers, body });
-        let decoder = Decoder::new(request.model.reference()).priced(self.pricing(request));
-        self.client.stream(&request.model.id, outgoing, decoder, cx)
-    }
-
-    /// What an answer to `request` costs, whoever has a part in it.
-    fn pricing(&self, request: &Request) -> Pricing {
-        let client = self.client.clone();
-        Pricing {
-            asked: request.model.id.clone(),
-            prices: request.model.prices.clone(),
-            of_others: Box::new(move |id| known(&client, id).prices),
-        }
+        let headers = ApiHeaders::prepare(&mut connection, &options)?;
+        let rejected = RejectedThinking::default();
+        Self::with_dialect(connection, AnthropicDialect { options, headers, rejected })
     }
 }
 
-fn known(client: &ApiClient, id: &str) -> Model {
-    let mut model = client.described(client.row("anthropic", id), id);
+impl AnthropicDialect {
+    fn thinking(&self, client: &ApiClient, request: &Request) -> ThinkingParams {
+        let id = &*request.model.id;
+        let efforts = client.efforts(id, || client.row(CATALOGUE, id));
+        thinking::params(request, &efforts, request::is_forced(request))
+    }
+
+    fn body<'a>(
+        &'a self,
+        client: &'a ApiClient,
+        request: &'a Request,
+        thinking: ThinkingParams,
+        count_only: bool,
+    ) -> request::Body<'a> {
+        let mark = request.cache.then(|| cache_marks::CacheControl::new(self.options.cache_ttl));
+        let extra = client.extra_body();
+        request::Body { request, mark, thinking, extra, options: &self.options, count_only }
+    }
+}
+
+/// The provider's name in the table of models.
+const CATALOGUE: &str = vendors::ANTHROPIC.name;
+
+fn known_model(client: &ApiClient, id: &str) -> Model {
+    let mut model = client.described(client.row(CATALOGUE, id), id);
     let thinking = thinking::support(id).unwrap_or(model.capabilities.thinking);
     model.capabilities = Capabilities { image_in_tool_result: true, thinking, ..model.capabilities };
-    client.models().correct(model)
+    client.overrides().correct(model)
 }
 
 #[async_trait]
-impl Provider for Anthropic {
-    fn name(&self) -> &str {
-        self.client.name()
-    }
+impl Dialect for AnthropicDialect {
+    const BASE_URL: BaseUrl = BaseUrl { strip: &[MESSAGES, "/v1"], advice: "It ends before `/v1/messages`" };
+    const KEY_HEADER: Option<&'static str> = Some("x-api-key");
 
-    fn model(&self, id: &str) -> Model {
-        known(&self.client, id)
-    }
-
-    fn default_model(&self) -> Option<String> {
-        self.client.default_model()
-    }
-
-    fn known_models(&self) -> Vec<Model> {
-        self.client.known_ids().iter().map(|id| self.model(id)).collect()
-    }
-
-    fn quota_key(&self) -> Option<String> {
-        Some(self.client.quota_key())
+    fn model(&self, client: &ApiClient, id: &str) -> Model {
+        known_model(client, id)
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -188,44 +166,62 @@ impl Provider for Anthropic {
     }
 
     fn native_output(&self, model: &Model, schema: &Value, _: bool) -> bool {
-        thinking::has_formats(&model.id) && strict_schema::strict(schema, strict_schema::ANTHROPIC).is_some()
+        thinking::has_formats(&model.id) && strict_schema::strict(schema, schema_limits::MESSAGES).is_some()
     }
 
-    fn stream(&self, mut request: Request, cx: &Cx) -> EventStream {
-        request.history = self.refused.left_out(request.history);
-        let first = self.send(&request, cx);
-        let (claude, model, inner) = (self.clone(), request.model.reference(), cx.clone());
-        let again = move |error: &ProviderError| {
-            if !is_about_thinking(error) || !claude.refused.note(&request.history) {
-                return None;
-            }
-            request.history = claude.refused.left_out(request.history);
-            let why = format!("{}; it is sent again without the thinking so far", error.message);
-            Some((why, claude.send(&request, &inner)))
+    fn prepare(&self, mut request: Request) -> Request {
+        request.history = self.rejected.remove_from(request.history);
+        request
+    }
+
+    fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
+        let thinking = self.thinking(client, request);
+        let headers = self.headers.of(thinking::interleaves(&thinking, request));
+        let body = client.body(request, &self.body(client, request, thinking, false))?;
+        Ok(WireRequest::post(MESSAGES, body).with_headers(headers))
+    }
+
+    fn decoder(&self, client: &ApiClient, request: &Request, _: Attempt) -> Box<dyn Decode> {
+        let client = client.clone();
+        let pricing = Pricing {
+            asked: request.model.id.clone(),
+            prices: request.model.prices.clone(),
+            of_others: Box::new(move |id| known_model(&client, id).prices),
         };
-        retry_once(first, again, model, cx)
+        Box::new(Decoder::new(request.model.reference()).priced(pricing))
     }
 
-    async fn count_tokens(&self, mut request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
-        request.history = self.refused.left_out(request.history);
-        let body = self.body(&request, self.ask(&request), true);
-        let headers = self.headers.of(false);
-        let path = "/v1/messages/count_tokens";
-        let answer = self.client.ask(&request.model.id, path, headers, Some(body), cx).await?;
-        Ok(answer.get("input_tokens").and_then(Value::as_u64))
+    fn resend_reason(&self, error: &ProviderError, request: &Request) -> Option<String> {
+        let is_new =
+            rejected_thinking::is_about_thinking(error) && self.rejected.insert_all(&request.history);
+        is_new.then(|| format!("{}; it is sent again without the thinking so far", error.message))
     }
 
-    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.client.ask("*", "/v1/models?limit=1000", self.headers.of(false), None, cx).await?;
-        let listed = answer.get("data").and_then(Value::as_array);
-        let model = |entry: &Value| {
-            let mut model = known(&self.client, entry.get("id")?.as_str()?);
-            let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
-            model.window = number("max_input_tokens").or(model.window);
-            model.max_output = number("max_tokens").or(model.max_output);
-            Some(self.client.models().correct(model))
-        };
-        Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
+    fn count_request(
+        &self,
+        client: &ApiClient,
+        request: &Request,
+    ) -> Result<Option<CountRequest>, WireError> {
+        let thinking = self.thinking(client, request);
+        let body = ApiClient::body_once(request, &self.body(client, request, thinking, true))?;
+        let request = WireRequest::post("/v1/messages/count_tokens", body).with_headers(self.headers());
+        Ok(Some(CountRequest { request, field: "input_tokens" }))
+    }
+
+    fn model_list(&self) -> Option<ModelList> {
+        Some(ModelList { path: "/v1/models?limit=1000", field: "data" })
+    }
+
+    fn headers(&self) -> Headers {
+        self.headers.of(false)
+    }
+
+    fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {
+        let mut model = known_model(client, entry.get("id")?.as_str()?);
+        let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
+        model.window = number("max_input_tokens").or(model.window);
+        model.max_output = number("max_tokens").or(model.max_output);
+        Some(model)
     }
 }
 

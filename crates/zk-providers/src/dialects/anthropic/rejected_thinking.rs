@@ -1,4 +1,4 @@
-//! Thinking that the provider does not take back. It is bound to everything that stood before it, so a history
+//! Thinking that the provider rejects. It is bound to everything that stood before it, so a history
 //! that was edited, cut or put into a summary makes it void; and it may have been damaged on its way.
 
 use std::collections::HashSet;
@@ -24,37 +24,37 @@ pub(super) fn is_about_thinking(error: &ProviderError) -> bool {
     error.status == Some(400) && (is_named || PHRASES.iter().any(|phrase| text.contains(phrase)))
 }
 
-/// The blocks that were refused, so that none is sent a second time.
+/// Digests of the rejected blocks, so that none is sent a second time.
 #[derive(Debug, Default)]
-pub(super) struct Refused(Mutex<HashSet<u64>>);
+pub(super) struct RejectedThinking(Mutex<HashSet<u64>>);
 
-impl Refused {
-    /// The history without the blocks that were refused.
-    pub(super) fn left_out(&self, history: WireReady) -> WireReady {
-        let refused = self.known();
-        if refused.is_empty() {
+impl RejectedThinking {
+    /// Removes the rejected blocks from a history.
+    pub(super) fn remove_from(&self, history: WireReady) -> WireReady {
+        let rejected = self.digests();
+        if rejected.is_empty() {
             return history;
         }
-        history.without_thinking(|thinking| refused.contains(&mark(thinking)))
+        history.without_thinking(|thinking| rejected.contains(&digest(thinking)))
     }
 
-    /// Notes all thinking of a history. Nobody says which of it was right: what stands behind a block that is left
-    /// out is bound to it. Gives whether there was any.
-    pub(super) fn note(&self, history: &WireReady) -> bool {
+    /// Adds all thinking of a history: the error does not say which block was wrong, and what stands behind a
+    /// block that is left out is bound to it. Returns whether there was any.
+    pub(super) fn insert_all(&self, history: &WireReady) -> bool {
         let blocks = history.messages().iter().flat_map(|message| &message.content);
-        let marks: Vec<u64> = blocks.filter_map(Block::as_thinking).map(mark).collect();
-        let any = !marks.is_empty();
-        self.known().extend(marks);
-        any
+        let digests: Vec<u64> = blocks.filter_map(Block::as_thinking).map(digest).collect();
+        let has_thinking = !digests.is_empty();
+        self.digests().extend(digests);
+        has_thinking
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<u64>> {
+    fn digests(&self) -> MutexGuard<'_, HashSet<u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What tells a block from all others, in a few bytes.
-fn mark(thinking: &Thinking) -> u64 {
+/// Digest of a block by its signature.
+fn digest(thinking: &Thinking) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&thinking.signature, &thinking.redacted).hash(&mut hasher);
     hasher.finish()

@@ -12,16 +12,17 @@ use zk_core::service::{Request, ToolChoice};
 
 use super::cache_marks::{self, CacheControl};
 use super::hosted;
-use super::thinking::{Ask, has_formats};
+use super::thinking::{ThinkingParams, has_formats};
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
+use crate::facts::schema_limits;
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {
     pub(super) request: &'a Request,
     pub(super) mark: Option<CacheControl>,
-    pub(super) ask: Ask,
+    pub(super) thinking: ThinkingParams,
     pub(super) extra: &'a Map<String, Value>,
     pub(super) options: &'a super::AnthropicOptions,
     /// Only the fields that decide about the input, for counting.
@@ -135,7 +136,7 @@ impl Body<'_> {
     /// The schema the answer is held to.
     fn format(&self) -> Option<Value> {
         let format = self.request.output.as_ref()?;
-        strict_schema::strict(&format.schema, strict_schema::ANTHROPIC)
+        strict_schema::strict(&format.schema, schema_limits::MESSAGES)
             .filter(|_| has_formats(&self.request.model.id))
     }
 }
@@ -199,11 +200,11 @@ impl Encode for Body<'_> {
         if let Some(container) = hosted::container(self.request.history.messages(), SystemTime::now()) {
             fields.insert("container".into(), container.into());
         }
-        if let Some(thinking) = &self.ask.thinking {
+        if let Some(thinking) = &self.thinking.thinking {
             fields.insert("thinking".into(), serde_json::to_value(thinking)?);
         }
         let mut config = Map::new();
-        if let Some(effort) = &self.ask.effort {
+        if let Some(effort) = &self.thinking.effort {
             config.insert("effort".into(), effort.to_string().into());
         }
         if let Some(schema) = self.format() {
@@ -218,7 +219,7 @@ impl Encode for Body<'_> {
             if let Some(asked) = &self.options.context_management {
                 fields.insert("context_management".into(), asked.clone());
             }
-            crate::encode::extra_body::add(&mut fields, self.extra, &["output_config"]);
+            crate::encode::extra_body::merge(&mut fields, self.extra, &["output_config"]);
         }
         out.push(b']');
         for (name, value) in fields {

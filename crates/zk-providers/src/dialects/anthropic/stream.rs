@@ -13,8 +13,8 @@ use super::report::Report;
 use super::usage::{Pricing, UsageCounts};
 use crate::encode::args;
 use crate::encode::json_str::Str;
+use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;

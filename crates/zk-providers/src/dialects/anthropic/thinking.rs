@@ -9,7 +9,7 @@ use crate::encode::effort::Efforts;
 
 /// The `thinking` and `output_config` fields of a request.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Ask {
+pub(super) struct ThinkingParams {
     pub(super) thinking: Option<Field>,
     pub(super) effort: Option<String>,
 }
@@ -120,8 +120,8 @@ pub(super) fn has_formats(id: &str) -> bool {
 }
 
 /// Whether a model thinks between its calls only if it is told that it may.
-pub(super) fn interleaves(ask: &Ask, request: &Request) -> bool {
-    let is_budget = matches!(ask.thinking, Some(Field::Enabled { .. }));
+pub(super) fn interleaves(params: &ThinkingParams, request: &Request) -> bool {
+    let is_budget = matches!(params.thinking, Some(Field::Enabled { .. }));
     is_budget && !request.tools.is_empty() && generation(&request.model.id).is_some()
 }
 
@@ -131,10 +131,10 @@ pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
 }
 
 /// What to send. `efforts` are the levels the model is known to have; `forced` says that it has to call a tool.
-pub(super) fn ask(request: &Request, efforts: &Efforts, forced: bool) -> Ask {
+pub(super) fn params(request: &Request, efforts: &Efforts, forced: bool) -> ThinkingParams {
     let (model, wanted) = (&request.model, request.thinking);
     match model.capabilities.thinking {
-        ThinkingSupport::None => Ask::default(),
+        ThinkingSupport::None => ThinkingParams::default(),
         ThinkingSupport::Budget => budget(wanted, max_tokens(request), forced, request.history.messages()),
         ThinkingSupport::Effort | ThinkingSupport::Adaptive if efforts.is_unknown() => {
             let newest = || GENERATIONS.last();
@@ -145,10 +145,12 @@ pub(super) fn ask(request: &Request, efforts: &Efforts, forced: bool) -> Ask {
     }
 }
 
-fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
+fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> ThinkingParams {
     let effort = efforts.value(wanted.level).map(str::to_owned);
     match wanted.level {
-        ThinkingLevel::Off if efforts.can_be_off() => Ask { thinking: Some(Field::Disabled), effort: None },
+        ThinkingLevel::Off if efforts.can_be_off() => {
+            ThinkingParams { thinking: Some(Field::Disabled), effort: None }
+        }
         // A model that cannot be told not to thinks; little is the nearest to not at all. Newer models keep their thoughts to themselves unless asked.
         ThinkingLevel::Off
         | ThinkingLevel::Adaptive
@@ -157,7 +159,9 @@ fn adaptive(efforts: &Efforts, wanted: ThinkingRequest) -> Ask {
         | ThinkingLevel::Medium
         | ThinkingLevel::High
         | ThinkingLevel::XHigh
-        | ThinkingLevel::Max => Ask { thinking: Some(Field::Adaptive { display: "summarized" }), effort },
+        | ThinkingLevel::Max => {
+            ThinkingParams { thinking: Some(Field::Adaptive { display: "summarized" }), effort }
+        }
     }
 }
 
@@ -166,10 +170,10 @@ fn budget(
     max_tokens: u32,
     forced: bool,
     history: &[std::sync::Arc<Message>],
-) -> Ask {
+) -> ThinkingParams {
     // A forced call and a call without the thinking before it are errors while thinking is on.
     if forced || is_amid_unthought_calls(history) {
-        return Ask::default();
+        return ThinkingParams::default();
     }
     let room = max_tokens.saturating_sub(LEAST);
     let thinking = wanted
@@ -177,7 +181,7 @@ fn budget(
         .map(|budget| budget.max(LEAST).min(room))
         .filter(|budget| *budget >= LEAST)
         .map(|budget_tokens| Field::Enabled { budget_tokens });
-    Ask { thinking, effort: None }
+    ThinkingParams { thinking, effort: None }
 }
 
 /// Whether the last response called tools without thinking first, and is being answered now.

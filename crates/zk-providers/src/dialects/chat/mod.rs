@@ -4,36 +4,32 @@ mod assistant;
 mod calls;
 mod chunk;
 mod details;
-mod listed;
+mod model_list;
 mod reasoning;
 mod request;
 mod stream;
-mod tags;
+mod think_tags;
 mod usage;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
-use zk_core::kernel::Cx;
 use zk_core::model::{
-    Capabilities, MediaTypes, Message, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireReady,
-    WireRules,
+    Capabilities, MediaTypes, Message, Model, ThinkingReplay, ThinkingSupport, WireReady, WireRules,
 };
-use zk_core::service::{EventStream, Provider, Request, ToolChoice};
+use zk_core::service::{Request, ToolChoice};
 
 use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
 use crate::facts::catalogue;
-use crate::wire::client::ApiClient;
-use crate::wire::connection::Connection;
-use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::WireError;
-use crate::wire::exchange::WireRequest;
-
 use crate::facts::profiles::{CompatProfile, Patterns, ReasoningEcho, ReasoningFormat, ToolChoices, Traits};
+use crate::facts::schema_limits;
+use crate::wire::connection::Connection;
+use crate::wire::endpoint::SetupError;
+use crate::wire::{
+    ApiClient, Attempt, BaseUrl, Decode, Dialect, Headers, HttpProvider, ModelList, WireError, WireRequest,
+};
 
 pub(crate) use details::Details;
 pub(crate) use stream::Decoder;
@@ -48,16 +44,17 @@ pub(crate) use stream::Decoder;
 /// assert_eq!(local.name(), "openai_compat");
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+pub type Compat = HttpProvider<ChatDialect>;
+
+/// The dialect of [`Compat`].
 #[derive(Debug)]
-pub struct Compat {
-    client: ApiClient,
+pub struct ChatDialect {
     profile: CompatProfile,
     patterns: Patterns,
-    session_header: Option<HeaderName>,
+    session_header: Option<String>,
 }
 
 const COMPLETIONS: &str = "/chat/completions";
-const BASE_URL: BaseUrl = BaseUrl { strip: &[COMPLETIONS], advice: "Many need `/v1` at the end" };
 
 impl Compat {
     /// The provider, which is of the kind that `profile` describes.
@@ -68,38 +65,16 @@ impl Compat {
         // The first ones: later ones of the same name win.
         let headers = profile.headers.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         connection.extra_headers.splice(0..0, headers);
-        let session_header = profile.session_header.as_deref().map(|name| {
-            let illegal = |_| SetupError::Header { name: name.to_owned() };
-            HeaderName::from_bytes(name.as_bytes()).map_err(illegal)
-        });
-        let patterns = Patterns::new(&profile);
-        let client = ApiClient::new(connection, BASE_URL, None)?;
-        Ok(Self { client, patterns, session_header: session_header.transpose()?, profile })
-    }
-
-    fn body(&self, request: &Request) -> Result<Bytes, WireError> {
-        let id = &*request.model.id;
-        let efforts = &self.client.efforts(id, || self.row(id));
-        let extra = self.client.extra_body();
-        let traits = self.patterns.traits(&self.profile, &request.model.id);
-        self.client.body(request, &request::Body { request, profile: &self.profile, traits, efforts, extra })
-    }
-
-    fn headers(&self, request: &Request) -> Vec<(HeaderName, HeaderValue)> {
-        let session = request.session.as_deref().map(request::session_key);
-        let value = session.and_then(|session| HeaderValue::from_str(session).ok());
-        self.session_header.clone().zip(value).into_iter().collect()
-    }
-
-    /// Where a server cannot be told which tool to call, or may not heed it, no other is offered.
-    fn narrowed(&self, mut request: Request) -> Request {
-        let by_name = matches!(self.profile.tool_choice, ToolChoices::All | ToolChoices::Any);
-        if let (false, ToolChoice::Tool(name)) = (by_name, &request.tool_choice) {
-            request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
+        let session_header = profile.session_header.as_deref().map(str::to_owned);
+        if let Some(name) = &session_header {
+            Headers::new().insert(name, "")?;
         }
-        request
+        let patterns = Patterns::new(&profile);
+        Self::with_dialect(connection, ChatDialect { profile, patterns, session_header })
     }
+}
 
+impl ChatDialect {
     fn row(&self, id: &str) -> Option<catalogue::Row> {
         let catalogue = self.profile.catalogue.as_deref();
         // Gateways put the vendor before the name.
@@ -107,9 +82,23 @@ impl Compat {
         catalogue::find(catalogue, id).or_else(|| catalogue::find(catalogue, bare))
     }
 
-    fn known(&self, id: &str) -> Model {
+    fn headers_of(&self, request: &Request) -> Headers {
+        let mut headers = Headers::new();
+        if let (Some(name), Some(session)) = (&self.session_header, request.session.as_deref()) {
+            // A session id that no header can hold is left out.
+            let _ = headers.insert(name, request::session_key(session));
+        }
+        headers
+    }
+}
+
+#[async_trait]
+impl Dialect for ChatDialect {
+    const BASE_URL: BaseUrl = BaseUrl { strip: &[COMPLETIONS], advice: "Many need `/v1` at the end" };
+
+    fn model(&self, client: &ApiClient, id: &str) -> Model {
         let profile = &self.profile;
-        let name = self.client.name();
+        let name = client.name();
         let mut model = match self.row(id) {
             Some(row) => row.model(name, id),
             None => {
@@ -124,30 +113,7 @@ impl Compat {
             model.prices = None;
         }
         model.capabilities = served(model.capabilities, profile);
-        self.client.models().correct(model)
-    }
-}
-
-#[async_trait]
-impl Provider for Compat {
-    fn name(&self) -> &str {
-        self.client.name()
-    }
-
-    fn model(&self, id: &str) -> Model {
-        self.known(id)
-    }
-
-    fn default_model(&self) -> Option<String> {
-        self.client.default_model()
-    }
-
-    fn known_models(&self) -> Vec<Model> {
-        self.client.known_ids().iter().map(|id| self.model(id)).collect()
-    }
-
-    fn quota_key(&self) -> Option<String> {
-        Some(self.client.quota_key())
+        client.overrides().correct(model)
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -156,27 +122,39 @@ impl Provider for Compat {
 
     fn native_output(&self, model: &Model, schema: &Value, with_tools: bool) -> bool {
         let traits = self.patterns.traits(&self.profile, &model.id);
-        traits.has_schemas(with_tools) && strict_schema::strict(schema, strict_schema::OPENAI).is_some()
+        traits.has_schemas(with_tools) && strict_schema::strict(schema, schema_limits::COMPLETIONS).is_some()
     }
 
-    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let request = self.narrowed(request);
-        let headers = self.headers(&request);
-        let outgoing =
-            self.body(&request).map(|body| WireRequest { path: COMPLETIONS.into(), headers, body });
-        let decoder = Decoder::new(&request.model, &self.profile);
-        self.client.stream(&request.model.id, outgoing, decoder, cx)
+    /// Where a server cannot be told which tool to call, or may not heed it, no other is offered.
+    fn prepare(&self, mut request: Request) -> Request {
+        let by_name = matches!(self.profile.tool_choice, ToolChoices::All | ToolChoices::Any);
+        if let (false, ToolChoice::Tool(name)) = (by_name, &request.tool_choice) {
+            request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
+        }
+        request
     }
 
-    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.client.ask("*", "/models", Vec::new(), None, cx).await?;
-        // Most wrap the list in `data`; some do not.
-        let listed = answer.get("data").unwrap_or(&answer).as_array();
-        let model = |entry: &Value| {
-            let known = self.known(entry.get("id")?.as_str()?);
-            Some(self.client.models().correct(listed::read(entry, &self.profile, known)))
-        };
-        Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
+    fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
+        let id = &*request.model.id;
+        let efforts = &client.efforts(id, || self.row(id));
+        let extra = client.extra_body();
+        let traits = self.patterns.traits(&self.profile, id);
+        let body = request::Body { request, profile: &self.profile, traits, efforts, extra };
+        let body = client.body(request, &body)?;
+        Ok(WireRequest::post(COMPLETIONS, body).with_headers(self.headers_of(request)))
+    }
+
+    fn decoder(&self, _: &ApiClient, request: &Request, _: Attempt) -> Box<dyn Decode> {
+        Box::new(Decoder::new(&request.model, &self.profile))
+    }
+
+    fn model_list(&self) -> Option<ModelList> {
+        Some(ModelList { path: "/models", field: "data" })
+    }
+
+    fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {
+        let known = self.model(client, entry.get("id")?.as_str()?);
+        Some(model_list::read(entry, &self.profile, known))
     }
 }
 

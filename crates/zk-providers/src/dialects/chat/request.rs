@@ -13,6 +13,7 @@ use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
 use crate::facts::profiles::Traits;
 use crate::facts::profiles::{CompatProfile, FieldValue, SystemRole};
+use crate::facts::schema_limits;
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {
@@ -216,7 +217,7 @@ impl Encode for Body<'_> {
             fields.insert("parallel_tool_calls".into(), parallel.into());
         }
         if let Some(format) = self.request.output.as_ref().filter(|_| self.traits.has_schemas(has_tools))
-            && let Some(schema) = strict_schema::strict(&format.schema, strict_schema::OPENAI)
+            && let Some(schema) = strict_schema::strict(&format.schema, schema_limits::COMPLETIONS)
         {
             let format = json!({"name": *format.name, "schema": schema, "strict": true});
             fields.insert("response_format".into(), json!({"type": "json_schema", "json_schema": format}));
@@ -229,7 +230,7 @@ impl Encode for Body<'_> {
             };
             fields.insert(field.name.to_string(), value);
         }
-        crate::encode::extra_body::add(
+        crate::encode::extra_body::merge(
             &mut fields,
             self.extra,
             &["chat_template_kwargs", "reasoning", "thinking"],

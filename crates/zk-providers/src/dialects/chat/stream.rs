@@ -11,14 +11,14 @@ use zk_core::service::StreamEvent;
 use super::calls::Calls;
 use super::chunk::{Chunk, Content, Delta};
 use super::details::Details;
-use super::tags::{Part, Tags};
+use super::think_tags::{Part, Tags};
 use super::usage;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::Str;
 use crate::facts::profiles::CompatProfile;
 use crate::facts::tiers::Tiers;
+use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
-use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use zk_core::model::Usage;
 
-use super::partial::PartialArg;
+use super::partial_args::PartialArg;
 use super::small_list::SmallList;
 use crate::encode::json_str::Str;
 

@@ -2,37 +2,32 @@
 
 mod chunk;
 mod finish;
-mod names;
-mod partial;
+mod partial_args;
 mod parts;
 mod quota;
 mod request;
-mod run;
 mod schema;
 mod small_list;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod text_run;
 mod thinking;
-
-use std::sync::Arc;
+mod tool_names;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::StreamExt;
 use serde_json::Value;
-use zk_core::kernel::Cx;
 use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, WireRules};
-use zk_core::service::{EventStream, Provider, Request};
+use zk_core::service::Request;
 
 use crate::encode::size;
 use crate::facts::vendors;
-use crate::wire::client::ApiClient;
 use crate::wire::connection::Connection;
-use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::WireError;
-use crate::wire::exchange::WireRequest;
-use crate::wire::resend::retry_once;
+use crate::wire::endpoint::SetupError;
+use crate::wire::{
+    ApiClient, Attempt, BaseUrl, CountRequest, Decode, Dialect, HttpProvider, ModelList, WireError,
+    WireRequest,
+};
 
 pub(crate) use stream::Decoder;
 
@@ -47,12 +42,17 @@ pub(crate) use stream::Decoder;
 /// assert_eq!(gemini.model("gemini-2.5-pro").max_output, Some(65_536));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+pub type Gemini = HttpProvider<GeminiDialect>;
+
+/// The dialect of [`Gemini`].
 #[derive(Debug)]
-pub struct Gemini {
-    client: Arc<ApiClient>,
+pub struct GeminiDialect {
     /// Vertex counts and lists in another way.
     is_vertex: bool,
 }
+
+/// The provider's name in the table of models.
+const CATALOGUE: &str = vendors::GEMINI.name;
 
 impl Gemini {
     /// The usual connection, which lacks only a key.
@@ -68,60 +68,37 @@ impl Gemini {
     pub fn new(mut connection: Connection) -> Result<Self, SetupError> {
         connection.base_url = with_version(&connection.base_url);
         let is_vertex = connection.base_url.contains("/publishers/");
-        let client = ApiClient::new(connection, BASE_URL, Some("x-goog-api-key"))?;
-        Ok(Self { client: Arc::new(client), is_vertex })
+        Self::with_dialect(connection, GeminiDialect { is_vertex })
     }
+}
 
-    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, WireError> {
-        let id = bare(&request.model.id);
-        let efforts = self.client.efforts(id, || self.client.row(CATALOGUE, id));
-        let body = request::Body {
-            request,
-            thinking: thinking::ask(&request.model, request.thinking, &efforts, request.max_tokens),
-            wants_signatures: thinking::is_third_generation(id),
-            output: request.output.as_ref().filter(|_| has_schemas(id, !request.tools.is_empty())),
-            extra: self.client.extra_body(),
-            count_only,
-        };
-        if count_only { ApiClient::body_once(request, &body) } else { self.client.body(request, &body) }
+fn body<'a>(client: &'a ApiClient, request: &'a Request, count_only: bool) -> request::Body<'a> {
+    let id = bare(&request.model.id);
+    let efforts = client.efforts(id, || client.row(CATALOGUE, id));
+    request::Body {
+        request,
+        thinking: thinking::config(&request.model, request.thinking, &efforts, request.max_tokens),
+        wants_signatures: thinking::is_third_generation(id),
+        output: request.output.as_ref().filter(|_| has_schemas(id, !request.tools.is_empty())),
+        extra: client.extra_body(),
+        count_only,
     }
+}
 
-    fn known(&self, id: &str) -> Model {
+#[async_trait]
+impl Dialect for GeminiDialect {
+    const BASE_URL: BaseUrl = BaseUrl { strip: &["/models"], advice: "Google's ends in `/v1beta`" };
+    const KEY_HEADER: Option<&'static str> = Some("x-goog-api-key");
+
+    fn model(&self, client: &ApiClient, id: &str) -> Model {
         let id = bare(id);
-        let mut model = self.client.described(self.client.row(CATALOGUE, id), id);
+        let mut model = client.described(client.row(CATALOGUE, id), id);
         model.capabilities = Capabilities {
             image_in_tool_result: thinking::is_third_generation(id),
             thinking: thinking::support(id).unwrap_or(model.capabilities.thinking),
             ..model.capabilities
         };
-        self.client.models().correct(model)
-    }
-}
-
-/// The provider's name in the table of models.
-const CATALOGUE: &str = "gemini";
-const BASE_URL: BaseUrl = BaseUrl { strip: &["/models"], advice: "Google's ends in `/v1beta`" };
-
-#[async_trait]
-impl Provider for Gemini {
-    fn name(&self) -> &str {
-        self.client.name()
-    }
-
-    fn model(&self, id: &str) -> Model {
-        self.known(id)
-    }
-
-    fn default_model(&self) -> Option<String> {
-        self.client.default_model()
-    }
-
-    fn known_models(&self) -> Vec<Model> {
-        self.client.known_ids().iter().map(|id| self.model(id)).collect()
-    }
-
-    fn quota_key(&self) -> Option<String> {
-        Some(self.client.quota_key())
+        client.overrides().correct(model)
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -145,57 +122,56 @@ impl Provider for Gemini {
         has_schemas(bare(&model.id), with_tools)
     }
 
-    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let outgoing = self.body(&request, false).map(|body| WireRequest {
-            path: path(&request.model.id, "streamGenerateContent?alt=sse").into(),
-            headers: Vec::new(),
-            body,
-        });
-        let client = self.client.clone();
-        let (model, tools) = (request.model.reference(), request.tools.clone());
-        let (origin, inner) = (model.clone(), cx.clone());
-        let decoder = Decoder::new(origin.clone(), tools.clone()).refusing_empty();
-        let first = client.stream(&origin.model, outgoing.clone(), decoder, cx);
-        // These models give a response that says nothing now and then; the last one counts.
-        let again = move |error: &ProviderError| {
-            let decoder = Decoder::new(origin.clone(), tools);
-            let stream = || client.stream(&origin.model, outgoing, decoder, &inner);
-            (error.code.as_deref() == Some(stream::EMPTY)).then(|| (error.message.clone(), stream()))
-        };
-        let events = retry_once(first, again, model, cx);
-        Box::pin(
-            events.map(move |event| event.map_err(|error| quota::judge(error, || size::bytes(&request)))),
-        )
+    fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
+        let body = client.body(request, &body(client, request, false))?;
+        Ok(WireRequest::post(path(&request.model.id, "streamGenerateContent?alt=sse"), body))
     }
 
-    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+    fn decoder(&self, _: &ApiClient, request: &Request, attempt: Attempt) -> Box<dyn Decode> {
+        let decoder = Decoder::new(request.model.reference(), request.tools.clone());
+        Box::new(match attempt {
+            Attempt::First => decoder.refusing_empty(),
+            Attempt::Second => decoder,
+        })
+    }
+
+    /// These models give a response that says nothing now and then; the second one counts.
+    fn resend_reason(&self, error: &ProviderError, _: &Request) -> Option<String> {
+        (error.code.as_deref() == Some(stream::EMPTY)).then(|| error.message.clone())
+    }
+
+    fn explain(&self, error: ProviderError, request: &Request) -> ProviderError {
+        quota::explain(error, || size::bytes(request))
+    }
+
+    fn count_request(
+        &self,
+        client: &ApiClient,
+        request: &Request,
+    ) -> Result<Option<CountRequest>, WireError> {
         if self.is_vertex {
             return Ok(None);
         }
-        let body = self.body(&request, true);
-        let path = path(&request.model.id, "countTokens");
-        let answer = self.client.ask(&request.model.id, &path, Vec::new(), Some(body), cx).await?;
-        Ok(answer.get("totalTokens").and_then(Value::as_u64))
+        let body = ApiClient::body_once(request, &body(client, request, true))?;
+        let request = WireRequest::post(path(&request.model.id, "countTokens"), body);
+        Ok(Some(CountRequest { request, field: "totalTokens" }))
     }
 
-    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        if self.is_vertex {
-            return Ok(None);
+    fn model_list(&self) -> Option<ModelList> {
+        let list = ModelList { path: "/models?pageSize=1000", field: "models" };
+        (!self.is_vertex).then_some(list)
+    }
+
+    fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {
+        let methods = entry.get("supportedGenerationMethods").and_then(Value::as_array);
+        if methods.is_some_and(|methods| !methods.iter().any(|method| method == "generateContent")) {
+            return None;
         }
-        let answer = self.client.ask("*", "/models?pageSize=1000", Vec::new(), None, cx).await?;
-        let listed = answer.get("models").and_then(Value::as_array);
-        let model = |entry: &Value| {
-            let methods = entry.get("supportedGenerationMethods").and_then(Value::as_array);
-            if methods.is_some_and(|methods| !methods.iter().any(|method| method == "generateContent")) {
-                return None;
-            }
-            let mut model = self.known(entry.get("name")?.as_str()?);
-            let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
-            model.window = number("inputTokenLimit").or(model.window);
-            model.max_output = number("outputTokenLimit").or(model.max_output);
-            Some(self.client.models().correct(model))
-        };
-        Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
+        let mut model = self.model(client, entry.get("name")?.as_str()?);
+        let number = |name: &str| entry.get(name).and_then(Value::as_u64).filter(|number| *number > 0);
+        model.window = number("inputTokenLimit").or(model.window);
+        model.max_output = number("outputTokenLimit").or(model.max_output);
+        Some(model)
     }
 }
 

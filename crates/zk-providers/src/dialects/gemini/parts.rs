@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use zk_core::model::{Block, CallId, Image, Message, Thinking, ToolCall, ToolContent, ToolResult, WireData};
 
-use super::{names, run};
+use super::{text_run, tool_names};
 
 /// What the provider's documentation gives as the signature of calls that Gemini did not make.
 const NOT_MINE: &str = "skip_thought_signature_validator";
@@ -112,7 +112,7 @@ pub(super) fn of_user<'a>(
 }
 
 fn texts<'a>(text: &'a str, wire: Option<&'a WireData>, thought: bool) -> impl Iterator<Item = Part<'a>> {
-    run::parts(text, wire).into_iter().map(move |(text, thought_signature)| Part {
+    text_run::parts(text, wire).into_iter().map(move |(text, thought_signature)| Part {
         text: Some(text),
         thought,
         thought_signature,
@@ -135,7 +135,11 @@ fn thoughts(thinking: &Thinking) -> Vec<Part<'_>> {
 
 fn function_call(call: &ToolCall) -> Part<'_> {
     Part {
-        function_call: Some(FunctionCall { id: id(call), name: names::sent(&call.name), args: &call.args }),
+        function_call: Some(FunctionCall {
+            id: id(call),
+            name: tool_names::sent(&call.name),
+            args: &call.args,
+        }),
         thought_signature: signature(call.wire.as_ref()),
         ..Part::default()
     }
@@ -169,7 +173,7 @@ fn function_response<'a>(result: &'a ToolResult, earlier: &'a [Arc<Message>]) ->
     Part {
         function_response: Some(FunctionResponse {
             id: call.and_then(id),
-            name: call.map_or(Cow::Borrowed("tool"), |call| names::sent(&call.name)),
+            name: call.map_or(Cow::Borrowed("tool"), |call| tool_names::sent(&call.name)),
             response,
             parts,
         }),

@@ -8,8 +8,8 @@ const LIMIT: &str = "input_token_count, limit: ";
 /// The bytes of text that make a token, on average.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// The error of a request of so much text, said as it is.
-pub(super) fn judge(mut error: ProviderError, text_bytes: impl FnOnce() -> u64) -> ProviderError {
+/// Reclassifies the error of a request of so much text that no minute could hold it.
+pub(super) fn explain(mut error: ProviderError, text_bytes: impl FnOnce() -> u64) -> ProviderError {
     let limit = error.message.split_once(LIMIT).map(|(_, rest)| rest);
     let digits = limit.and_then(|rest| rest.split(|char: char| !char.is_ascii_digit()).next());
     if let Some(limit) = digits.and_then(|digits| digits.parse::<u64>().ok())

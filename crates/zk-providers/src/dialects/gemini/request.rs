@@ -9,7 +9,7 @@ use zk_core::service::{OutputFormat, Request, ToolChoice};
 
 use super::parts::{self, Part};
 use super::thinking::Config;
-use super::{names, schema};
+use super::{schema, tool_names};
 use crate::encode::prefix::Encode;
 
 /// One request on its way to bytes.
@@ -35,7 +35,7 @@ impl Body<'_> {
     fn tools(&self) -> Value {
         let declaration = |tool: &Arc<zk_core::model::ToolSpec>| {
             json!({
-                "name": names::sent(&tool.name),
+                "name": tool_names::sent(&tool.name),
                 "description": tool.description,
                 "parametersJsonSchema": schema::parameters(&tool.schema),
             })
@@ -51,7 +51,9 @@ impl Body<'_> {
             ToolChoice::Auto => return None,
             ToolChoice::None => json!({"mode": "NONE"}),
             ToolChoice::Required => json!({"mode": "ANY"}),
-            ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [names::sent(name)]}),
+            ToolChoice::Tool(name) => {
+                json!({"mode": "ANY", "allowedFunctionNames": [tool_names::sent(name)]})
+            }
         };
         Some(json!({"functionCallingConfig": config}))
     }
@@ -125,7 +127,7 @@ impl Encode for Body<'_> {
             generation.insert("responseJsonSchema".into(), schema::parameters(&format.schema));
         }
         fields.insert("generationConfig".into(), generation);
-        crate::encode::extra_body::add(&mut fields, self.extra, &["generationConfig", "toolConfig"]);
+        crate::encode::extra_body::merge(&mut fields, self.extra, &["generationConfig", "toolConfig"]);
         out.push(b']');
         for (name, value) in fields {
             out.push(b',');

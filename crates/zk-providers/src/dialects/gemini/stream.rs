@@ -8,13 +8,13 @@ use zk_core::model::{Block, CallId, Image, ModelRef, StopReason, ToolCall, ToolS
 use zk_core::service::StreamEvent;
 
 use super::chunk::{Candidate, Chunk, Counts, Feedback, FunctionCall, InlineData, Part};
-use super::run::Run;
 use super::small_list::SmallList;
-use super::{finish, names};
+use super::text_run::Run;
+use super::{finish, tool_names};
 use crate::dialects::anthropic::unreadable;
 use crate::encode::block_label::label;
+use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
@@ -214,7 +214,7 @@ impl Decoder {
         let id = given.map_or_else(CallId::fresh, CallId::from);
         let block = self.begin();
         self.has_calls = true;
-        let name = names::stored(name, &self.tools);
+        let name = tool_names::stored(name, &self.tools);
         out.push_back(StreamEvent::ToolCall { block, id: id.clone(), name: name.to_owned() });
         let mut call = ToolCall::new(id, name, json!({}));
         if !data.is_empty() {

@@ -4,8 +4,8 @@ use zk_core::model::{
     ThinkingRequest, ToolSpec, WireData,
 };
 
-use super::partial::PartialArg;
-use super::{finish, names, parts, quota, run, schema, thinking};
+use super::partial_args::PartialArg;
+use super::{finish, parts, quota, schema, text_run, thinking, tool_names};
 use crate::encode::effort::Efforts;
 
 #[test]
@@ -31,10 +31,10 @@ fn a_name_comes_back_as_it_was() {
     let tools: Vec<_> =
         ["3d", "-x", "_y", "read_file"].map(|name| ToolSpec::new(name, "", Value::Null)).into();
     for (name, legal) in [("3d", "_3d"), ("-x", "_-x"), ("_y", "_y"), ("read_file", "read_file")] {
-        assert_eq!(names::sent(name), legal);
-        assert_eq!(names::stored(legal, &tools), name);
+        assert_eq!(tool_names::sent(name), legal);
+        assert_eq!(tool_names::stored(legal, &tools), name);
     }
-    assert_eq!(names::stored("_unknown", &tools), "_unknown");
+    assert_eq!(tool_names::stored("_unknown", &tools), "_unknown");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn named(id: &str) -> Model {
 fn asked(id: &str, level: ThinkingLevel, levels: &[&'static str]) -> Value {
     let wanted = ThinkingRequest { level, budget: None };
     let efforts = Efforts::of(levels.iter().map(|level| (*level, None)));
-    serde_json::to_value(thinking::ask(&named(id), wanted, &efforts, 60_000)).unwrap()
+    serde_json::to_value(thinking::config(&named(id), wanted, &efforts, 60_000)).unwrap()
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_budget_leaves_room_for_the_answer() {
     let flash = named("gemini-2.5-flash");
     for (max_tokens, expected) in [(4096, 3072), (100, 1)] {
         let config =
-            serde_json::to_value(thinking::ask(&flash, wanted, &Efforts::default(), max_tokens)).unwrap();
+            serde_json::to_value(thinking::config(&flash, wanted, &Efforts::default(), max_tokens)).unwrap();
         assert_eq!(config["thinkingBudget"], expected);
     }
 }
@@ -184,7 +184,7 @@ fn paths_that_lead_nowhere_are_refused() {
 fn judged(kind: ErrorKind, bytes: u64) -> ErrorKind {
     let message =
         "Quota exceeded for metric: x/generate_content_paid_tier_input_token_count, limit: 1000, model: m";
-    quota::judge(ProviderError::new(kind, "gemini", "m", Phase::Response, message), || bytes).kind
+    quota::explain(ProviderError::new(kind, "gemini", "m", Phase::Response, message), || bytes).kind
 }
 
 #[test]
@@ -197,13 +197,13 @@ fn only_a_request_that_can_never_pass_is_too_long() {
 #[test]
 fn other_limits_are_left_alone() {
     let error = ProviderError::new(ErrorKind::Rate, "gemini", "m", Phase::Response, "requests, limit: 5");
-    assert_eq!(quota::judge(error.clone(), || 9000), error);
+    assert_eq!(quota::explain(error.clone(), || 9000), error);
 }
 
 /// Closes a run of these parts, and says what its blocks become again.
 fn echoed(parts: &[(&str, Option<&str>)], is_thought: bool) -> (Vec<Block>, Value) {
     let origin = ModelRef::new("gemini", "m");
-    let mut run = run::Run::new(0, is_thought);
+    let mut run = text_run::Run::new(0, is_thought);
     for (text, signature) in parts {
         run.push(text, signature.map(str::to_owned));
     }
@@ -246,6 +246,6 @@ fn thoughts_go_back_as_thoughts() {
 fn a_text_that_was_changed_keeps_a_signature_and_loses_its_boundaries() {
     let data = json!({"parts": [{"len": 2}, {"len": 9, "thoughtSignature": "s"}]});
     let wire = WireData { origin: ModelRef::new("gemini", "m"), data };
-    assert_eq!(run::parts("changed", Some(&wire)), [("changed", Some("s"))]);
-    assert_eq!(run::parts("é", None), [("é", None)]);
+    assert_eq!(text_run::parts("changed", Some(&wire)), [("changed", Some("s"))]);
+    assert_eq!(text_run::parts("é", None), [("é", None)]);
 }

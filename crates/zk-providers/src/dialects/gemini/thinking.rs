@@ -80,7 +80,7 @@ pub(super) fn support(id: &str) -> Option<ThinkingSupport> {
 
 /// What to send; `efforts` are the levels the model is known to have. A model that is to decide itself is asked so
 /// where its family can, and asked nothing where it is known only on or off.
-pub(super) fn ask(
+pub(super) fn config(
     model: &Model,
     wanted: ThinkingRequest,
     efforts: &Efforts,

@@ -1,7 +1,7 @@
 //! The native API of Ollama.
 
-mod facts;
 mod families;
+mod model_info;
 mod request;
 mod stream;
 #[cfg(test)]
@@ -10,26 +10,22 @@ mod tests;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use zk_core::kernel::Cx;
 use zk_core::model::{
     ErrorKind, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, ToolSpec, WireRules,
 };
-use zk_core::service::{EventStream, Provider, Request, ToolChoice};
+use zk_core::service::{Request, ToolChoice};
 
 use crate::encode::size;
 use crate::facts::vendors;
-use crate::wire::client::ApiClient;
 use crate::wire::connection::Connection;
-use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::WireError;
-use crate::wire::exchange::WireRequest;
-use facts::{Facts, Known};
+use crate::wire::endpoint::SetupError;
+use crate::wire::{ApiClient, Attempt, BaseUrl, Decode, Dialect, HttpProvider, WireError, WireRequest};
+use model_info::{ModelInfo, ModelInfoCache};
 
-pub(crate) use stream::{Asked, Decoder};
+pub(crate) use stream::{Decoder, RequestSize};
 
 /// Settings of [`Ollama`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,16 +60,17 @@ impl Default for OllamaOptions {
 /// assert_eq!(local.model("qwen3:4b").window, Some(16_384));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+pub type Ollama = HttpProvider<OllamaDialect>;
+
+/// The dialect of [`Ollama`].
 #[derive(Debug)]
-pub struct Ollama {
-    client: ApiClient,
+pub struct OllamaDialect {
     options: OllamaOptions,
     is_cloud: bool,
-    known: Known,
+    models: ModelInfoCache,
 }
 
 const CHAT: &str = "/api/chat";
-const BASE_URL: BaseUrl = BaseUrl { strip: &[CHAT, "/api", "/v1"], advice: "It ends before `/api/chat`" };
 /// The bytes of text that make a token, on average.
 const BYTES_PER_TOKEN: u64 = 4;
 /// The most models that are asked about one by one.
@@ -104,76 +101,46 @@ impl Ollama {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: OllamaOptions) -> Result<Self, SetupError> {
         let is_cloud = connection.base_url.contains("://ollama.com");
-        let client = ApiClient::new(connection, BASE_URL, None)?;
-        Ok(Self { client, options, is_cloud, known: Known::default() })
+        let models = ModelInfoCache::default();
+        Self::with_dialect(connection, OllamaDialect { options, is_cloud, models })
     }
+}
 
-    fn body(&self, request: &Request, forced: Option<&ToolSpec>) -> Result<Bytes, WireError> {
-        self.fits(request)?;
-        let body = request::Body {
-            request,
-            num_ctx: self.room(&request.model.id),
-            keep_alive: self.options.keep_alive.as_deref(),
-            forced,
-            extra: self.client.extra_body(),
-        };
-        self.client.body(request, &body)
-    }
-
+impl OllamaDialect {
     /// Models that run on the service, directly or by way of a server here, have their own window.
     fn is_cloud(&self, id: &str) -> bool {
         self.is_cloud || id.ends_with("-cloud") || id.ends_with(":cloud")
     }
 
-    /// Asks the server about one of its models, and gives whether it is one that answers.
-    async fn ask_about(&self, id: &str, cx: &Cx) -> bool {
-        let body = serde_json::to_vec(&json!({ "model": id })).map(Bytes::from);
-        let body = body.map_err(|error| WireError::malformed(error.to_string()));
+    /// Asks the server about one of its models. Returns whether it is one that answers.
+    async fn fetch_info(&self, client: &ApiClient, id: &str, cx: &Cx) -> bool {
+        let Ok(request) = WireRequest::json("/api/show", &json!({ "model": id })) else { return true };
         // A server too old to describe its models still has them.
-        let shown = self.client.ask("*", "/api/show", Vec::new(), Some(body), cx).await;
-        let Some(facts) = shown.ok().as_ref().and_then(Facts::read) else { return true };
-        let answers = facts.answers;
-        self.known.put(id, facts);
+        let shown = client.fetch("*", request, cx).await;
+        let Some(info) = shown.ok().as_ref().and_then(ModelInfo::read) else { return true };
+        let answers = info.answers;
+        self.models.insert(id, info);
         answers
     }
 
-    fn described(&self, id: &str) -> Model {
-        let facts = self.known.get(id);
-        let room = u64::from(self.room(id));
-        let mut model = Model::unknown(self.client.name(), id);
-        model.window = match facts.as_ref().and_then(|facts| facts.window) {
-            Some(window) if self.is_cloud(id) => Some(window),
-            Some(window) => Some(window.min(room)),
-            None => Some(room).filter(|_| !self.is_cloud(id)),
-        };
-        let by_name = families::thinking(id);
-        model.capabilities.thinking = match &facts {
-            Some(Facts { thinks: false, .. }) => ThinkingSupport::None,
-            Some(Facts { thinks: true, .. }) if by_name == ThinkingSupport::None => ThinkingSupport::Budget,
-            Some(_) | None => by_name,
-        };
-        model.capabilities.vision = facts.is_none_or(|facts| facts.sees);
-        self.client.models().correct(model)
-    }
-
-    /// A prompt that is longer than its window whatever the tokenizer is refused.
-    fn fits(&self, request: &Request) -> Result<(), WireError> {
+    /// Refuses a prompt that is longer than its window whatever the tokenizer.
+    fn check_fits(&self, client: &ApiClient, request: &Request) -> Result<(), WireError> {
         let id = &*request.model.id;
-        let room = u64::from(self.room(id));
+        let window = u64::from(self.window(client, id));
         // To count words is only worth it where the bytes would be too many tokens.
-        let is_short = self.is_cloud(id) || size::bytes(request) <= room;
+        let is_short = self.is_cloud(id) || size::bytes(request) <= window;
         let least = if is_short { 0 } else { size::least_tokens(request) };
-        if least <= room {
+        if least <= window {
             return Ok(());
         }
-        let message = format!("the prompt has at least {least} tokens, and its window is {room} (num_ctx)");
+        let message = format!("the prompt has at least {least} tokens, and its window is {window} (num_ctx)");
         let error = WireError::new(ErrorKind::ContextExceeded, message).hint(TOO_LONG);
-        Err(WireError { window: Some(room), ..error })
+        Err(WireError { window: Some(window), ..error })
     }
 
-    /// The window the server is asked for: whoever says how large a model's window is means this.
-    fn room(&self, id: &str) -> u32 {
-        let said = self.client.models().get(id).and_then(|said| said.window);
+    /// The window the server is asked for: an override of a model's window means this.
+    fn window(&self, client: &ApiClient, id: &str) -> u32 {
+        let said = client.overrides().get(id).and_then(|said| said.window);
         said.and_then(|window| window.try_into().ok()).unwrap_or(self.options.num_ctx)
     }
 }
@@ -188,46 +155,37 @@ fn explain(mut error: ProviderError) -> ProviderError {
 }
 
 /// Ollama cannot be told which tool to call, but which shape its answer has to have: the one tool's arguments.
-fn forced(request: &Request) -> Option<Arc<ToolSpec>> {
+fn forced(request: &Request) -> Option<&ToolSpec> {
     match (&request.tool_choice, &*request.tools) {
-        (ToolChoice::Tool(name), tools) => tools.iter().find(|tool| tool.name == *name).cloned(),
-        (ToolChoice::Required, [only]) => Some(only.clone()),
+        (ToolChoice::Tool(name), tools) => tools.iter().find(|tool| tool.name == *name).map(|tool| &**tool),
+        (ToolChoice::Required, [only]) => Some(only),
         (ToolChoice::Required | ToolChoice::Auto | ToolChoice::None, _) => None,
     }
 }
 
-/// The request with no other tools than may be called.
-fn narrowed(mut request: Request) -> Request {
-    match &request.tool_choice {
-        ToolChoice::None => request.tools = Arc::from([]),
-        ToolChoice::Tool(name) => {
-            request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
-        }
-        ToolChoice::Auto | ToolChoice::Required => {}
-    }
-    request
-}
-
 #[async_trait]
-impl Provider for Ollama {
-    fn name(&self) -> &str {
-        self.client.name()
-    }
+impl Dialect for OllamaDialect {
+    const BASE_URL: BaseUrl = BaseUrl { strip: &[CHAT, "/api", "/v1"], advice: "It ends before `/api/chat`" };
 
-    fn model(&self, id: &str) -> Model {
-        self.described(id)
-    }
-
-    fn default_model(&self) -> Option<String> {
-        self.client.default_model()
-    }
-
-    fn known_models(&self) -> Vec<Model> {
-        self.client.known_ids().iter().map(|id| self.model(id)).collect()
-    }
-
-    fn quota_key(&self) -> Option<String> {
-        Some(self.client.quota_key())
+    fn model(&self, client: &ApiClient, id: &str) -> Model {
+        let info = self.models.get(id);
+        let asked = u64::from(self.window(client, id));
+        let mut model = Model::unknown(client.name(), id);
+        model.window = match info.as_ref().and_then(|info| info.window) {
+            Some(window) if self.is_cloud(id) => Some(window),
+            Some(window) => Some(window.min(asked)),
+            None => Some(asked).filter(|_| !self.is_cloud(id)),
+        };
+        let by_name = families::thinking(id);
+        model.capabilities.thinking = match &info {
+            Some(ModelInfo { thinks: false, .. }) => ThinkingSupport::None,
+            Some(ModelInfo { thinks: true, .. }) if by_name == ThinkingSupport::None => {
+                ThinkingSupport::Budget
+            }
+            Some(_) | None => by_name,
+        };
+        model.capabilities.vision = info.is_none_or(|info| info.sees);
+        client.overrides().correct(model)
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -252,38 +210,59 @@ impl Provider for Ollama {
         !with_tools
     }
 
-    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let request = narrowed(request);
-        let forced = forced(&request);
-        let outgoing = self.body(&request, forced.as_deref()).map(|body| WireRequest {
-            path: CHAT.into(),
-            headers: Vec::new(),
-            body,
-        });
-        let tool = forced.map(|tool| tool.name.clone());
-        let asked =
-            Asked { limit: u64::from(request.max_tokens), input: size::bytes(&request) / BYTES_PER_TOKEN };
-        let decoder = Decoder::new(request.model.reference(), tool, asked);
-        let events = self.client.stream(&request.model.id, outgoing, decoder, cx);
-        Box::pin(events.map(|event| event.map_err(explain)))
+    /// No other tools are offered than may be called.
+    fn prepare(&self, mut request: Request) -> Request {
+        match &request.tool_choice {
+            ToolChoice::None => request.tools = Arc::from([]),
+            ToolChoice::Tool(name) => {
+                request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
+            }
+            ToolChoice::Auto | ToolChoice::Required => {}
+        }
+        request
     }
 
-    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        let answer = self.client.ask("*", "/api/tags", Vec::new(), None, cx).await?;
+    fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
+        self.check_fits(client, request)?;
+        let body = request::Body {
+            request,
+            num_ctx: self.window(client, &request.model.id),
+            keep_alive: self.options.keep_alive.as_deref(),
+            forced: forced(request),
+            extra: client.extra_body(),
+        };
+        Ok(WireRequest::post(CHAT, client.body(request, &body)?))
+    }
+
+    fn decoder(&self, _: &ApiClient, request: &Request, _: Attempt) -> Box<dyn Decode> {
+        let size = RequestSize {
+            limit: u64::from(request.max_tokens),
+            input: size::bytes(request) / BYTES_PER_TOKEN,
+        };
+        let tool = forced(request).map(|tool| tool.name.clone());
+        Box::new(Decoder::new(request.model.reference(), tool, size))
+    }
+
+    fn explain(&self, error: ProviderError, _: &Request) -> ProviderError {
+        explain(error)
+    }
+
+    async fn list_models(&self, client: &ApiClient, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
+        let answer = client.fetch("*", WireRequest::get("/api/tags"), cx).await?;
         let Some(listed) = answer.get("models").and_then(Value::as_array) else { return Ok(None) };
         let mut models = Vec::new();
         for entry in listed.iter().take(LISTED) {
             let id = entry.get("model").or_else(|| entry.get("name")).and_then(Value::as_str);
             let Some(id) = id else { continue };
-            if self.ask_about(id, cx).await {
-                models.push(self.described(id));
+            if self.fetch_info(client, id, cx).await {
+                models.push(self.model(client, id));
             }
         }
         Ok(Some(models))
     }
 
-    async fn describe_model(&self, id: &str, cx: &Cx) -> Model {
-        self.ask_about(id, cx).await;
-        self.described(id)
+    async fn describe_model(&self, client: &ApiClient, id: &str, cx: &Cx) -> Model {
+        self.fetch_info(client, id, cx).await;
+        self.model(client, id)
     }
 }

@@ -78,7 +78,7 @@ impl Encode for Body<'_> {
         if let Some(keep_alive) = self.keep_alive {
             fields.insert("keep_alive".into(), keep_alive.into());
         }
-        crate::encode::extra_body::add(&mut fields, self.extra, &["options"]);
+        crate::encode::extra_body::merge(&mut fields, self.extra, &["options"]);
         out.push(b']');
         for (name, value) in fields {
             out.push(b',');

@@ -10,16 +10,15 @@ use zk_core::service::StreamEvent;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::args;
 use crate::encode::json_str::Str;
+use crate::wire::decode::{Decode, Framing};
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::exchange::Decode;
-use crate::wire::frames::Frames;
 use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;
 
 /// What is known of a request before its answer.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestSize {
     /// The most tokens of output.
     pub(crate) limit: u64,
     /// About how many tokens of input it has: some servers say nothing of what they had read before.
@@ -31,7 +30,7 @@ pub(crate) struct Decoder {
     origin: ModelRef,
     /// The tool whose arguments the answer is, where one is forced.
     forced: Option<String>,
-    asked: Asked,
+    size: RequestSize,
     open: Option<Open>,
     ids: HashSet<String>,
     begun: u32,
@@ -98,11 +97,11 @@ struct Function<'a> {
 }
 
 impl Decoder {
-    pub(crate) fn new(origin: ModelRef, forced: Option<String>, asked: Asked) -> Self {
+    pub(crate) fn new(origin: ModelRef, forced: Option<String>, size: RequestSize) -> Self {
         Self {
             origin,
             forced,
-            asked,
+            size,
             open: None,
             ids: HashSet::new(),
             begun: 0,
@@ -209,7 +208,7 @@ impl Decoder {
             "stop" | "" if self.has_calls => StopReason::ToolUse,
             "stop" | "" => StopReason::EndTurn,
             // It stopped before the limit it was given: what ran out is the window.
-            "length" if self.usage.output > 0 && self.usage.output < self.asked.limit => {
+            "length" if self.usage.output > 0 && self.usage.output < self.size.limit => {
                 StopReason::ContextExceeded
             }
             "length" => StopReason::MaxTokens,
@@ -239,7 +238,7 @@ impl Decode for Decoder {
             self.said(said, out);
         }
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
-            self.usage.input = line.prompt_eval_count.unwrap_or(self.asked.input);
+            self.usage.input = line.prompt_eval_count.unwrap_or(self.size.input);
             self.usage.output = line.eval_count.unwrap_or(self.usage.output);
             out.push_back(StreamEvent::Usage(self.usage));
         }
@@ -262,7 +261,7 @@ impl Decode for Decoder {
         self.done
     }
 
-    fn frames(&self) -> Frames {
-        Frames::lines()
+    fn framing(&self) -> Framing {
+        Framing::JsonLines
     }
 }

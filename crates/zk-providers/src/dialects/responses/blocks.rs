@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use zk_core::model::{Block, ModelRef, Text, Thinking};
 use zk_core::service::StreamEvent;
 
-use super::echo::Echo;
 use super::item::{Kind, Open, Source, parts, text};
+use super::replay_data::ReplayData;
 use crate::encode::args;
 use crate::encode::block_label::label;
 
@@ -44,7 +44,7 @@ struct Waiting {
     index: Option<u64>,
     block: u32,
     content: Block,
-    echo: Echo,
+    echo: ReplayData,
 }
 
 impl Blocks {
@@ -65,7 +65,7 @@ impl Blocks {
         open.complete(item, out);
         // The id of the end is the one to give back.
         let id = Some(text(item, "id")).filter(|id| !id.is_empty()).map_or(open.id, str::to_owned);
-        let mut echo = Echo { id, ..Echo::default() };
+        let mut echo = ReplayData { id, ..ReplayData::default() };
         let content = match open.kind {
             Kind::Other if !item.is_object() || UNANSWERED.contains(&text(item, "type")) => {
                 self.broken = true;
@@ -114,13 +114,14 @@ impl Blocks {
             }
         };
         if self.broken {
-            echo = Echo { phase: echo.phase, more: echo.more, item: echo.item, ..Echo::default() };
+            echo =
+                ReplayData { phase: echo.phase, more: echo.more, item: echo.item, ..ReplayData::default() };
         }
         self.waiting.push(Waiting { index: open.index, block: open.block, content, echo });
     }
 
     /// Ties what reasoning led to to that reasoning.
-    fn follow(&mut self, echo: &mut Echo) {
+    fn follow(&mut self, echo: &mut ReplayData) {
         if let Some((id, is_last)) = &mut self.reasoning {
             *is_last = false;
             echo.needs = Some(id.clone());

@@ -5,7 +5,7 @@ use zk_core::model::{
     Block, Document, Image, Message, Role, Text, Thinking, ToolCall, ToolContent, WireData,
 };
 
-use super::echo::Echo;
+use super::replay_data::ReplayData;
 use crate::encode::documents;
 
 /// The longest id of a message or call that is taken back. Copilot gives longer ones and refuses them.
@@ -98,7 +98,7 @@ fn input_file(document: &Document) -> Value {
 /// A block on its way back, with what was kept for it.
 struct Draft<'a> {
     block: &'a Block,
-    echo: Echo,
+    echo: ReplayData,
     /// Whether a sealed reasoning item is followed by what it led to.
     led_somewhere: bool,
 }
@@ -107,7 +107,7 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
     let mut drafts: Vec<Draft<'_>> = message
         .content
         .iter()
-        .map(|block| Draft { block, echo: Echo::of(wire(block)), led_somewhere: false })
+        .map(|block| Draft { block, echo: ReplayData::of(wire(block)), led_somewhere: false })
         .collect();
     let mut wanted: Option<String> = None;
     for draft in drafts.iter_mut().rev() {
@@ -164,13 +164,13 @@ fn wire(block: &Block) -> Option<&WireData> {
 
 /// The id an item goes back with. An item under its own id is checked to follow the reasoning it came from;
 /// without an id it is not.
-fn id<'a>(echo: &'a Echo, sent: Option<&str>, reasoning: Reasoning) -> Option<&'a str> {
+fn id<'a>(echo: &'a ReplayData, sent: Option<&str>, reasoning: Reasoning) -> Option<&'a str> {
     let complete = echo.needs.is_none() || echo.needs.as_deref() == sent;
     let legal = !echo.id.is_empty() && echo.id.len() <= LONGEST_ID;
     (reasoning == Reasoning::Sealed && complete && legal).then_some(&*echo.id)
 }
 
-fn sealed(thinking: &Thinking, echo: &Echo) -> Option<Value> {
+fn sealed(thinking: &Thinking, echo: &ReplayData) -> Option<Value> {
     let seal = thinking.signature.as_deref()?;
     let mut item = Map::new();
     item.insert("type".into(), "reasoning".into());
@@ -188,7 +188,7 @@ fn sealed(thinking: &Thinking, echo: &Echo) -> Option<Value> {
 }
 
 /// An item as it was.
-fn other(echo: Echo, keeps_id: bool) -> Option<Value> {
+fn other(echo: ReplayData, keeps_id: bool) -> Option<Value> {
     let mut item = echo.item?;
     if !keeps_id && let Some(fields) = item.as_object_mut() {
         fields.remove("id");
@@ -200,7 +200,7 @@ fn plain(text: &str) -> Value {
     json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]})
 }
 
-fn said(text: &Text, echo: &Echo, id: Option<&str>) -> Value {
+fn said(text: &Text, echo: &ReplayData, id: Option<&str>) -> Value {
     let content = json!([{"type": "output_text", "text": text.text, "annotations": []}]);
     let mut item = Map::new();
     item.insert("type".into(), "message".into());
@@ -216,7 +216,7 @@ fn said(text: &Text, echo: &Echo, id: Option<&str>) -> Value {
     Value::Object(item)
 }
 
-fn called(call: &ToolCall, echo: &Echo, id: Option<&str>) -> Value {
+fn called(call: &ToolCall, echo: &ReplayData, id: Option<&str>) -> Value {
     let mut item = echo.more.clone();
     item.insert("type".into(), "function_call".into());
     item.insert("call_id".into(), call.id.as_str().into());

@@ -1,33 +1,31 @@
 //! The Responses API of OpenAI, its Codex back end, and the servers that imitate it.
 
 mod blocks;
-mod echo;
 mod finish;
 mod input;
 mod item;
 mod options;
+mod replay_data;
 mod request;
 mod stream;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use reqwest::header::HeaderValue;
 use serde_json::Value;
-use zk_core::kernel::Cx;
-use zk_core::model::{
-    Capabilities, IdRule, MediaTypes, Model, ProviderError, ThinkingReplay, ThinkingSupport, WireRules,
-};
-use zk_core::service::{EventStream, Provider, Request, ToolChoice};
+use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ThinkingReplay, ThinkingSupport, WireRules};
+use zk_core::service::{Request, ToolChoice};
 
+use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
 use crate::facts::catalogue::Row;
+use crate::facts::schema_limits;
 use crate::facts::tiers::Tiers;
 use crate::facts::vendors;
-use crate::wire::client::ApiClient;
 use crate::wire::connection::Connection;
-use crate::wire::endpoint::{BaseUrl, SetupError};
-use crate::wire::error::WireError;
-use crate::wire::exchange::{WireRequest, named};
+use crate::wire::endpoint::SetupError;
+use crate::wire::{
+    ApiClient, Attempt, BaseUrl, CountRequest, Decode, Dialect, Headers, HttpProvider, ModelList, WireError,
+    WireRequest,
+};
 
 pub use options::{ResponsesBackend, ResponsesOptions};
 pub(crate) use stream::Decoder;
@@ -42,15 +40,18 @@ pub(crate) use stream::Decoder;
 /// assert_eq!(openai.model("gpt-5.2").window, Some(400_000));
 /// # Ok::<(), zk_providers::SetupError>(())
 /// ```
+pub type Responses = HttpProvider<ResponsesDialect>;
+
+/// The dialect of [`Responses`].
 #[derive(Debug)]
-pub struct Responses {
-    client: ApiClient,
+pub struct ResponsesDialect {
     options: ResponsesOptions,
-    headers: Vec<(&'static str, HeaderValue)>,
+    headers: Headers,
 }
 
 const RESPONSES: &str = "/responses";
-const BASE_URL: BaseUrl = BaseUrl { strip: &[RESPONSES], advice: "Many need `/v1` at the end" };
+/// The name in the table of models of the vendor whose API this is.
+const CATALOGUE: &str = vendors::OPENAI.name;
 
 impl Responses {
     /// The usual connection, which lacks only a key.
@@ -71,60 +72,71 @@ impl Responses {
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
     pub fn new(connection: Connection, options: ResponsesOptions) -> Result<Self, SetupError> {
-        let headers = match options.backend {
+        let mut headers = Headers::new();
+        match options.backend {
             ResponsesBackend::Codex => {
                 let account = connection.account.as_deref().unwrap_or_default().trim();
-                let account = HeaderValue::from_str(account).ok().filter(|account| !account.is_empty());
-                let account = account.ok_or(SetupError::Account { name: connection.name.clone() })?;
-                vec![
-                    ("chatgpt-account-id", account),
-                    ("originator", HeaderValue::from_static("zk")),
-                    ("openai-beta", HeaderValue::from_static("responses=experimental")),
-                ]
+                let no_account = || SetupError::Account { name: connection.name.clone() };
+                if account.is_empty() {
+                    return Err(no_account());
+                }
+                headers.insert("chatgpt-account-id", account).map_err(|_| no_account())?;
+                headers.insert("originator", "zk")?;
+                headers.insert("openai-beta", "responses=experimental")?;
             }
-            ResponsesBackend::Api | ResponsesBackend::Compatible => Vec::new(),
-        };
-        Ok(Self { client: ApiClient::new(connection, BASE_URL, None)?, options, headers })
+            ResponsesBackend::Api | ResponsesBackend::Compatible => {}
+        }
+        Self::with_dialect(connection, ResponsesDialect { options, headers })
+    }
+}
+
+impl ResponsesDialect {
+    fn is_compatible(&self) -> bool {
+        self.options.backend == ResponsesBackend::Compatible
     }
 
-    fn body(&self, request: &Request, count_only: bool) -> Result<Bytes, WireError> {
-        let id = &*request.model.id;
-        let efforts = &self.client.efforts(id, || self.row(id));
-        let body = request::Body {
-            request,
-            options: &self.options,
-            extra: self.client.extra_body(),
-            efforts,
-            count_only,
-        };
-        if count_only { ApiClient::body_once(request, &body) } else { self.client.body(request, &body) }
+    fn body<'a>(
+        &'a self,
+        client: &'a ApiClient,
+        request: &'a Request,
+        efforts: &'a Efforts,
+        count_only: bool,
+    ) -> request::Body<'a> {
+        request::Body { request, options: &self.options, extra: client.extra_body(), efforts, count_only }
+    }
+
+    fn efforts(&self, client: &ApiClient, request: &Request) -> Efforts {
+        client.efforts(&request.model.id, || row(client, &request.model.id))
     }
 
     /// Codex finds the conversation again by headers too.
-    fn headers(&self, request: &Request) -> Vec<(&'static str, HeaderValue)> {
+    fn headers_of(&self, request: &Request) -> Headers {
         let mut headers = self.headers.clone();
         if let ResponsesBackend::Codex = self.options.backend
-            && let Some(key) = request::cache_key(request).and_then(|key| HeaderValue::from_str(&key).ok())
+            && let Some(key) = request::cache_key(request)
         {
-            headers.push(("session-id", key.clone()));
-            headers.push(("x-client-request-id", key));
+            for name in ["session-id", "x-client-request-id"] {
+                // A key that no header can hold is left out.
+                let _ = headers.insert(name, &key);
+            }
         }
         headers
     }
+}
 
-    /// A server that cannot be told which tool to call is offered no other.
-    fn narrowed(&self, mut request: Request) -> Request {
-        if self.options.backend == ResponsesBackend::Compatible
-            && let ToolChoice::Tool(name) = &request.tool_choice
-        {
-            request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
-        }
-        request
-    }
+/// What is known of a model, whether or not a gateway puts the vendor before its name.
+fn row(client: &ApiClient, id: &str) -> Option<Row> {
+    let bare = id.rsplit('/').next().unwrap_or(id);
+    client.row(CATALOGUE, id).or_else(|| client.row(CATALOGUE, bare))
+}
 
-    fn known(&self, id: &str) -> Model {
-        let name = self.client.name();
-        let mut model = match self.row(id) {
+#[async_trait]
+impl Dialect for ResponsesDialect {
+    const BASE_URL: BaseUrl = BaseUrl { strip: &[RESPONSES], advice: "Many need `/v1` at the end" };
+
+    fn model(&self, client: &ApiClient, id: &str) -> Model {
+        let name = client.name();
+        let mut model = match row(client, id) {
             Some(row) => row.model(name, id),
             None => {
                 let mut model = Model::unknown(name, id);
@@ -133,42 +145,13 @@ impl Responses {
                 model
             }
         };
-        let is_compatible = self.options.backend == ResponsesBackend::Compatible;
-        if is_compatible {
-            // OpenAI's prices are not this server's.
+        if self.is_compatible() {
+            // The prices of the API's own service are not this server's.
             model.prices = None;
         }
-        model.capabilities = Capabilities { image_in_tool_result: !is_compatible, ..model.capabilities };
-        self.client.models().correct(model)
-    }
-
-    /// What is known of a model, whether or not a gateway puts the vendor before its name.
-    fn row(&self, id: &str) -> Option<Row> {
-        let bare = id.rsplit('/').next().unwrap_or(id);
-        self.client.row("openai", id).or_else(|| self.client.row("openai", bare))
-    }
-}
-
-#[async_trait]
-impl Provider for Responses {
-    fn name(&self) -> &str {
-        self.client.name()
-    }
-
-    fn model(&self, id: &str) -> Model {
-        self.known(id)
-    }
-
-    fn default_model(&self) -> Option<String> {
-        self.client.default_model()
-    }
-
-    fn known_models(&self) -> Vec<Model> {
-        self.client.known_ids().iter().map(|id| self.model(id)).collect()
-    }
-
-    fn quota_key(&self) -> Option<String> {
-        Some(self.client.quota_key())
+        model.capabilities =
+            Capabilities { image_in_tool_result: !self.is_compatible(), ..model.capabilities };
+        client.overrides().correct(model)
     }
 
     fn rules(&self, model: &Model) -> WireRules {
@@ -191,52 +174,61 @@ impl Provider for Responses {
                 ResponsesBackend::Compatible if self.options.echo_reasoning => ThinkingReplay::Echo,
                 ResponsesBackend::Compatible => ThinkingReplay::Never,
             },
-            resumes: self.options.backend != ResponsesBackend::Compatible,
+            resumes: !self.is_compatible(),
         }
     }
 
     fn native_output(&self, _: &Model, schema: &Value, _: bool) -> bool {
-        self.options.backend != ResponsesBackend::Compatible
-            && strict_schema::strict(schema, strict_schema::OPENAI).is_some()
+        !self.is_compatible() && strict_schema::strict(schema, schema_limits::COMPLETIONS).is_some()
     }
 
-    fn stream(&self, request: Request, cx: &Cx) -> EventStream {
-        let request = self.narrowed(request);
-        let headers = named(self.headers(&request));
-        let outgoing =
-            self.body(&request, false).map(|body| WireRequest { path: RESPONSES.into(), headers, body });
-        // The others say so themselves when the limit was reached.
-        let is_silent = self.options.backend == ResponsesBackend::Compatible;
-        let limit = request::limit(&request, self.options.backend).filter(|_| is_silent);
-        let mut decoder = Decoder::new(request.model.reference(), limit);
-        if self.options.backend == ResponsesBackend::Api {
-            decoder = decoder.in_tiers(Tiers::of("openai", &request.model));
+    /// A server that cannot be told which tool to call is offered no other.
+    fn prepare(&self, mut request: Request) -> Request {
+        if let (true, ToolChoice::Tool(name)) = (self.is_compatible(), &request.tool_choice) {
+            request.tools = request.tools.iter().filter(|tool| tool.name == *name).cloned().collect();
         }
-        self.client.stream(&request.model.id, outgoing, decoder, cx)
+        request
     }
 
-    async fn count_tokens(&self, request: Request, cx: &Cx) -> Result<Option<u64>, ProviderError> {
+    fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
+        let efforts = self.efforts(client, request);
+        let body = client.body(request, &self.body(client, request, &efforts, false))?;
+        Ok(WireRequest::post(RESPONSES, body).with_headers(self.headers_of(request)))
+    }
+
+    fn decoder(&self, _: &ApiClient, request: &Request, _: Attempt) -> Box<dyn Decode> {
+        // The others say so themselves when the limit was reached.
+        let limit = request::limit(request, self.options.backend).filter(|_| self.is_compatible());
+        let decoder = Decoder::new(request.model.reference(), limit);
+        Box::new(match self.options.backend {
+            ResponsesBackend::Api => decoder.in_tiers(Tiers::of(CATALOGUE, &request.model)),
+            ResponsesBackend::Codex | ResponsesBackend::Compatible => decoder,
+        })
+    }
+
+    fn count_request(
+        &self,
+        client: &ApiClient,
+        request: &Request,
+    ) -> Result<Option<CountRequest>, WireError> {
         if self.options.backend != ResponsesBackend::Api {
             return Ok(None);
         }
-        let body = self.body(&request, true);
-        let path = "/responses/input_tokens";
-        let answer = self.client.ask(&request.model.id, path, Vec::new(), Some(body), cx).await?;
-        Ok(answer.get("input_tokens").and_then(Value::as_u64))
+        let efforts = self.efforts(client, request);
+        let body = ApiClient::body_once(request, &self.body(client, request, &efforts, true))?;
+        let request = WireRequest::post("/responses/input_tokens", body);
+        Ok(Some(CountRequest { request, field: "input_tokens" }))
     }
 
-    async fn list_models(&self, cx: &Cx) -> Result<Option<Vec<Model>>, ProviderError> {
-        if let ResponsesBackend::Codex = self.options.backend {
-            return Ok(None);
-        }
-        let answer = self.client.ask("*", "/models", Vec::new(), None, cx).await?;
-        let listed = answer.get("data").and_then(Value::as_array);
-        let model = |entry: &Value| {
-            let mut model = self.known(entry.get("id")?.as_str()?);
-            let window = entry.pointer("/meta/n_ctx").or_else(|| entry.get("context_length"));
-            model.window = window.and_then(Value::as_u64).filter(|size| *size > 0).or(model.window);
-            Some(self.client.models().correct(model))
-        };
-        Ok(listed.map(|listed| listed.iter().filter_map(model).collect()))
+    fn model_list(&self) -> Option<ModelList> {
+        let list = ModelList { path: "/models", field: "data" };
+        (self.options.backend != ResponsesBackend::Codex).then_some(list)
+    }
+
+    fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {
+        let mut model = self.model(client, entry.get("id")?.as_str()?);
+        let window = entry.pointer("/meta/n_ctx").or_else(|| entry.get("context_length"));
+        model.window = window.and_then(Value::as_u64).filter(|size| *size > 0).or(model.window);
+        Some(model)
     }
 }

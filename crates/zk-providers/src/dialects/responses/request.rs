@@ -10,6 +10,7 @@ use super::{ResponsesBackend, ResponsesOptions, input};
 use crate::encode::effort::Efforts;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
+use crate::facts::schema_limits;
 
 /// The least output limit the API takes.
 const LEAST_OUTPUT: u64 = 16;
@@ -141,7 +142,7 @@ impl Encode for Body<'_> {
             fields.insert("reasoning".into(), reasoning);
         }
         if let Some(format) = self.request.output.as_ref().filter(|_| !self.is_compatible())
-            && let Some(schema) = strict_schema::strict(&format.schema, strict_schema::OPENAI)
+            && let Some(schema) = strict_schema::strict(&format.schema, schema_limits::COMPLETIONS)
         {
             let format =
                 json!({"type": "json_schema", "name": *format.name, "schema": schema, "strict": true});
@@ -162,7 +163,7 @@ impl Encode for Body<'_> {
                     fields.insert("prompt_cache_key".into(), key.into());
                 }
             }
-            crate::encode::extra_body::add(&mut fields, self.extra, &["reasoning", "text"]);
+            crate::encode::extra_body::merge(&mut fields, self.extra, &["reasoning", "text"]);
         }
         out.push(b']');
         for (name, value) in fields {

@@ -14,8 +14,8 @@ use super::item::{Kind, Open, Source, parts, rest, text};
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::Str;
 use crate::facts::tiers::Tiers;
+use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
-use crate::wire::exchange::Decode;
 use crate::wire::sse::SseEvent;
 
 type Out = VecDeque<StreamEvent>;

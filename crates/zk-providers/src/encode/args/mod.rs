@@ -7,9 +7,10 @@ mod tests;
 use serde_json::{Map, Value};
 use zk_core::model::ToolCall;
 
-/// The call whose arguments arrived as `raw`; `cut` says that the response ended before the call did, as far
-/// as that is known.
-pub(crate) fn tool_call(id: String, name: String, raw: &str, cut: bool) -> ToolCall {
+/// Parses the raw text of a call's arguments: JSON is repaired where that is safe, and what is no object is kept in
+/// [`ToolCall::malformed`]. `cut` says that the response ended before the call did, as far as that is known.
+#[must_use]
+pub fn tool_call(id: String, name: String, raw: &str, cut: bool) -> ToolCall {
     let mut call = ToolCall::new(id, name, Value::Object(Map::new()));
     if raw.trim().is_empty() {
         // A call without arguments sends no text; a call that was cut before its arguments sends none either.

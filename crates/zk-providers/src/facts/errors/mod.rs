@@ -7,4 +7,4 @@ pub(crate) mod quota;
 mod table;
 
 pub(crate) use overflow::{is_overflow, window};
-pub(crate) use table::{NAMES, PHRASES, STATUSES};
+pub(crate) use table::{NAMES, PHRASES, RETRYABLE_NAMES, STATUSES};

@@ -49,7 +49,7 @@ pub(crate) const NAMES: &[Row<&str>] = &[
     ("bio_policy", ErrorKind::Refused, POLICY),
     ("cyber_policy", ErrorKind::Refused, POLICY),
     ("moderation", ErrorKind::Refused, POLICY),
-    // Groq, of a call that the model wrote wrong; it is in `WORTH_A_RETRY`.
+    // Groq, of a call that the model wrote wrong; it is in `RETRYABLE_NAMES`.
     ("tool_use_failed", ErrorKind::Rejected, CALL),
     ("unsupported_parameter", ErrorKind::Rejected, SETTING),
     ("unsupported_value", ErrorKind::Rejected, SETTING),
@@ -74,6 +74,9 @@ pub(crate) const NAMES: &[Row<&str>] = &[
     ("model_not_found", ErrorKind::Rejected, NEAR),
     ("not_found_error", ErrorKind::Rejected, NEAR),
 ];
+
+/// Names of errors that come and go although the provider calls the request bad.
+pub(crate) const RETRYABLE_NAMES: &[&str] = &["tool_use_failed"];
 
 /// Phrases (lower case) that say what neither status nor name does. That the request is bad counts only against
 /// a status that blames the server.

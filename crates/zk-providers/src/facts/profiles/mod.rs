@@ -6,6 +6,7 @@ mod table;
 
 pub use patterns::{ModelPattern, PatternError};
 pub(crate) use patterns::{Patterns, Traits};
+pub(crate) use profile::UNKNOWN;
 pub use profile::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ReasoningEcho,
     ReasoningFormat, SystemRole, ToolChoices,

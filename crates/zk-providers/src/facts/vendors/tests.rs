@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 
+use serde_json::Value;
 use zk_core::model::ThinkingReplay;
 
 use super::*;

@@ -54,7 +54,7 @@ impl ErrorBody {
                 message_of(error).unwrap_or_else(|| error.to_string())
             }
         };
-        // OpenRouter wraps what the provider behind it said.
+        // A gateway wraps what the provider behind it said.
         let raw = error.pointer("/metadata/raw").and_then(Value::as_str);
         let message = raw.map_or_else(|| quote(&message), |raw| quote(&format!("{message}: {raw}")));
         let reasons = error.get("details").and_then(Value::as_array).into_iter().flatten();
@@ -66,7 +66,7 @@ impl ErrorBody {
             error.get("status"),
             body.get("code"),
         ];
-        // OpenRouter says what a filter found, and does not name the error.
+        // A gateway can say what a filter found, and not name the error.
         let flagged = error.pointer("/metadata/flagged_input").map(|_| "moderation".to_owned());
         let names: Vec<String> =
             flagged.into_iter().chain(named.into_iter().flatten().filter_map(name)).collect();

@@ -10,10 +10,7 @@ use zk_core::model::ErrorKind;
 use super::body::ErrorBody;
 use super::{WireError, retry_after, should_retry};
 use crate::facts::errors::advice::{self, Advice};
-use crate::facts::errors::{NAMES, PHRASES, STATUSES, is_overflow, quota, window};
-
-/// Errors that come and go although the provider calls the request bad.
-const WORTH_A_RETRY: &[&str] = &["tool_use_failed"];
+use crate::facts::errors::{NAMES, PHRASES, RETRYABLE_NAMES, STATUSES, is_overflow, quota, window};
 
 /// The failure a response with this head and body stands for.
 #[cfg(test)]
@@ -43,7 +40,7 @@ pub(crate) fn of_part(
     } else if status.is_redirection() {
         (ErrorKind::Rejected, advice::DIALECT)
     } else if status == StatusCode::PAYMENT_REQUIRED && headers.contains_key(RETRY_AFTER) {
-        // OpenRouter, of credit that other requests hold and may give back.
+        // Credit that other requests hold and may give back.
         (ErrorKind::Rate, advice::IN_FLIGHT)
     } else {
         classify(Some(status), &parsed)
@@ -59,7 +56,7 @@ pub(crate) fn of_part(
         && kind == ErrorKind::Quota
         && parsed.json.as_ref().is_some_and(resets)
     {
-        error.hint = Some(format!("The plan's limit is lifted in {}", in_words(wait)));
+        error.hint = Some(format!("The plan's limit is lifted in {}", format_wait(wait)));
     }
     if error.message.is_empty() {
         error.message = match status.canonical_reason() {
@@ -96,7 +93,7 @@ fn error(kind: ErrorKind, what_to_do: Advice, body: ErrorBody) -> WireError {
     if kind == ErrorKind::ContextExceeded {
         error.window = window(&error.message);
     }
-    if body.names.iter().any(|name| WORTH_A_RETRY.contains(&name.as_str())) {
+    if body.names.iter().any(|name| RETRYABLE_NAMES.contains(&name.as_str())) {
         error.should_retry = Some(true);
     }
     // What the model wrote says nothing of the class of the error.
@@ -132,8 +129,8 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice)
     if let Some((_, kind, advice)) = phrase {
         return (*kind, *advice);
     }
-    // Ollama calls a wrong key an `api_error`: that the server is at fault is for the status to say.
-    let blames_request = status.is_some_and(|status| status.is_client_error() && !may_pass(status));
+    // A wrong key can be called an `api_error`: that the server is at fault is for the status to say.
+    let blames_request = status.is_some_and(|status| status.is_client_error() && !is_transient(status));
     let named = body.names.iter().find_map(|name| {
         let name = name.to_lowercase();
         let counts = |kind: ErrorKind| !(blames_request && kind == ErrorKind::Overloaded);
@@ -155,16 +152,16 @@ fn classify(status: Option<StatusCode>, body: &ErrorBody) -> (ErrorKind, Advice)
 }
 
 /// Whether a status of the 4xx is about the moment and not about the request.
-fn may_pass(status: StatusCode) -> bool {
+fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 409 | 429)
 }
 
-/// Cerebras says nothing at all when a prompt is too long.
+/// Whether a request was rejected without a word, as some servers do when a prompt is too long.
 fn is_bare_overflow(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::BAD_REQUEST && body.iter().all(u8::is_ascii_whitespace)
 }
 
-fn in_words(wait: Duration) -> String {
+fn format_wait(wait: Duration) -> String {
     let minutes = wait.as_secs().div_ceil(60);
     match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
         (0, 0, minutes) => format!("{minutes} min"),

@@ -19,9 +19,10 @@ pub(crate) use classify::of_response;
 pub(crate) use classify::{of_part, of_stream};
 pub(crate) use retry_after::{retry_after, should_retry};
 
-/// A failure before it is known whose request it was.
-#[derive(Debug, Clone)]
-pub(crate) struct WireError {
+/// Failure of a request or a response, before the provider and the model are known: what a dialect reports.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct WireError {
     pub(crate) kind: ErrorKind,
     pub(crate) message: String,
     pub(crate) phase: Option<Phase>,
@@ -35,7 +36,8 @@ pub(crate) struct WireError {
 }
 
 impl WireError {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    /// An error of this kind; `message` is quoted to a person.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -50,12 +52,14 @@ impl WireError {
         }
     }
 
-    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+    /// A response that is not what the protocol says.
+    pub fn malformed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Malformed, message)
     }
 
-    /// A response that stopped before its terminal event `mark`.
-    pub(crate) fn ended_early(started: bool, mark: &str) -> Self {
+    /// A response that stopped before its terminal event `mark`; `started` says whether anything of it came.
+    #[must_use]
+    pub fn ended_early(started: bool, mark: &str) -> Self {
         if started {
             let message = format!("the response ended without `{mark}`: what arrived is incomplete");
             return Self::malformed(message)
@@ -63,6 +67,18 @@ impl WireError {
         }
         Self::malformed("the response ended before it began")
             .hint("Some servers answer like this when the prompt is too long for them; their log says more")
+    }
+
+    /// The error that an error event inside a stream stands for, classed by its names and its wording: the shapes
+    /// `{"error": {…}}` and `{"message": …}` with `code`, `type` or `status` are read.
+    #[must_use]
+    pub fn from_event(event: serde_json::Value) -> Self {
+        of_stream(ErrorBody::of(event))
+    }
+
+    /// A request that cannot be written as JSON.
+    pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
+        Self::new(ErrorKind::Rejected, format!("the request cannot be written: {error}"))
     }
 
     pub(crate) fn aborted() -> Self {
@@ -74,7 +90,9 @@ impl WireError {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+    /// The same with advice on what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }

@@ -37,7 +37,8 @@ fn seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// Google's `retryDelay: "34.4s"`; the Codex back end's `resets_at` in epoch seconds and `resets_in_seconds`.
+/// Reads the wait that an error body names: `retryDelay: "34.4s"` among its details, `resets_in_seconds`, or
+/// `resets_at` in epoch seconds.
 fn in_body(body: &Value, now: SystemTime) -> Option<Duration> {
     let error = body.get("error")?;
     let delay = error

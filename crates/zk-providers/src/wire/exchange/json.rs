@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::Method;
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use tokio::time::timeout;
 use zk_core::kernel::Cx;
@@ -13,48 +12,45 @@ use zk_core::model::{ErrorKind, Phase, ProviderError};
 use crate::wire::caps::{DOCUMENT, exceeded};
 use crate::wire::endpoint::{Endpoint, Received, read_some};
 use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
+use crate::wire::request::WireRequest;
 
 /// How long such an answer may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks `path`, with `body` if there is one.
-pub(crate) async fn ask(
+/// Sends a request and reads its JSON answer.
+pub(crate) async fn fetch(
     endpoint: &Endpoint,
-    mut call: RequestContext,
-    path: &str,
-    headers: Vec<(&'static str, HeaderValue)>,
-    body: Option<Result<Bytes, WireError>>,
+    mut context: RequestContext,
+    request: WireRequest,
     cx: &Cx,
 ) -> Result<Value, ProviderError> {
     let answer = tokio::select! {
         biased;
         () = cx.stop_token().cancelled() => Err(WireError::aborted()),
-        answer = timeout(LIMIT, send(endpoint, &mut call, path, headers, body, cx)) => answer.unwrap_or_else(|_| {
-            Err(WireError::new(ErrorKind::Stalled, format!("no answer within {} s", LIMIT.as_secs())))
+        answer = timeout(TIMEOUT, send(endpoint, &mut context, request, cx)) => answer.unwrap_or_else(|_| {
+            Err(WireError::new(ErrorKind::Stalled, format!("no answer within {} s", TIMEOUT.as_secs())))
         }),
     };
-    answer.map_err(|error| call.error(endpoint.without_secrets(error)))
+    answer.map_err(|error| context.error(endpoint.without_secrets(error)))
 }
 
 async fn send(
     endpoint: &Endpoint,
-    call: &mut RequestContext,
-    path: &str,
-    headers: Vec<(&'static str, HeaderValue)>,
-    body: Option<Result<Bytes, WireError>>,
+    context: &mut RequestContext,
+    wire_request: WireRequest,
     cx: &Cx,
 ) -> Result<Value, WireError> {
-    let method = if body.is_some() { Method::POST } else { Method::GET };
-    let mut request = endpoint.request(method, path)?.header("accept", "application/json");
-    for (name, value) in headers {
+    let method = if wire_request.body.is_some() { Method::POST } else { Method::GET };
+    let mut request = endpoint.request(method, &wire_request.path)?.header("accept", "application/json");
+    for (name, value) in wire_request.headers.into_pairs() {
         request = request.header(name, value);
     }
-    if let Some(body) = body {
-        request = request.header(CONTENT_TYPE, "application/json").body(body?);
+    if let Some(body) = wire_request.body {
+        request = request.header(CONTENT_TYPE, "application/json").body(body);
     }
-    call.phase = Phase::Response;
+    context.phase = Phase::Response;
     let response = endpoint.send(request, cx).await?;
-    call.request_id = endpoint.request_id(response.headers());
+    context.request_id = endpoint.request_id(response.headers());
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Received::default();
     read_some(response, DOCUMENT, &mut body).await;

@@ -3,14 +3,13 @@
 mod json;
 mod waiting;
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, stream};
-use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -21,87 +20,35 @@ use zk_core::service::{EventStream, StreamEvent};
 
 use crate::wire::caps::{ERROR_BODY, Meter};
 use crate::wire::clocks::{Clock, Clocks, Watchdog};
+use crate::wire::decode::{Decode, decode_event};
 use crate::wire::endpoint::{Endpoint, Received, read_some};
 use crate::wire::error::{self, ErrorBody, RequestContext, WireError};
 use crate::wire::frames::Frames;
-use crate::wire::sse::SseEvent;
+use crate::wire::request::WireRequest;
 
-pub(crate) use json::ask;
+pub(crate) use json::fetch;
 use waiting::{WaitOutcome, wait_for};
 
 /// How long an error body, or the rest of a finished response, may take.
 const LEFTOVER: Duration = Duration::from_secs(10);
 
-/// One dialect's reading of one response.
-pub(crate) trait Decode: Send + Sync + 'static {
-    /// Takes one event.
-    fn event(&mut self, event: SseEvent<'_>, out: &mut VecDeque<StreamEvent>) -> Result<(), WireError>;
-    /// The bytes ended, or stopped coming after [`Decode::is_complete`].
-    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), WireError>;
-    /// Whether nothing but the end mark is missing.
-    fn is_complete(&self) -> bool;
-    /// Whether a last event that was cut can be missed, because nothing of the answer can be in it.
-    fn can_miss_rest(&self) -> bool {
-        false
-    }
-    /// How the bytes are cut into events.
-    fn frames(&self) -> Frames {
-        Frames::sse()
-    }
-}
-
-/// What is sent.
-#[derive(Clone)]
-pub(crate) struct WireRequest {
-    pub(crate) path: Cow<'static, str>,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    pub(crate) body: Bytes,
-}
-
-/// Headers whose names the code knows, as they are sent.
-pub(crate) fn named(headers: Vec<(&'static str, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
-    headers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value)).collect()
-}
-
-/// Gives `decoder` an event, and counts what comes of it. Behind the end of the bytes, where `is_last` says it is, it
-/// may be half of one.
-pub(crate) fn take<D: Decode + ?Sized>(
-    decoder: &mut D,
-    event: SseEvent<'_>,
-    is_last: bool,
-    meter: &mut Meter,
-    out: &mut VecDeque<StreamEvent>,
-) -> Result<(), WireError> {
-    let before = out.len();
-    match decoder.event(event, out) {
-        Err(error) if is_last && error.kind == ErrorKind::Malformed && decoder.can_miss_rest() => {}
-        result => result?,
-    }
-    let counted = meter.count(event.data.len(), out.iter().skip(before));
-    if counted.is_err() {
-        // What is over the limit is for nobody.
-        out.truncate(before);
-    }
-    counted
-}
-
-/// Sends `outgoing` and reads the response with `decoder`.
-pub(crate) fn exchange<D: Decode>(
+/// Sends a request and decodes the response with `decoder`.
+pub(crate) fn exchange(
     endpoint: Arc<Endpoint>,
-    call: RequestContext,
-    outgoing: Result<WireRequest, WireError>,
+    context: RequestContext,
+    request: Result<WireRequest, WireError>,
     clocks: Clocks,
-    decoder: D,
+    decoder: Box<dyn Decode>,
     cx: &Cx,
 ) -> EventStream {
     let state = Box::new(Exchange {
         endpoint,
-        watch: Watchdog::new(clocks, call.started),
-        call,
+        watch: Watchdog::new(clocks, context.started),
+        context,
         cx: cx.clone(),
-        step: Step::Send(outgoing),
+        step: Step::Send(request),
         ready: VecDeque::new(),
-        frames: decoder.frames(),
+        frames: Frames::of(decoder.framing()),
         meter: Meter::default(),
         decoder,
     });
@@ -111,9 +58,9 @@ pub(crate) fn exchange<D: Decode>(
     }))
 }
 
-struct Exchange<D> {
+struct Exchange {
     endpoint: Arc<Endpoint>,
-    call: RequestContext,
+    context: RequestContext,
     watch: Watchdog,
     cx: Cx,
     step: Step,
@@ -121,7 +68,7 @@ struct Exchange<D> {
     ready: VecDeque<StreamEvent>,
     frames: Frames,
     meter: Meter,
-    decoder: D,
+    decoder: Box<dyn Decode>,
 }
 
 enum Step {
@@ -134,15 +81,15 @@ enum Step {
     Over,
 }
 
-impl<D: Decode> Exchange<D> {
+impl Exchange {
     async fn next(&mut self) -> Option<Result<StreamEvent, ProviderError>> {
         loop {
             if let Some(mut event) = self.ready.pop_front() {
                 self.endpoint.redact_event(&mut event);
                 if let StreamEvent::Start { request_id, .. } = &mut event {
                     // The header's id is the one the provider's support asks for; the body's is better than none.
-                    self.call.request_id = self.call.request_id.take().or(request_id.take());
-                    request_id.clone_from(&self.call.request_id);
+                    self.context.request_id = self.context.request_id.take().or(request_id.take());
+                    request_id.clone_from(&self.context.request_id);
                 }
                 if matches!(event, StreamEvent::Done { .. }) {
                     self.finish();
@@ -154,7 +101,7 @@ impl<D: Decode> Exchange<D> {
             {
                 let error = self.endpoint.without_secrets(error);
                 let is_own = self.endpoint.is_loopback();
-                return Some(Err(self.call.error(if is_own { error.with_local_hint() } else { error })));
+                return Some(Err(self.context.error(if is_own { error.with_local_hint() } else { error })));
             }
             if let Err(error) = self.advance().await {
                 self.step = Step::Fail(error);
@@ -172,11 +119,11 @@ impl<D: Decode> Exchange<D> {
             match self.frames.next().map_err(|error| WireError::malformed(error.to_string()))? {
                 Some(event) => {
                     let is_last = matches!(self.step, Step::Flush);
-                    take(&mut self.decoder, event, is_last, &mut self.meter, &mut self.ready)?;
+                    decode_event(&mut *self.decoder, event, is_last, &mut self.meter, &mut self.ready)?;
                     if self.ready.iter().any(says_something) {
                         self.watch.event();
                         // The next event may have come in the same piece, and fail.
-                        self.call.phase = self.watch.phase();
+                        self.context.phase = self.watch.phase();
                     }
                     return Ok(());
                 }
@@ -188,38 +135,38 @@ impl<D: Decode> Exchange<D> {
             }
         }
         match std::mem::replace(&mut self.step, Step::Over) {
-            Step::Send(outgoing) => self.step = Step::Read(self.send(outgoing?).await?),
+            Step::Send(request) => self.step = Step::Read(self.send(request?).await?),
             Step::Read(response) => self.read(response).await?,
             step @ (Step::Flush | Step::Over | Step::Fail(_)) => self.step = step,
         }
         Ok(())
     }
 
-    async fn send(&mut self, mut outgoing: WireRequest) -> Result<Response, WireError> {
-        outgoing.body = self.announce(outgoing.body).await?;
-        self.call.phase = Phase::Response;
+    async fn send(&mut self, wire_request: WireRequest) -> Result<Response, WireError> {
+        let body = self.announce(wire_request.body.unwrap_or_default()).await?;
+        self.context.phase = Phase::Response;
         let mut request = self
             .endpoint
-            .request(Method::POST, &outgoing.path)?
+            .request(Method::POST, &wire_request.path)?
             .header(CONTENT_TYPE, "application/json")
             .header("accept", self.frames.media_type());
-        for (name, value) in outgoing.headers {
+        for (name, value) in wire_request.headers.into_pairs() {
             request = request.header(name, value);
         }
-        let sent = self.endpoint.send(request.body(outgoing.body), &self.cx);
-        let response = match wait_for(sent, &mut self.watch, &self.call, &self.cx, false).await? {
+        let sent = self.endpoint.send(request.body(body), &self.cx);
+        let response = match wait_for(sent, &mut self.watch, &self.context, &self.cx, false).await? {
             WaitOutcome::Ready(sent) => sent?,
             WaitOutcome::TimedOut(clock) => return Err(self.watch.stalled(clock)),
         };
-        self.call.request_id = self.endpoint.request_id(response.headers());
+        self.context.request_id = self.endpoint.request_id(response.headers());
         let status = response.status();
-        let (call, endpoint, headers) = (&self.call, &self.endpoint, response.headers());
+        let (context, endpoint, headers) = (&self.context, &self.endpoint, response.headers());
         let told = self.cx.emit_with(|| ProviderResponse {
-            model: model_of(call),
+            model: model_of(context),
             status: status.as_u16(),
-            request_id: call.request_id.clone(),
+            request_id: context.request_id.clone(),
             limits: endpoint.limits(headers),
-            elapsed_ms: call.started.elapsed().as_millis() as u64,
+            elapsed_ms: context.started.elapsed().as_millis() as u64,
         });
         told.await.map_err(refused)?;
         if !status.is_success() {
@@ -229,10 +176,10 @@ impl<D: Decode> Exchange<D> {
         }
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if self.frames.are_not(kind) {
+        if self.frames.rejects_content_type(kind) {
             return Err(self.not_a_stream(response).await?);
         }
-        self.call.phase = Phase::FirstEvent;
+        self.context.phase = Phase::FirstEvent;
         self.watch.byte();
         Ok(response)
     }
@@ -247,8 +194,11 @@ impl<D: Decode> Exchange<D> {
         let unusable = |error: serde_json::Error| WireError::new(ErrorKind::Rejected, error.to_string());
         let payload: Value = serde_json::from_slice(&body).map_err(unusable)?;
         let shown = self.cx.bus().has_handlers::<ProviderPayload>().then(|| payload.clone());
-        let sent =
-            self.cx.emit(ProviderPayload { model: model_of(&self.call), payload }).await.map_err(refused)?;
+        let sent = self
+            .cx
+            .emit(ProviderPayload { model: model_of(&self.context), payload })
+            .await
+            .map_err(refused)?;
         match shown {
             Some(shown) if shown != sent.payload => {
                 serde_json::to_vec(&sent.payload).map(Bytes::from).map_err(unusable)
@@ -261,17 +211,18 @@ impl<D: Decode> Exchange<D> {
         if self.cx.is_stopped() {
             return Err(WireError::aborted());
         }
-        self.call.phase = self.watch.phase();
+        self.context.phase = self.watch.phase();
         self.watch.wait();
         let complete = self.decoder.is_complete();
-        let chunk = match wait_for(response.chunk(), &mut self.watch, &self.call, &self.cx, complete).await? {
-            WaitOutcome::Ready(chunk) => chunk,
-            WaitOutcome::TimedOut(Clock::Ending) => {
-                self.flush();
-                return Ok(());
-            }
-            WaitOutcome::TimedOut(clock) => return Err(self.watch.stalled(clock)),
-        };
+        let chunk =
+            match wait_for(response.chunk(), &mut self.watch, &self.context, &self.cx, complete).await? {
+                WaitOutcome::Ready(chunk) => chunk,
+                WaitOutcome::TimedOut(Clock::Ending) => {
+                    self.flush();
+                    return Ok(());
+                }
+                WaitOutcome::TimedOut(clock) => return Err(self.watch.stalled(clock)),
+            };
         match chunk {
             Ok(Some(bytes)) => {
                 self.watch.byte();
@@ -334,8 +285,8 @@ impl<D: Decode> Exchange<D> {
     }
 }
 
-fn model_of(call: &RequestContext) -> ModelRef {
-    ModelRef::new(&*call.provider, &*call.model)
+fn model_of(context: &RequestContext) -> ModelRef {
+    ModelRef::new(&*context.provider, &*context.model)
 }
 
 /// Whether an event is progress. That a response began, and how much it has cost so far, is not.

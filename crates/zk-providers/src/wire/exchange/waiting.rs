@@ -24,7 +24,7 @@ pub(super) enum WaitOutcome<T> {
 pub(super) async fn wait_for<T>(
     what: impl Future<Output = T>,
     watch: &mut Watchdog,
-    call: &RequestContext,
+    context: &RequestContext,
     cx: &Cx,
     complete: bool,
 ) -> Result<WaitOutcome<T>, WireError> {
@@ -43,8 +43,8 @@ pub(super) async fn wait_for<T>(
         let silence = watch.report_idle();
         let ms = |time: Duration| time.as_millis() as u64;
         let told = cx.emit(StreamIdle {
-            model: model_of(call),
-            phase: call.phase,
+            model: model_of(context),
+            phase: context.phase,
             idle_ms: ms(silence.silent.0),
             idle_limit_ms: ms(silence.silent.1),
             no_data_ms: ms(silence.no_data.0),

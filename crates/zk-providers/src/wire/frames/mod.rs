@@ -5,6 +5,7 @@ mod tests;
 
 use memchr::memchr;
 
+use crate::wire::decode::Framing;
 use crate::wire::sse::{EVENT_LIMIT, SseDecoder, SseError, SseEvent};
 
 /// The cutting a dialect needs.
@@ -15,14 +16,12 @@ pub(crate) enum Frames {
 }
 
 impl Frames {
-    /// Server-sent events.
-    pub(crate) fn sse() -> Self {
-        Self::Sse(SseDecoder::new())
-    }
-
-    /// One event on each line.
-    pub(crate) fn lines() -> Self {
-        Self::Lines(Lines::default())
+    /// The cutting that `framing` names.
+    pub(crate) fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::Sse => Self::Sse(SseDecoder::new()),
+            Framing::JsonLines => Self::Lines(Lines::default()),
+        }
     }
 
     /// What a request says it takes.
@@ -34,7 +33,7 @@ impl Frames {
     }
 
     /// Whether a response of status 200 with this `content-type` cannot be the stream that was asked for.
-    pub(crate) fn are_not(&self, content_type: &str) -> bool {
+    pub(crate) fn rejects_content_type(&self, content_type: &str) -> bool {
         let is_json = content_type.contains("json") && matches!(self, Self::Sse(_));
         is_json || content_type.contains("text/html")
     }

@@ -1,7 +1,9 @@
+use crate::wire::decode::Framing;
+
 use super::Frames;
 
 fn read(pieces: &[&[u8]]) -> Vec<String> {
-    let mut frames = Frames::lines();
+    let mut frames = Frames::of(Framing::JsonLines);
     let mut lines = Vec::new();
     let mut take = |frames: &mut Frames| {
         while let Some(event) = frames.next().unwrap() {
@@ -42,7 +44,7 @@ fn lines_may_be_split_anywhere() {
 
 #[test]
 fn a_line_without_end_is_not_kept_for_ever() {
-    let mut frames = Frames::lines();
+    let mut frames = Frames::of(Framing::JsonLines);
     let chunk = vec![b'x'; 1 << 20];
     let failed = (0..20).any(|_| {
         frames.feed(&chunk);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// One model, as `/api/show` describes it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Facts {
+pub(super) struct ModelInfo {
     /// The window it was made for, in tokens.
     pub(super) window: Option<u64>,
     pub(super) sees: bool,
@@ -16,7 +16,7 @@ pub(super) struct Facts {
     pub(super) answers: bool,
 }
 
-impl Facts {
+impl ModelInfo {
     /// Reads a description; nothing from a server that names no capabilities.
     pub(super) fn read(shown: &Value) -> Option<Self> {
         let capabilities = shown.get("capabilities")?.as_array()?;
@@ -29,16 +29,16 @@ impl Facts {
     }
 }
 
-/// The descriptions so far.
+/// The descriptions that were fetched so far, by id.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<HashMap<String, Facts>>);
+pub(super) struct ModelInfoCache(Mutex<HashMap<String, ModelInfo>>);
 
-impl Known {
-    pub(super) fn get(&self, id: &str) -> Option<Facts> {
+impl ModelInfoCache {
+    pub(super) fn get(&self, id: &str) -> Option<ModelInfo> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    pub(super) fn put(&self, id: &str, facts: Facts) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), facts);
+    pub(super) fn insert(&self, id: &str, info: ModelInfo) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), info);
     }
 }

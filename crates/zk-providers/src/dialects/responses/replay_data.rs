@@ -7,7 +7,7 @@ use zk_core::model::{ModelRef, WireData};
 /// The provider's part of one block. Only the model it came from ever sees it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Echo {
+pub(super) struct ReplayData {
     /// The item's id.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) id: String,
@@ -31,7 +31,7 @@ pub(super) struct Echo {
     pub(super) item: Option<Value>,
 }
 
-impl Echo {
+impl ReplayData {
     /// As it is kept; nothing for nothing.
     pub(super) fn keep(&self, origin: &ModelRef) -> Option<WireData> {
         if *self == Self::default() {
