@@ -15,7 +15,7 @@ impl Driver {
         if !turn.cx.bus().has_listeners::<ContextTransform>() {
             return Ok(messages);
         }
-        let context = ContextTransform { turn_id: turn.id.clone(), messages };
+        let context = ContextTransform { turn_id: turn.id.clone(), messages, window: self.model.window };
         Ok(turn.cx.emit(context).await?.messages)
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_agent::{Agent, Behavior, ToolSet};
-use zk_compaction::Shorten;
+use zk_compaction::{Shorten, Window};
 use zk_core::events::PartLeftOut;
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
@@ -65,6 +65,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         plugins.push(Box::new(Spill::new(dir)));
     }
     if app.settings.flag("shorten") {
+        plugins.push(Box::new(Window));
         plugins.push(Box::new(Shorten));
     }
     if let Some(recorder) = &session.recorder {

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use zk_compaction::Tail;
+use zk_compaction::{Tail, Window};
 use zk_core::events::ContextTransform;
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ToolCall};
@@ -10,6 +10,7 @@ use zk_core::model::{Block, Message, ToolCall};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bus = Bus::new();
+    bus.install(&Window)?;
     bus.install(&Tail::default().threshold(1_000).keep_turns(1))?;
     let mut messages = vec![Message::user_text("look around").shared()];
     for id in ["a", "b", "c"] {
@@ -17,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         messages.push(Message::assistant(vec![Block::ToolCall(call)]).shared());
         messages.push(Message::user(vec![Block::result(id, "line\n".repeat(100), false)]).shared());
     }
-    let event = ContextTransform { turn_id: "t1".into(), messages };
+    let event = ContextTransform { turn_id: "t1".into(), messages, window: None };
     let sent = bus.cx().emit(event).await?.messages;
     assert!(serde_json::to_string(&sent)?.len() < 1_500);
     println!("{} messages, {} bytes", sent.len(), serde_json::to_string(&sent)?.len());

@@ -1,6 +1,8 @@
 //! Context compaction for zk.
 //!
-//! What is here now are the two strategies that need no model. Both change what is sent, never what is stored:
+//! [`Window`] owns the context window: it knows how full it is, decides when less is sent, and keeps what is left out.
+//! What that is, strategies plan ([`WindowStrategy`](zk_core::service::WindowStrategy)). Here are the two that need no
+//! model. They change what is sent, never what is stored:
 //!
 //! | strategy | when | what is left out |
 //! |---|---|---|
@@ -12,9 +14,12 @@
 //! No provider, no store, no tool. It sees messages, through the events of `zk-core`, and nothing it does
 //! changes a stored message.
 
-mod instead;
+mod results;
 mod shorten;
 mod tail;
+mod view;
+mod window;
 
 pub use shorten::Shorten;
 pub use tail::Tail;
+pub use window::Window;

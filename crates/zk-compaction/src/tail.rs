@@ -1,10 +1,12 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use zk_core::events::{ContextReduced, ContextTransform};
-use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope, Stage};
-use zk_core::model::{Message, Role, context_size};
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::model::{Message, Role};
+use zk_core::service::{WindowPlan, WindowStrategy, WindowView};
 
-use crate::instead::{Instead, result_bytes};
+use crate::results::{result_bytes, without_results};
+use crate::window;
 
 /// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
 /// keep theirs. Text, images and the stored history stay as they are.
@@ -41,65 +43,42 @@ impl Tail {
 }
 
 impl Plugin for Tail {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "compaction-tail"
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        let trimmer = Trimmer { settings: self.clone(), instead: Mutex::default() };
-        scope.handle_at::<ContextTransform, _>(Stage::Early, Arc::new(trimmer));
-        Ok(())
+        window::register(scope, "tail", self.clone())
     }
 }
 
-struct Trimmer {
-    settings: Tail,
-    instead: Mutex<Instead>,
-}
+#[async_trait]
+impl WindowStrategy for Tail {
+    fn order(&self) -> i32 {
+        100
+    }
 
-impl Handler<ContextTransform> for Trimmer {
-    async fn call(&self, event: &ContextTransform, cx: &Cx) -> Answer<ContextTransform> {
-        let (sent, reduced) = {
-            let mut instead = self.instead.lock().unwrap_or_else(PoisonError::into_inner);
-            let bytes: usize = event
-                .messages
-                .iter()
-                .filter(|message| !instead.replaces(message))
-                .map(|message| result_bytes(message))
-                .sum();
-            let before =
-                (bytes > self.settings.threshold).then(|| context_size(&instead.of(&event.messages)));
-            let mut results = 0;
-            if before.is_some() {
-                for message in old_results(&event.messages, self.settings.keep_turns) {
-                    results += instead.stub(message);
-                }
-            }
-            if instead.is_empty() {
-                return Ok(None);
-            }
-            let sent = instead.of(&event.messages);
-            let reduced = before.filter(|_| results > 0).map(|before| ContextReduced {
-                turn_id: event.turn_id.clone(),
-                results,
-                messages: 0,
-                before,
-                after: context_size(&sent),
-            });
-            (sent, reduced)
-        };
-        if let Some(reduced) = reduced {
-            cx.emit(reduced).await?;
+    async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+        let bytes: usize = view.messages.iter().map(|message| result_bytes(message)).sum();
+        if bytes <= self.threshold {
+            return Ok(None);
         }
-        Ok(Some(sent))
+        let mut plan = WindowPlan::default();
+        for (at, message) in old_results(view.messages, self.keep_turns) {
+            if let Some((new, results)) = without_results(message) {
+                plan.results += results;
+                plan.replace.push((at, new));
+            }
+        }
+        Ok((plan.results > 0).then_some(plan))
     }
 }
 
 /// The messages with results that are not of the newest `keep` turns, oldest first.
-fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = &Arc<Message>> {
+fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = (usize, &Arc<Message>)> {
     let turns = messages.iter().filter(|message| message.role == Role::Assistant).count();
     let mut seen = 0;
-    messages.iter().filter(move |message| {
+    messages.iter().enumerate().filter(move |(_, message)| {
         if message.role == Role::Assistant {
             seen += 1;
         }
@@ -110,11 +89,13 @@ fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = &
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use zk_core::events::ContextTransform;
     use zk_core::kernel::Bus;
     use zk_core::model::{Block, ToolCall};
 
     use super::*;
-    use crate::instead::STUB;
+    use crate::Window;
+    use crate::results::STUB;
 
     fn turn(number: usize, bytes: usize) -> [Arc<Message>; 2] {
         let id = format!("c{number}");
@@ -130,12 +111,13 @@ mod tests {
     }
 
     async fn sent(bus: &Bus, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-        let event = ContextTransform { turn_id: "t".into(), messages: messages.to_vec() };
+        let event = ContextTransform { turn_id: "t".into(), messages: messages.to_vec(), window: None };
         bus.cx().emit(event).await.unwrap().messages
     }
 
     fn bus(threshold: usize) -> Bus {
         let bus = Bus::new();
+        bus.install(&Window).unwrap();
         bus.install(&Tail::default().threshold(threshold).keep_turns(2)).unwrap();
         bus
     }

@@ -3,3 +3,4 @@
 
 mod overflow;
 mod soundness;
+mod window;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::json;
 use zk_agent::{Agent, AgentBuilder};
-use zk_compaction::Shorten;
+use zk_compaction::{Shorten, Window};
 use zk_core::model::{
     AgentError, Approved, Block, ErrorKind, Message, Model, Phase, ProviderError, StopReason, ToolError,
     ToolOutput, ToolSpec, context_size,
@@ -64,7 +64,7 @@ fn read(asked: &Asked) -> usize {
 //
 #[tokio::test]
 async fn a_conversation_that_does_not_fit_is_made_shorter_and_the_model_asked_again_at_once() {
-    let rig = rig(reader(30), |builder| builder.plugin(Shorten));
+    let rig = rig(reader(30), |builder| builder.plugin(Window).plugin(Shorten));
     let outcome = rig.agent.run("read the book").unwrap().wait().await;
     outcome.result.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.stats.turns), ("Done.", 31));
@@ -95,7 +95,7 @@ async fn a_request_that_still_does_not_fit_is_not_sent_a_third_time() {
         1..=4 => Turn::new().call("page", json!({"number": asked.number})),
         _ => Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long"),
     });
-    let rig = rig(script, |builder| builder.plugin(Shorten));
+    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten));
     let outcome = rig.agent.run("read").unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::ContextExceeded(_))));
     assert_eq!(rig.provider.asked().len(), 6);
@@ -105,7 +105,7 @@ async fn a_request_that_still_does_not_fit_is_not_sent_a_third_time() {
 
 #[tokio::test]
 async fn a_prompt_that_alone_does_not_fit_is_sent_once() {
-    let rig = rig(reader(0), |builder| builder.plugin(Shorten));
+    let rig = rig(reader(0), |builder| builder.plugin(Window).plugin(Shorten));
     let outcome = rig.agent.run("x".repeat(WINDOW + 1)).unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::ContextExceeded(_))));
     assert_eq!(rig.provider.asked().len(), 1);
@@ -123,7 +123,7 @@ async fn results_of_one_turn_that_do_not_fit_lose_their_middle() {
         }
         Turn::new().text("Done.")
     });
-    let rig = rig(script, |builder| builder.plugin(Shorten));
+    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten));
     rig.agent.run("read").unwrap().wait().await.result.unwrap();
     let last = rig.provider.asked().pop().unwrap();
     let results = last.results();
@@ -165,7 +165,7 @@ fn telling() -> Script {
 
 #[tokio::test]
 async fn a_talk_without_tools_loses_its_oldest_messages_but_not_the_first() {
-    let rig = rig(telling(), |builder| builder.plugin(Shorten).history(talk()));
+    let rig = rig(telling(), |builder| builder.plugin(Window).plugin(Shorten).history(talk()));
     assert!(context_size(&rig.agent.history()) > WINDOW * 2, "to halve it would not do");
     rig.agent.run("And now?").unwrap().wait().await.result.unwrap();
     let asked = rig.provider.asked().pop().unwrap();
@@ -181,7 +181,7 @@ async fn a_talk_without_tools_loses_its_oldest_messages_but_not_the_first() {
 // Law 8
 #[tokio::test]
 async fn between_two_overflows_every_request_begins_with_the_one_before() {
-    let rig = rig(reader(40), |builder| builder.plugin(Shorten));
+    let rig = rig(reader(40), |builder| builder.plugin(Window).plugin(Shorten));
     rig.agent.run("read the book").unwrap().wait().await.result.unwrap();
     let asked = rig.provider.asked();
     let fits = |asked: &&Asked| context_size(&asked.messages) <= WINDOW;
@@ -203,7 +203,7 @@ fn cut(which: &'static [usize]) -> Script {
 
 #[tokio::test]
 async fn an_answer_that_the_full_window_cut_is_gone_on_with() {
-    let rig = rig(cut(&[6]), |builder| builder.plugin(Shorten));
+    let rig = rig(cut(&[6]), |builder| builder.plugin(Window).plugin(Shorten));
     let outcome = rig.agent.run("tell").unwrap().wait().await;
     outcome.result.unwrap();
     assert_eq!(outcome.text, " time.");
@@ -215,7 +215,7 @@ async fn an_answer_that_the_full_window_cut_is_gone_on_with() {
 
 #[tokio::test]
 async fn an_answer_that_is_cut_again_at_once_ends_the_run() {
-    let rig = rig(cut(&[6, 7]), |builder| builder.plugin(Shorten));
+    let rig = rig(cut(&[6, 7]), |builder| builder.plugin(Window).plugin(Shorten));
     let outcome = rig.agent.run("tell").unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::ContextExceeded(_))));
     assert_eq!(rig.provider.asked().len(), 7);
@@ -229,7 +229,7 @@ async fn another_model_gets_the_whole_conversation_again() {
         6 => Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long"),
         _ => Turn::new().text("Done."),
     });
-    let rig = rig(script, |builder| builder.plugin(Shorten));
+    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten));
     rig.agent.run("read").unwrap().wait().await.result.unwrap();
     rig.agent.set_model(rig.provider.model("larger")).await.unwrap();
     rig.agent.run("again").unwrap().wait().await.result.unwrap();
@@ -245,7 +245,7 @@ async fn a_smaller_window_is_half_filled_at_most() {
         _ => Turn::new().text("Done."),
     });
     let small = Model { window: Some(4000), ..ScriptedProvider::new(Script::new()).model("small") };
-    let rig = rig(script, |builder| builder.plugin(Shorten).model(small));
+    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten).model(small));
     rig.agent.run("read").unwrap().wait().await.result.unwrap();
     let sizes: Vec<usize> = rig.provider.asked().iter().map(|asked| context_size(&asked.messages)).collect();
     assert!(sizes[5] > 30_000 && sizes[6] <= 4000 / 2 * 3, "{sizes:?}");

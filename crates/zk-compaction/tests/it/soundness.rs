@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_compaction::Shorten;
+use zk_compaction::{Shorten, Window};
 use zk_core::events::{Cause, ContextOverflow, ContextTransform, ModelSelect};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules, context_size};
@@ -33,7 +33,7 @@ fn history(turns: &[(Option<usize>, Vec<usize>)]) -> Vec<Arc<Message>> {
 }
 
 async fn sent(bus: &Bus, turn: &str, messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-    let event = ContextTransform { turn_id: turn.into(), messages: messages.to_vec() };
+    let event = ContextTransform { turn_id: turn.into(), messages: messages.to_vec(), window: None };
     bus.cx().emit(event).await.unwrap().messages
 }
 
@@ -54,6 +54,7 @@ fn talk(messages: usize) -> Vec<Arc<Message>> {
 #[tokio::test]
 async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_stays_as_it_was() {
     let bus = Bus::new();
+    bus.install(&Window).unwrap();
     bus.install(&Shorten).unwrap();
     let whole = talk(41);
     overflow(&bus, "t1", context_size(&whole), None).await;
@@ -67,6 +68,7 @@ async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_
 #[tokio::test]
 async fn a_turn_that_overflowed_is_shortened_also_when_another_model_is_chosen_meanwhile() {
     let bus = Bus::new();
+    bus.install(&Window).unwrap();
     bus.install(&Shorten).unwrap();
     let talk = talk(9);
     overflow(&bus, "t", context_size(&talk), None).await;
@@ -78,6 +80,7 @@ async fn a_turn_that_overflowed_is_shortened_also_when_another_model_is_chosen_m
 #[tokio::test]
 async fn a_window_that_no_model_has_is_as_good_as_none() {
     let bus = Bus::new();
+    bus.install(&Window).unwrap();
     bus.install(&Shorten).unwrap();
     let talk = talk(9);
     overflow(&bus, "t", context_size(&talk), Some(u64::MAX)).await;
@@ -87,6 +90,7 @@ async fn a_window_that_no_model_has_is_as_good_as_none() {
 #[tokio::test]
 async fn of_two_conversations_at_once_the_one_that_overflowed_is_shortened() {
     let bus = Bus::new();
+    bus.install(&Window).unwrap();
     bus.install(&Shorten).unwrap();
     let (one, other) = (talk(9), talk(9));
     overflow(&bus, "t1", context_size(&one), None).await;
@@ -111,7 +115,8 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let bus = Bus::new();
-            bus.install(&Shorten).unwrap();
+            bus.install(&Window).unwrap();
+    bus.install(&Shorten).unwrap();
             let mut history = history(&turns);
             let stored = history.clone();
             let mut before = sent(&bus, "t", &history).await;

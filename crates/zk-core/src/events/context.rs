@@ -16,6 +16,8 @@ pub struct ContextTransform {
     pub turn_id: TurnId,
     /// The messages so far.
     pub messages: Vec<Arc<Message>>,
+    /// Tokens that the model's window holds, if known.
+    pub window: Option<u64>,
 }
 
 impl Event for ContextTransform {
@@ -57,6 +59,8 @@ notify!(ContextOverflow, "context:overflow");
 pub struct ContextReduced {
     /// The turn.
     pub turn_id: TurnId,
+    /// The strategy that planned it.
+    pub strategy: String,
     /// Tool results that became a stub, or shorter.
     pub results: usize,
     /// Messages that are not sent any more.

@@ -21,6 +21,7 @@ mod store;
 mod tool;
 mod trust;
 mod ui;
+mod window;
 
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use clock::{Clock, SystemClock};
@@ -48,3 +49,4 @@ pub use store::{
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};
 pub use ui::{NoUi, Ui};
+pub use window::{ContextWindow, WindowCause, WindowFill, WindowPlan, WindowStrategy, WindowView};

@@ -147,7 +147,7 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
 
 fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
     add!(all:
-        ContextTransform { turn_id: turn(), messages: vec![message()] },
+        ContextTransform { turn_id: turn(), messages: vec![message()], window: Some(200_000) },
         ContextOverflow {
             turn_id: turn(),
             model: model(),
@@ -155,7 +155,7 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             size: 40_000,
             error: "prompt is too long".into(),
         },
-        ContextReduced { turn_id: turn(), results: 3, messages: 12, before: 40_000, after: 12_000 },
+        ContextReduced { turn_id: turn(), strategy: "shorten".into(), results: 3, messages: 12, before: 40_000, after: 12_000 },
         SystemTransform { turn_id: turn(), turn: 1, system: "be brief".into() },
         HistoryRepaired {
             turn_id: turn(),

@@ -155,7 +155,14 @@ async fn a_read_is_repeated_for_another_agent_and_after_a_compaction() {
     let event = SessionBeforeCompact { session_id: None, tokens: 1, instructions: None };
     desk.bus.cx().emit(event).await.unwrap();
     assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
-    let event = ContextReduced { turn_id: "t".into(), results: 1, messages: 0, before: 9, after: 5 };
+    let event = ContextReduced {
+        turn_id: "t".into(),
+        strategy: "tail".into(),
+        results: 1,
+        messages: 0,
+        before: 9,
+        after: 5,
+    };
     desk.bus.cx().emit(event).await.unwrap();
     assert_eq!(desk.ok("read_file", args).await, "1\tone\n");
 }

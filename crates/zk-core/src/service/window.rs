@@ -1,0 +1,126 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::ContextId;
+use crate::kernel::{BoxError, Cx};
+use crate::model::Message;
+
+/// The owner of the context window: it knows how full a conversation's window is and decides when less is sent.
+/// `cx.service::<dyn ContextWindow>()`.
+///
+/// What is left out is the business of strategies ([`WindowStrategy`]); the stored history never changes.
+pub trait ContextWindow: Send + Sync {
+    /// How full the window of a conversation is; nothing before its first request.
+    fn fill(&self, context: &ContextId) -> Option<WindowFill>;
+
+    /// Has the next request of a conversation made smaller, as if it had not fitted.
+    fn reduce(&self, context: &ContextId);
+}
+
+/// How full a window is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowFill {
+    /// Tokens of the last request and its answer, as the provider counted them.
+    pub tokens: Option<u64>,
+    /// Tokens that the window holds, if known.
+    pub window: Option<u64>,
+    /// How much was sent last, by [`context_size`](crate::model::context_size).
+    pub bytes: usize,
+}
+
+/// A way to make a conversation smaller: a registry item. The owner of the window asks strategies by
+/// [`order`](Self::order) and name until enough is left out.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use zk_core::kernel::{BoxError, Bus, Cx};
+/// use zk_core::model::Message;
+/// use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
+///
+/// /// Sends the newest message alone.
+/// struct Newest;
+///
+/// #[async_trait]
+/// impl WindowStrategy for Newest {
+///     fn order(&self) -> i32 {
+///         900
+///     }
+///
+///     async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+///         if view.cause == WindowCause::Turn || view.messages.len() < 2 {
+///             return Ok(None);
+///         }
+///         let note = Message::injected("[Earlier messages were left out.]", "newest").shared();
+///         Ok(Some(WindowPlan::default().cut(0..view.messages.len() - 1, vec![note])))
+///     }
+/// }
+///
+/// Bus::new().scope("newest").provide::<dyn WindowStrategy>("newest", Arc::new(Newest)).unwrap();
+/// ```
+#[async_trait]
+pub trait WindowStrategy: Send + Sync {
+    /// Place among the strategies, lowest first: what loses least comes first.
+    fn order(&self) -> i32;
+
+    /// What should leave, and what replaces it; nothing when all of it may be sent.
+    ///
+    /// # Errors
+    /// A strategy that fails, panics, takes longer than a minute or answers with a plan that cannot be carried out
+    /// is left out and announced as [`PartLeftOut`](crate::events::PartLeftOut).
+    async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError>;
+}
+
+/// Why a strategy is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowCause {
+    /// A request is about to be sent: a strategy with a threshold of its own looks at it.
+    Turn,
+    /// The conversation does not fit, or somebody asked for less: [`WindowView::target`] says how much may be left.
+    Full,
+}
+
+/// A conversation as it would be sent now.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowView<'a> {
+    /// Why.
+    pub cause: WindowCause,
+    /// The messages; what was left out earlier is not among them.
+    pub messages: &'a [Arc<Message>],
+    /// How many messages of the history are not sent any more.
+    pub left_out: usize,
+    /// Tokens that the model's window holds, if known.
+    pub window: Option<u64>,
+    /// How large all of it may be, by [`context_size`](crate::model::context_size).
+    pub target: usize,
+}
+
+/// What leaves a conversation, and what replaces it. Indices are those of [`WindowView::messages`].
+#[derive(Clone, Debug, Default)]
+pub struct WindowPlan {
+    /// Messages that are sent in another form.
+    pub replace: Vec<(usize, Arc<Message>)>,
+    /// Messages that leave, and what stands in their place.
+    pub cut: Option<(Range<usize>, Vec<Arc<Message>>)>,
+    /// How many tool results became a stub or shorter.
+    pub results: usize,
+}
+
+impl WindowPlan {
+    /// The same, sending `message` in place of the one at `index`.
+    #[must_use]
+    pub fn replace(mut self, index: usize, message: Arc<Message>) -> Self {
+        self.replace.push((index, message));
+        self
+    }
+
+    /// The same, sending `with` in place of the messages of `range`.
+    #[must_use]
+    pub fn cut(mut self, range: Range<usize>, with: Vec<Arc<Message>>) -> Self {
+        self.cut = Some((range, with));
+        self
+    }
+}
