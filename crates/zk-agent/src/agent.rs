@@ -17,7 +17,7 @@ use crate::gates::DedupMemory;
 use crate::prompt::is_blank;
 use crate::run::Lineage;
 use crate::shared::{RunShared, lock};
-use crate::tools::Aliases;
+use crate::tools::{Aliases, ToolMemory};
 use crate::{AgentBuilder, Behavior, Run, RunOptions, ToolSet};
 
 /// A conversation with a model that can use tools. A handle: clones are the same agent.
@@ -75,6 +75,8 @@ pub(crate) struct AgentState {
     /// What happened but could not be stored: announced again before anything else happens.
     pub(crate) unstored: Vec<Commit>,
     pub(crate) current: Weak<RunShared>,
+    /// The tools of the last request.
+    pub(crate) tools: ToolMemory,
 }
 
 impl fmt::Debug for Agent {
@@ -163,6 +165,7 @@ impl Agent {
                     listed: BTreeMap::new(),
                     unstored: Vec::new(),
                     current: Weak::new(),
+                    tools: ToolMemory::default(),
                 }),
                 running: AtomicBool::new(false),
                 idle: Notify::new(),
@@ -301,6 +304,7 @@ impl Agent {
         state.context = ContextId::fresh();
         state.restored = None;
         state.unstored.clear();
+        state.tools = ToolMemory::default();
         self.inner.dedup.clear();
         Ok(())
     }

@@ -14,7 +14,7 @@ impl Driver {
             return Ok(true);
         }
         let tried = message.calls().any(|call| call.name == OUTPUT_TOOL);
-        if tried && !cx.is_stopped() && tool.is_hopeless() {
+        if tried && !cx.is_stopped() && tool.note_failed_call() {
             return Err(AgentError::Output(
                 "none of the outputs the model gave follows the schema; they are in the history".into(),
             ));
@@ -57,7 +57,7 @@ impl Driver {
             Err(_) if stop == StopReason::MaxTokens => "it was cut at the output limit".to_owned(),
             Err(why) => why,
         };
-        if output.is_enough() {
+        if output.note_rejection() {
             return match output.value() {
                 // What was steered in after the output need not lead to another one.
                 Some(_) => Ok(true),
@@ -74,13 +74,13 @@ impl Driver {
 
     /// A provider may refuse a schema it seemed to be able to hold to, such as one too large to compile. Gives
     /// whether that may be why it failed: then the answer is asked for by the tool from now on.
-    pub(crate) fn leave_to_the_tool(&mut self, error: &AgentError) -> Result<bool, AgentError> {
+    pub(crate) fn leave_to_the_tool(&mut self, error: &AgentError) -> bool {
         let is_rejected = matches!(error, AgentError::Provider(error) if error.kind == ErrorKind::Rejected);
         let Some(output) = self.output.clone().filter(|output| is_rejected && output.is_native()) else {
-            return Ok(false);
+            return false;
         };
         output.leave_native();
-        self.toolbox.add_output(output)?;
-        Ok(true)
+        self.toolbox.add_output(output);
+        true
     }
 }

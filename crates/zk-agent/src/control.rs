@@ -8,13 +8,15 @@ use futures_util::future::{Either, select};
 use zk_core::events::SteerKind;
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    AgentError, ErrorKind, Message, Model, ModelRef, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
-    TurnUsage, Usage, WireReady,
+    AgentError, Disclosure, ErrorKind, Message, Model, ModelRef, Phase, ProviderError, RunId,
+    ThinkingRequest, TurnId, TurnUsage, Usage, WireReady,
 };
 use zk_core::service::{
-    EventStream, Request, RunControl, RunEnded, RunState, SideAnswer, SideCall, StreamEvent, ToolChoice,
+    EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools, SideAnswer, SideCall,
+    StreamEvent, Tool, ToolChoice, UnknownTool,
 };
 
+use crate::ToolSet;
 use crate::agent::AgentInner;
 use crate::sampling::{Draft, unfinished};
 use crate::shared::RunShared;
@@ -28,12 +30,18 @@ pub(crate) struct Control {
     agent: Arc<AgentInner>,
     shared: Arc<RunShared>,
     model: Model,
+    tools: ToolSet,
     me: Weak<Self>,
 }
 
 impl Control {
-    pub(crate) fn new(agent: Arc<AgentInner>, shared: Arc<RunShared>, model: Model) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { agent, shared, model, me: me.clone() })
+    pub(crate) fn new(
+        agent: Arc<AgentInner>,
+        shared: Arc<RunShared>,
+        model: Model,
+        tools: ToolSet,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { agent, shared, model, tools, me: me.clone() })
     }
 
     /// The context of a side call: stopped with the run, or alone by the token it is given.
@@ -132,6 +140,30 @@ impl RunControl for Control {
         };
         let usage = self.account(purpose, &model, turn_id, reading.usage);
         ended.map(|text| SideAnswer { text, usage })
+    }
+}
+
+impl RunTools for Control {
+    fn tools(&self) -> Vec<RunTool> {
+        let unlocked = self.shared.unlocked().clone();
+        let items = self.agent.bus.items::<dyn Tool>().into_iter();
+        items
+            .filter(|item| self.tools.has(&item.name))
+            .map(|item| {
+                let spec = item.value.spec().clone();
+                let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&*item.name);
+                RunTool { name: item.name, spec, unlocked }
+            })
+            .collect()
+    }
+
+    fn unlock(&self, name: &str) -> Result<(), UnknownTool> {
+        let tool = self.tools.has(name).then(|| self.agent.bus.item::<dyn Tool>(name)).flatten();
+        let Some(tool) = tool else { return Err(UnknownTool { name: name.to_owned() }) };
+        if tool.spec().disclosure == Disclosure::Lazy {
+            self.shared.unlocked().insert(name.to_owned());
+        }
+        Ok(())
     }
 }
 

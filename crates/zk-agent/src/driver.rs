@@ -6,7 +6,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Model, ThinkingRequest};
-use zk_core::service::{CustomEntry, RunControl, RunStatus};
+use zk_core::service::{CustomEntry, RunControl, RunStatus, RunTools};
 
 use crate::agent::AgentInner;
 use crate::control::Control;
@@ -58,12 +58,14 @@ impl Driver {
         let behavior = options.behavior.clone().or(&agent.behavior);
         let output = behavior.schema.clone().map(|schema| Arc::new(OutputTool::new(schema)));
         let system = options.system.clone().map_or_else(|| agent.system.clone(), Arc::from);
-        let control = Control::new(agent.clone(), shared.clone(), model.clone());
+        let tools = options.tools.clone().unwrap_or_else(|| agent.tools.clone());
+        let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools);
         let cx = agent
             .bus
             .cx()
             .for_run(shared.id.shared(), shared.stop.clone())
-            .with_service::<dyn RunControl>(control)
+            .with_service::<dyn RunControl>(control.clone())
+            .with_service::<dyn RunTools>(control)
             .with_service(Arc::new(context))
             .with_service(Arc::new(lineage));
         Self {
@@ -147,13 +149,14 @@ impl Driver {
         if self.options.system.is_some() {
             self.cx.emit(SystemBefore { system: self.system.clone() }).await?;
         }
-        let tools = self.options.tools.as_ref().unwrap_or(&self.agent.tools);
-        self.toolbox = Toolbox::new(&self.agent.bus, tools, &self.agent.aliases)?;
-        if let Some(output) = &self.output {
+        let tools = self.options.tools.clone().unwrap_or_else(|| self.agent.tools.clone());
+        self.toolbox = Toolbox::new(tools, self.agent.aliases.clone());
+        self.take_tools()?;
+        if let Some(output) = self.output.clone() {
             let provider = self.agent.provider_of(&self.model)?;
             output.settle(&*provider, &self.model, !self.toolbox.specs().is_empty());
             if !output.is_native() {
-                self.toolbox.add_output(output.clone())?;
+                self.toolbox.add_output(output);
             }
         }
         self.cx
@@ -162,6 +165,7 @@ impl Driver {
                 model: self.model.reference(),
                 thinking: self.thinking.level,
                 tools: self.toolbox.names(),
+                missing_tools: self.toolbox.missing(),
             })
             .await?;
         self.turns_until_done().await

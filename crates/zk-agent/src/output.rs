@@ -104,13 +104,13 @@ impl OutputTool {
     }
 
     /// Notes that an output was not accepted. Gives whether it is time to stop asking.
-    pub(crate) fn is_enough(&self) -> bool {
+    pub(crate) fn note_rejection(&self) -> bool {
         self.rejected.fetch_add(1, Ordering::AcqRel) >= MAX_REJECTED
     }
 
-    /// The same, unless there is an output already.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.value().is_none() && self.is_enough()
+    /// As [`OutputTool::note_rejection`], unless there is an output already.
+    pub(crate) fn note_failed_call(&self) -> bool {
+        self.value().is_none() && self.note_rejection()
     }
 
     pub(crate) fn schema(&self) -> &Value {

@@ -1,14 +1,52 @@
 use std::sync::Arc;
 
-use zk_core::events::{ContextTransform, HistoryRepaired, ProviderRequest, SystemTransform};
+use zk_core::events::{ContextTransform, HistoryRepaired, ProviderRequest, SystemTransform, ToolsChanged};
 use zk_core::model::{AgentError, Message, SessionId, WireReady};
 use zk_core::service::{Provider, Request, ToolChoice};
 
 use crate::driver::Driver;
 use crate::thinking::{decayed, output_limit, usual_limit};
+use crate::tools::ToolNews;
 use crate::turn::Turn;
 
 impl Driver {
+    /// The tools of this turn, announced if they are not those of the request before.
+    pub(crate) async fn refresh_tools(&mut self, turn: &Turn) -> Result<(), AgentError> {
+        self.take_tools()?;
+        let Some(news) = self.toolbox.take_news() else { return Ok(()) };
+        let ToolNews { changes, left_out, breaks_prefix } = news;
+        let changed = ToolsChanged {
+            turn_id: turn.id.clone(),
+            turn: turn.number,
+            changes,
+            breaks_prefix,
+            tools: self.toolbox.names(),
+            left_out,
+        };
+        Ok(turn.cx.emit(changed).await?)
+    }
+
+    /// Takes the snapshot of the tools, and settles how structured output is given beside them.
+    pub(crate) fn take_tools(&mut self) -> Result<(), AgentError> {
+        let had_tools = !self.toolbox.specs().is_empty();
+        let unlocked = self.shared.unlocked().clone();
+        // Decorators run here, and may ask the agent something.
+        let mut memory = std::mem::take(&mut self.agent.state().tools);
+        self.toolbox.refresh(&self.agent.bus, &unlocked, &mut memory);
+        self.agent.state().tools = memory;
+        let has_tools = !self.toolbox.specs().is_empty();
+        // Some providers hold the answer to a schema only as long as there are no tools.
+        if let Some(output) = self.output.clone().filter(|output| output.is_native())
+            && has_tools != had_tools
+        {
+            output.settle(&*self.agent.provider_of(&self.model)?, &self.model, has_tools);
+            if !output.is_native() {
+                self.toolbox.add_output(output);
+            }
+        }
+        Ok(())
+    }
+
     /// The messages to send, in canonical names.
     pub(crate) async fn context(&self, turn: &Turn) -> Result<Vec<Arc<Message>>, AgentError> {
         let messages = self.agent.state().history.clone();

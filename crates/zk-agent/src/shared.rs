@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -24,6 +24,8 @@ pub(crate) struct RunShared {
     /// Calls so far, counted when their gate let them through: a budget inside a batch sees its siblings.
     counts: Mutex<BTreeMap<String, u32>>,
     repeats: Mutex<RepeatedFailures>,
+    /// Lazy tools the model may use in this run, by canonical name.
+    unlocked: Mutex<BTreeSet<String>>,
     /// Why the run was stopped, as the first who said so put it.
     abort_reason: OnceLock<String>,
     /// The number and the id of the present turn.
@@ -41,6 +43,7 @@ impl RunShared {
             stats: Mutex::default(),
             counts: Mutex::default(),
             repeats: Mutex::default(),
+            unlocked: Mutex::default(),
             abort_reason: OnceLock::new(),
             turn: Mutex::default(),
         }
@@ -78,6 +81,10 @@ impl RunShared {
 
     pub(crate) fn repeats(&self) -> MutexGuard<'_, RepeatedFailures> {
         lock(&self.repeats)
+    }
+
+    pub(crate) fn unlocked(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        lock(&self.unlocked)
     }
 
     pub(crate) fn count(&self, tool: &str) {

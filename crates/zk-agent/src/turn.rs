@@ -28,6 +28,7 @@ impl Driver {
         self.shared.begin_turn(number, id.clone());
         let turn = Turn { cx: self.cx.for_turn(id.shared()), id, number };
         let provider = self.agent.provider_of(&self.model)?;
+        self.refresh_tools(&turn).await?;
         let messages = self.context(&turn).await?;
         let request = self.request(&turn, &*provider, &messages).await?;
         self.sent = messages;
@@ -140,7 +141,7 @@ impl Driver {
             self.announce_usage(&turn, counted.clone()).await?;
         }
         let Some(message) = message.map(Message::shared) else {
-            return if self.leave_to_the_tool(&error)? { Ok(false) } else { Err(error) };
+            return if self.leave_to_the_tool(&error) { Ok(false) } else { Err(error) };
         };
         self.last = Some(message.clone());
         self.commit(self.answer(message, counted)).await?;

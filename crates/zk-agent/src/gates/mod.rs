@@ -1,5 +1,5 @@
 //! The harness's own gates. They run after the consumers' in this order: allowed tools, budgets, repeated
-//! calls; each does nothing once a call is decided, nor to the calls
+//! calls, lazy tools; each does nothing once a call is decided, nor to the calls
 //! of other runs on the same bus.
 
 mod budget;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
+use zk_core::model::Disclosure;
 
 use crate::Behavior;
 use crate::agent::AgentInner;
@@ -33,6 +34,25 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
         let gate =
             Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), Arc::downgrade(agent), run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
+    }
+    scope.handle_at::<ToolGate, _>(at, Arc::new(LazyTools(run.clone())));
+}
+
+/// Refuses lazy tools that the run did not ask for.
+struct LazyTools(Arc<RunShared>);
+
+impl Handler<ToolGate> for LazyTools {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        let is_lazy = gate.tool.as_ref().is_some_and(|tool| tool.spec().disclosure == Disclosure::Lazy);
+        let is_locked = is_lazy && !self.0.unlocked().contains(&gate.call.name);
+        if !is_locked || gate.is_decided() || !self.0.owns(cx) {
+            return Ok(None);
+        }
+        Ok(Some(Ruling::refuse(format!(
+            "`{}` is not among the tools of this request; search for it first, then call it with the \
+             arguments it asks for",
+            gate.call.display_name
+        ))))
     }
 }
 

@@ -31,18 +31,14 @@ impl Aliases {
         self.to_wire.iter()
     }
 
-    /// Whether every tool still has a name of its own.
-    pub(crate) fn check<'a>(&self, mut tools: impl Iterator<Item = &'a String>) -> Result<(), AgentError> {
-        let clash = tools.find(|name| {
-            !self.to_wire.contains_key(*name)
-                && self.to_canonical.get(*name).is_some_and(|other| other != *name)
-        });
-        match clash {
-            None => Ok(()),
-            Some(name) => Err(AgentError::Usage(format!(
-                "the alias `{name}` is the name of another tool; choose another alias"
-            ))),
+    /// Whether a tool still has a name of its own.
+    pub(crate) fn check(&self, name: &str) -> Result<(), String> {
+        let clashes = !self.to_wire.contains_key(name)
+            && self.to_canonical.get(name).is_some_and(|other| other != name);
+        if clashes {
+            return Err(format!("the alias `{name}` is the name of another tool; choose another alias"));
         }
+        Ok(())
     }
 
     pub(crate) fn wire(&self, canonical: &str) -> String {

@@ -50,7 +50,7 @@ impl Driver {
         for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
             // Room is made before the last look at the queues: an exclusive call may have waited long.
             let expected = match self.toolbox.get(&call.name) {
-                Some(tool) if call.malformed.is_none() => concurrency(&**tool, &call.args),
+                Some(tool) if call.malformed.is_none() => concurrency(&*tool, &call.args),
                 _ => Concurrency::Shared,
             };
             in_flight.make_room(&expected).await;

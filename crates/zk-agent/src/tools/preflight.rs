@@ -46,7 +46,7 @@ impl Calls<'_> {
             self.driver.shared.count(&call.name);
             return Preflight::Settled(self.malformed(info, raw).await);
         }
-        let tool = self.driver.toolbox.get(&info.name).cloned();
+        let tool = self.driver.toolbox.get(&info.name);
         let (args, coercions) = match &tool {
             None => (call.args.clone(), Vec::new()),
             Some(tool) => match self.arguments(&info, &**tool, call.args.clone()).await {

@@ -90,8 +90,8 @@ async fn names_that_clash_are_an_error_that_names_both() {
     let twice = Agent::builder(provider()).alias("read", "Tool").alias("write", "Tool").build();
     let error = twice.unwrap_err().to_string();
     assert!(["`read`", "`write`", "`Tool`"].iter().all(|name| error.contains(name)), "{error}");
-    let rig = rig_with(Script::new(), |b| b.alias("echo", "fail"));
-    let error = rig.run("go").await.result.unwrap_err();
+    let provider = Agent::builder(provider()).tool(TestTool::echo()).tool(TestTool::fail());
+    let error = provider.alias("echo", "fail").build().unwrap_err();
     assert!(matches!(&error, AgentError::Usage(text) if text.contains("`fail`")), "{error}");
 }
 

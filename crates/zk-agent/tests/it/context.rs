@@ -6,7 +6,6 @@ use serde_json::json;
 use zk_core::events::{ContextTransform, MessageEnd, SystemTransform};
 use zk_core::kernel::Cx;
 use zk_core::model::{Block, Message, ToolCall, ToolOutput};
-use zk_core::service::Tool;
 use zk_testkit::{Script, Turn};
 
 use crate::support::{TestTool, assert_lines, rig, rig_with, told};
@@ -40,25 +39,6 @@ async fn tools_are_sent_in_the_order_of_their_names_whatever_the_order_of_regist
     let rig = rig_with(Script::new().turn(|t| t.text("ok")), |b| b.tool(tool("zebra")).tool(tool("ant")));
     rig.run("go").await.result.unwrap();
     assert_eq!(rig.provider.asked()[0].tools, ["ant", "echo", "fail", "zebra"]);
-}
-
-// What a run works with is settled when it begins.
-#[tokio::test]
-async fn a_tool_registered_during_a_run_is_there_from_the_next_run_on() {
-    let rig = rig(Script::new()
-        .turn(|t| t.call("echo", json!({"text": "1"})))
-        .turn(|t| t.text("ok"))
-        .turn(|t| t.text("ok")));
-    let scope = rig.scope("late");
-    let kept = scope.clone();
-    scope.on_sync(move |_: &zk_core::events::ToolBefore, _: &Cx| {
-        let tool = TestTool::new("late", async |_, _| Ok(ToolOutput::text("ok"))).arc();
-        kept.provide::<dyn Tool>("late", tool).unwrap();
-    });
-    rig.run("go").await.result.unwrap();
-    rig.run("again").await.result.unwrap();
-    let tools: Vec<String> = rig.provider.asked().iter().map(|one| one.tools.join(" ")).collect();
-    assert_eq!(tools, ["echo fail", "echo fail", "echo fail late"]);
 }
 
 #[tokio::test]

@@ -30,5 +30,6 @@ mod stream;
 mod support;
 mod thinking;
 mod tool_path;
+mod tools_per_turn;
 mod transform;
 mod usage;

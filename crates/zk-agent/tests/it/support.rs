@@ -11,7 +11,8 @@ use zk_core::events::{SessionMessages, ToolResultsAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Approved, Block, Concurrency, Message, Role, ToolError, ToolOutput, ToolSpec, WireReady, WireRules,
+    Approved, Block, Concurrency, Disclosure, Message, Role, ToolError, ToolOutput, ToolSpec, WireReady,
+    WireRules,
 };
 use zk_core::service::{Provider, Tool, ToolCx};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
@@ -226,6 +227,11 @@ impl TestTool {
 
     pub(crate) fn schema(mut self, schema: Value) -> Self {
         self.spec = ToolSpec::new(self.spec.name.clone(), self.spec.description.clone(), schema);
+        self
+    }
+
+    pub(crate) fn disclosure(mut self, disclosure: Disclosure) -> Self {
+        self.spec = Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&self.spec) });
         self
     }
 

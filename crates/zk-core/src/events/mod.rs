@@ -3,7 +3,7 @@
 //! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
 //! `agent:start` → turns → `agent:done` → `session:end`.
 //!
-//! A turn: `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
+//! A turn: `tools:changed`? → `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
 //! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
 //! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not fit the
 //! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
@@ -57,8 +57,9 @@ pub use stream::{
 };
 pub use tool::{
     CallRef, Coercion, Decision, Passed, ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBegin, ToolBlocked,
-    ToolEnd, ToolErrored, ToolGate, ToolParked, ToolPrepare, ToolProgress, ToolResultsAfter, ToolSkipped,
-    ToolTransform, ToolUnknown, UnknownReply, ValidationCoerce, ValidationReject,
+    ToolChange, ToolChangeKind, ToolEnd, ToolErrored, ToolGate, ToolLeftOut, ToolParked, ToolPrepare,
+    ToolProgress, ToolResultsAfter, ToolSkipped, ToolTransform, ToolUnknown, ToolsChanged, UnknownReply,
+    ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, HistoryRepaired, MessageEnd, OutputReady, SteerInject, SteerKind,

@@ -82,8 +82,11 @@ pub struct AgentStart {
     pub model: ModelRef,
     /// The thinking level it begins with.
     pub thinking: ThinkingLevel,
-    /// The tools the model sees, by their canonical names.
+    /// The tools the model is offered, by their canonical names, in the order of the request.
     pub tools: Vec<String>,
+    /// Tools that were asked for by name and are not registered. They join the run at the turn after they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_tools: Vec<String>,
 }
 notify!(AgentStart, "agent:start");
 

@@ -34,6 +34,8 @@ pub use models::{Capabilities, Model, ModelRef, ThinkingSupport};
 pub use prices::{PriceTier, Prices, Rates};
 pub use size::context_size;
 pub use thinking::{ThinkingLevel, ThinkingRequest};
-pub use tool::{Concurrency, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes};
+pub use tool::{
+    Concurrency, Disclosure, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
+};
 pub use usage::{ModelStats, Stats, TurnUsage, Usage};
 pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

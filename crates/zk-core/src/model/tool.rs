@@ -16,6 +16,26 @@ pub struct ToolSpec {
     pub description: String,
     /// The JSON Schema of its arguments, an object schema.
     pub schema: Value,
+    /// Whether every request names it.
+    #[serde(default, skip_serializing_if = "Disclosure::is_always")]
+    pub disclosure: Disclosure,
+}
+
+/// When a model is told about a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Disclosure {
+    /// With every request.
+    #[default]
+    Always,
+    /// Once the run asked for it, through [`RunTools`](crate::service::RunTools). Until then a call is refused.
+    Lazy,
+}
+
+impl Disclosure {
+    fn is_always(&self) -> bool {
+        matches!(self, Self::Always)
+    }
 }
 
 /// Which calls of one batch may run together.
@@ -174,6 +194,17 @@ impl fmt::Display for ToolErrorKind {
 impl ToolSpec {
     /// A specification, shared.
     pub fn new(name: impl Into<String>, description: impl Into<String>, schema: Value) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), description: description.into(), schema })
+        Arc::new(Self {
+            name: name.into(),
+            description: description.into(),
+            schema,
+            disclosure: Disclosure::Always,
+        })
+    }
+
+    /// As [`ToolSpec::new`], for a tool that a model is told about only when a run asks for it.
+    pub fn lazy(name: impl Into<String>, description: impl Into<String>, schema: Value) -> Arc<Self> {
+        let spec = Self::new(name, description, schema);
+        Arc::new(Self { disclosure: Disclosure::Lazy, ..Self::clone(&spec) })
     }
 }

@@ -1,7 +1,7 @@
 //! The object-safe traits behind which the crates of zk meet.
 //!
 //! Tools, providers and commands are registry items ([`Scope::provide`](crate::kernel::Scope::provide));
-//! the rest are services ([`Scope::serve`](crate::kernel::Scope::provide_service)), one of each.
+//! the rest are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), one of each.
 
 mod blobs;
 mod clock;
@@ -16,6 +16,7 @@ mod provider;
 mod questions;
 mod redact;
 mod run_control;
+mod run_tools;
 mod session_log;
 mod store;
 mod tool;
@@ -41,6 +42,7 @@ pub use questions::{
 };
 pub use redact::{REDACTED, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
+pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
 pub use store::{
     Durability, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo,

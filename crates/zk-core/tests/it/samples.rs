@@ -71,6 +71,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
         AgentBeforeStart { prompt: Some(message()), system: "be brief".into(), messages: vec![message()] },
         SystemBefore { system: "be brief".into() },
         AgentStart {
+            missing_tools: Vec::new(),
             run_id: "r_1".into(),
             model: model(),
             thinking: ThinkingLevel::Low,
@@ -240,6 +241,18 @@ fn provider(all: &mut Vec<Box<dyn AnyEvent>>) {
 fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
     let coercion = Coercion { key: "limit".into(), from: json!("3"), to: json!(3) };
     add!(all:
+        ToolsChanged {
+            turn_id: turn(),
+            turn: 2,
+            changes: vec![ToolChange { name: "search".into(), source: "mcp".into(), kind: ToolChangeKind::Added }],
+            breaks_prefix: true,
+            tools: vec!["shell".into(), "search".into()],
+            left_out: vec![ToolLeftOut {
+                name: "a b".into(),
+                source: "mcp".into(),
+                reason: "no provider takes the name".into(),
+            }],
+        },
         ToolPrepare {
             call: call(),
             args: json!({"command": "ls"}),

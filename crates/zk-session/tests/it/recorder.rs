@@ -416,8 +416,13 @@ async fn a_run_dropped_while_it_waits_neither_loses_nor_repeats_an_append() {
 #[tokio::test]
 async fn model_and_thinking_are_recorded_when_they_change() {
     let (_, session, cx) = recording(ENOUGH).await;
-    let begin =
-        |thinking| AgentStart { run_id: "r_1".into(), model: model("a"), thinking, tools: Vec::new() };
+    let begin = |thinking| AgentStart {
+        run_id: "r_1".into(),
+        model: model("a"),
+        thinking,
+        tools: Vec::new(),
+        missing_tools: Vec::new(),
+    };
     let select = |to: &str, cause| ModelSelect { from: None, to: model(to), cause };
     let think = |to| ThinkingSelect { from: ThinkingLevel::Off, to, cause: Cause::Set };
     cx.emit(begin(ThinkingLevel::Off)).await.unwrap();

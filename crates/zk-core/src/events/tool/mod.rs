@@ -1,6 +1,7 @@
-//! A tool call, in the order of what happens to it.
+//! The tools of a run, and a call in the order of what happens to it.
 
 mod call;
+mod changed;
 mod gate;
 mod prepare;
 mod result;
@@ -8,6 +9,7 @@ mod result;
 pub use call::{
     ToolBefore, ToolBegin, ToolBlocked, ToolParked, ToolProgress, ToolSkipped, ToolUnknown, UnknownReply,
 };
+pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use gate::{Decision, Passed, Ruling, ToolGate};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};
 pub use result::{ResultPatch, ToolAfter, ToolEnd, ToolErrored, ToolResultsAfter, ToolTransform};

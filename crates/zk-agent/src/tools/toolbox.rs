@@ -1,0 +1,203 @@
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use zk_core::events::{ToolChange, ToolChangeKind, ToolLeftOut};
+use zk_core::kernel::Bus;
+use zk_core::model::{Disclosure, Message, ToolSpec};
+use zk_core::service::{Tool, ToolChoice};
+
+use super::Aliases;
+use super::alias::Renamed;
+use super::check::offer;
+use crate::ToolSet;
+use crate::output::{OUTPUT_TOOL, OutputTool};
+
+/// Snapshot of the tools of a run, taken when a turn begins.
+#[derive(Default)]
+pub(crate) struct Toolbox {
+    set: ToolSet,
+    aliases: Aliases,
+    /// State of the bus and number of unlocked tools when the snapshot was taken.
+    taken_at: Option<(u64, usize)>,
+    tools: BTreeMap<String, Arc<dyn Tool>>,
+    /// Canonical names of the tools in the request, in its order.
+    offered: Vec<String>,
+    specs: Arc<[Arc<ToolSpec>]>,
+    output: Option<(Arc<OutputTool>, Arc<ToolSpec>)>,
+    left_out: Vec<ToolLeftOut>,
+    news: ToolNews,
+    renamed: Renamed,
+}
+
+/// What `tools:changed` has to tell.
+#[derive(Default)]
+pub(crate) struct ToolNews {
+    pub(crate) changes: Vec<ToolChange>,
+    pub(crate) left_out: Vec<ToolLeftOut>,
+    pub(crate) breaks_prefix: bool,
+}
+
+impl ToolNews {
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.left_out.is_empty()
+    }
+}
+
+/// The tools of the last snapshot of a conversation. The order of the request is kept here from run to run: a
+/// tool that comes is appended, so that the bytes before it stay the same.
+#[derive(Default)]
+pub(crate) struct ToolMemory {
+    known: Option<BTreeMap<String, Known>>,
+    /// Every registered name that was offered, oldest first.
+    order: Vec<String>,
+    specs: Vec<Arc<ToolSpec>>,
+}
+
+/// A tool of a snapshot.
+struct Known {
+    source: String,
+    /// Under the name the model sees.
+    spec: Arc<ToolSpec>,
+    unlocked: bool,
+}
+
+impl Toolbox {
+    pub(crate) fn new(set: ToolSet, aliases: Aliases) -> Self {
+        Self { set, aliases, ..Self::default() }
+    }
+
+    /// Takes the snapshot anew if the registered or the unlocked tools changed since.
+    pub(crate) fn refresh(&mut self, bus: &Bus, unlocked: &BTreeSet<String>, memory: &mut ToolMemory) {
+        let now = (bus.generation(), unlocked.len());
+        if self.taken_at == Some(now) {
+            return;
+        }
+        self.taken_at = Some(now);
+        let items = bus.items::<dyn Tool>();
+        let registered: BTreeSet<&str> = items.iter().map(|item| &*item.name).collect();
+        memory.order.retain(|name| registered.contains(name.as_str()));
+        let before = memory.known.take();
+        let (mut tools, mut known, mut left_out) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for item in items.iter().filter(|item| self.set.has(&item.name)) {
+            let (name, source) = (item.name.to_string(), item.source.to_string());
+            let earlier = before.as_ref().and_then(|before| before.get(&name));
+            match offer(item, &self.aliases, earlier.map(|known| &known.spec)) {
+                Ok(spec) => {
+                    let unlocked = spec.disclosure == Disclosure::Always || unlocked.contains(&name);
+                    tools.insert(name.clone(), item.value.clone());
+                    known.insert(name, Known { source, spec, unlocked });
+                }
+                Err(reason) => left_out.push(ToolLeftOut { name, source, reason }),
+            }
+        }
+        memory.order.retain(|name| known.get(name).is_none_or(|tool| tool.unlocked));
+        for (name, _) in known.iter().filter(|(_, tool)| tool.unlocked) {
+            if !memory.order.contains(name) {
+                memory.order.push(name.clone());
+            }
+        }
+        let in_order = |name: &&String| known.get(*name).is_some_and(|tool| tool.unlocked);
+        self.offered = memory.order.iter().filter(in_order).cloned().collect();
+        let specs: Vec<_> =
+            self.offered.iter().filter_map(|name| known.get(name)).map(|tool| tool.spec.clone()).collect();
+        if let Some(before) = before {
+            self.news.changes.extend(changes(&before, &known));
+            self.news.breaks_prefix |= specs != memory.specs;
+        }
+        self.news.left_out.extend(left_out.iter().filter(|tool| !self.left_out.contains(tool)).cloned());
+        (self.tools, self.left_out) = (tools, left_out);
+        (memory.known, memory.specs) = (Some(known), specs.clone());
+        self.specify(specs);
+    }
+
+    fn specify(&mut self, mut specs: Vec<Arc<ToolSpec>>) {
+        specs.extend(self.output.as_ref().map(|(_, spec)| spec.clone()));
+        if *specs != *self.specs {
+            self.specs = specs.into();
+        }
+    }
+
+    /// Offers the tool that takes the structured output, behind all others.
+    pub(crate) fn add_output(&mut self, output: Arc<OutputTool>) {
+        let spec = self.aliases.spec(OUTPUT_TOOL, output.spec());
+        self.output = Some((output, spec));
+        self.specify(self.specs.to_vec());
+    }
+
+    /// What changed since this was last asked, if anything did.
+    pub(crate) fn take_news(&mut self) -> Option<ToolNews> {
+        (!self.news.is_empty()).then(|| std::mem::take(&mut self.news))
+    }
+
+    /// The names the run was to have and nobody registered.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let ToolSet::Only(wanted) = &self.set else { return Vec::new() };
+        let is_missing = |name: &&String| {
+            !self.tools.contains_key(*name) && self.left_out.iter().all(|tool| tool.name != **name)
+        };
+        wanted.iter().filter(is_missing).cloned().collect()
+    }
+
+    /// The tools in the request, in its order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let output = self.output.iter().map(|_| OUTPUT_TOOL.to_owned());
+        self.offered.iter().cloned().chain(output).collect()
+    }
+
+    /// A tool of the run, whether it is offered or not.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        match &self.output {
+            Some((output, _)) if name == OUTPUT_TOOL => Some(output.clone()),
+            Some(_) | None => self.tools.get(name).cloned(),
+        }
+    }
+
+    /// The specifications under the names the model sees.
+    pub(crate) fn specs(&self) -> Arc<[Arc<ToolSpec>]> {
+        self.specs.clone()
+    }
+
+    pub(crate) fn wire_name(&self, name: &str) -> String {
+        self.aliases.wire(name)
+    }
+
+    pub(crate) fn choice_to_wire(&self, choice: ToolChoice) -> ToolChoice {
+        match choice {
+            ToolChoice::Tool(name) => ToolChoice::Tool(self.aliases.wire(&name)),
+            other @ (ToolChoice::Auto | ToolChoice::None | ToolChoice::Required) => other,
+        }
+    }
+
+    /// A history with the names the model sees.
+    pub(crate) fn in_wire_names<'a>(&mut self, messages: &'a [Arc<Message>]) -> Cow<'a, [Arc<Message>]> {
+        if self.aliases.is_empty() {
+            return messages.into();
+        }
+        messages.iter().map(|message| self.renamed.of(message.clone(), &self.aliases)).collect()
+    }
+}
+
+fn changes<'a>(
+    before: &'a BTreeMap<String, Known>,
+    now: &'a BTreeMap<String, Known>,
+) -> impl Iterator<Item = ToolChange> + use<'a> {
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    names.into_iter().filter_map(|name| {
+        let (kind, tool) = match (before.get(name), now.get(name)) {
+            (None, Some(tool)) => (ToolChangeKind::Added, tool),
+            (Some(tool), None) => (ToolChangeKind::Removed, tool),
+            (Some(old), Some(tool)) if old.spec != tool.spec || old.source != tool.source => {
+                (ToolChangeKind::Changed, tool)
+            }
+            (Some(Known { unlocked: false, .. }), Some(tool)) if tool.unlocked => {
+                (ToolChangeKind::Unlocked, tool)
+            }
+            (Some(Known { unlocked: true, .. }), Some(tool)) if !tool.unlocked => {
+                (ToolChangeKind::Locked, tool)
+            }
+            (Some(_), Some(_)) | (None, None) => return None,
+        };
+        Some(ToolChange { name: name.clone(), source: tool.source.clone(), kind })
+    })
+}
