@@ -4,6 +4,7 @@ use std::time::Duration;
 use zk_agent::{Agent, Behavior, ToolSet};
 use zk_compaction::{Shorten, Window};
 use zk_core::events::PartLeftOut;
+use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, PluginSettings, Provider, Questions, Tool, Trust, Ui};
@@ -87,6 +88,20 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
             let name = &event.provider;
             let what = "is not stored and ends with this program";
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
+        }
+    });
+    let scope = bus.scope("tool-notices");
+    let notices = app.notices.clone();
+    scope.on_sync(move |event: &ToolsChanged, _: &Cx| {
+        for ToolLeftOut { name, source, reason } in &event.left_out {
+            notices.show(&format!("warning: tool {name} of {source} is left out: {reason}"));
+        }
+    });
+    let notices = app.notices.clone();
+    scope.on_sync(move |event: &AgentStart, _: &Cx| {
+        for name in &event.missing_tools {
+            notices
+                .show(&format!("warning: there is no tool {name} yet; it joins when something registers it"));
         }
     });
     bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
