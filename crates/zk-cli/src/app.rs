@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Settings, SettingsSources};
 use crate::term::Notices;
 use crate::trust::FileTrust;
-use crate::{commands, demo, doctor, mode, output, term};
+use crate::{commands, demo, doctor, mode, model_name, output, term};
 
 /// What every job starts from: where it works and what is set.
 #[derive(Clone)]
@@ -67,7 +67,8 @@ impl AppContext {
     /// The endpoint that the settings, the keys or a local server lead to.
     pub(crate) async fn endpoint(&self) -> Outcome<Endpoint> {
         let stored = credentials::all_stored(self).await;
-        match endpoint::configured(&self.settings, self.flags(), &stored)? {
+        let chosen = endpoint::configured(&self.settings, self.flags(), &stored);
+        match model_name::endpoint_for(&self.settings, self.flags(), &stored, chosen)? {
             Some(endpoint) => Ok(endpoint),
             None => endpoint::local(endpoint::look).await,
         }

@@ -20,8 +20,8 @@ use crate::blobs::FileBlobs;
 use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
-use crate::prompt;
 use crate::sessions::Session;
+use crate::{model_name, prompt};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -211,14 +211,19 @@ fn json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
 
 /// The model asked for, the one the session used, the provider's default, or the first one a server has.
 pub(crate) async fn model(app: &AppContext, provider: &dyn Provider, session: &Session) -> Outcome<Model> {
-    if let Some(id) = app.settings.text("model") {
-        return Ok(describe_model(provider, id).await);
+    if let Some(name) = app.settings.text("model") {
+        let id = model_name::id_at(&app.settings, provider.name(), name);
+        let model = describe_model(provider, &id).await;
+        if let Some(warning) = model_name::misspelt(&app.settings, provider, &model).await {
+            app.notices.show(&warning);
+        }
+        return Ok(model);
     }
     let before = session.loaded.model.as_ref().filter(|model| model.provider == provider.name());
     if let Some(model) = before {
         return Ok(describe_model(provider, &model.model).await);
     }
-    default_model_of(provider).await
+    default_model_of(app, provider).await
 }
 
 /// What is known of a model, also to the server if that says so soon.
@@ -229,8 +234,9 @@ pub(crate) async fn describe_model(provider: &dyn Provider, id: &str) -> Model {
 }
 
 /// The provider's default, or the first model a server has.
-pub(crate) async fn default_model_of(provider: &dyn Provider) -> Outcome<Model> {
-    if let Some(id) = provider.default_model() {
+pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) -> Outcome<Model> {
+    if let Some(name) = provider.default_model() {
+        let id = model_name::id_at(&app.settings, provider.name(), &name);
         return Ok(describe_model(provider, &id).await);
     }
     let listed = provider.list_models(&Bus::new().cx()).await.map_err(|error| {

@@ -10,7 +10,7 @@ use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::{make_private, store};
 use crate::term::{Screen, Style};
-use crate::{compose, stdin};
+use crate::{compose, model_name, stdin};
 
 /// How long an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -124,6 +124,7 @@ async fn reach(app: &AppContext, provider: &dyn Provider, url: &str) -> Finding 
         Ok(Ok(None)) => warning(format!("endpoint: {url} cannot be asked for its models")),
         Ok(Ok(Some(models))) => {
             let wanted = app.settings.text("model").map(str::to_owned).or_else(|| provider.default_model());
+            let wanted = wanted.map(|name| model_name::id_at(&app.settings, provider.name(), &name));
             match wanted {
                 Some(id) if models.iter().all(|model| model.id != id) => warning(format!(
                     "endpoint: {url} answers, and does not list the model {id}; `zk models` shows what it has"

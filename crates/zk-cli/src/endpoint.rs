@@ -120,6 +120,13 @@ pub(crate) struct Endpoint {
     pub(crate) why: String,
 }
 
+impl Endpoint {
+    /// Whether it is where the vendor itself answers, so that its models are those of the vendor's table.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.provider.vendor.base_url == Some(&self.base_url)
+    }
+}
+
 /// A credential. A text may be the key itself, `env:NAME` or `!command`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Key {

@@ -24,6 +24,7 @@ mod env;
 mod exit;
 mod hardening;
 mod mode;
+mod model_name;
 mod output;
 mod prompt;
 mod sessions;

@@ -16,6 +16,7 @@ mod flags;
 mod keys;
 #[cfg(test)]
 mod kill;
+mod model_names;
 mod models;
 #[cfg(test)]
 mod protected;

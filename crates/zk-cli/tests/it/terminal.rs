@@ -122,6 +122,9 @@ fn a_conversation_answers_lists_its_commands_and_quits() {
     terminal.keys("/modle\r");
     terminal.expect("did you mean `model` or `models`?");
     terminal.expect("› ");
+    terminal.keys("/model anthropic/claude-opus-5\r");
+    terminal.expect("anthropic/claude-opus-5, window");
+    terminal.expect("› ");
     terminal.keys("/model claude-opus-55\r");
     terminal.expect("zk does not know this model; did you mean `claude-opus-5-5`");
     terminal.expect("› ");

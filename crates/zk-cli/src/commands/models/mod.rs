@@ -73,7 +73,7 @@ async fn of(app: &AppContext, endpoint: &Endpoint) -> Outcome<Vec<Listed>> {
     let known = known(app, name);
     let why = match live {
         Ok(Some(live)) => {
-            let is_usual = endpoint.provider.vendor.base_url == Some(&endpoint.base_url);
+            let is_usual = endpoint.is_usual();
             let said = app.settings.models(name);
             let live = live.into_iter().map(|model| with_efforts(model, &said)).collect();
             return Ok(list::merge(live, if is_usual { known } else { Vec::new() }));

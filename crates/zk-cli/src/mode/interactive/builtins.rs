@@ -3,13 +3,12 @@ use std::sync::Arc;
 use super::models;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
-use crate::{commands, compose, sessions, suggest};
+use crate::{commands, compose, model_name, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
-use zk_providers::{known_model, known_models, near_matches};
 
 /// The commands every conversation has.
 pub(crate) fn all(agent: &Agent, app: &AppContext) -> Vec<Arc<dyn Command>> {
@@ -72,7 +71,9 @@ impl Command for Builtin {
     fn help(&self) -> &str {
         match self.kind {
             BuiltinKind::Help => "list the commands",
-            BuiltinKind::Model => "show the model, or go on with another: /model ID",
+            BuiltinKind::Model => {
+                "show the model, or go on with another: /model NAME, as /models prints it or a family such as opus"
+            }
             BuiltinKind::Models => "list the models there are: /models [WORD …]",
             BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             BuiltinKind::Quit => "end the conversation",
@@ -98,29 +99,35 @@ impl Command for Builtin {
 }
 
 impl CommandContext {
-    async fn model(&self, id: &str) -> Result<String, BoxError> {
-        if !id.is_empty() {
-            let name = self.agent.model().provider;
-            let provider = self.registered(&name).ok_or_else(|| format!("{name} is not there any more"))?;
-            self.agent.set_model(compose::describe_model(&*provider, id).await).await?;
+    async fn model(&self, name: &str) -> Result<String, BoxError> {
+        if !name.is_empty() {
+            let provider = self.provider_of(name).await?;
+            let id = model_name::id_at(&self.app.settings, provider.name(), name);
+            self.agent.set_model(compose::describe_model(&*provider, &id).await).await?;
         }
         Ok(self.describe_model())
     }
 
-    /// A note on a model that its provider's table lacks: it may be new, or misspelt.
-    fn unknown_model_note(model: &Model) -> String {
-        let (provider, id) = (&*model.provider, &*model.id);
-        let has_table = known_models(provider).next().is_some();
-        if !has_table || model.window.is_some() || known_model(provider, id).is_some() {
-            return String::new();
+    /// The provider whose model `name` is: as a list of models prints it, an id or a family. The current one where
+    /// nothing says another.
+    async fn provider_of(&self, name: &str) -> Result<Arc<dyn Provider>, BoxError> {
+        let current = self.agent.model().provider;
+        let here = self.registered(&current).ok_or_else(|| format!("{current} is not there any more"))?;
+        let prefix = name.split_once('/').map(|(first, _)| first).filter(|first| *first != &*current);
+        if let Some(provider) = prefix.and_then(|prefix| self.registered(prefix)) {
+            return Ok(provider);
         }
-        let near = near_matches(provider, id);
-        let hint = if near.is_empty() {
-            String::new()
-        } else {
-            format!("; did you mean {}?", suggest::either(&near))
-        };
-        format!(" (zk does not know this model{hint})")
+        let other = model_name::other_provider(&self.app.settings, Some(&current), name);
+        let Some(other) = other else { return Ok(here) };
+        if let Some(provider) = self.registered(&other.name) {
+            return Ok(provider);
+        }
+        match self.open(&other.name).await {
+            Ok(provider) => Ok(provider),
+            // At an address of one's own, a name with a slash may be an id.
+            Err(_) if !other.is_explicit || model_name::lists(&*here, name).await => Ok(here),
+            Err(failure) => Err(failure.message.into()),
+        }
     }
 
     async fn provider(&self, args: &str) -> Result<String, BoxError> {
@@ -131,8 +138,14 @@ impl CommandContext {
                 None => self.open(name).await.map_err(|failure| failure.message)?,
             };
             let model = match words.next() {
-                Some(id) => compose::describe_model(&*provider, id).await,
-                None => compose::default_model_of(&*provider).await.map_err(|failure| failure.message)?,
+                Some(name) => {
+                    let id = model_name::id_at(&self.app.settings, provider.name(), name);
+                    compose::describe_model(&*provider, &id).await
+                }
+                None => {
+                    let default = compose::default_model_of(&self.app, &*provider).await;
+                    default.map_err(|failure| failure.message)?
+                }
             };
             self.agent.set_model(model).await?;
         }
@@ -154,7 +167,9 @@ impl CommandContext {
     fn describe_model(&self) -> String {
         let model = self.agent.model();
         let window = model.window.map_or(String::new(), |tokens| format!(", window {tokens} tokens"));
-        format!("{}{window}{}", model.reference(), Self::unknown_model_note(&model))
+        let note = model_name::unknown_note(&self.app.settings, &model);
+        let note = note.map_or(String::new(), |note| format!(" ({note})"));
+        format!("{}{window}{note}", model.reference())
     }
 
     async fn thinking(&self, level: &str) -> Result<String, BoxError> {
