@@ -172,6 +172,7 @@ fn start(task: Task) -> Outcome<Exit> {
     }
     let redactor = Arc::new(Redactor::new());
     env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
+    term::redact_with(&redactor);
     let app = AppContext {
         env,
         dirs,

@@ -65,7 +65,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
             Health::Failure => (Style::Red, "fail"),
         };
         healthy &= finding.health != Health::Failure;
-        screen.line(style, &format!("{word}  {}", app.redactor.redact(&finding.text)));
+        screen.line(style, &format!("{word}  {}", finding.text));
     };
     tell(fine(format!("zk {}, working in {}", env!("CARGO_PKG_VERSION"), app.cwd.display())));
     tell(settings(app));

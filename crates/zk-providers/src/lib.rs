@@ -61,5 +61,5 @@ pub use wire::endpoint::SetupError;
 pub use wire::http::Http;
 pub use wire::replay::Replay;
 pub use wire::retry::{RateLimits, RetryPolicy, Retrying};
-pub use wire::secret::{Auth, Secret, redact};
+pub use wire::secret::{Auth, Secret};
 pub use wire::sse;

@@ -30,6 +30,7 @@ mod history;
 mod memory;
 mod open_turn;
 mod recorder;
+mod redact;
 mod sqlite;
 
 pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching};

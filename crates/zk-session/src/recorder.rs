@@ -13,9 +13,12 @@ use zk_core::events::{
 };
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope};
 use zk_core::model::{EntryId, Message, ModelRef, Role, ThinkingLevel, TurnId, TurnUsage};
-use zk_core::service::{CustomEntry, Durability, EntryKind, NewEntry, OpenSession, SessionLog, StoreError};
+use zk_core::service::{
+    CustomEntry, Durability, EntryKind, NewEntry, OpenSession, Redactor, SessionLog, StoreError,
+};
 
 use crate::Loaded;
+use crate::redact::redact_entry;
 
 /// The plugin that writes a run into an open session.
 ///
@@ -34,6 +37,9 @@ use crate::Loaded;
 /// got. An append that fails stops the run; its entries are kept
 /// and written, before anything else, with the next append; a message that is announced again is not written
 /// twice.
+///
+/// Secrets are not stored: where the host offers a [`Redactor`], every entry goes through it first. The
+/// conversation in memory keeps what the person typed.
 ///
 /// Sub-agents are not recorded: each has a session of its own.
 ///
@@ -306,6 +312,21 @@ fn messages(all: &[Arc<Message>], usage: Option<&TurnUsage>) -> Vec<EntryKind> {
     all.iter().enumerate().map(entry).collect()
 }
 
+/// The entries as they are stored: without secrets, where the host knows of any.
+fn redacted(entries: Vec<EntryKind>, cx: &Cx) -> Vec<EntryKind> {
+    match cx.service::<Redactor>() {
+        Some(redactor) => entries.into_iter().map(|entry| redact_entry(entry, &redactor)).collect(),
+        None => entries,
+    }
+}
+
+fn redacted_entry(entry: EntryKind, cx: &Cx) -> EntryKind {
+    match cx.service::<Redactor>() {
+        Some(redactor) => redact_entry(entry, &redactor),
+        None => entry,
+    }
+}
+
 fn is_of_turn(entry: &EntryKind, turn: &TurnId) -> bool {
     matches!(entry, EntryKind::CallData { turn_id, .. } if turn_id == turn)
 }
@@ -321,7 +342,10 @@ impl SessionLog for Log {
         if state.lost {
             return Err(StoreError::Failed("this conversation is not stored".to_owned()));
         }
-        let entry = EntryKind::Custom(entry.by(scope.source()));
+        let mut entry = EntryKind::Custom(entry.by(scope.source()));
+        if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
+            entry = redact_entry(entry, &redactor);
+        }
         let ids = self.session.append(vec![entry], Durability::Process).await?;
         state.stored = true;
         let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
@@ -349,10 +373,10 @@ impl Handler<SessionStart> for Log {
 }
 
 impl Handler<SessionMessages> for Log {
-    async fn call(&self, ev: &SessionMessages, _: &Cx) -> Answer<SessionMessages> {
+    async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
         let news = self.state.lock().await.take(&ev.messages);
         let entries = messages(&news, ev.usage.as_ref());
-        self.write(entries, Durability::Process).await?;
+        self.write(redacted(entries, cx), Durability::Process).await?;
         if let Some(origin) = ev.messages.iter().rev().find_map(|message| message.origin.as_ref()) {
             self.state.lock().await.model = Some(origin.clone());
         }
@@ -392,15 +416,16 @@ impl Handler<ThinkingSelect> for Log {
 }
 
 impl Handler<SessionOpenTurn> for Log {
-    async fn call(&self, ev: &SessionOpenTurn, _: &Cx) -> Answer<SessionOpenTurn> {
+    async fn call(&self, ev: &SessionOpenTurn, cx: &Cx) -> Answer<SessionOpenTurn> {
         let (turn_id, message, usage) = (ev.turn_id.clone(), ev.message.clone(), ev.usage.clone());
-        self.announce(EntryKind::OpenTurn { turn_id, message, usage }, Durability::Process).await?;
+        let open = EntryKind::OpenTurn { turn_id, message, usage };
+        self.announce(redacted_entry(open, cx), Durability::Process).await?;
         Ok(None)
     }
 }
 
 impl Handler<ToolBegin> for Log {
-    async fn call(&self, ev: &ToolBegin, _: &Cx) -> Answer<ToolBegin> {
+    async fn call(&self, ev: &ToolBegin, cx: &Cx) -> Answer<ToolBegin> {
         if !ev.read_only {
             let begin = EntryKind::CallBegin {
                 turn_id: ev.call.turn_id.clone(),
@@ -408,14 +433,14 @@ impl Handler<ToolBegin> for Log {
                 name: ev.call.name.clone(),
                 args: ev.args.clone(),
             };
-            self.announce(begin, Durability::Disk).await?;
+            self.announce(redacted_entry(begin, cx), Durability::Disk).await?;
         }
         Ok(None)
     }
 }
 
 impl Handler<ToolEnd> for Log {
-    async fn call(&self, ev: &ToolEnd, _: &Cx) -> Answer<ToolEnd> {
+    async fn call(&self, ev: &ToolEnd, cx: &Cx) -> Answer<ToolEnd> {
         if ev.read_only {
             self.state.lock().await.call_data.push(EntryKind::CallData {
                 turn_id: ev.call.turn_id.clone(),
@@ -433,14 +458,14 @@ impl Handler<ToolEnd> for Log {
                 details: ev.details.clone(),
                 elapsed_ms: ev.elapsed_ms,
             };
-            self.write(vec![end], Durability::Disk).await?;
+            self.write(vec![redacted_entry(end, cx)], Durability::Disk).await?;
         }
         Ok(None)
     }
 }
 
 impl Handler<ToolResultsAfter> for Log {
-    async fn call(&self, ev: &ToolResultsAfter, _: &Cx) -> Answer<ToolResultsAfter> {
+    async fn call(&self, ev: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
         let (mut entries, news) = {
             let mut state = self.state.lock().await;
             (std::mem::take(&mut state.call_data), state.take(&[ev.assistant.clone(), ev.results.clone()]))
@@ -448,17 +473,17 @@ impl Handler<ToolResultsAfter> for Log {
         // An earlier turn that has no pair needs none of it.
         entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
         entries.extend(messages(&news, Some(&ev.usage)));
-        self.write(entries, Durability::Process).await?;
+        self.write(redacted(entries, cx), Durability::Process).await?;
         self.state.lock().await.model = Some(ev.usage.model.clone());
         Ok(None)
     }
 }
 
 impl Handler<SessionEnd> for Log {
-    async fn call(&self, ev: &SessionEnd, _: &Cx) -> Answer<SessionEnd> {
+    async fn call(&self, ev: &SessionEnd, cx: &Cx) -> Answer<SessionEnd> {
         let mut entries: Vec<_> = ev.entries.iter().cloned().map(EntryKind::Custom).collect();
         entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });
-        self.write(entries, Durability::Process).await?;
+        self.write(redacted(entries, cx), Durability::Process).await?;
         Ok(None)
     }
 }

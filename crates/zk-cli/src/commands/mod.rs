@@ -23,7 +23,7 @@ pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
 
 fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {
     let mut screen = Screen::new(&app.env);
-    lines.iter().for_each(|line| screen.line(Style::Plain, &app.redactor.redact(line)));
+    lines.iter().for_each(|line| screen.line(Style::Plain, line));
     screen.finish()?;
     Ok(Exit::Done)
 }

@@ -2,7 +2,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 
 use rustix::termios::tcgetwinsize;
 
-use super::{Sanitiser, sanitise};
+use super::{Sanitiser, redacted, sanitise};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
 
@@ -121,6 +121,7 @@ impl Screen {
 
     /// A piece of an answer as it streams.
     pub(crate) fn stream(&mut self, delta: &str) {
+        let delta = &*redacted(delta);
         if self.terminal {
             let mut out = String::with_capacity(delta.len());
             self.answer.push(delta, &mut out);
@@ -142,6 +143,11 @@ impl Screen {
 
     /// One whole line.
     pub(crate) fn line(&mut self, style: Style, text: &str) {
+        self.exact_line(style, &redacted(text));
+    }
+
+    /// One whole line with whatever is in it, secrets too: what a person is to approve is shown as it is.
+    pub(crate) fn exact_line(&mut self, style: Style, text: &str) {
         self.end_line();
         let text = if self.terminal { sanitise(text) } else { text.into() };
         if self.colours && style != Style::Plain {
@@ -185,7 +191,7 @@ impl Screen {
         if self.status != Some(status) || self.broken.is_some() {
             return false;
         }
-        text.clone_into(&mut self.status_text);
+        redacted(text).as_ref().clone_into(&mut self.status_text);
         self.draw();
         true
     }
@@ -332,7 +338,8 @@ fn last_line(status: &str, draft: &str, width: usize) -> String {
 /// One line on standard error: warnings, errors, and what -v shows.
 pub(crate) fn print_stderr(text: &str) {
     let mut out = std::io::stderr().lock();
-    let text = if out.is_terminal() { sanitise(text) } else { text.into() };
+    let text = redacted(text);
+    let text = if out.is_terminal() { sanitise(&text).into_owned().into() } else { text };
     // With standard error closed there is nobody left to tell.
     let _ = writeln!(out, "{}", text.trim_end());
 }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use serde_json::json;
 use zk_testkit::Script;
 
+use crate::sessions::walk;
 use crate::zk::{Person, program, server};
 
 // Root may read everything: the program runs as somebody else here, and a command that it starts looks for the key in
@@ -60,6 +61,31 @@ fn a_key_that_a_tool_reads_and_the_model_repeats_is_printed_in_no_format() {
         let printed = ended.stdout.lines().filter(|line| !line.contains("\"type\":\"stream:"));
         assert!(!printed.collect::<String>().contains(KEY), "{format}: {}", ended.stdout);
     }
+}
+
+#[test]
+fn a_key_is_neither_in_the_session_nor_on_standard_error_whoever_says_it_and_however_it_is_cut() {
+    let script = Script::new()
+        .turn(|t| t.text(format!("I take {KEY}.")).call("read_file", json!({ "path": format!("{KEY}.txt") })))
+        .turn(|t| t.chunks(["The key is corr", "ect-horse-bat", "tery."]));
+    let server = server(script);
+    let person = Person::asking(&server).with("LAB_TOKEN", KEY);
+    let ended = person.run(&["-v", "-p", &format!("is {KEY} the key?")]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("I take [redacted]."), "{}", ended.stderr);
+    assert!(!ended.stderr.contains(KEY), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "The key is [redacted].\n");
+    let id = person.run(&["sessions"]).stdout.split_whitespace().next().unwrap().to_owned();
+    let shown = person.run(&["sessions", "show", &id]).stdout;
+    assert!(
+        shown.contains("› is [redacted] the key?") && shown.contains("The key is [redacted]."),
+        "{shown}"
+    );
+    for path in walk(&person.home()) {
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes()), "{}", path.display());
+    }
+    assert!(server.bodies().iter().any(|body| body.to_string().contains(KEY)), "the model was asked");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn continue_says_that_the_newest_session_is_damaged() {
     assert_eq!(std::fs::read(&damaged).unwrap(), b"this was a database", "it is not touched");
 }
 
-fn walk(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn walk(dir: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(dir)
         .into_iter()
         .flatten()

@@ -7,6 +7,7 @@ use reqwest::{StatusCode, Url};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
+use zk_core::service::Redactor;
 
 use super::client::{OAuthClient, TokenBody};
 use super::{AuthError, OAuthTokens, jwt};
@@ -160,8 +161,9 @@ impl Grant<'_> {
             Self::Code { code, verifier, state, .. } => vec![*code, *verifier, *state],
             Self::Refresh { tokens, refresh } => vec![&tokens.access, *refresh],
         };
-        let long = secrets.iter().map(|secret| secret.expose_secret()).filter(|secret| secret.len() >= 4);
-        long.fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
+        let redactor = Redactor::new();
+        secrets.iter().for_each(|secret| redactor.learn_key(secret.expose_secret()));
+        redactor.redact(text).into_owned()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where requests go and what they show: never part of a model's identity, an event or an error.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use base64::Engine;
@@ -13,14 +13,14 @@ use secrecy::ExposeSecret;
 use secrecy::zeroize::Zeroizing;
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError, StopReason};
-use zk_core::service::StreamEvent;
+use zk_core::service::{Redactor, StreamEvent};
 
 use crate::auth::AuthError;
 use crate::facts::errors::advice;
 use crate::facts::headers::REQUEST_IDS;
 use crate::wire::error::{self, WireError};
 use crate::wire::http::{Http, is_loopback};
-use crate::wire::secret::{Auth, Secret, redact, without_userinfo};
+use crate::wire::secret::{Auth, Secret, without_userinfo};
 
 /// Settings no provider can be made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,10 +92,11 @@ pub(crate) struct Endpoint {
     key_header: Option<(HeaderName, String)>,
     http: Http,
     auth: Auth,
-    /// What else nobody may see: the password of the base URL, and headers that say who asks.
-    private: Vec<Secret>,
-    /// The token last shown, where a source gives them.
-    shown: Mutex<Option<Secret>>,
+    /// Whether the base URL or a header says who asks.
+    is_private: bool,
+    /// Knows what nobody may see: the key, the tokens that were shown, the password of the base URL, and headers that
+    /// say who asks.
+    redactor: Redactor,
 }
 
 impl fmt::Debug for Endpoint {
@@ -148,8 +149,12 @@ impl Endpoint {
         {
             return Err(SetupError::Host { host: host.to_owned() });
         }
-        let (advice, shown) = (shape.advice, Mutex::default());
-        Ok(Self { base, advice, headers, key_header, http, auth, private, shown })
+        let redactor = Redactor::new();
+        for secret in auth.secret().into_iter().chain(&private) {
+            redactor.learn_key(secret.expose_secret());
+        }
+        let (advice, is_private) = (shape.advice, !private.is_empty());
+        Ok(Self { base, advice, headers, key_header, http, auth, is_private, redactor })
     }
 
     pub(crate) fn is_loopback(&self) -> bool {
@@ -218,12 +223,12 @@ impl Endpoint {
         let no_token = |error: AuthError| WireError::from(error).at(Phase::Request);
         let again = request.try_clone();
         let token = source.token(cx).await.map_err(no_token)?;
-        let response = self.send_as_is(self.showing(&token, request)?).await?;
+        let response = self.send_as_is(self.showing(&token, request, cx)?).await?;
         if response.status() == StatusCode::UNAUTHORIZED
             && let Some(again) = again
             && let Some(token) = source.replace(&token, cx).await.map_err(no_token)?
         {
-            return self.send_as_is(self.showing(&token, again)?).await;
+            return self.send_as_is(self.showing(&token, again, cx)?).await;
         }
         Ok(response)
     }
@@ -232,11 +237,14 @@ impl Endpoint {
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 
-    fn showing(&self, token: &Secret, request: RequestBuilder) -> Result<RequestBuilder, WireError> {
+    fn showing(&self, token: &Secret, request: RequestBuilder, cx: &Cx) -> Result<RequestBuilder, WireError> {
         let value = sensitive("Bearer ", token).ok_or_else(|| {
             WireError::new(ErrorKind::Auth, "the stored token cannot be sent: sign in again")
         })?;
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        self.redactor.learn_key(token.expose_secret());
+        if let Some(redactor) = cx.service::<Redactor>() {
+            redactor.learn(token.expose_secret());
+        }
         Ok(request.header(AUTHORIZATION, value))
     }
 
@@ -247,7 +255,7 @@ impl Endpoint {
         let error = error::of_part(status, headers, told.as_bytes(), body.is_whole, SystemTime::now());
         let error = self.without_secrets(error).at(Phase::Response);
         let error = match &self.auth {
-            Auth::None if self.private.is_empty() => error.with_missing_key_hint(),
+            Auth::None if !self.is_private => error.with_missing_key_hint(),
             Auth::Source(_) if error.kind == ErrorKind::Auth => {
                 WireError { code: Some(ProviderError::SIGN_IN.to_owned()), ..error }
             }
@@ -310,9 +318,7 @@ impl Endpoint {
 
     /// `text` from the server as it may be shown.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.auth.secret().into_iter().chain(shown.as_ref()).chain(&self.private);
-        redact(text, known.map(ExposeSecret::expose_secret))
+        self.redactor.redact(&without_userinfo(text)).into_owned()
     }
 
     /// What an event of a response says beside the answer itself, as it may be shown.

@@ -255,7 +255,7 @@ async fn a_wrong_key_is_not_shown_even_when_the_server_quotes_it() {
     for result in both(reply.clone(), reply.clone()).await {
         let error = error(result);
         assert_eq!(error.kind, ErrorKind::Auth);
-        assert_eq!(error.message, "Invalid key [key]");
+        assert_eq!(error.message, "Invalid key [redacted]");
         assert!(error.hint.is_some());
     }
     let shown = format!("{:?} {:?}", chat("http://127.0.0.1:1"), anthropic("http://127.0.0.1:1"));

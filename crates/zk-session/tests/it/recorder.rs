@@ -14,7 +14,8 @@ use zk_core::model::{
     ToolResult, TurnUsage, Usage,
 };
 use zk_core::service::{
-    Durability, Entry, EntryKind, NewEntry, OpenSession, RunStatus, SessionLog, SessionStore, StoreError,
+    Durability, Entry, EntryKind, NewEntry, OpenSession, Redactor, RunStatus, SessionLog, SessionStore,
+    StoreError,
 };
 use zk_session::{CallState, MemoryStore, Recorder, Saved, SqliteStore, load_history, resume};
 
@@ -474,4 +475,36 @@ async fn a_recorded_run_is_resumed_from_the_disk() {
     let loaded = load_history(&session.entries().await.unwrap());
     assert_eq!(loaded.messages.len(), 3);
     assert_eq!(loaded.unfinished, Some("r_1".into()), "it was cut off");
+}
+
+#[tokio::test]
+async fn no_entry_holds_a_secret_and_the_conversation_in_memory_keeps_it() {
+    const SECRET: &str = "correct-horse-battery";
+    let (_, session, cx) = recording(ENOUGH).await;
+    let redactor = Arc::new(Redactor::new());
+    redactor.learn(SECRET);
+    cx.bus().scope("host").provide_service(redactor);
+    let asked = turns(MessagesCause::Prompt, Message::user_text(format!("use {SECRET}")));
+    cx.emit(asked.clone()).await.unwrap();
+    // A key that came in two pieces is one text here.
+    let args = json!({ "command": format!("login {SECRET}") });
+    let block = Block::ToolCall(ToolCall::new("c", "shell", args.clone()));
+    let assistant = Message::assistant(vec![Block::text(format!("I use {SECRET}")), block]).shared();
+    cx.emit(SessionOpenTurn { message: assistant.clone(), ..open_turn() }).await.unwrap();
+    let (mut begin, mut end) = call(false);
+    begin.args = args;
+    end.result.content = format!("logged in with {SECRET}").into();
+    end.display = Some(Display::Lines { lines: vec![SECRET.into()] });
+    end.details = Some(json!({ "env": SECRET }));
+    cx.emit(begin).await.unwrap();
+    cx.emit(end).await.unwrap();
+    cx.emit(ToolResultsAfter { assistant, ..results() }).await.unwrap();
+    let log = cx.service::<dyn SessionLog>().unwrap();
+    log.append(&cx.bus().scope("goals"), NewEntry::hidden("goal", 1, json!(SECRET))).await.unwrap();
+    let stored = kinds(&session).await;
+    assert_eq!(words(&stored).len(), 7);
+    let text = serde_json::to_string(&stored).unwrap();
+    assert!(!text.contains(SECRET), "{text}");
+    assert_eq!(text.matches("[redacted]").count(), 10, "{text}");
+    assert!(asked.messages[0].text().contains(SECRET));
 }

@@ -4,6 +4,7 @@ use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 
 use crate::sessions::make_private;
+use crate::term::redacted;
 
 /// Lines that are kept for the arrow keys.
 const KEPT: usize = 500;
@@ -31,11 +32,7 @@ pub(crate) struct LineEditor {
 
 impl LineEditor {
     pub(crate) fn new(history: Option<PathBuf>) -> rustyline::Result<Self> {
-        let config = Config::builder()
-            .max_history_size(KEPT)?
-            .auto_add_history(true)
-            .keyseq_timeout(Some(SEQUENCE))
-            .build();
+        let config = Config::builder().max_history_size(KEPT)?.keyseq_timeout(Some(SEQUENCE)).build();
         let mut editor = DefaultEditor::with_config(config)?;
         let kept = history.filter(|path| path.parent().is_some_and(|dir| make_private(dir).is_ok()));
         if let Some(path) = &kept {
@@ -53,16 +50,16 @@ impl LineEditor {
             Err(ReadlineError::Eof) => ReadLine::End,
             Err(error) => ReadLine::Failed(error.to_string()),
         };
-        if matches!(typed, ReadLine::Line(_)) {
-            self.keep();
+        if let ReadLine::Line(line) = &typed {
+            self.remember(line);
         }
         typed
     }
 
-    /// Remembers a line that was typed elsewhere.
+    /// Remembers a line that was typed, here or elsewhere.
     pub(crate) fn remember(&mut self, line: &str) {
         // A line that is not remembered is typed again.
-        if self.editor.add_history_entry(line).is_ok_and(|added| added) {
+        if self.editor.add_history_entry(&*redacted(line)).is_ok_and(|added| added) {
             self.keep();
         }
     }

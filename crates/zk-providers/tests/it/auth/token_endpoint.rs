@@ -32,7 +32,7 @@ async fn a_refusal_says_why_without_what_it_quotes() {
     assert!(matches!(error, AuthError::Refused { .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Auth);
     let shown = error.to_string();
-    assert!(shown.contains("HTTP 400, invalid_grant") && shown.contains("[secret]"), "{shown}");
+    assert!(shown.contains("HTTP 400, invalid_grant") && shown.contains("[redacted]"), "{shown}");
     assert!(!shown.contains('\x1b'));
 }
 

@@ -167,7 +167,7 @@ impl TerminalUi {
     /// Draws rows at once, so that nothing comes between them.
     fn draw(&self, rows: &[Row]) {
         let mut screen = self.screen.lock();
-        rows.iter().for_each(|(style, row)| screen.line(*style, row));
+        rows.iter().for_each(|(style, row)| screen.exact_line(*style, row));
     }
 }
 

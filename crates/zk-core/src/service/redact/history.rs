@@ -1,0 +1,152 @@
+use std::borrow::Cow;
+
+use super::Redactor;
+use crate::model::{Block, Display, Message, Text, Thinking, ToolContent, ToolResult, WireData};
+
+impl Redactor {
+    /// The message without secrets; nothing if there are none.
+    ///
+    /// Every text, call and result is looked through. A text that was signed by its provider loses the signature
+    /// with the secret. What only its provider understands is looked through for known values; the bytes of images
+    /// and documents are left alone.
+    #[must_use]
+    pub fn redact_message(&self, message: &Message) -> Option<Message> {
+        let blocks = self.redact_blocks(&message.content)?;
+        Some(Message { content: blocks, ..message.clone() })
+    }
+
+    /// The content of a result without secrets; nothing if there are none.
+    #[must_use]
+    pub fn redact_content(&self, content: &ToolContent) -> Option<ToolContent> {
+        match content {
+            ToolContent::Text(text) => match self.redact(text) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(clean) => Some(ToolContent::Text(clean)),
+            },
+            ToolContent::Blocks(blocks) => self.redact_blocks(blocks).map(ToolContent::Blocks),
+        }
+    }
+
+    /// Redacts what is shown of a result; gives whether anything was found.
+    pub fn redact_display(&self, display: &mut Display) -> bool {
+        match display {
+            Display::Line { text } => self.redact_string(text),
+            Display::Diff { path, diff } => self.redact_string(path) | self.redact_string(diff),
+            Display::Lines { lines } => self.redact_all(lines),
+            Display::Table { head, rows } => {
+                rows.iter_mut().fold(self.redact_all(head), |found, row| found | self.redact_all(row))
+            }
+        }
+    }
+
+    fn redact_all(&self, texts: &mut [String]) -> bool {
+        texts.iter_mut().fold(false, |found, text| found | self.redact_string(text))
+    }
+
+    fn redact_blocks(&self, blocks: &[Block]) -> Option<Vec<Block>> {
+        let clean: Vec<Option<Block>> = blocks.iter().map(|block| self.redact_block(block)).collect();
+        clean.iter().any(Option::is_some).then(|| {
+            clean
+                .into_iter()
+                .zip(blocks)
+                .map(|(clean, block)| clean.unwrap_or_else(|| block.clone()))
+                .collect()
+        })
+    }
+
+    fn redact_block(&self, block: &Block) -> Option<Block> {
+        match block {
+            Block::Text(text) => {
+                let clean = self.redact_signed(&text.text, text.wire.as_ref())?;
+                Some(Block::Text(Text { text: clean, wire: None }))
+            }
+            Block::Thinking(thinking) => {
+                let text = self.redact_signed(&thinking.text, thinking.wire.as_ref())?;
+                Some(Block::Thinking(Thinking { text, wire: None, signature: None, ..thinking.clone() }))
+            }
+            Block::ToolCall(call) => {
+                let mut clean = call.clone();
+                let mut found = self.redact_value(&mut clean.args);
+                found |= clean.malformed.as_mut().is_some_and(|raw| self.redact_string(raw));
+                found |= clean.wire.as_mut().is_some_and(|wire| self.redact_opaque(&mut wire.data));
+                found.then_some(Block::ToolCall(clean))
+            }
+            Block::ToolResult(result) => {
+                let content = self.redact_content(&result.content)?;
+                Some(Block::ToolResult(ToolResult { content, ..result.clone() }))
+            }
+            Block::Compaction(compaction) => {
+                let mut clean = compaction.clone();
+                self.redact_string(&mut clean.summary).then_some(Block::Compaction(clean))
+            }
+            Block::Provider(provider) => {
+                let mut clean = provider.clone();
+                let found = self.redact_string(&mut clean.text) | self.redact_opaque(&mut clean.wire.data);
+                found.then_some(Block::Provider(clean))
+            }
+            Block::Image(_) | Block::Document(_) => None,
+        }
+    }
+
+    /// The text without secrets, if there are any in it or in what its provider wants back with it: that does not
+    /// fit it any more.
+    fn redact_signed(&self, text: &str, wire: Option<&WireData>) -> Option<String> {
+        let clean = self.redact(text);
+        let in_wire = wire.is_some_and(|wire| self.redact_opaque(&mut wire.data.clone()));
+        let found = matches!(clean, Cow::Owned(_)) || in_wire;
+        found.then(|| clean.into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::{ModelRef, ToolCall};
+
+    const SECRET: &str = "correct-horse-battery";
+
+    fn redactor() -> Redactor {
+        let redactor = Redactor::new();
+        redactor.learn(SECRET);
+        redactor
+    }
+
+    fn wire(data: serde_json::Value) -> Option<WireData> {
+        Some(WireData { origin: ModelRef::new("p", "m"), data })
+    }
+
+    #[test]
+    fn no_part_of_a_message_keeps_a_secret() {
+        let told = format!("it is {SECRET}");
+        let blocks = vec![
+            Block::text(&*told),
+            Block::Text(Text { text: "cited".into(), wire: wire(json!({ "citations": [told] })) }),
+            Block::Thinking(Thinking {
+                text: told.clone(),
+                signature: Some("signed".into()),
+                ..Thinking::default()
+            }),
+            Block::ToolCall(ToolCall::new("c", "shell", json!({ "command": told }))),
+            Block::result("c", told.clone(), false),
+        ];
+        let clean = redactor().redact_message(&Message::assistant(blocks)).unwrap();
+        let text = serde_json::to_string(&clean).unwrap();
+        assert!(!text.contains(SECRET) && !text.contains("signed"), "{text}");
+        assert_eq!(text.matches(crate::service::REDACTED).count(), 4, "{text}");
+    }
+
+    #[test]
+    fn what_is_signed_or_opaque_and_holds_no_secret_stays_byte_for_byte() {
+        let chance = format!("x/AKIA{}", "A1".repeat(8));
+        let thinking = Thinking {
+            text: "hm".into(),
+            signature: Some(chance.clone()),
+            wire: wire(json!([chance])),
+            ..Thinking::default()
+        };
+        let message = Message::assistant(vec![Block::Thinking(thinking)]);
+        assert_eq!(redactor().redact_message(&message), None);
+    }
+}

@@ -1,0 +1,278 @@
+//! What keeps secrets out of everything that is written.
+
+mod history;
+mod shapes;
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
+
+use serde_json::Value;
+
+use shapes::shapes;
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "[redacted]";
+
+/// The shortest value that is looked for: anything shorter is part of ordinary text.
+const SHORTEST: usize = 8;
+
+/// The shortest key, and the shortest beginning of one.
+const SHORTEST_KEY: usize = 4;
+
+/// The longest beginning of a key that is looked for: nobody quotes more.
+const LONGEST_BEGINNING: usize = 256;
+
+/// Keeps secrets out of everything that is written: the store, streams, logs, errors, requests.
+/// `cx.service::<Redactor>()`.
+///
+/// It finds the values it was told, of which it keeps the first bytes and a keyed hash, and what has the shape of
+/// a well-known kind of key. Every writer asks it for text that it did not make itself.
+///
+/// ```
+/// use zk_core::service::Redactor;
+///
+/// let redactor = Redactor::new();
+/// redactor.learn("correct-horse-battery");
+/// assert_eq!(redactor.redact("key=correct-horse-battery!"), "key=[redacted]!");
+/// assert_eq!(redactor.redact("https://me:hunter2@host/v1"), "https://me:[redacted]@host/v1");
+/// assert!(matches!(redactor.redact("nothing here"), std::borrow::Cow::Borrowed(_)));
+/// ```
+#[derive(Debug, Default)]
+pub struct Redactor {
+    known: RwLock<Vec<Known>>,
+    hashes: RandomState,
+}
+
+/// A value to look for, without the value.
+#[derive(Debug, PartialEq, Eq)]
+struct Known {
+    /// Its first bytes: what makes looking cheap, and little of a key.
+    start: [u8; 4],
+    len: usize,
+    hash: u64,
+    /// The hashes of its beginnings, the shortest first; none unless it is looked for where a text was cut.
+    beginnings: Vec<(usize, u64)>,
+}
+
+impl Redactor {
+    /// Knows shapes only.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks for this value from now on. Surrounding blanks do not count; a value of less than 8 bytes is not
+    /// looked for.
+    pub fn learn(&self, secret: &str) {
+        if secret.trim().len() >= SHORTEST {
+            self.add(secret.trim(), Vec::new());
+        }
+    }
+
+    /// Looks for this key from now on, as [`Redactor::learn`] does, and also for a beginning of it where a text was
+    /// cut behind that, so that `…` follows. For keys of the program's own, which are looked for from 4 bytes on.
+    pub fn learn_key(&self, key: &str) {
+        let key = key.trim();
+        let ends = key.char_indices().map(|(at, _)| at);
+        let ends = ends.skip_while(|at| *at < SHORTEST_KEY).take_while(|at| *at <= LONGEST_BEGINNING);
+        let beginning = |end| Some((end, self.hashes.hash_one(key.as_bytes().get(..end)?)));
+        if !self.knows(key) {
+            self.add(key, ends.filter_map(beginning).collect());
+        }
+    }
+
+    /// Whether it looks for this key and its beginnings.
+    fn knows(&self, key: &str) -> bool {
+        let hash = self.hashes.hash_one(key.as_bytes());
+        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().any(|known| known.hash == hash && known.len == key.len() && !known.beginnings.is_empty())
+    }
+
+    fn add(&self, secret: &str, beginnings: Vec<(usize, u64)>) {
+        let secret = secret.as_bytes();
+        let Some(start) = secret.first_chunk() else { return };
+        let hash = self.hashes.hash_one(secret);
+        let known = Known { start: *start, len: secret.len(), hash, beginnings };
+        let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains(&known) {
+            all.push(known);
+        }
+    }
+
+    /// The text without secrets; the same text if there are none.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.redact_with(text, shapes(text))
+    }
+
+    /// The text without the values it was told and without what is in `found`.
+    fn redact_with<'a>(&self, text: &'a str, mut found: Vec<Range<usize>>) -> Cow<'a, str> {
+        self.find_known(text.as_bytes(), &mut found);
+        if found.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        found.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for range in found {
+            if range.end <= at {
+                continue;
+            }
+            if range.start >= at {
+                out.push_str(text.get(at..range.start).unwrap_or_default());
+                out.push_str(REDACTED);
+            }
+            at = range.end;
+        }
+        // A value that ends inside a character cannot be cut there.
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        out.push_str(text.get(at..).unwrap_or_default());
+        Cow::Owned(out)
+    }
+
+    /// Redacts every text in `value`, keys of objects included; gives whether anything was found.
+    pub fn redact_value(&self, value: &mut Value) -> bool {
+        self.redact_texts(value, &|text| self.redact(text))
+    }
+
+    /// Redacts the values it was told in the texts of `value`, and leaves shapes alone: what looks like a key in
+    /// opaque data is chance.
+    fn redact_opaque(&self, value: &mut Value) -> bool {
+        self.redact_texts(value, &|text| self.redact_with(text, Vec::new()))
+    }
+
+    fn redact_texts(&self, value: &mut Value, redact: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
+        match value {
+            Value::String(text) => {
+                let clean = match redact(text) {
+                    Cow::Owned(clean) => clean,
+                    Cow::Borrowed(_) => return false,
+                };
+                *text = clean;
+                true
+            }
+            // Every item, whatever was found before.
+            Value::Array(items) => {
+                items.iter_mut().fold(false, |found, item| found | self.redact_texts(item, redact))
+            }
+            Value::Object(fields) => {
+                let found =
+                    fields.values_mut().fold(false, |found, field| found | self.redact_texts(field, redact));
+                if !fields.keys().any(|key| matches!(redact(key), Cow::Owned(_))) {
+                    return found;
+                }
+                let taken = std::mem::take(fields);
+                fields.extend(taken.into_iter().map(|(key, field)| (redact(&key).into_owned(), field)));
+                true
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+
+    /// Redacts `text`; gives whether anything was found.
+    pub fn redact_string(&self, text: &mut String) -> bool {
+        match self.redact(text) {
+            Cow::Owned(clean) => {
+                *text = clean;
+                true
+            }
+            Cow::Borrowed(_) => false,
+        }
+    }
+
+    fn find_known(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
+        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if all.is_empty() {
+            return;
+        }
+        for (at, window) in text.windows(4).enumerate() {
+            for known in all.iter().filter(|known| known.start == window) {
+                let value = text.get(at..at + known.len);
+                if value.is_some_and(|value| self.hashes.hash_one(value) == known.hash) {
+                    found.push(at..at + known.len);
+                    continue;
+                }
+                let cut = known.beginnings.iter().rev().find_map(|(len, hash)| {
+                    let end = at + len;
+                    let is_cut = text.get(end..).is_some_and(|rest| rest.starts_with("…".as_bytes()));
+                    (is_cut && self.hashes.hash_one(text.get(at..end)?) == *hash).then_some(end)
+                });
+                found.extend(cut.map(|end| at..end));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn known_kinds_of_keys_are_found_and_ordinary_text_is_left_alone() {
+        let key = "a1".repeat(30);
+        for (text, clean) in [
+            (format!("x sk-ant-{key} y"), "x [redacted] y".to_owned()),
+            (format!("\"ghp_{key}\""), "\"[redacted]\"".to_owned()),
+            ("AKIAIOSFODNN7EXAMPLE".to_owned(), "[redacted]".to_owned()),
+            ("task-list-of-the-next-thirty-days-and-more-words".to_owned(), String::new()),
+            ("risk-sk-small".to_owned(), String::new()),
+            ("https://example.com:8080/path@x".to_owned(), String::new()),
+            ("user:name@host".to_owned(), String::new()),
+            (
+                "a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b".to_owned(),
+                "a [redacted] b".to_owned(),
+            ),
+            (format!("eyJhbGciOiJIUzI1NiJ9.{key}.{key}"), "[redacted]".to_owned()),
+        ] {
+            let clean = if clean.is_empty() { text.clone() } else { clean };
+            assert_eq!(Redactor::new().redact(&text), clean);
+        }
+    }
+
+    #[test]
+    fn values_and_names_in_data_are_redacted() {
+        let redactor = Redactor::new();
+        redactor.learn(" correct-horse \n");
+        redactor.learn("short");
+        let mut value = json!({"correct-horse": ["is correct-horse", 7, {"a": "short"}]});
+        redactor.redact_value(&mut value);
+        assert_eq!(value, json!({"[redacted]": ["is [redacted]", 7, {"a": "short"}]}));
+        assert!(!format!("{redactor:?}").contains("correct"));
+    }
+
+    #[test]
+    fn a_key_goes_wherever_it_stands_also_within_another_and_where_it_was_cut() {
+        let redactor = Redactor::new();
+        ["sk-ab", "sk-abcdef", " sk-ab\n", "no"].iter().for_each(|key| redactor.learn_key(key));
+        let redact = |text: &'static str| redactor.redact(text);
+        assert_eq!(redact("a sk-abcdef, sk-ab, no"), "a [redacted], [redacted], no");
+        assert_eq!(redact("it was sk-abc…"), "it was [redacted]…");
+        assert_eq!(redact("it was sk-…"), "it was sk-…", "too little to be one");
+        let one = Redactor::new();
+        one.learn_key("sk-abcdef");
+        assert_eq!(one.redact("sk-abc… and sk-a… and sk-"), "[redacted]… and [redacted]… and sk-");
+    }
+
+    proptest! {
+        #[test]
+        fn a_known_value_is_found_wherever_it_stands(
+            secrets in prop::collection::vec("[a-z0-9é]{8,40}", 1..4),
+            around in prop::collection::vec("[ -~é]{0,30}", 4),
+        ) {
+            let redactor = Redactor::new();
+            secrets.iter().for_each(|secret| redactor.learn(secret));
+            let text: String = around.iter().zip(secrets.iter().cycle()).map(|(a, s)| format!("{a}{s}")).collect();
+            let clean = redactor.redact(&text);
+            for secret in &secrets {
+                prop_assert!(!clean.contains(secret.trim()), "{secret} in {clean}");
+            }
+        }
+    }
+}
