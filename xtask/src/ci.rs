@@ -11,6 +11,9 @@ use crate::{docs, fuzz, tidy};
 /// How long an example may run.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
+/// Crates with features, which compile without warnings also when they are off.
+const LEAN: [&str; 3] = ["zk-core", "zk-session", "zk-testkit"];
+
 /// Everything the CI runs. It stops at the first step that fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let begun = Instant::now();
@@ -30,6 +33,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("tidy", &mut || tidy::run(workspace))?;
     step("clippy", &mut || {
         cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]).wait()
+    })?;
+    step("features", &mut || {
+        LEAN.iter().try_for_each(|package| {
+            let lean =
+                ["clippy", "--package", package, "--no-default-features", "--locked", "--", "-D", "warnings"];
+            cargo(&lean).wait()
+        })
     })?;
     step("tests", &mut || cargo(&["test", "--workspace", "--locked"]).wait())?;
     step("generated docs", &mut || docs::check(workspace))?;

@@ -31,6 +31,7 @@ mod memory;
 mod open_turn;
 mod recorder;
 mod redact;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 pub use find::{discard_unanswered, find_matching, latest, open_matching, read_matching};
@@ -38,4 +39,5 @@ pub use history::{Loaded, PluginEntry, load_history, resume, store_interrupted};
 pub use memory::MemoryStore;
 pub use open_turn::{CallState, InterruptedCall, InterruptedTurn};
 pub use recorder::{Recorder, Saved};
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;

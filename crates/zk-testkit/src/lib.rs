@@ -18,10 +18,12 @@ mod provider;
 mod recorder;
 pub mod rules;
 mod script;
+#[cfg(feature = "server")]
 mod server;
 
 pub use clock::SimClock;
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};
+#[cfg(feature = "server")]
 pub use server::{FakeServer, FakeServerBuilder, Fault, Received, RetryAfter, StartError};

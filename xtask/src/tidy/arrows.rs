@@ -25,6 +25,9 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
         let name = package.name.as_str();
         let place = format!("{}/Cargo.toml", package.dir);
         for (dependency, kind) in dependencies(package) {
+            if dependency == name {
+                continue;
+            }
             if dependency == "xtask" || dependency.starts_with("zk-") {
                 let allowed = match kind {
                     Kind::Normal => match name {

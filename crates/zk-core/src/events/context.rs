@@ -1,6 +1,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,7 +11,8 @@ use crate::model::{Message, ModelRef, TurnId};
 
 /// The messages about to be sent. A handler answers with the list to send instead; the stored history does
 /// not change.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextTransform {
     /// The turn.
     pub turn_id: TurnId,
@@ -39,7 +41,8 @@ impl Absorb for ContextTransform {
 /// A handler of [`ContextTransform`] that can leave something out does so from now on. The messages are put
 /// together again after this event, and if they became less, the model is asked again at once: once for a request
 /// that was refused, and to go on where its answer was cut. Otherwise the run ends with the error.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextOverflow {
     /// The turn.
     pub turn_id: TurnId,
@@ -55,7 +58,8 @@ pub struct ContextOverflow {
 notify!(ContextOverflow, "context:overflow");
 
 /// Something is left out of what is sent from now on. The stored history does not change.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ContextReduced {
     /// The turn.
     pub turn_id: TurnId,

@@ -1,5 +1,6 @@
 use std::ops::ControlFlow;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -8,7 +9,8 @@ use crate::model::Image;
 
 /// A person typed something, before anything is expanded. Each handler sees the text as changed so far; one
 /// that has handled it ends the matter.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Input {
     /// The text so far.
     pub text: String,
@@ -58,7 +60,8 @@ impl Absorb for Input {
 
 /// A person runs a command of their own (`!command`). The first handler with a result stands in for running
 /// it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UserBash {
     /// The command.
     pub command: String,

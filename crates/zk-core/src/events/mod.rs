@@ -17,6 +17,7 @@
 //!
 //! The reference with every field is generated from this module into `docs/reference/events.md`.
 
+#[cfg(feature = "schema")]
 mod catalogue;
 mod context;
 mod input;
@@ -31,6 +32,7 @@ mod stream;
 mod tool;
 mod turn;
 
+#[cfg(feature = "schema")]
 pub use catalogue::{EventDoc, Phase, catalogue};
 pub use context::{ContextOverflow, ContextReduced, ContextTransform};
 pub use input::{BashOutput, Input, InputReply, UserBash};

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use crate::model::{ErrorKind, Model, ModelRef};
 
 /// Which models are there? Handlers add those they know; of two with the same provider and id the later one
 /// counts. An agent adds the models of its own provider and of the registered ones.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelsQuery {
     /// The name of the provider whose models are asked for; nothing asks for those of all.
     pub provider: Option<String>,
@@ -24,7 +26,8 @@ pub struct ModelsQuery {
 }
 
 /// A provider that did not say which models it has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ListingFailed {
     /// Its name.
     pub provider: String,
@@ -85,7 +88,8 @@ impl Absorb for ModelsQuery {
 }
 
 /// Why there are other models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelsCause {
     /// The provider was registered.
@@ -97,7 +101,8 @@ pub enum ModelsCause {
 }
 
 /// A provider has other models than before: `models:query` tells them.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelsChanged {
     /// The provider.
     pub provider: String,

@@ -1,12 +1,14 @@
 use std::fmt;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::notify;
 
 /// What a plugin adds to a run that can go on without it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
     /// A section of the system prompt.
@@ -31,7 +33,8 @@ impl fmt::Display for PartKind {
 }
 
 /// A plugin failed where a run goes on without what it adds.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartLeftOut {
     /// What is left out.
     pub kind: PartKind,

@@ -1,5 +1,6 @@
 use std::ops::ControlFlow;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -10,7 +11,8 @@ use crate::model::{ModelRef, Phase, ThinkingRequest, TurnId};
 use crate::service::{RetryNotice, ToolChoice};
 
 /// The parameters of the request about to be made. Handlers patch them, for this turn only.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderRequest {
     /// The model.
     pub model: ModelRef,
@@ -56,7 +58,8 @@ impl Absorb for ProviderRequest {
 
 /// The JSON body about to be sent, in the provider's own shape. A handler answers with the body to send
 /// instead. Without listeners the body is never built as a value.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderPayload {
     /// The model.
     pub model: ModelRef,
@@ -78,7 +81,8 @@ impl Absorb for ProviderPayload {
 }
 
 /// The head of a response arrived.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderResponse {
     /// The model.
     pub model: ModelRef,
@@ -94,7 +98,8 @@ pub struct ProviderResponse {
 notify!(ProviderResponse, "provider:response");
 
 /// What the provider says it did beside answering.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderReport {
     /// The turn.
     pub turn_id: TurnId,
@@ -109,7 +114,8 @@ notify!(ProviderReport, "provider:report");
 
 /// Nothing has been heard of an answer for a while. Announced once a second from the fourth second on, until there is
 /// something to show.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamIdle {
     /// The model.
     pub model: ModelRef,
@@ -127,7 +133,8 @@ pub struct StreamIdle {
 notify!(StreamIdle, "stream:idle");
 
 /// A request waits: it failed and will be sent again, or another one met the rate limit they share.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderRetry {
     /// The model.
     pub model: ModelRef,

@@ -1,19 +1,22 @@
 use std::path::PathBuf;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Event, Gather};
 
 /// Where are skills, prompts and instructions? Every answer counts, each with who gave it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesDiscover {
     /// The working directory.
     pub cwd: PathBuf,
 }
 
 /// An answer to [`ResourcesDiscover`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct Resources {
     /// Directories with skills.

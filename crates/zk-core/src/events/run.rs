@@ -1,6 +1,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,8 @@ use crate::service::RunStatus;
 
 /// A run is about to begin: handlers may add messages, which are collected, and change the system prompt,
 /// which is chained: `system` is always the prompt as changed so far.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentBeforeStart {
     /// The prompt of the run, unless it resumes without one.
     pub prompt: Option<Arc<Message>>,
@@ -47,7 +49,8 @@ impl Absorb for AgentBeforeStart {
 }
 
 /// The sections of the system prompt, in their order; only if plugins registered some.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemSections {
     /// The sections; what was left out is missing.
     pub sections: Vec<SectionSize>,
@@ -55,7 +58,8 @@ pub struct SystemSections {
 notify!(SystemSections, "system:sections");
 
 /// How much of the system prompt one section is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SectionSize {
     /// The section; `system` is the agent's own prompt.
     pub id: String,
@@ -66,7 +70,8 @@ pub struct SectionSize {
 }
 
 /// The run has a system prompt of its own. To change a prompt, handle `system:transform`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemBefore {
     /// The prompt.
     pub system: Arc<str>,
@@ -74,7 +79,8 @@ pub struct SystemBefore {
 notify!(SystemBefore, "system:before");
 
 /// A run begins.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentStart {
     /// The run.
     pub run_id: crate::model::RunId,
@@ -91,7 +97,8 @@ pub struct AgentStart {
 notify!(AgentStart, "agent:start");
 
 /// The run is being stopped.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentAbort {
     /// The run.
     pub run_id: crate::model::RunId,
@@ -102,7 +109,8 @@ pub struct AgentAbort {
 notify!(AgentAbort, "agent:abort", CANCELLABLE = false);
 
 /// The run is over, however it ended.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct AgentDone {
     /// The run.
     pub run_id: crate::model::RunId,
@@ -118,7 +126,8 @@ pub struct AgentDone {
 notify!(AgentDone, "agent:done", CANCELLABLE = false);
 
 /// What changed a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Somebody asked for it.
@@ -128,7 +137,8 @@ pub enum Cause {
 }
 
 /// Another model from the next run on.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelSelect {
     /// Before.
     pub from: Option<ModelRef>,
@@ -140,7 +150,8 @@ pub struct ModelSelect {
 notify!(ModelSelect, "model:select", CANCELLABLE = false);
 
 /// Another thinking level from the next run on.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ThinkingSelect {
     /// Before.
     pub from: ThinkingLevel,

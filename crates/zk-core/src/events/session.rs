@@ -2,6 +2,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,7 +13,8 @@ use crate::model::{EntryId, Message, RunId, SessionId, TurnId, TurnUsage};
 use crate::service::{CustomEntry, Entry, NewEntry, RunStatus};
 
 /// A run begins in a session. Whoever stores sessions notes it here.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionStart {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
@@ -25,7 +27,8 @@ notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
 
 /// Messages joined the conversation, other than an assistant message with its tool results, which are stored
 /// as a pair at `tool-results:after`. A handler that fails stops the run: nothing goes on unstored.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionMessages {
     /// The run.
     pub run_id: RunId,
@@ -39,7 +42,8 @@ pub struct SessionMessages {
 notify!(SessionMessages, "session:messages", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
 /// What brought messages into a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessagesCause {
     /// The prompt of the run.
@@ -57,7 +61,8 @@ pub enum MessagesCause {
 /// A model answered with tool calls, none of which has run yet. Whoever stores sessions keeps the answer
 /// provisionally: it becomes part of the conversation with its results, at `tool-results:after`. A handler that
 /// fails stops the run before any of the calls.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionOpenTurn {
     /// The run.
     pub run_id: RunId,
@@ -71,7 +76,8 @@ pub struct SessionOpenTurn {
 notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
 /// A stored conversation was loaded: plugins find here what they had appended to it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionLoaded {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
@@ -81,7 +87,8 @@ pub struct SessionLoaded {
 notify!(SessionLoaded, "session:loaded");
 
 /// A run is about to end: plugins may append entries of their own, which are stored before its end is.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeEnd {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
@@ -109,7 +116,8 @@ impl Absorb for SessionBeforeEnd {
 }
 
 /// A run ended in a session, however it ended.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionEnd {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
@@ -145,7 +153,8 @@ impl Stops for SessionBeforeReply {
 }
 
 /// Another session is about to be opened. The last answer wins unless one cancels.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeSwitch {
     /// The session now.
     pub from: Option<SessionId>,
@@ -160,7 +169,8 @@ impl Event for SessionBeforeSwitch {
 }
 
 /// A session is about to be copied from an entry on. The last answer wins unless one cancels.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeFork {
     /// The session.
     pub session_id: SessionId,
@@ -175,7 +185,8 @@ impl Event for SessionBeforeFork {
 }
 
 /// The leaf of a session is about to move. The last answer wins unless one cancels.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeTree {
     /// The session.
     pub session_id: SessionId,
@@ -193,7 +204,8 @@ impl Event for SessionBeforeTree {
 
 /// The context is about to be compacted. The last answer wins unless one cancels; `data` may be the whole
 /// summary.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeCompact {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,

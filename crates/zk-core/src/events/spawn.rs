@@ -1,3 +1,4 @@
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -5,7 +6,8 @@ use super::notify;
 use crate::model::{ModelRef, Stats};
 
 /// A sub-agent was made and is about to run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SpawnBefore {
     /// The sub-agent.
     pub child: String,
@@ -19,7 +21,8 @@ pub struct SpawnBefore {
 notify!(SpawnBefore, "spawn:before");
 
 /// A sub-agent finished.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SpawnComplete {
     /// The sub-agent.
     pub child: String,
@@ -31,7 +34,8 @@ pub struct SpawnComplete {
 notify!(SpawnComplete, "spawn:complete");
 
 /// A sub-agent failed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SpawnError {
     /// The sub-agent.
     pub child: String,

@@ -1,5 +1,6 @@
 use std::ops::ControlFlow;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -8,7 +9,8 @@ use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{CallId, TurnId};
 
 /// A response began to arrive.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamStart {
     /// The turn.
     pub turn_id: TurnId,
@@ -25,7 +27,8 @@ notify!(StreamStart, "stream:start");
 ///
 /// Each block of text ends with one of these whose `last` is true, also when the answer breaks off in it; a run
 /// that is being stopped does not wait for a handler there. Nothing is announced where nobody handles it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamTransform {
     /// The turn.
     pub turn_id: TurnId,
@@ -49,7 +52,8 @@ impl Absorb for StreamTransform {
 }
 
 /// More text of the answer, as `stream:transform` left it: what is shown to people.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamText {
     /// The turn.
     pub turn_id: TurnId,
@@ -59,7 +63,8 @@ pub struct StreamText {
 notify!(StreamText, "stream:text");
 
 /// More reasoning.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamThinking {
     /// The turn.
     pub turn_id: TurnId,
@@ -69,7 +74,8 @@ pub struct StreamThinking {
 notify!(StreamThinking, "stream:thinking");
 
 /// More of a tool call's arguments, as raw text.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamToolArgs {
     /// The turn.
     pub turn_id: TurnId,
@@ -84,7 +90,8 @@ notify!(StreamToolArgs, "stream:tool-args");
 
 /// A tool call's arguments were no JSON as the model wrote them, and could be read once characters that may not
 /// stand in a string were escaped. Nothing was guessed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolArgsRepaired {
     /// The turn.
     pub turn_id: TurnId,
@@ -98,7 +105,8 @@ pub struct ToolArgsRepaired {
 notify!(ToolArgsRepaired, "stream:tool-args-repaired");
 
 /// A block arrived that only its provider understands: a tool it ran itself, say.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamProvider {
     /// The turn.
     pub turn_id: TurnId,
@@ -108,7 +116,8 @@ pub struct StreamProvider {
 notify!(StreamProvider, "stream:provider");
 
 /// The text of the answer is complete. Not announced for an answer without text.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct StreamEnd {
     /// The turn.
     pub turn_id: TurnId,

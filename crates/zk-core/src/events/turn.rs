@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +14,8 @@ use crate::model::{Block, Message, ModelRef, ThinkingRequest, TurnId, TurnUsage,
 
 /// The system prompt about to be sent. A handler answers with the whole new prompt, for this turn only. A
 /// prompt that differs from turn to turn costs the provider's cache.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SystemTransform {
     /// The turn.
     pub turn_id: TurnId,
@@ -37,7 +39,8 @@ impl Absorb for SystemTransform {
 }
 
 /// The history had to be mended to be sendable. The stored history does not change.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct HistoryRepaired {
     /// The turn.
     pub turn_id: TurnId,
@@ -47,7 +50,8 @@ pub struct HistoryRepaired {
 notify!(HistoryRepaired, "history:repaired");
 
 /// A turn begins: what will be sent is settled.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnBefore {
     /// The turn.
     pub turn_id: TurnId,
@@ -64,7 +68,8 @@ notify!(TurnBefore, "turn:before");
 
 /// The model's message is complete and not stored yet. A handler may answer with other content; the role
 /// cannot change.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct MessageEnd {
     /// The turn.
     pub turn_id: TurnId,
@@ -86,7 +91,8 @@ impl Absorb for MessageEnd {
 }
 
 /// The model has answered, or failed to: always, once a turn has begun, and before its tool calls run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnAfter {
     /// The turn.
     pub turn_id: TurnId,
@@ -106,7 +112,8 @@ pub struct TurnAfter {
 notify!(TurnAfter, "turn:after", CANCELLABLE = false);
 
 /// Running totals after a turn.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct UsageUpdate {
     /// The turn.
     pub turn: TurnUsage,
@@ -119,7 +126,8 @@ pub struct UsageUpdate {
 notify!(UsageUpdate, "usage", CANCELLABLE = false);
 
 /// Whether a message interrupted the run or waited for its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SteerKind {
     /// Delivered between tool calls or turns.
@@ -129,7 +137,8 @@ pub enum SteerKind {
 }
 
 /// Queued messages join the conversation.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SteerInject {
     /// Which queue they waited in.
     pub kind: SteerKind,
@@ -139,7 +148,8 @@ pub struct SteerInject {
 notify!(SteerInject, "steer:inject");
 
 /// The structured output of the run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct OutputReady {
     /// The output.
     pub output: Value,
@@ -150,7 +160,8 @@ notify!(OutputReady, "output");
 
 /// The results of a turn were larger than the run's byte budget. Nothing is cut; the model is asked to
 /// summarise.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct BudgetExceeded {
     /// The turn's number.
     pub turn: u32,
@@ -164,7 +175,8 @@ pub struct BudgetExceeded {
 notify!(BudgetExceeded, "budget:exceeded");
 
 /// What happens to a call over its tool's budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetMode {
     /// It is refused.
@@ -174,7 +186,8 @@ pub enum BudgetMode {
 }
 
 /// A tool was called more often than its budget allows.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBudgetExceeded {
     /// The tool.
     pub tool: String,

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,7 +9,8 @@ use serde_json::Value;
 use super::{CallId, Effects, ToolError, TurnId};
 
 /// Identity of a tool call in events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CallRef {
     /// The turn.
     pub turn_id: TurnId,

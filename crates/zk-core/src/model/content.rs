@@ -1,3 +1,4 @@
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -5,7 +6,8 @@ use serde_json::Value;
 use super::{CallId, ModelRef};
 
 /// One piece of a message, in the form every provider's own blocks are converted to and from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
     /// Text.
@@ -27,7 +29,8 @@ pub enum Block {
 }
 
 /// Text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Text {
     /// The text.
     pub text: String,
@@ -37,7 +40,8 @@ pub struct Text {
 }
 
 /// An image.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Image {
     /// Such as `image/png`.
     pub media_type: String,
@@ -56,7 +60,8 @@ impl Image {
 }
 
 /// A document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Document {
     /// Such as `application/pdf`.
     pub media_type: String,
@@ -76,7 +81,8 @@ impl Document {
 }
 
 /// A call the model asks for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolCall {
     /// The provider's own id.
     pub id: CallId,
@@ -101,7 +107,8 @@ impl ToolCall {
 }
 
 /// The answer to a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolResult {
     /// The id of the call it answers.
     pub call_id: CallId,
@@ -113,7 +120,8 @@ pub struct ToolResult {
 }
 
 /// What a tool gives the model: text, or text and images.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(untagged)]
 pub enum ToolContent {
     /// Text.
@@ -161,7 +169,8 @@ impl From<&str> for ToolContent {
 }
 
 /// Reasoning. Only the model it came from may see it again, and only with its signature.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Thinking {
     /// The readable part; empty where the provider withholds it.
     pub text: String,
@@ -180,7 +189,8 @@ pub struct Thinking {
 }
 
 /// A compaction's summary, in the place of the messages before it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Compaction {
     /// The summary.
     pub summary: String,
@@ -195,7 +205,8 @@ pub struct Compaction {
 /// not shown it, and loses nothing that is not in the history elsewhere: what the model made of a result it
 /// said in text, and what a provider's own compaction stands for is still in the history, which zk keeps and
 /// sends whole. Nothing in it is ever executed here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderBlock {
     /// What it is, in a few words for people.
     pub text: String,
@@ -204,7 +215,8 @@ pub struct ProviderBlock {
 }
 
 /// Provider data that has to be sent back unchanged with a block, to that provider and model only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct WireData {
     /// The model it came from.
     pub origin: ModelRef,

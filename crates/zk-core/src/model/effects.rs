@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 /// assert!(!Effects::executes("cargo test").is_read_only());
 /// assert!(!Effects::Unknown.is_read_only(), "a tool that does not say what it does is asked about");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "effects", rename_all = "snake_case")]
 pub enum Effects {
     /// The tool does not say. It may do anything, so a person is asked.
@@ -27,7 +29,8 @@ pub enum Effects {
 }
 
 /// One effect of a tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
     /// Reads these paths, as the call names them; empty when it cannot tell which.

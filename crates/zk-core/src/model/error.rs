@@ -1,13 +1,15 @@
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::EmitError;
 
 /// Classes of provider errors. Match on these, never on text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// Too many requests; waiting helps.
@@ -70,7 +72,8 @@ impl ErrorKind {
 }
 
 /// How far a request had got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Making the request.
@@ -98,7 +101,8 @@ impl fmt::Display for Phase {
 }
 
 /// A request that a provider did not answer properly.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProviderError {
     /// The class.
     pub kind: ErrorKind,
@@ -121,7 +125,7 @@ pub struct ProviderError {
     pub request_id: Option<String>,
     /// Since the request was started, for the first time if it was sent several times.
     #[serde(rename = "elapsed_ms", with = "super::millis")]
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub elapsed: Duration,
     /// How often it was sent.
     #[serde(default = "once", skip_serializing_if = "is_once")]
@@ -133,7 +137,7 @@ pub struct ProviderError {
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(with = "Option<u64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub retry_after: Option<Duration>,
     /// What the provider itself says about retrying; outranks the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]

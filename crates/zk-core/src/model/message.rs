@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Block, ModelRef, StopReason, ToolCall, ToolResult};
 
 /// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The user, and the tools answering.
@@ -19,7 +21,8 @@ pub enum Role {
 ///
 /// Messages are shared as `Arc<Message>` and never changed once they are part of a history, so what was
 /// encoded for one request is reused for the next.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Message {
     /// Who speaks.
     pub role: Role,

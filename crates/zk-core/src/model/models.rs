@@ -1,12 +1,14 @@
 use std::fmt;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Prices, Usage};
 
 /// Which model of which provider.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelRef {
     /// The provider's name, as registered.
     pub provider: String,
@@ -29,7 +31,8 @@ impl fmt::Display for ModelRef {
 
 /// A model's identity: serialisable and free of secrets, so it can travel on events. The endpoint (URL, key,
 /// quirks) never leaves the provider crate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Model {
     /// The provider's name.
     pub provider: String,
@@ -79,7 +82,8 @@ impl Model {
 }
 
 /// What a model can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Capabilities {
     /// It can see images.
     pub vision: bool,
@@ -96,7 +100,8 @@ impl Default for Capabilities {
 }
 
 /// How a model's reasoning is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkingSupport {
     /// Not at all.

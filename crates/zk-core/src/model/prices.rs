@@ -1,3 +1,4 @@
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,8 @@ use super::Usage;
 /// assert_eq!(prices.cost(&usage(200_000)), 0.4);
 /// assert_eq!(prices.cost(&usage(250_000)), 1.0);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Prices {
     /// What a request costs unless a tier says otherwise.
     #[serde(flatten)]
@@ -26,7 +28,8 @@ pub struct Prices {
 }
 
 /// US dollars for a million tokens of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Rates {
     /// Uncached input.
     pub input: f64,
@@ -39,7 +42,8 @@ pub struct Rates {
 }
 
 /// The rates of requests with a long input. They hold for the whole request, not only for what is above.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PriceTier {
     /// Input tokens, cached ones included, above which the tier counts.
     pub above: u64,

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +9,8 @@ use serde_json::Value;
 use super::{Block, ToolContent};
 
 /// What a model is told about a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolSpec {
     /// The canonical name, `[a-zA-Z0-9_-]{1,64}`.
     pub name: String,
@@ -22,7 +24,8 @@ pub struct ToolSpec {
 }
 
 /// When a model is told about a tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disclosure {
     /// With every request.
@@ -51,7 +54,8 @@ pub enum Concurrency {
 }
 
 /// What a tool gives back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolOutput {
     /// For the model.
     pub content: ToolContent,
@@ -79,7 +83,8 @@ impl ToolOutput {
 }
 
 /// How a result is shown to a person.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Display {
     /// One line.
@@ -109,7 +114,8 @@ pub enum Display {
 }
 
 /// Why a tool has no result. The model is told `message`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[error("{message}")]
 pub struct ToolError {
     /// The class.
@@ -122,7 +128,8 @@ pub struct ToolError {
 }
 
 /// Classes of tool errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolErrorKind {
     /// The arguments make no sense.

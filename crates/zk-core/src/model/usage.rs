@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +10,8 @@ use super::prices::dollars;
 use super::{ModelRef, TurnId};
 
 /// Tokens of one response, normalised: the four counts do not overlap, whatever the provider counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct Usage {
     /// Input that was neither read from nor written to a cache.
@@ -76,7 +78,8 @@ impl AddAssign for Usage {
 }
 
 /// The usage of one turn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TurnUsage {
     /// The turn.
     pub turn_id: TurnId,
@@ -89,7 +92,8 @@ pub struct TurnUsage {
 }
 
 /// What a run did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Stats {
     /// Tokens of this run, of its side calls and of all its sub-agents.
     pub usage: Usage,
@@ -119,7 +123,8 @@ pub struct Stats {
 }
 
 /// The share of one model in a tree of runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ModelStats {
     /// Turns it answered.
     pub turns: u32,

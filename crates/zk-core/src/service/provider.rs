@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::Stream;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -157,7 +158,8 @@ pub struct OutputFormat {
 }
 
 /// Which tool a model has to call.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// Any or none.
@@ -236,7 +238,8 @@ pub enum StreamEvent {
 }
 
 /// That a request waits to be sent again, or is held back by a rate limit that another one met.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RetryNotice {
     /// The last attempt, from 1; 0 before the first.
     pub attempt: u32,
@@ -244,7 +247,7 @@ pub struct RetryNotice {
     pub max_attempts: u32,
     /// The wait before the next one.
     #[serde(rename = "delay_ms", with = "crate::model::millis")]
-    #[schemars(with = "u64")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub delay: Duration,
     /// Why it waits.
     pub kind: ErrorKind,

@@ -1,4 +1,5 @@
 use async_trait::async_trait;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,7 +56,8 @@ impl NewEntry {
 }
 
 /// An entry that a plugin appended to a session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct CustomEntry {
     /// The plugin.
     pub source: String,
@@ -81,7 +83,8 @@ impl CustomEntry {
 }
 
 /// Who sees an entry of a plugin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Audience {
     /// Nobody but the plugin.

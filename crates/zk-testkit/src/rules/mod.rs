@@ -15,6 +15,7 @@ mod wire;
 
 use serde_json::Value;
 
+#[cfg(feature = "server")]
 pub(crate) use gemini::{SIGNED, generation};
 pub use strictness::{Reasoning, Strictness};
 pub use wire::check_wire;

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use asked::{Answered, Asked};
-pub(crate) use playback::{Beat, Playback, beats, parse_args};
+#[cfg(feature = "server")]
+pub(crate) use playback::parse_args;
+pub(crate) use playback::{Beat, Playback, beats};
 pub use turn::{Step, Turn};
 
 /// The turns of a scripted model, in order.

@@ -3,6 +3,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +15,8 @@ use crate::model::{CallRef, Effects, RunId, ToolContent};
 
 /// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
 /// call has any effect: a handler that fails refuses the call.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBegin {
     /// The run.
     pub run_id: RunId,
@@ -37,7 +39,8 @@ impl Event for ToolBegin {
 }
 
 /// A tool is about to run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBefore {
     /// The call.
     pub call: Arc<CallRef>,
@@ -54,7 +57,8 @@ pub struct ToolBefore {
 notify!(ToolBefore, "tool:before");
 
 /// A running tool printed something.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolProgress {
     /// The call.
     pub call: Arc<CallRef>,
@@ -64,7 +68,8 @@ pub struct ToolProgress {
 notify!(ToolProgress, "tool:progress");
 
 /// A call waits for somebody who is not here. It is not counted, and the run ends after its batch.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolParked {
     /// The call.
     pub call: Arc<CallRef>,
@@ -78,7 +83,8 @@ pub struct ToolParked {
 notify!(ToolParked, "tool:parked");
 
 /// A call was refused. It is not counted, and no other tool event follows.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolBlocked {
     /// The call.
     pub call: Arc<CallRef>,
@@ -92,7 +98,8 @@ pub struct ToolBlocked {
 notify!(ToolBlocked, "tool:blocked");
 
 /// A call was not run because the batch ended early; it got a result that says so.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolSkipped {
     /// The call.
     pub call: Arc<CallRef>,
@@ -102,7 +109,8 @@ pub struct ToolSkipped {
 notify!(ToolSkipped, "tool:skipped", CANCELLABLE = false);
 
 /// The model called a tool that does not exist.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolUnknown {
     /// The call.
     pub call: Arc<CallRef>,

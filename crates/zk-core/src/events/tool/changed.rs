@@ -1,3 +1,4 @@
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +7,8 @@ use crate::model::TurnId;
 
 /// The tools of a run are not those of the request before, from this turn on: some came, went, changed or were
 /// unlocked. Also announced when a tool had to be left out.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolsChanged {
     /// The turn.
     pub turn_id: TurnId,
@@ -25,7 +27,8 @@ pub struct ToolsChanged {
 notify!(ToolsChanged, "tools:changed");
 
 /// A change of one tool of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolChange {
     /// The tool's canonical name.
     pub name: String,
@@ -36,7 +39,8 @@ pub struct ToolChange {
 }
 
 /// What happened to a tool of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChangeKind {
     /// It was registered. It stands behind all others in the request.
@@ -52,7 +56,8 @@ pub enum ToolChangeKind {
 }
 
 /// A registered tool that a run cannot offer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolLeftOut {
     /// Its canonical name.
     pub name: String,

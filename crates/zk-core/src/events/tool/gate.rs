@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +19,8 @@ use crate::service::{CallPlace, Tool};
 /// The arguments are the ones that will run: no handler can change them any more. A refusal wins over a
 /// substitute and ends the matter; so does parking. Handlers that only apply to undecided calls look at
 /// [`ToolGate::is_decided`].
-#[derive(Clone, Serialize, JsonSchema)]
+#[derive(Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolGate {
     /// The call.
     pub call: Arc<CallRef>,
@@ -31,15 +33,15 @@ pub struct ToolGate {
     /// The decision so far.
     pub decision: Option<Decision>,
     /// Who made it.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub decided_by: Option<Source>,
     /// The tool that will run; nothing for a name nobody has.
     #[serde(skip)]
-    #[schemars(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub tool: Option<Arc<dyn Tool>>,
     /// Where it will run.
     #[serde(skip)]
-    #[schemars(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     pub place: CallPlace,
 }
 
@@ -128,7 +130,8 @@ impl Absorb for ToolGate {
 }
 
 /// What a gate decided.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
     /// The call does not run; the model is told why.

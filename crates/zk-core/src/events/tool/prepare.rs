@@ -2,6 +2,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,14 +14,15 @@ use crate::model::CallRef;
 /// A valid call about to be judged: handlers may rewrite its arguments here and nowhere later.
 ///
 /// A handler that fails refuses the call, and is named. Arguments that changed are validated again.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolPrepare {
     /// The call.
     pub call: Arc<CallRef>,
     /// Its arguments, valid and coerced, or as an earlier handler rewrote them.
     pub args: Value,
     /// Who rewrote them last.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub rewritten_by: Option<Source>,
 }
 
@@ -45,7 +47,8 @@ impl Absorb for ToolPrepare {
 }
 
 /// A call's arguments do not fit the tool's schema, and no coercion helped.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ValidationReject {
     /// The call.
     pub call: Arc<CallRef>,
@@ -57,7 +60,8 @@ pub struct ValidationReject {
 notify!(ValidationReject, "validation:reject");
 
 /// One argument that was converted to the type the schema asks for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Coercion {
     /// The argument.
     pub key: String,
@@ -68,7 +72,8 @@ pub struct Coercion {
 }
 
 /// A call's arguments fit after at least one coercion.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ValidationCoerce {
     /// The call.
     pub call: Arc<CallRef>,

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +13,8 @@ use crate::model::{CallRef, Display, Message, RunId, ToolContent, ToolError, Too
 
 /// A call that had begun is over. Whoever stores sessions makes its result durable here, before anybody acts
 /// on it: a handler that fails stops the run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolEnd {
     /// The run.
     pub run_id: RunId,
@@ -32,7 +34,8 @@ pub struct ToolEnd {
 notify!(ToolEnd, "tool:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
 /// A tool failed. A handler may answer with the result to give instead; the call then counts as done.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolErrored {
     /// The call.
     pub call: Arc<CallRef>,
@@ -56,7 +59,8 @@ impl Absorb for ToolErrored {
 }
 
 /// A result about to be given to the model. Handlers patch it; each sees the patches before it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolTransform {
     /// The call.
     pub call: Arc<CallRef>,
@@ -107,7 +111,8 @@ pub struct ResultPatch {
 }
 
 /// A call has its final result.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolAfter {
     /// The call.
     pub call: Arc<CallRef>,
@@ -130,7 +135,8 @@ notify!(ToolAfter, "tool:after");
 
 /// Every call of a turn has its result. The assistant message and its results are stored here, as one unit,
 /// before the next request is sent. A handler that fails stops the run: nothing goes on unstored.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ToolResultsAfter {
     /// The run.
     pub run_id: RunId,

@@ -15,6 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -94,7 +95,8 @@ impl WireRules {
 }
 
 /// One thing the normaliser had to mend.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(tag = "repair", rename_all = "snake_case")]
 pub enum Repair {
     /// A call without a result got one that says so.
