@@ -15,10 +15,18 @@ pub(crate) fn result(event: &ToolAfter) -> String {
         (Some(Display::Line { text }), _) => text.clone(),
         (Some(Display::Diff { diff, .. }), false) => change(diff),
         (Some(Display::Lines { lines }), false) => counted(lines.len(), "line"),
+        (Some(Display::Command { total_lines, .. }), false) => counted(*total_lines as usize, "line"),
         (Some(Display::Table { rows, .. }), false) => counted(rows.len(), "row"),
-        (Some(Display::Diff { .. } | Display::Lines { .. } | Display::Table { .. }), true) | (None, _) => {
-            first_line(&event.content.to_text())
-        }
+        (
+            Some(
+                Display::Diff { .. }
+                | Display::Lines { .. }
+                | Display::Table { .. }
+                | Display::Command { .. },
+            ),
+            true,
+        )
+        | (None, _) => first_line(&event.content.to_text()),
     };
     shorten(&text)
 }

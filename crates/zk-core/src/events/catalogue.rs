@@ -29,6 +29,8 @@ pub enum Phase {
     Spawn,
     /// Skills, prompts and other files.
     Resources,
+    /// What a person sees.
+    View,
 }
 
 /// One event as the reference shows it.
@@ -119,4 +121,5 @@ catalogue! {
         ToolBefore, ToolUnknown, ToolProgress, ToolErrored, ToolTransform, ToolEnd, ToolAfter, ToolResultsAfter;
     Spawn: SpawnBefore, SpawnComplete, SpawnError;
     Resources: ResourcesDiscover;
+    View: ViewBlock;
 }

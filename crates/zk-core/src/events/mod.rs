@@ -15,6 +15,8 @@
 //! `tool:parked` | substituted | counted) → `tool:begin` → `tool:before` or `tool:unknown` → `tool:progress` →
 //! `tool:error`? → `tool:transform` → `tool:end` → `tool:after`.
 //!
+//! Anywhere: `view:block`, by which a plugin shows something to the person.
+//!
 //! The reference with every field is generated from this module into `docs/reference/events.md`.
 
 #[cfg(feature = "schema")]
@@ -31,6 +33,7 @@ mod spawn;
 mod stream;
 mod tool;
 mod turn;
+mod view;
 
 #[cfg(feature = "schema")]
 pub use catalogue::{EventDoc, Phase, catalogue};
@@ -67,6 +70,7 @@ pub use turn::{
     BudgetExceeded, BudgetMode, HistoryRepaired, MessageEnd, OutputReady, SteerInject, SteerKind,
     SystemTransform, ToolBudgetExceeded, TurnAfter, TurnBefore, UsageUpdate,
 };
+pub use view::ViewBlock;
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -35,7 +35,8 @@ pub use prices::{PriceTier, Prices, Rates};
 pub use size::context_size;
 pub use thinking::{ThinkingLevel, ThinkingRequest};
 pub use tool::{
-    Concurrency, Disclosure, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
+    CommandExit, Concurrency, Disclosure, Display, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    output_bytes,
 };
 pub use usage::{ModelStats, Stats, TurnUsage, Usage};
 pub use wire::{IdRule, MediaTypes, ThinkingReplay, WireReady, WireRules};

@@ -111,6 +111,47 @@ pub enum Display {
         /// Rows.
         rows: Vec<Vec<String>>,
     },
+    /// What a command printed, and how it ended.
+    Command {
+        /// The end of the output, whole lines as far as they were kept.
+        lines: Vec<String>,
+        /// How many lines it printed in all.
+        total_lines: u64,
+        /// How it ended.
+        exit: CommandExit,
+    },
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum CommandExit {
+    /// With this exit code.
+    Code {
+        /// The code; 0 is success.
+        code: i32,
+    },
+    /// A signal ended it.
+    Signal {
+        /// Its number.
+        signal: i32,
+    },
+    /// It took longer than it was allowed to.
+    TimedOut,
+    /// It was stopped with its run.
+    Stopped,
+}
+
+impl fmt::Display for CommandExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code { code } => write!(f, "exit code {code}"),
+            Self::Signal { signal } => write!(f, "killed by signal {signal}"),
+            Self::TimedOut => f.write_str("timed out"),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
 }
 
 /// Why a tool has no result. The model is told `message`.

@@ -100,6 +100,10 @@ fn drawn(preview: &Display) -> Section {
         Display::Lines { lines } => {
             ("preview".to_owned(), lines.iter().flat_map(|line| visible_lines(line)).collect())
         }
+        Display::Command { lines, exit, .. } => {
+            let lines = lines.iter().flat_map(|line| visible_lines(line)).chain([exit.to_string()]);
+            ("preview".to_owned(), lines.collect())
+        }
         Display::Table { head, rows } => {
             let row = |cells: &Vec<String>| visible_lines(&cells.join(" | "));
             ("preview".to_owned(), std::iter::once(head).chain(rows).flat_map(row).collect())

@@ -32,7 +32,7 @@ impl Redactor {
         match display {
             Display::Line { text } => self.redact_string(text),
             Display::Diff { path, diff } => self.redact_string(path) | self.redact_string(diff),
-            Display::Lines { lines } => self.redact_all(lines),
+            Display::Lines { lines } | Display::Command { lines, .. } => self.redact_all(lines),
             Display::Table { head, rows } => {
                 rows.iter_mut().fold(self.redact_all(head), |found, row| found | self.redact_all(row))
             }

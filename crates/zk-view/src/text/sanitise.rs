@@ -9,10 +9,18 @@ const LONGEST_STRING: usize = 4096;
 /// Makes untrusted text harmless for a terminal: no escape sequence, no control character but tab and
 /// newline, nothing that reverses or hides text comes through.
 ///
+/// ```
+/// use zk_view::Sanitiser;
+///
+/// let (mut sanitiser, mut out) = (Sanitiser::default(), String::new());
+/// ["Nice \u{1b}]0;tit", "le\u{7}and clean"].iter().for_each(|piece| sanitiser.push(piece, &mut out));
+/// assert_eq!(out, "Nice and clean");
+/// ```
+///
 /// It remembers what it is inside of, so a sequence that is split over several pieces is removed as well. Variation
 /// selectors and joiners stay where they belong to an emoji.
 #[derive(Debug, Default)]
-pub(crate) struct Sanitiser {
+pub struct Sanitiser {
     state: State,
     /// The last character that came through.
     last: char,
@@ -36,7 +44,7 @@ enum State {
 
 impl Sanitiser {
     /// Appends what is harmless of `text` to `out`.
-    pub(crate) fn push(&mut self, text: &str, out: &mut String) {
+    pub fn push(&mut self, text: &str, out: &mut String) {
         if self.state == State::Ground && !self.joiner && is_plain(text) {
             out.push_str(text);
             self.last = text.chars().next_back().unwrap_or(self.last);
@@ -101,7 +109,7 @@ impl Sanitiser {
 }
 
 /// `text` as a whole, made harmless.
-pub(crate) fn sanitise(text: &str) -> Cow<'_, str> {
+pub fn sanitise(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }
@@ -132,7 +140,7 @@ fn is_emoji(c: char) -> bool {
 }
 
 /// Whether `c` shows itself and nothing else, wherever it stands. Unicode's default-ignorable characters do not.
-pub(crate) fn is_harmless(c: char) -> bool {
+pub fn is_harmless(c: char) -> bool {
     match c {
         '\t' | '\n' => true,
         // C0, DEL and C1.

@@ -1,0 +1,201 @@
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use zk_core::service::RunStatus;
+
+use crate::{Body, Call, Text};
+
+/// Id of a block: unique in its view, and the same each time the stored session is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BlockId(Arc<str>);
+
+impl BlockId {
+    pub(crate) fn new(id: &str) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One piece of a conversation as it is shown. Once it is closed it never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Its id.
+    pub id: BlockId,
+    /// Whether it is complete.
+    pub closed: bool,
+    /// The sub-agent it belongs to; nothing for the conversation's own agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<SubAgent>,
+    /// What it shows.
+    pub content: Content,
+}
+
+/// A sub-agent of the conversation's agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubAgent {
+    /// Its name.
+    pub name: Text,
+    /// 1 for a child of the conversation's agent, one more for each generation.
+    pub depth: u32,
+}
+
+/// What a block shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// What the person said.
+    User {
+        /// The text.
+        text: Text,
+        /// How many images and documents came with it.
+        attachments: u32,
+    },
+    /// What somebody else put into the conversation: a budget, a steering message, a plugin.
+    Injected {
+        /// Who.
+        by: Text,
+        /// The text.
+        text: Text,
+    },
+    /// The model's reasoning; empty where its provider withholds it.
+    Thinking {
+        /// The text.
+        text: Text,
+    },
+    /// The model's answer.
+    Answer {
+        /// The text.
+        text: Text,
+        /// How it ended.
+        #[serde(default)]
+        end: AnswerEnd,
+    },
+    /// A tool call.
+    Call(Box<Call>),
+    /// What the provider did beside answering, in a few words.
+    Provider {
+        /// The words.
+        text: Text,
+    },
+    /// Stands for messages that a compaction took out of the context.
+    Summary {
+        /// The summary.
+        text: Text,
+    },
+    /// What a plugin shows.
+    Plugin {
+        /// The plugin.
+        source: Text,
+        /// What it is, in the plugin's own words.
+        kind: Text,
+        /// A line above the body.
+        title: Text,
+        /// The body.
+        body: Body,
+    },
+    /// The end of a run.
+    End(RunEnd),
+    /// A notice about something that passes. Not part of the stored session.
+    Note {
+        /// How much it matters.
+        level: NoteLevel,
+        /// The text.
+        text: Text,
+    },
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "snake_case")]
+pub enum AnswerEnd {
+    /// It is whole, or still growing.
+    #[default]
+    Whole,
+    /// The output limit cut it.
+    MaxTokens,
+    /// The context window was full.
+    WindowFull,
+    /// The model said nothing at all.
+    Empty,
+    /// The model or a filter refused.
+    Refused,
+    /// The run was stopped.
+    Stopped,
+    /// The response broke off.
+    Broken,
+    /// The provider gave a reason that zk does not know.
+    Other {
+        /// The reason.
+        reason: Text,
+    },
+}
+
+/// How a run ended, and what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// How it ended.
+    pub status: RunStatus,
+    /// The error it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Text>,
+    /// Turns of the run.
+    pub turns: u32,
+    /// Tokens it read, cached ones included.
+    pub tokens_read: u64,
+    /// Tokens the model wrote.
+    pub tokens_written: u64,
+    /// Its cost in US dollars, as far as it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Whether the cost of some turn is not known: `cost` is the least that all of them cost.
+    pub cost_is_partial: bool,
+    /// Milliseconds it took.
+    pub duration_ms: u64,
+}
+
+/// How much a notice matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteLevel {
+    /// Good to know.
+    Info,
+    /// Something is not as it should be.
+    Warning,
+}
+
+impl Block {
+    /// Appends to a block that is still open; anything else stays as it is. Of a running call's output only the
+    /// end is kept.
+    pub(crate) fn grow(&mut self, delta: &Text) {
+        match &mut self.content {
+            Content::Answer { text, .. } | Content::Thinking { text } => text.append(delta),
+            Content::Call(call) => call.add_progress(delta),
+            Content::User { .. }
+            | Content::Injected { .. }
+            | Content::Provider { .. }
+            | Content::Summary { .. }
+            | Content::Plugin { .. }
+            | Content::End(_)
+            | Content::Note { .. } => {}
+        }
+    }
+
+    /// Whether the stored session shows it too: notices and what sub-agents did are not in it.
+    #[must_use]
+    pub fn is_stored(&self) -> bool {
+        self.agent.is_none() && !matches!(self.content, Content::Note { .. })
+    }
+}

@@ -1,0 +1,179 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use zk_core::model::{CommandExit, Display, ToolContent};
+
+use crate::Text;
+
+/// Lines and bytes of a body that its block holds.
+const PREVIEW_LINES: usize = 40;
+const PREVIEW_BYTES: usize = 8 * 1024;
+
+/// Characters of one line that a block holds.
+const PREVIEW_WIDTH: usize = 2000;
+
+/// The body of a result. Its block holds a bounded part; all lines come when asked for by
+/// [`Intent::Expand`](crate::Intent::Expand).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Body {
+    /// What the lines are.
+    pub form: Form,
+    /// The lines the block holds: the end of an output, the beginning of anything else.
+    pub lines: Vec<Text>,
+    /// How many lines there are in all, those included that nobody kept.
+    pub total_lines: u64,
+    /// Whether asking for all lines gives more.
+    pub expandable: bool,
+}
+
+/// What the lines of a [`Body`] are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "form", rename_all = "snake_case")]
+pub enum Form {
+    /// One line that says it all.
+    Line,
+    /// Text.
+    Lines,
+    /// The output of a command.
+    Command {
+        /// How it ended.
+        exit: CommandExit,
+    },
+    /// A unified diff.
+    Diff {
+        /// The path it is of.
+        path: Text,
+        /// Lines that were added.
+        added: u64,
+        /// Lines that were removed.
+        removed: u64,
+    },
+    /// Rows of a table, cells separated by ` | `; the first is the head.
+    Table,
+}
+
+/// A body with all its lines.
+pub(crate) struct FullBody {
+    form: Form,
+    pub(crate) lines: Vec<Text>,
+    total_lines: u64,
+}
+
+impl FullBody {
+    /// What is shown of a result: what its tool drew, or else the text that the model gets.
+    pub(crate) fn of_result(display: Option<&Display>, content: &ToolContent) -> Self {
+        match display {
+            Some(display) => Self::of_display(display),
+            None => Self::of_text(&content.to_text()),
+        }
+    }
+
+    pub(crate) fn of_display(display: &Display) -> Self {
+        match display {
+            Display::Line { text } => Self { form: Form::Line, ..Self::of_lines([Text::line(text)]) },
+            Display::Lines { lines } => Self::of_lines(lines.iter().map(|line| Text::line(line))),
+            Display::Command { lines, total_lines, exit } => Self {
+                form: Form::Command { exit: *exit },
+                total_lines: *total_lines,
+                ..Self::of_lines(lines.iter().map(|line| Text::line(line)))
+            },
+            Display::Diff { path, diff } => {
+                let count = |sign: char, head: &str| {
+                    let changed =
+                        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head));
+                    changed.count() as u64
+                };
+                let (added, removed) = (count('+', "+++"), count('-', "---"));
+                let form = Form::Diff { path: Text::line(path), added, removed };
+                Self { form, ..Self::of_lines(diff.lines().map(Text::line)) }
+            }
+            Display::Table { head, rows } => {
+                let row = |cells: &Vec<String>| Text::line(&cells.join(" | "));
+                let mut body = Self::of_lines(std::iter::once(head).chain(rows).map(row));
+                body.form = Form::Table;
+                body.total_lines = rows.len() as u64;
+                body
+            }
+        }
+    }
+
+    /// Text, without empty lines at its end.
+    fn of_text(text: &str) -> Self {
+        Self::of_lines(text.trim_end().lines().map(Text::line))
+    }
+
+    fn of_lines(lines: impl IntoIterator<Item = Text>) -> Self {
+        let lines: Vec<Text> = lines.into_iter().collect();
+        Self { form: Form::Lines, total_lines: lines.len() as u64, lines }
+    }
+
+    /// The part that its block holds.
+    pub(crate) fn preview(&self) -> Body {
+        let mut left = PREVIEW_BYTES;
+        let mut expandable = false;
+        let fits = |line: &&Text| {
+            let fits = left >= line.as_str().len().min(PREVIEW_WIDTH);
+            left = left.saturating_sub(line.as_str().len());
+            fits
+        };
+        let shows_end = match self.form {
+            Form::Lines | Form::Command { .. } => true,
+            Form::Line | Form::Diff { .. } | Form::Table => false,
+        };
+        let mut lines: Vec<&Text> = match shows_end {
+            true => self.lines.iter().rev().take(PREVIEW_LINES).take_while(fits).collect(),
+            false => self.lines.iter().take(PREVIEW_LINES).take_while(fits).collect(),
+        };
+        if shows_end {
+            lines.reverse();
+        }
+        expandable |= lines.len() < self.lines.len();
+        let lines = lines
+            .into_iter()
+            .map(|line| match line.as_str().char_indices().nth(PREVIEW_WIDTH) {
+                Some((at, _)) => {
+                    expandable = true;
+                    Text::new(&format!("{}…", line.as_str().get(..at).unwrap_or_default()))
+                }
+                None => Text::new(line.as_str()),
+            })
+            .collect();
+        Body { form: self.form.clone(), lines, total_lines: self.total_lines, expandable }
+    }
+
+    pub(crate) fn into_lines(self) -> Arc<[Text]> {
+        self.lines.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preview(display: &Display) -> Body {
+        FullBody::of_display(display).preview()
+    }
+
+    #[test]
+    fn a_long_output_shows_its_end_and_counts_what_was_printed() {
+        let lines = (1..=100).map(|n| n.to_string()).collect();
+        let exit = CommandExit::Code { code: 0 };
+        let body = preview(&Display::Command { lines, total_lines: 100_000, exit });
+        assert_eq!((body.lines.len(), body.total_lines, body.expandable), (40, 100_000, true));
+        assert_eq!(body.lines.last().unwrap().as_str(), "100");
+    }
+
+    #[test]
+    fn a_diff_shows_its_beginning_and_counts_its_signs() {
+        let diff = format!("--- a\n+++ b\n@@\n-x\n{}", "+y\n".repeat(60));
+        let body = preview(&Display::Diff { path: "a".into(), diff });
+        assert_eq!(body.form, Form::Diff { path: "a".into(), added: 60, removed: 1 });
+        assert_eq!(body.lines.first().unwrap().as_str(), "--- a");
+    }
+
+    #[test]
+    fn one_endless_line_is_cut_and_can_be_expanded() {
+        let body = preview(&Display::Lines { lines: vec!["é".repeat(5000)] });
+        assert_eq!((body.lines[0].as_str().chars().count(), body.expandable), (PREVIEW_WIDTH + 1, true));
+    }
+}

@@ -1,0 +1,298 @@
+//! The engine on a bus, and its readers.
+
+mod reader;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+use zk_core::events::SessionBeforeEnd;
+use zk_core::kernel::{AnyEvent, BoxError, Cx, HookOptions, Origin, Plugin, Reach, Scope, Stage};
+use zk_core::service::{Entry, FrontEnd, NewEntry, Questions};
+
+pub use self::reader::{Drained, Reader};
+
+use self::reader::Backlog;
+use crate::engine::events::with_events;
+use crate::record::SOURCE;
+use crate::{BlockId, Effect, Engine, In, Intent, Lines, NoteLevel, Out, Patch, Seen, View};
+
+/// Between two looks at the time while a run goes on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
+/// same view.
+///
+/// The events of sub-agents are in it as well. What it keeps of a run beside the messages is its entry at
+/// `session:before-end`, so that [`rebuild`](crate::rebuild) shows the same.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use zk_core::events::StreamText;
+/// use zk_core::kernel::Bus;
+/// use zk_view::{View, ViewDriver};
+///
+/// let (bus, driver) = (Bus::new(), ViewDriver::new());
+/// bus.install(&driver).unwrap();
+/// let mut reader = driver.reader();
+/// bus.cx().emit(StreamText { turn_id: "t".into(), delta: "Hello.".into() }).await.unwrap();
+///
+/// let mut view = View::default();
+/// reader.next().await.unwrap().iter().for_each(|patch| view.apply(patch));
+/// assert_eq!(view, driver.view());
+/// # });
+/// ```
+#[derive(Clone, Debug)]
+pub struct ViewDriver {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    began: Instant,
+    /// A run began.
+    running: Notify,
+    /// There are effects.
+    effects: Notify,
+    answering: Option<Answering>,
+}
+
+#[derive(Debug)]
+struct Answering {
+    questions: Questions,
+    front_end: FrontEnd,
+    /// Whether some bus follows the questions already.
+    followed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    engine: Engine,
+    readers: Vec<Backlog>,
+    last_reader: u64,
+    effects: VecDeque<Effect>,
+    ticking: bool,
+    closed: bool,
+}
+
+impl Default for ViewDriver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ViewDriver {
+    /// An empty view.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// A view whose front-end answers questions.
+    #[must_use]
+    pub fn answering(questions: &Questions) -> Self {
+        let (questions, front_end) = (questions.clone(), questions.attach());
+        Self::with(Some(Answering { questions, front_end, followed: AtomicBool::new(false) }))
+    }
+
+    fn with(answering: Option<Answering>) -> Self {
+        let shared = Shared {
+            state: Mutex::default(),
+            began: Instant::now(),
+            running: Notify::new(),
+            effects: Notify::new(),
+            answering,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A reader, which gets the view as it is now first.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        let mut state = self.shared.state();
+        state.last_reader += 1;
+        let id = state.last_reader;
+        let backlog = Backlog::new(id);
+        let wake = backlog.wake.clone();
+        state.readers.push(backlog);
+        Reader { shared: self.shared.clone(), id, wake }
+    }
+
+    /// The view as it is now.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.shared.state().engine.view().clone()
+    }
+
+    /// Takes in what the person wants. What the host has to do comes as [effects](ViewDriver::next_effect); answers
+    /// go to the questions service at once.
+    pub fn intent(&self, intent: &Intent) {
+        self.shared.apply(In::Intent(intent));
+    }
+
+    /// Shows a notice of the program.
+    pub fn note(&self, level: NoteLevel, text: &str) {
+        self.shared.apply(In::Note(level, text));
+    }
+
+    /// Shows a stored session first: its entries from the first to the leaf.
+    pub fn restore(&self, entries: &[Entry]) {
+        self.shared.apply(In::Restored(entries));
+    }
+
+    /// Hands in the lines that [`Effect::LoadBody`] asked for.
+    pub fn body(&self, id: &BlockId, lines: &Lines) {
+        self.shared.apply(In::Body(id, lines));
+    }
+
+    /// The next thing the host has to do.
+    pub async fn next_effect(&self) -> Effect {
+        loop {
+            let effects = self.shared.effects.notified();
+            if let Some(effect) = self.take_effect() {
+                return effect;
+            }
+            effects.await;
+        }
+    }
+
+    /// The next thing the host has to do, if there is one now.
+    #[must_use]
+    pub fn take_effect(&self) -> Option<Effect> {
+        self.shared.state().effects.pop_front()
+    }
+}
+
+impl Plugin for ViewDriver {
+    fn name(&self) -> &str {
+        SOURCE
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        // Before others: a handler that stops an event must not hide it.
+        let first = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
+        macro_rules! listen {
+            ($($event:ident),+) => {
+                $({
+                    let shared = self.shared.clone();
+                    scope.on_sync_at(first, move |event: &zk_core::events::$event, cx: &Cx| {
+                        shared.event(event, cx.origin());
+                    });
+                })+
+            };
+        }
+        with_events!(listen);
+        let shared = self.shared.clone();
+        scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| -> Option<NewEntry> {
+            shared.state().engine.run_entry()
+        });
+        scope.spawn(self.shared.clone().tick());
+        if let Some(answering) = &self.shared.answering
+            && !answering.followed.swap(true, Ordering::AcqRel)
+        {
+            let front_end = answering.questions.attach();
+            scope.spawn(self.shared.clone().follow_questions(front_end));
+        }
+        let shared = self.shared.clone();
+        scope.on_close(async move || shared.close());
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn event(&self, event: &dyn AnyEvent, origin: &Origin) {
+        self.apply(In::Event(Seen { event, origin }));
+    }
+
+    /// Reduces one input and hands the patches to the readers, who are never waited for.
+    fn apply(&self, input: In<'_>) {
+        let mut replies = Vec::new();
+        {
+            let mut state = self.state();
+            let Out { patches, effects } = state.engine.apply(self.now(), input);
+            for patch in &patches {
+                state.readers.iter_mut().for_each(|reader| reader.push(patch));
+            }
+            for effect in effects {
+                match effect {
+                    Effect::Reply { id, digest, answer } => replies.push((id, digest, answer)),
+                    Effect::Run { .. }
+                    | Effect::Steer { .. }
+                    | Effect::Abort
+                    | Effect::Hurry
+                    | Effect::Command { .. }
+                    | Effect::LoadBody { .. } => {
+                        state.effects.push_back(effect);
+                        self.effects.notify_one();
+                    }
+                }
+            }
+            if !patches.is_empty() {
+                state.readers.iter().for_each(Backlog::wake);
+            }
+            if state.engine.wants_ticks() && !state.ticking {
+                state.ticking = true;
+                self.running.notify_one();
+            }
+        }
+        for (id, digest, answer) in replies {
+            let Some(answering) = &self.answering else { continue };
+            if let Err(error) = answering.front_end.answer(id, digest, answer) {
+                self.apply(In::Note(NoteLevel::Warning, &error.to_string()));
+            }
+        }
+    }
+
+    /// Looks at the time once a second while a run goes on; without one it has no timer.
+    async fn tick(self: Arc<Self>) {
+        loop {
+            self.running.notified().await;
+            loop {
+                {
+                    let mut state = self.state();
+                    state.ticking = state.engine.wants_ticks();
+                    if !state.ticking {
+                        break;
+                    }
+                }
+                sleep(TICK).await;
+                self.apply(In::Tick);
+            }
+        }
+    }
+
+    async fn follow_questions(self: Arc<Self>, mut front_end: FrontEnd) {
+        loop {
+            let pending = front_end.pending();
+            self.apply(In::Questions(&pending));
+            front_end.changed().await;
+        }
+    }
+
+    fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.readers.iter().for_each(Backlog::wake);
+    }
+
+    /// What reader `id` has to read; nothing yet if empty, and nothing more if there is none.
+    fn take(&self, id: u64) -> Option<Vec<Patch>> {
+        let mut state = self.state();
+        let State { engine, readers, closed, .. } = &mut *state;
+        let reader = readers.iter_mut().find(|reader| reader.id == id)?;
+        let patches = reader.take(|| engine.view().clone());
+        if patches.is_empty() && *closed { None } else { Some(patches) }
+    }
+}

@@ -1,0 +1,517 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use zk_core::events::ViewBlock;
+use zk_core::kernel::Origin;
+use zk_core::model::{
+    Block as MessageBlock, CallId, Display, Message, Role, RunId, ToolCall, ToolContent, ToolResult,
+};
+
+use super::core::Core;
+use super::parts::{Part, parts};
+use crate::body::FullBody;
+use crate::record::{CallFact, Facts, PluginRecord, RunRecord, TurnRecord};
+use crate::text::Growing;
+use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
+
+/// Messages that are remembered, so that one which is announced again is not shown twice.
+const RECENT: usize = 64;
+
+/// Bytes that a plugin may show in one block.
+const PLUGIN_BYTES: usize = 256 * 1024;
+
+/// The blocks of one agent, in order.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    agent: Option<SubAgent>,
+    /// How many blocks it has, and had when its run began.
+    count: u64,
+    base: u64,
+    /// The blocks of the answer that is arriving or whose calls run.
+    turn: Vec<Open>,
+    /// What streamed in of each text of the answer.
+    texts: Vec<String>,
+    pub(super) facts: Facts,
+    /// The answer is arriving: its blocks are not settled.
+    streams: bool,
+    /// Blocks of plugins that wait for that.
+    held: Vec<ViewBlock>,
+    /// Blocks of plugins that may still change.
+    plugins: Vec<(BlockId, ViewBlock, usize)>,
+    answers: u32,
+    recent: VecDeque<Arc<Message>>,
+    pub(super) record: RunRecord,
+}
+
+/// A block of the answer that is arriving.
+#[derive(Debug)]
+struct Open {
+    id: BlockId,
+    tag: Tag,
+    growing: Growing,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Tag {
+    Thinking,
+    Answer,
+    Provider,
+    Summary,
+    Call(CallId),
+}
+
+impl Tag {
+    fn of(part: &Part<'_>) -> Self {
+        match part {
+            Part::Thinking(_) => Self::Thinking,
+            Part::Answer(..) => Self::Answer,
+            Part::Provider(_) => Self::Provider,
+            Part::Summary(_) => Self::Summary,
+            Part::Call(call) => Self::Call(call.id.clone()),
+        }
+    }
+}
+
+impl Lane {
+    pub(super) fn of(origin: &Origin) -> Self {
+        let agent =
+            (origin.depth > 0).then(|| SubAgent { name: Text::line(&origin.agent), depth: origin.depth });
+        Self { agent, ..Self::default() }
+    }
+
+    fn next_id(&mut self) -> BlockId {
+        let id = match &self.agent {
+            None => format!("b{}", self.count),
+            Some(agent) => format!("{}/b{}", agent.name, self.count),
+        };
+        self.count += 1;
+        BlockId::new(&id)
+    }
+
+    fn block(&self, id: BlockId, closed: bool, content: Content) -> Block {
+        Block { id, closed, agent: self.agent.clone(), content }
+    }
+
+    fn add(&mut self, core: &mut Core, content: Content) {
+        let id = self.next_id();
+        core.open(self.block(id, true, content));
+    }
+
+    // While an answer arrives.
+
+    pub(super) fn begin_run(&mut self, run_id: &RunId) {
+        self.record = RunRecord { run_id: Some(run_id.clone()), ..RunRecord::default() };
+        (self.base, self.answers) = (self.count, 0);
+    }
+
+    pub(super) fn begin_stream(&mut self, core: &mut Core) {
+        self.discard_turn(core);
+        self.streams = true;
+    }
+
+    pub(super) fn stream_text(&mut self, core: &mut Core, delta: &str) {
+        if delta.is_empty() {
+            return;
+        }
+        let continues = self.turn.last().is_some_and(|open| open.tag == Tag::Answer);
+        match self.texts.last_mut().filter(|_| continues) {
+            Some(text) => text.push_str(delta),
+            None => self.texts.push(delta.to_owned()),
+        }
+        let empty = Content::Answer { text: Text::default(), end: AnswerEnd::Whole };
+        self.stream(core, Tag::Answer, empty, delta);
+    }
+
+    pub(super) fn stream_thinking(&mut self, core: &mut Core, delta: &str) {
+        self.stream(core, Tag::Thinking, Content::Thinking { text: Text::default() }, delta);
+    }
+
+    fn stream(&mut self, core: &mut Core, tag: Tag, empty: Content, delta: &str) {
+        self.streams = true;
+        if self.turn.last().is_none_or(|open| open.tag != tag) {
+            self.open_part(core, tag, empty);
+        }
+        if let Some(open) = self.turn.last_mut() {
+            let delta = open.growing.push(delta);
+            if !delta.is_empty() || delta.unsanitised() != delta.as_str() {
+                core.emit(crate::Patch::Grow { id: open.id.clone(), delta });
+            }
+        }
+    }
+
+    pub(super) fn stream_call(&mut self, core: &mut Core, call_id: &CallId, name: &str) {
+        self.streams = true;
+        let tag = Tag::Call(call_id.clone());
+        if self.turn.last().is_none_or(|open| open.tag != tag) {
+            let call = Call::new(call_id.clone(), name, CallState::Writing);
+            self.open_part(core, tag, Content::Call(Box::new(call)));
+        }
+    }
+
+    pub(super) fn stream_provider(&mut self, core: &mut Core, text: &str) {
+        self.streams = true;
+        self.open_part(core, Tag::Provider, Content::Provider { text: Text::line(text) });
+    }
+
+    fn open_part(&mut self, core: &mut Core, tag: Tag, content: Content) {
+        let id = self.next_id();
+        core.open(self.block(id.clone(), false, content));
+        self.turn.push(Open { id, tag, growing: Growing::default() });
+    }
+
+    /// Removes the blocks from `at` on: the last ones of this lane.
+    fn remove_from(&mut self, core: &mut Core, at: usize) {
+        for open in self.turn.drain(at.min(self.turn.len())..).rev() {
+            self.count -= 1;
+            core.emit(crate::Patch::Remove { id: open.id });
+        }
+    }
+
+    /// Forgets an answer of which nothing became part of the conversation.
+    pub(super) fn discard_turn(&mut self, core: &mut Core) {
+        self.remove_from(core, 0);
+        self.end_turn(core);
+    }
+
+    fn end_turn(&mut self, core: &mut Core) {
+        self.turn.clear();
+        self.texts.clear();
+        self.facts.0.clear();
+        self.settle(core);
+    }
+
+    fn settle(&mut self, core: &mut Core) {
+        self.streams = false;
+        for held in std::mem::take(&mut self.held) {
+            self.show_plugin(core, held);
+        }
+    }
+
+    // When the answer is known.
+
+    /// The texts as they were shown, if that is not what the model wrote.
+    fn shown_texts(&self, message: &Message) -> Option<Vec<String>> {
+        (!self.texts.is_empty() && self.texts.concat() != message.text()).then(|| self.texts.clone())
+    }
+
+    /// An answer whose calls are about to run.
+    pub(super) fn open_turn(&mut self, core: &mut Core, message: &Message) {
+        let texts = self.shown_texts(message);
+        self.match_parts(core, &parts(message, texts.as_deref()));
+        for (at, call) in message.calls().enumerate() {
+            if let Some(id) = self.call_block(at) {
+                core.change(&id, |content| {
+                    if let Content::Call(shown) = content
+                        && !shown.state.is_over()
+                    {
+                        **shown = Call::new(call.id.clone(), &call.name, CallState::Waiting);
+                    }
+                });
+            }
+        }
+        self.settle(core);
+    }
+
+    /// The block of the `number`th call of the turn.
+    fn call_block(&self, number: usize) -> Option<BlockId> {
+        let calls = self.turn.iter().filter(|open| matches!(open.tag, Tag::Call(_)));
+        calls.map(|open| open.id.clone()).nth(number)
+    }
+
+    /// Makes the open blocks those of the parts, and closes all but the calls.
+    fn match_parts(&mut self, core: &mut Core, parts: &[Part<'_>]) {
+        let same = self.turn.iter().zip(parts).take_while(|(open, part)| open.tag == Tag::of(part)).count();
+        self.remove_from(core, same);
+        for (at, part) in parts.iter().enumerate() {
+            let content = match part {
+                Part::Thinking(text) => Content::Thinking { text: Text::new(text) },
+                Part::Answer(text, end) => Content::Answer { text: Text::new(text), end: end.clone() },
+                Part::Provider(text) => Content::Provider { text: Text::line(text) },
+                Part::Summary(text) => Content::Summary { text: Text::new(text) },
+                Part::Call(call) => {
+                    if at >= self.turn.len() {
+                        let shown = Call::new(call.id.clone(), &call.name, CallState::Waiting);
+                        self.open_part(core, Tag::of(part), Content::Call(Box::new(shown)));
+                    }
+                    continue;
+                }
+            };
+            let id = match self.turn.get(at) {
+                Some(open) => open.id.clone(),
+                None => {
+                    let id = self.next_id();
+                    self.turn.push(Open { id: id.clone(), tag: Tag::of(part), growing: Growing::default() });
+                    id
+                }
+            };
+            core.close(self.block(id, true, content));
+        }
+    }
+
+    /// The block of a call that is not over, by its id.
+    pub(super) fn open_call(&self, core: &Core, call_id: &CallId) -> Option<BlockId> {
+        let is_open = |open: &&Open| {
+            matches!(&open.tag, Tag::Call(id) if id == call_id)
+                && core.view.block(&open.id).is_some_and(|block| !block.closed)
+        };
+        self.turn.iter().find(is_open).map(|open| open.id.clone())
+    }
+
+    /// A call ended with this result.
+    pub(super) fn end_call(&mut self, core: &mut Core, call: &zk_core::events::CallRef, result: &ToolResult) {
+        let Some(fact) = self.facts.of(&call.call_id) else { return };
+        fact.is_over = true;
+        let fact = fact.clone();
+        if let Some(id) = self.open_call(core, &call.call_id) {
+            self.close_call(core, id, &call.call_id, &call.name, Some(&fact), Some(result));
+        }
+    }
+
+    fn close_call(
+        &self,
+        core: &mut Core,
+        id: BlockId,
+        call_id: &CallId,
+        name: &str,
+        fact: Option<&CallFact>,
+        result: Option<&ToolResult>,
+    ) {
+        let is_error = result.is_some_and(|result| result.is_error);
+        let usual = if is_error { CallState::Failed } else { CallState::Done };
+        let mut shown = Call::new(call_id.clone(), name, fact.and_then(|fact| fact.state).unwrap_or(usual));
+        if let Some(fact) = fact {
+            if let Some(summary) = &fact.summary {
+                shown.summary = Text::line(summary);
+            }
+            shown.reason = fact.reason.as_deref().map(Text::line);
+            shown.elapsed_ms = fact.elapsed_ms;
+        }
+        if let Some(result) = result {
+            let body = FullBody::of_result(fact.and_then(|fact| fact.display.as_ref()), &result.content);
+            shown.body = Some(core.keep_body(&id, body));
+        }
+        core.close(self.block(id, true, Content::Call(Box::new(shown))));
+    }
+
+    /// An answer with the results of its calls.
+    pub(super) fn pair(&mut self, core: &mut Core, answer: &Message, results: &Message) {
+        let texts = self.shown_texts(answer);
+        let facts = std::mem::take(&mut self.facts);
+        self.record.turns.push(TurnRecord {
+            answer: self.answers,
+            texts: texts.clone(),
+            calls: facts.0.clone(),
+        });
+        self.answers += 1;
+        self.show_pair(core, answer, results, texts.as_deref(), facts);
+        self.end_turn(core);
+    }
+
+    fn show_pair(
+        &mut self,
+        core: &mut Core,
+        answer: &Message,
+        results: &Message,
+        texts: Option<&[String]>,
+        mut facts: Facts,
+    ) {
+        self.match_parts(core, &parts(answer, texts));
+        let mut results: Vec<&ToolResult> = results.results().collect();
+        for (at, call) in answer.calls().enumerate() {
+            let Some(id) = self.call_block(at) else { continue };
+            let result = results.iter().position(|result| result.call_id == call.id);
+            let result = result.map(|at| results.remove(at));
+            let fact = facts.take(&call.id);
+            self.close_call(core, id, &call.id, &call.name, fact.as_ref(), result);
+        }
+    }
+
+    /// Messages that joined the conversation, other than pairs.
+    pub(super) fn messages(&mut self, core: &mut Core, messages: &[Arc<Message>]) {
+        for message in messages {
+            if self.recent.iter().any(|known| Arc::ptr_eq(known, message)) {
+                continue;
+            }
+            self.remember(message);
+            match message.role {
+                Role::Assistant => {
+                    let texts = self.shown_texts(message);
+                    if texts.is_some() {
+                        let turn =
+                            TurnRecord { answer: self.answers, texts: texts.clone(), calls: Vec::new() };
+                        self.record.turns.push(turn);
+                    }
+                    self.answers += 1;
+                    self.match_parts(core, &parts(message, texts.as_deref()));
+                    self.end_turn(core);
+                }
+                Role::User => self.user(core, message),
+            }
+        }
+    }
+
+    /// Remembers a message; false if it was shown before.
+    pub(super) fn is_new(&mut self, message: &Arc<Message>) -> bool {
+        let is_new = !self.recent.iter().any(|known| Arc::ptr_eq(known, message));
+        if is_new {
+            self.remember(message);
+        }
+        is_new
+    }
+
+    fn remember(&mut self, message: &Arc<Message>) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(message.clone());
+    }
+
+    fn user(&mut self, core: &mut Core, message: &Message) {
+        // A message that only answers calls belongs to them.
+        if message.results().next().is_some() && message.text().is_empty() {
+            return;
+        }
+        let text = Text::from(message.text());
+        let content = match &message.injected_by {
+            Some(by) => Content::Injected { by: Text::line(by), text },
+            None => {
+                let is_attached = |block: &&MessageBlock| {
+                    matches!(block, MessageBlock::Image(_) | MessageBlock::Document(_))
+                };
+                Content::User { text, attachments: message.content.iter().filter(is_attached).count() as u32 }
+            }
+        };
+        self.add(core, content);
+    }
+
+    // What plugins show.
+
+    /// Shows a block of a plugin, or the new state of one. Gives why it is left out, if it is.
+    pub(super) fn plugin(&mut self, core: &mut Core, block: &ViewBlock) -> Result<(), String> {
+        let bytes = serde_json::to_string(&block.body).map_or(usize::MAX, |json| json.len());
+        if bytes > PLUGIN_BYTES {
+            return Err(format!("its body has {bytes} bytes, {PLUGIN_BYTES} are allowed"));
+        }
+        if self.streams {
+            self.held.push(block.clone());
+        } else {
+            self.show_plugin(core, block.clone());
+        }
+        Ok(())
+    }
+
+    fn show_plugin(&mut self, core: &mut Core, block: ViewBlock) {
+        let is_it = |known: &ViewBlock| known.source == block.source && known.key == block.key;
+        let known = self.plugins.iter().position(|(_, known, _)| is_it(known));
+        let (id, record) = match known.map(|at| self.plugins.remove(at)) {
+            Some((id, _, record)) => (id, record),
+            None => {
+                let at = self.count - self.base;
+                let body = Display::Line { text: String::new() };
+                let [source, kind, title] = [&block.source, &block.kind, &block.title].map(String::clone);
+                self.record.plugins.push(PluginRecord { at, source, kind, title, body });
+                (self.next_id(), self.record.plugins.len() - 1)
+            }
+        };
+        if let Some(record) = self.record.plugins.get_mut(record) {
+            record.kind.clone_from(&block.kind);
+            record.title.clone_from(&block.title);
+            record.body.clone_from(&block.body);
+        }
+        let content = plugin_content(core, &id, &block.source, &block.kind, &block.title, &block.body);
+        match (known.is_some(), block.last) {
+            (false, last) => core.open(self.block(id.clone(), last, content)),
+            (true, true) => core.close(self.block(id.clone(), true, content)),
+            (true, false) => core.change(&id, |shown| *shown = content),
+        }
+        if !block.last {
+            self.plugins.push((id, block, record));
+        }
+    }
+
+    // The end of a run, and stored ones.
+
+    pub(super) fn end_run(&mut self, core: &mut Core, end: Option<RunEnd>) {
+        self.discard_turn(core);
+        for (id, block, record) in std::mem::take(&mut self.plugins) {
+            self.plugins.push((id, block.clone(), record));
+            self.show_plugin(core, ViewBlock { last: true, ..block });
+        }
+        if let Some(end) = end {
+            self.record.end = Some(end.clone());
+            self.add(core, Content::End(end));
+        }
+    }
+
+    /// Shows the blocks of plugins that stood at this place in a stored run.
+    pub(super) fn restore_plugins(&mut self, core: &mut Core, record: &mut RunRecord) {
+        while record.plugins.first().is_some_and(|plugin| plugin.at <= self.count - self.base) {
+            let plugin = record.plugins.remove(0);
+            let id = self.next_id();
+            let PluginRecord { source, kind, title, body, .. } = plugin;
+            let content = plugin_content(core, &id, &source, &kind, &title, &body);
+            core.open(self.block(id, true, content));
+        }
+    }
+
+    /// Shows an answer of a stored run. `results` are those of its calls, if it has any.
+    pub(super) fn restore_answer(
+        &mut self,
+        core: &mut Core,
+        answer: &Message,
+        results: Option<&Message>,
+        run: &mut RunRecord,
+        display: impl Fn(&ToolCall) -> Option<(Option<Display>, u64)>,
+    ) {
+        let number = self.answers;
+        let at = run.turns.iter().position(|turn| turn.answer == number);
+        let turn = at.map(|at| run.turns.remove(at)).unwrap_or_default();
+        self.answers += 1;
+        let mut facts = Facts(turn.calls);
+        for call in answer.calls() {
+            if let Some((shown, elapsed)) = display(call)
+                && let Some(fact) = facts.of(&call.id)
+            {
+                fact.is_over = true;
+                fact.display = fact.display.take().or(shown);
+                fact.elapsed_ms = fact.elapsed_ms.or(Some(elapsed));
+            }
+        }
+        match results {
+            Some(results) => self.show_pair(core, answer, results, turn.texts.as_deref(), facts),
+            None => self.match_parts(core, &parts(answer, turn.texts.as_deref())),
+        }
+        self.end_turn(core);
+    }
+
+    /// Shows the calls of a stored turn that was cut off: `state` says how far each got.
+    pub(super) fn restore_open_turn(
+        &mut self,
+        core: &mut Core,
+        answer: &Message,
+        state: impl Fn(&ToolCall) -> (CallState, Option<(ToolContent, bool)>),
+    ) {
+        self.match_parts(core, &parts(answer, None));
+        for (at, call) in answer.calls().enumerate() {
+            let Some(id) = self.call_block(at) else { continue };
+            let (state, result) = state(call);
+            let fact = CallFact { state: Some(state), ..CallFact::new(call.id.clone()) };
+            let result =
+                result.map(|(content, is_error)| ToolResult { call_id: call.id.clone(), content, is_error });
+            self.close_call(core, id, &call.id, &call.name, Some(&fact), result.as_ref());
+        }
+        self.end_turn(core);
+    }
+}
+
+fn plugin_content(
+    core: &mut Core,
+    id: &BlockId,
+    source: &str,
+    kind: &str,
+    title: &str,
+    body: &Display,
+) -> Content {
+    let body = core.keep_body(id, FullBody::of_display(body));
+    Content::Plugin { source: Text::line(source), kind: Text::line(kind), title: Text::line(title), body }
+}

@@ -1,0 +1,231 @@
+//! The reducer: events, intents and the time in, patches and effects out. It does nothing else.
+
+mod core;
+pub(crate) mod events;
+mod lane;
+mod parts;
+mod restore;
+mod run;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use zk_core::kernel::{AnyEvent, Origin};
+use zk_core::service::{Entry, NewEntry, PendingQuestion};
+
+use self::core::Core;
+use self::lane::Lane;
+use self::run::Run;
+use crate::{BlockId, Card, Content, Effect, Intent, Lines, NoteLevel, Patch, Queued, Text, View};
+
+pub use restore::{body_of, rebuild};
+
+/// What a view is told.
+#[derive(Clone, Copy)]
+pub enum In<'a> {
+    /// An event of the agent or of a sub-agent.
+    Event(Seen<'a>),
+    /// What the person wants.
+    Intent(&'a Intent),
+    /// Everything that is asked now.
+    Questions(&'a [Arc<PendingQuestion>]),
+    /// The entries of a stored session, from the first to the leaf: the view begins with them.
+    Restored(&'a [Entry]),
+    /// All lines of a body, as [`Effect::LoadBody`] asked for.
+    Body(&'a BlockId, &'a Lines),
+    /// A notice of the program.
+    Note(NoteLevel, &'a str),
+    /// Nothing happened but that time passed.
+    Tick,
+}
+
+/// An event, and whose it is.
+#[derive(Clone, Copy)]
+pub struct Seen<'a> {
+    /// The event.
+    pub event: &'a dyn AnyEvent,
+    /// The agent.
+    pub origin: &'a Origin,
+}
+
+impl std::fmt::Debug for Seen<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seen").field("event", &self.event.name()).field("origin", &self.origin).finish()
+    }
+}
+
+impl std::fmt::Debug for In<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Event(seen) => seen.fmt(f),
+            Self::Intent(intent) => intent.fmt(f),
+            Self::Questions(pending) => f.debug_tuple("Questions").field(&pending.len()).finish(),
+            Self::Restored(entries) => f.debug_tuple("Restored").field(&entries.len()).finish(),
+            Self::Body(id, _) => f.debug_tuple("Body").field(id).finish_non_exhaustive(),
+            Self::Note(level, text) => f.debug_tuple("Note").field(level).field(text).finish(),
+            Self::Tick => f.write_str("Tick"),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Out {
+    /// Changes of the view, already made in [`Engine::view`].
+    pub patches: Vec<Patch>,
+    /// What the host has to do.
+    pub effects: Vec<Effect>,
+}
+
+/// The reducer of one conversation. Pure: it knows no clock and does no I/O; the same inputs at the same times give
+/// the same patches.
+///
+/// ```
+/// use zk_core::events::StreamText;
+/// use zk_core::kernel::Origin;
+/// use zk_view::{Content, Engine, In, Seen};
+///
+/// let mut engine = Engine::new();
+/// let event = StreamText { turn_id: "t".into(), delta: "Hello\u{1b}[2J.".into() };
+/// engine.apply(0, In::Event(Seen { event: &event, origin: &Origin::default() }));
+/// let Content::Answer { text, .. } = &engine.view().blocks[0].content else { panic!() };
+/// assert_eq!(text.as_str(), "Hello.");
+/// ```
+#[derive(Debug, Default)]
+pub struct Engine {
+    core: Core,
+    own: Lane,
+    children: BTreeMap<Arc<str>, Lane>,
+    run: Option<Run>,
+    notes: u64,
+    queued: u64,
+}
+
+impl Engine {
+    /// An empty view.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes something in at `now`, in milliseconds since some fixed moment; it never goes back.
+    pub fn apply(&mut self, now: u64, input: In<'_>) -> Out {
+        self.core.now = now.max(self.core.now);
+        match input {
+            In::Event(seen) => self.event(seen),
+            In::Intent(intent) => self.intent(intent),
+            In::Questions(pending) => self.questions(pending),
+            In::Restored(entries) => self.restore(entries),
+            In::Body(id, lines) => {
+                self.core.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() });
+            }
+            In::Note(level, text) => self.note(level, text),
+            In::Tick => self.tick(),
+        }
+        Out {
+            patches: std::mem::take(&mut self.core.patches),
+            effects: std::mem::take(&mut self.core.effects),
+        }
+    }
+
+    /// The view as it is now.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.core.view
+    }
+
+    /// Whether something goes on that time changes: then [`In::Tick`] is wanted once a second.
+    #[must_use]
+    pub fn wants_ticks(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// What the session has to keep of the run that ended last, so that [`rebuild`] shows it again: the reply to
+    /// `session:before-end`.
+    #[must_use]
+    pub fn run_entry(&self) -> Option<NewEntry> {
+        self.own.record.entry()
+    }
+
+    fn lane(&mut self, origin: &Origin) -> (&mut Lane, &mut Core) {
+        let lane = match origin.depth {
+            0 => &mut self.own,
+            _ => self.children.entry(origin.agent.clone()).or_insert_with(|| Lane::of(origin)),
+        };
+        (lane, &mut self.core)
+    }
+
+    /// A block beside the conversation.
+    fn note(&mut self, level: NoteLevel, text: &str) {
+        let id = BlockId::new(&format!("n{}", self.notes));
+        self.notes += 1;
+        let content = Content::Note { level, text: Text::new(text) };
+        self.core.open(crate::Block { id, closed: true, agent: None, content });
+    }
+
+    fn intent(&mut self, intent: &Intent) {
+        let is_running = self.run.is_some();
+        match intent {
+            Intent::Submit { text } if is_running => self.enqueue(text, false),
+            Intent::Submit { text } => self.core.effects.push(Effect::Run { text: text.clone() }),
+            Intent::Steer { text } if is_running => {
+                self.enqueue(text, true);
+                self.core.effects.push(Effect::Steer { text: text.clone() });
+            }
+            Intent::Steer { text } => self.core.effects.push(Effect::Run { text: text.clone() }),
+            Intent::Unqueue { id } => self.change_queue(|queue| queue.retain(|queued| queued.id != *id)),
+            Intent::Answer { id, digest, answer } => {
+                let (id, digest, answer) = (*id, *digest, answer.clone());
+                self.core.effects.push(Effect::Reply { id, digest, answer });
+            }
+            Intent::Stop if is_running => {
+                self.core.effects.push(Effect::Abort);
+                self.stopping();
+            }
+            Intent::Stop => {}
+            Intent::Hurry => self.core.effects.push(Effect::Hurry),
+            Intent::Command { name, args } => {
+                self.core.effects.push(Effect::Command { name: name.clone(), args: args.clone() });
+            }
+            Intent::Expand { id } => self.core.expand(id),
+        }
+    }
+
+    fn enqueue(&mut self, text: &str, steers: bool) {
+        self.queued += 1;
+        let queued = Queued { id: self.queued, steers, text: Text::new(text) };
+        self.change_queue(|queue| queue.push(queued));
+    }
+
+    fn change_queue(&mut self, change: impl FnOnce(&mut Vec<Queued>)) {
+        let mut queued = self.core.view.queue.clone();
+        change(&mut queued);
+        if queued != self.core.view.queue {
+            self.core.emit(Patch::Queue { queued });
+        }
+    }
+
+    /// The next of the texts that waited for the end of the run.
+    fn send_next(&mut self) {
+        let next = self.core.view.queue.iter().find(|queued| !queued.steers).cloned();
+        if let Some(next) = next {
+            self.change_queue(|queue| queue.retain(|queued| queued.id != next.id));
+            self.core.effects.push(Effect::Run { text: next.text.unsanitised().to_owned() });
+        }
+    }
+
+    fn questions(&mut self, pending: &[Arc<PendingQuestion>]) {
+        let is_pending = |card: &Card| pending.iter().any(|pending| pending.id == card.id);
+        let gone: Vec<_> =
+            self.core.view.cards.iter().filter(|card| !is_pending(card)).map(|card| card.id).collect();
+        for id in gone {
+            self.core.emit(Patch::Answered { id });
+        }
+        for pending in pending {
+            if !self.core.view.cards.iter().any(|card| card.id == pending.id) {
+                self.core.emit(Patch::Ask { card: Box::new(Card::of(pending)) });
+            }
+        }
+        self.show_status();
+    }
+}

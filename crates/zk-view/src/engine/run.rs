@@ -1,0 +1,148 @@
+use zk_core::events::UsageUpdate;
+
+use super::Engine;
+use crate::{Activity, AgentRow, Patch, Status, Text};
+
+/// Characters of a token, about.
+const CHARS_PER_TOKEN: u64 = 4;
+
+/// The run that goes on now.
+#[derive(Debug)]
+pub(super) struct Run {
+    began: u64,
+    activity: Activity,
+    since: u64,
+    /// When the wait for another attempt ends.
+    retry_at: Option<u64>,
+    tokens_read: u64,
+    tokens_written: u64,
+    /// Characters of the response that is arriving.
+    pub(super) arriving: u64,
+    cost: Option<f64>,
+    context_tokens: Option<u64>,
+    /// Calls that run.
+    pub(super) calls: Vec<(zk_core::model::CallId, Text)>,
+}
+
+impl Engine {
+    pub(super) fn begin_run(&mut self) {
+        if self.run.is_some() {
+            return;
+        }
+        let now = self.core.now;
+        self.run = Some(Run {
+            began: now,
+            activity: Activity::Starting,
+            since: now,
+            retry_at: None,
+            tokens_read: 0,
+            tokens_written: 0,
+            arriving: 0,
+            cost: None,
+            context_tokens: None,
+            calls: Vec::new(),
+        });
+        if !self.core.view.agents.is_empty() {
+            self.core.emit(Patch::Agents { agents: Vec::new() });
+        }
+        self.show_status();
+    }
+
+    /// Says what goes on now in the conversation's own agent.
+    pub(super) fn set_activity(&mut self, activity: Activity) {
+        let now = self.core.now;
+        let Some(run) = &mut self.run else { return };
+        if run.activity == Activity::Stopping || run.activity == activity {
+            return;
+        }
+        // A silence or a countdown that goes on is one.
+        let goes_on = matches!(
+            (&run.activity, &activity),
+            (Activity::Silent { .. } | Activity::Waiting { .. }, Activity::Silent { .. })
+                | (Activity::Running { .. }, Activity::Running { .. })
+        );
+        if !goes_on {
+            run.since = now;
+        }
+        run.retry_at = match &activity {
+            Activity::Retrying { left_ms, .. } => Some(now + left_ms),
+            Activity::Idle
+            | Activity::Starting
+            | Activity::Waiting { .. }
+            | Activity::Silent { .. }
+            | Activity::Thinking
+            | Activity::Answering
+            | Activity::Writing { .. }
+            | Activity::Running { .. }
+            | Activity::Asking
+            | Activity::Stopping => None,
+        };
+        run.activity = activity;
+        self.show_status();
+    }
+
+    pub(super) fn stopping(&mut self) {
+        self.set_activity(Activity::Stopping);
+    }
+
+    /// Says which calls run now.
+    pub(super) fn set_calls(&mut self) {
+        let Some(run) = &self.run else { return };
+        let calls: Vec<Text> = run.calls.iter().map(|(_, summary)| summary.clone()).collect();
+        if !calls.is_empty() {
+            self.set_activity(Activity::Running { calls });
+        }
+    }
+
+    pub(super) fn usage(&mut self, usage: &UsageUpdate) {
+        if let Some(run) = &mut self.run {
+            run.tokens_read = usage.total.read();
+            run.tokens_written = usage.total.output;
+            run.arriving = 0;
+            run.cost = usage.cost;
+            run.context_tokens = Some(usage.turn.usage.context() + usage.turn.usage.output);
+        }
+        self.show_status();
+    }
+
+    pub(super) fn end_run(&mut self) {
+        let context_tokens = self.core.view.status.context_tokens;
+        self.run = None;
+        self.core.set_status(Status { context_tokens, ..Status::default() });
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.show_status();
+    }
+
+    /// Announces the status, if it says something else than before. Times count as whole seconds.
+    pub(super) fn show_status(&mut self) {
+        let Some(run) = &self.run else { return };
+        let now = self.core.now;
+        let whole = |since: u64| now.saturating_sub(since) / 1000 * 1000;
+        let mut activity = match &self.core.view.cards[..] {
+            [] => run.activity.clone(),
+            [..] => Activity::Asking,
+        };
+        if let (Activity::Retrying { left_ms, .. }, Some(at)) = (&mut activity, run.retry_at) {
+            *left_ms = at.saturating_sub(now).div_ceil(1000) * 1000;
+        }
+        self.core.set_status(Status {
+            activity,
+            activity_ms: whole(run.since),
+            run_ms: Some(whole(run.began)),
+            tokens_read: run.tokens_read,
+            tokens_written: run.tokens_written + run.arriving / CHARS_PER_TOKEN / 16 * 16,
+            cost: run.cost,
+            context_tokens: run.context_tokens,
+        });
+    }
+
+    pub(super) fn change_agents(&mut self, change: impl FnOnce(&mut Vec<AgentRow>)) {
+        let mut agents = self.core.view.agents.clone();
+        change(&mut agents);
+        if agents != self.core.view.agents {
+            self.core.emit(Patch::Agents { agents });
+        }
+    }
+}

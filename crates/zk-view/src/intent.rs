@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use zk_core::service::{QuestionDigest, QuestionId, UiAnswer};
+
+use crate::{BlockId, Text};
+
+/// What the person wants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "intent", rename_all = "snake_case")]
+pub enum Intent {
+    /// Send a prompt; during a run it waits in the queue for the run's end.
+    Submit {
+        /// The prompt.
+        text: String,
+    },
+    /// Interrupt the run with a message; without a run, send a prompt.
+    Steer {
+        /// The message.
+        text: String,
+    },
+    /// Take a text back that waits in the queue.
+    Unqueue {
+        /// Its number.
+        id: u64,
+    },
+    /// Answer a question.
+    Answer {
+        /// The question.
+        id: QuestionId,
+        /// The digest of what was shown.
+        digest: QuestionDigest,
+        /// The answer.
+        answer: UiAnswer,
+    },
+    /// Stop the run. Texts that wait stay in the queue.
+    Stop,
+    /// Do not wait for the next attempt of a request.
+    Hurry,
+    /// Run a command of the program.
+    Command {
+        /// Its name.
+        name: String,
+        /// Its arguments as they were typed.
+        args: String,
+    },
+    /// Show all lines of a block's body.
+    Expand {
+        /// The block.
+        id: BlockId,
+    },
+}
+
+/// What the host of a view has to do. Effects are data: the view itself does nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "effect", rename_all = "snake_case")]
+pub enum Effect {
+    /// Start a run with this prompt.
+    Run {
+        /// The prompt.
+        text: String,
+    },
+    /// Interrupt the run with this message.
+    Steer {
+        /// The message.
+        text: String,
+    },
+    /// Stop the run.
+    Abort,
+    /// Hand an answer to the questions service.
+    Reply {
+        /// The question.
+        id: QuestionId,
+        /// The digest of what was shown.
+        digest: QuestionDigest,
+        /// The answer.
+        answer: UiAnswer,
+    },
+    /// End the wait for another attempt.
+    Hurry,
+    /// Run a command of the program.
+    Command {
+        /// Its name.
+        name: String,
+        /// Its arguments.
+        args: String,
+    },
+    /// Read the body of an old block from the stored session, and hand it in as
+    /// [`In::Body`](crate::In::Body): see [`body_of`](crate::body_of).
+    LoadBody {
+        /// The block.
+        id: BlockId,
+    },
+}
+
+/// A text that waits for its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Its number.
+    pub id: u64,
+    /// Whether it interrupts the run, or waits for its end.
+    pub steers: bool,
+    /// The text.
+    pub text: Text,
+}
+
+/// All lines of a body.
+pub type Lines = Arc<[Text]>;

@@ -1,0 +1,93 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use zk_core::service::QuestionId;
+
+use crate::{AgentRow, Block, BlockId, Card, Lines, Queued, Status, Text, View};
+
+/// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "patch", rename_all = "snake_case")]
+pub enum Patch {
+    /// The whole view: what every reader gets first, and again after it fell behind.
+    Reset {
+        /// The view.
+        view: Box<View>,
+    },
+    /// A new block at the end; it may be closed already.
+    Open {
+        /// The block.
+        block: Arc<Block>,
+    },
+    /// More text of an open block; for a call, more of its output.
+    Grow {
+        /// The block.
+        id: BlockId,
+        /// The text.
+        delta: Text,
+    },
+    /// An open block in another state.
+    Change {
+        /// The block.
+        block: Arc<Block>,
+    },
+    /// An open block as it stays.
+    Close {
+        /// The block.
+        block: Arc<Block>,
+    },
+    /// A block that came to nothing.
+    Remove {
+        /// The block.
+        id: BlockId,
+    },
+    /// All lines of a body, as they were asked for. Not part of the view.
+    Body {
+        /// The block.
+        id: BlockId,
+        /// The lines.
+        lines: Lines,
+    },
+    /// A question waits for the person.
+    Ask {
+        /// The question.
+        card: Box<Card>,
+    },
+    /// A question was answered, withdrawn or given up.
+    Answered {
+        /// The question.
+        id: QuestionId,
+    },
+    /// The texts that wait for their turn.
+    Queue {
+        /// All of them.
+        queued: Vec<Queued>,
+    },
+    /// What is going on now.
+    Status {
+        /// The status.
+        status: Status,
+    },
+    /// The sub-agents of the run.
+    Agents {
+        /// All of them.
+        agents: Vec<AgentRow>,
+    },
+}
+
+impl Patch {
+    /// Bytes it takes while a reader has not read it, about.
+    pub(crate) fn weight(&self) -> usize {
+        const ITEM: usize = 128;
+        match self {
+            Self::Grow { delta, .. } => ITEM + delta.weight(),
+            // A closed block is shared with the view, and bounded but for its text.
+            Self::Open { .. } | Self::Change { .. } | Self::Close { .. } => 2 * ITEM,
+            Self::Body { lines, .. } => ITEM + lines.iter().map(|line| line.weight() + 48).sum::<usize>(),
+            Self::Queue { queued } => ITEM + queued.iter().map(|text| text.text.weight()).sum::<usize>(),
+            Self::Agents { agents } => ITEM * (1 + agents.len()),
+            Self::Ask { .. } => 8 * ITEM,
+            Self::Reset { .. } | Self::Remove { .. } | Self::Answered { .. } | Self::Status { .. } => ITEM,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use serde::{Deserialize, Serialize};
+use zk_core::service::{PendingQuestion, Question, QuestionDigest, QuestionId};
+
+use crate::{SubAgent, Text};
+
+/// A question that waits for the person, as structured data to draw.
+///
+/// What will run is drawn by `Approval::sections`, which shows invisible characters as code points and takes
+/// none out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// The id of the question.
+    pub id: QuestionId,
+    /// The digest of what is shown: an answer carries it back.
+    pub digest: QuestionDigest,
+    /// The sub-agent that asks; nothing for the conversation's own agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<SubAgent>,
+    /// The question.
+    pub question: Question,
+}
+
+impl Card {
+    pub(crate) fn of(pending: &PendingQuestion) -> Self {
+        let origin = &pending.origin;
+        let agent =
+            (origin.depth > 0).then(|| SubAgent { name: Text::line(&origin.agent), depth: origin.depth });
+        Self { id: pending.id, digest: pending.digest, agent, question: pending.question.clone() }
+    }
+}

@@ -1,0 +1,158 @@
+//! What a view keeps of a run beside its messages: with these records the stored session shows the same blocks.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use zk_core::model::{CallId, Display, RunId, TurnId};
+use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
+
+use crate::RunEnd;
+use crate::call::CallState;
+
+/// The source of the entries of this crate.
+pub(crate) const SOURCE: &str = "zk-view";
+const KIND: &str = "run";
+const VERSION: u32 = 1;
+
+/// What a view keeps of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunRecord {
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) turns: Vec<TurnRecord>,
+    pub(crate) plugins: Vec<PluginRecord>,
+    pub(crate) end: Option<RunEnd>,
+}
+
+/// What a view keeps of one answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TurnRecord {
+    /// Its number among the answers of the run, from 0.
+    pub(crate) answer: u32,
+    /// The texts as they were shown, where they differ from what the model wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) texts: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) calls: Vec<CallFact>,
+}
+
+/// What is known of a call beside its arguments and its result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CallFact {
+    pub(crate) call_id: CallId,
+    /// How it ended, if it did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<CallState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) display: Option<Display>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elapsed_ms: Option<u64>,
+    /// Whether the session has its display and duration already.
+    #[serde(skip)]
+    pub(crate) is_stored: bool,
+    #[serde(skip)]
+    pub(crate) is_over: bool,
+}
+
+/// A block of a plugin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PluginRecord {
+    /// How many blocks of the run stand before it.
+    pub(crate) at: u64,
+    pub(crate) source: String,
+    pub(crate) kind: String,
+    pub(crate) title: String,
+    pub(crate) body: Display,
+}
+
+impl CallFact {
+    pub(crate) fn new(call_id: CallId) -> Self {
+        Self {
+            call_id,
+            state: None,
+            reason: None,
+            summary: None,
+            display: None,
+            elapsed_ms: None,
+            is_stored: false,
+            is_over: false,
+        }
+    }
+}
+
+/// The facts of a turn's calls, as they become known. An id need not be unique: the last call of that id which is
+/// not over is meant.
+#[derive(Debug, Default)]
+pub(crate) struct Facts(pub(crate) Vec<CallFact>);
+
+impl Facts {
+    pub(crate) fn of(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
+        let known = self.0.iter().rposition(|fact| fact.call_id == *call_id && !fact.is_over);
+        let at = known.unwrap_or_else(|| {
+            self.0.push(CallFact::new(call_id.clone()));
+            self.0.len() - 1
+        });
+        self.0.get_mut(at)
+    }
+
+    /// The facts of the next call of this id, in the order of the calls.
+    pub(crate) fn take(&mut self, call_id: &CallId) -> Option<CallFact> {
+        let at = self.0.iter().position(|fact| fact.call_id == *call_id)?;
+        Some(self.0.remove(at))
+    }
+}
+
+impl RunRecord {
+    /// The entry to store, unless there is nothing to keep.
+    pub(crate) fn entry(&self) -> Option<NewEntry> {
+        let mut record = self.clone();
+        // What calls that ran left beside their results is in the session already.
+        for fact in record.turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|fact| fact.is_stored) {
+            (fact.display, fact.elapsed_ms) = (None, None);
+        }
+        Some(NewEntry::hidden(KIND, VERSION, serde_json::to_value(record).ok()?))
+    }
+
+    fn read(entry: &CustomEntry) -> Option<Self> {
+        let is_ours = entry.source == SOURCE && entry.kind == KIND && entry.version == VERSION;
+        if is_ours { serde_json::from_value(Value::clone(&entry.data)).ok() } else { None }
+    }
+}
+
+/// The records in a stored session, and what it says itself of the ends of calls.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    runs: Vec<RunRecord>,
+    pub(crate) ends: Vec<(TurnId, CallId, Option<Display>, u64)>,
+}
+
+impl Records {
+    pub(crate) fn of(entries: &[Entry]) -> Self {
+        let mut records = Self::default();
+        for entry in entries {
+            match &entry.kind {
+                EntryKind::Custom(custom) => records.runs.extend(RunRecord::read(custom)),
+                EntryKind::CallEnd { turn_id, call_id, display, elapsed_ms, .. }
+                | EntryKind::CallData { turn_id, call_id, display, elapsed_ms, .. } => {
+                    records.ends.push((turn_id.clone(), call_id.clone(), display.clone(), *elapsed_ms));
+                }
+                EntryKind::Message { .. }
+                | EntryKind::Model { .. }
+                | EntryKind::Thinking { .. }
+                | EntryKind::RunStart { .. }
+                | EntryKind::RunEnd { .. }
+                | EntryKind::OpenTurn { .. }
+                | EntryKind::CallBegin { .. } => {}
+            }
+        }
+        records
+    }
+
+    /// The record of a run; an empty one where none was kept.
+    pub(crate) fn run(&mut self, run_id: &RunId) -> RunRecord {
+        let at = self.runs.iter().position(|run| run.run_id.as_ref() == Some(run_id));
+        at.map(|at| self.runs.remove(at)).unwrap_or_default()
+    }
+}

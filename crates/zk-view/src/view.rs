@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AgentRow, Block, BlockId, Card, Patch, Queued, Status};
+
+/// A conversation as it is shown at one moment. Plain data: the same patches make the same view.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The blocks, in order. Closed ones never change.
+    pub blocks: Vec<Arc<Block>>,
+    /// Questions that wait for the person, oldest first.
+    pub cards: Vec<Card>,
+    /// Texts that wait for their turn.
+    pub queue: Vec<Queued>,
+    /// What is going on now.
+    pub status: Status,
+    /// The sub-agents of the run.
+    pub agents: Vec<AgentRow>,
+}
+
+impl View {
+    /// Makes the change that a patch says.
+    pub fn apply(&mut self, patch: &Patch) {
+        match patch {
+            Patch::Reset { view } => self.clone_from(view),
+            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.put(block),
+            Patch::Grow { id, delta } => {
+                if let Some(block) = self.position(id).and_then(|at| self.blocks.get_mut(at)) {
+                    Arc::make_mut(block).grow(delta);
+                }
+            }
+            Patch::Remove { id } => {
+                if let Some(at) = self.position(id) {
+                    self.blocks.remove(at);
+                }
+            }
+            Patch::Body { .. } => {}
+            Patch::Ask { card } => self.cards.push((**card).clone()),
+            Patch::Answered { id } => self.cards.retain(|card| card.id != *id),
+            Patch::Queue { queued } => self.queue.clone_from(queued),
+            Patch::Status { status } => self.status = status.clone(),
+            Patch::Agents { agents } => self.agents.clone_from(agents),
+        }
+    }
+
+    /// The block with this id.
+    #[must_use]
+    pub fn block(&self, id: &BlockId) -> Option<&Arc<Block>> {
+        self.position(id).and_then(|at| self.blocks.get(at))
+    }
+
+    /// What changes is nearly always at the end.
+    fn position(&self, id: &BlockId) -> Option<usize> {
+        self.blocks.iter().rposition(|block| block.id == *id)
+    }
+
+    fn put(&mut self, block: &Arc<Block>) {
+        match self.position(&block.id).and_then(|at| self.blocks.get_mut(at)) {
+            Some(known) => *known = block.clone(),
+            None => self.blocks.push(block.clone()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Runs of a scripted model, as a person sees them.
+
+#[cfg(test)]
+mod blocks;
+#[cfg(test)]
+mod plugins;
+#[cfg(test)]
+mod readers;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
+mod status;
+#[cfg(test)]
+mod support;

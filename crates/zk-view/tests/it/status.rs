@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+use zk_testkit::Script;
+use zk_view::{Activity, Patch, Status};
+
+use crate::support::rig;
+
+fn statuses(patches: &[Patch]) -> Vec<Status> {
+    let of = |patch: &Patch| match patch {
+        Patch::Status { status } => Some(status.clone()),
+        _ => None,
+    };
+    patches.iter().filter_map(of).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_says_what_it_does_from_its_first_moment_and_counts_the_seconds() {
+    let rig = rig(Script::new().turn(|t| t.delay(Duration::from_millis(3500)).text("Done."))).await;
+    let mut reader = rig.driver.reader();
+    reader.next().await.unwrap();
+    let run = rig.agent.run("go").unwrap();
+    let reading = async {
+        let mut all = Vec::new();
+        while !all.iter().any(|status: &Status| status.run_ms.is_none()) {
+            all.extend(statuses(&reader.next().await.unwrap()));
+        }
+        all
+    };
+    let (_, all) = tokio::join!(run.wait(), reading);
+    let is_waiting = |status: &&Status| matches!(status.activity, Activity::Waiting { .. });
+    let seconds: Vec<u64> = all.iter().filter(is_waiting).map(|status| status.activity_ms / 1000).collect();
+    assert_eq!(seconds, [0, 1, 2, 3]);
+    assert_eq!(all.last().unwrap().activity, Activity::Idle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_without_a_run_has_no_timer() {
+    let rig = rig(Script::new().turn(|t| t.text("Done."))).await;
+    let run = rig.agent.run("go").unwrap();
+    run.wait().await;
+    let began = tokio::time::Instant::now();
+    let mut reader = rig.driver.reader();
+    reader.next().await.unwrap();
+    let more = tokio::time::timeout(Duration::from_secs(3600), reader.next()).await;
+    assert!(more.is_err() && began.elapsed() >= Duration::from_secs(3600));
+}
