@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
-use zk_core::service::{ContextId, Entry, Provider};
+use zk_core::service::{ContextId, Entry, OpenedSession, Provider};
 
 use crate::commit::Commit;
 use crate::driver::Driver;
@@ -53,8 +53,6 @@ pub(crate) struct AgentInner {
     pub(crate) tools: ToolSet,
     pub(crate) aliases: Aliases,
     pub(crate) behavior: Behavior,
-    pub(crate) session: Option<SessionId>,
-    pub(crate) cwd: PathBuf,
     pub(crate) dedup: DedupMemory,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
@@ -63,12 +61,16 @@ pub(crate) struct AgentInner {
 }
 
 pub(crate) struct AgentState {
+    /// Fixed for a run when it begins.
+    pub(crate) session: Option<SessionId>,
+    /// Fixed for a turn when it begins.
+    pub(crate) cwd: PathBuf,
     pub(crate) model: Model,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
     /// Another one after every reset.
     pub(crate) context: ContextId,
-    /// The stored entries of the conversation, until a run has announced them.
+    /// The stored entries of a conversation that was loaded or replaced, until a run has announced them.
     pub(crate) restored: Option<Arc<[Entry]>>,
     /// What the endpoints listed, by provider.
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
@@ -152,11 +154,11 @@ impl Agent {
                 tools: config.tools,
                 aliases: config.aliases,
                 behavior: config.behavior,
-                session: config.session,
-                cwd: config.cwd,
                 dedup: DedupMemory::default(),
                 token: CancellationToken::new(),
                 state: Mutex::new(AgentState {
+                    session: config.session,
+                    cwd: config.cwd,
                     model: config.model,
                     thinking: config.thinking,
                     history: config.history,
@@ -259,10 +261,7 @@ impl Agent {
     /// [`AgentError::Usage`] when its provider is not registered.
     pub async fn set_model(&self, model: Model) -> Result<(), AgentError> {
         self.inner.provider_of(&model)?;
-        let to = model.reference();
-        let from = std::mem::replace(&mut self.inner.state().model, model).reference();
-        let cx = self.inner.bus.cx();
-        Ok(cx.emit(ModelSelect { from: Some(from), to, cause: Cause::Set }).await?)
+        self.select_model(model, Cause::Set).await
     }
 
     /// Other reasoning from the next run on.
@@ -270,9 +269,7 @@ impl Agent {
     /// # Errors
     /// [`AgentError::Hook`] when a handler that must not fail does.
     pub async fn set_thinking(&self, thinking: ThinkingRequest) -> Result<(), AgentError> {
-        let from = std::mem::replace(&mut self.inner.state().thinking, thinking).level;
-        let cx = self.inner.bus.cx();
-        Ok(cx.emit(ThinkingSelect { from, to: thinking.level, cause: Cause::Set }).await?)
+        self.select_thinking(thinking, Cause::Set).await
     }
 
     /// Adds a message to the conversation, to be sent with the next run: the output of a command the person
@@ -291,33 +288,78 @@ impl Agent {
         Ok(())
     }
 
-    /// Forgets the conversation, and what it queued.
+    /// Forgets the conversation, and what it queued. The next run announces an empty one with `session:loaded`.
     ///
     /// # Errors
     /// [`AgentError::Usage`] while a run is in progress.
     pub fn reset(&self) -> Result<(), AgentError> {
+        self.begin_anew(|_| ())
+    }
+
+    /// Forgets the conversation, and sets up another one.
+    fn begin_anew(&self, set_up: impl FnOnce(&mut AgentState)) -> Result<(), AgentError> {
         if self.is_running() {
             return Err(AgentError::Usage("this agent is running: stop the run first".into()));
         }
         let mut state = self.inner.state();
         state.history.clear();
         state.context = ContextId::fresh();
-        state.restored = None;
+        state.restored = Some(Arc::from([]));
         state.unstored.clear();
         state.tools = ToolMemory::default();
         self.inner.dedup.clear();
+        set_up(&mut state);
         Ok(())
     }
 
-    /// Stops a run in progress, waits for its end and closes what the agent opened: the scopes of its plugins and
-    /// tools, newest first, and its bus unless it was given one.
-    pub async fn close(&self) {
+    /// Goes on with another conversation, as it was when it was left.
+    pub(crate) async fn replace(&self, opened: OpenedSession) -> Result<(), AgentError> {
+        let OpenedSession { id, messages, entries, model, thinking, cwd, plugins: _ } = opened;
+        self.begin_anew(|state| {
+            state.session = id;
+            state.history = messages;
+            state.restored = Some(entries);
+            if let Some(cwd) = cwd {
+                state.cwd = cwd;
+            }
+        })?;
+        let changed = model.filter(|model| self.model() != *model && self.inner.provider_of(model).is_ok());
+        if let Some(model) = changed {
+            self.select_model(model, Cause::Restore).await?;
+        }
+        let (now, thinking) =
+            (self.thinking(), thinking.map(|level| ThinkingRequest { level, budget: None }));
+        match thinking.filter(|thinking| thinking.level != now.level) {
+            Some(thinking) => self.select_thinking(thinking, Cause::Restore).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn select_model(&self, model: Model, cause: Cause) -> Result<(), AgentError> {
+        let to = model.reference();
+        let from = std::mem::replace(&mut self.inner.state().model, model).reference();
+        Ok(self.inner.bus.cx().emit(ModelSelect { from: Some(from), to, cause }).await?)
+    }
+
+    async fn select_thinking(&self, thinking: ThinkingRequest, cause: Cause) -> Result<(), AgentError> {
+        let from = std::mem::replace(&mut self.inner.state().thinking, thinking).level;
+        Ok(self.inner.bus.cx().emit(ThinkingSelect { from, to: thinking.level, cause }).await?)
+    }
+
+    /// Stops a run in progress, and every later one, and waits for its end.
+    pub(crate) async fn stop_and_wait(&self) {
         self.inner.token.cancel();
         // A run that nobody started has no end to wait for; it will find itself stopped.
         let current = self.inner.state().current.upgrade();
         if current.is_none_or(|run| run.has_begun()) {
             self.wait_for_idle().await;
         }
+    }
+
+    /// Stops a run in progress, waits for its end and closes what the agent opened: the scopes of its plugins and
+    /// tools, newest first, and its bus unless it was given one.
+    pub async fn close(&self) {
+        self.stop_and_wait().await;
         if self.inner.owns_bus {
             self.inner.bus.close().await;
         }

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_core::events::{
@@ -5,7 +6,7 @@ use zk_core::events::{
     SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
-use zk_core::model::{AgentError, Message, Model, ThinkingRequest};
+use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{CustomEntry, RunControl, RunStatus, RunTools};
 
 use crate::agent::AgentInner;
@@ -33,6 +34,10 @@ pub(crate) struct Driver {
     pub(crate) last: Option<Arc<Message>>,
     /// The messages of the present request, in canonical names.
     pub(crate) sent: Vec<Arc<Message>>,
+    /// The session of the run.
+    pub(crate) session: Option<SessionId>,
+    /// The directory of the present turn.
+    pub(crate) cwd: PathBuf,
     /// The last turn after which the conversation had to be made shorter for the answer to go on.
     pub(crate) cut_at: Option<u32>,
     pub(crate) options: RunOptions,
@@ -46,13 +51,15 @@ impl Driver {
         options: RunOptions,
         lineage: Lineage,
     ) -> Self {
-        let (model, thinking, from, context) = {
+        let (model, thinking, from, context, session, cwd) = {
             let state = agent.state();
             (
                 options.model.clone().unwrap_or_else(|| state.model.clone()),
                 options.thinking.unwrap_or(state.thinking),
                 state.history.len(),
                 state.context.clone(),
+                state.session.clone(),
+                state.cwd.clone(),
             )
         };
         let behavior = options.behavior.clone().or(&agent.behavior);
@@ -80,6 +87,8 @@ impl Driver {
             output,
             last: None,
             sent: Vec::new(),
+            session,
+            cwd,
             cut_at: None,
             options,
             from,
@@ -130,7 +139,7 @@ impl Driver {
         let Some(prompt) = self.read_input().await? else { return Ok(()) };
         self.cx
             .emit(SessionStart {
-                session_id: self.agent.session.clone(),
+                session_id: self.session.clone(),
                 run_id: self.shared.id.clone(),
                 messages: self.from,
             })
@@ -174,7 +183,7 @@ impl Driver {
     /// Hands plugins the entries of the conversation that the agent was given, once.
     async fn announce_restored(&self) -> Result<(), AgentError> {
         let Some(entries) = self.agent.state().restored.clone() else { return Ok(()) };
-        self.cx.emit(SessionLoaded { session_id: self.agent.session.clone(), entries }).await?;
+        self.cx.emit(SessionLoaded { session_id: self.session.clone(), entries }).await?;
         self.agent.state().restored = None;
         Ok(())
     }
@@ -270,7 +279,7 @@ impl Driver {
         let entries = self.entries_at_the_end(status).await;
         let to = self.agent.state().history.len();
         let end = SessionEnd {
-            session_id: self.agent.session.clone(),
+            session_id: self.session.clone(),
             run_id: run_id.clone(),
             status,
             from: self.from,
@@ -287,7 +296,7 @@ impl Driver {
         if !self.cx.bus().has_handlers::<SessionBeforeEnd>() {
             return Vec::new();
         }
-        let (session_id, run_id) = (self.agent.session.clone(), self.shared.id.clone());
+        let (session_id, run_id) = (self.session.clone(), self.shared.id.clone());
         let before = SessionBeforeEnd { session_id, run_id, status, entries: Vec::new() };
         // The event cannot fail: a handler that does is reported and left out.
         self.cx.emit(before).await.map(|before| before.entries).unwrap_or_default()

@@ -27,6 +27,7 @@ mod answer;
 mod builder;
 mod commit;
 mod control;
+mod conversation;
 mod driver;
 mod gates;
 mod machine;
@@ -51,6 +52,7 @@ mod turn;
 
 pub use agent::Agent;
 pub use builder::AgentBuilder;
+pub use conversation::AgentConversation;
 pub use machine::{Machine, Next, Seen, Stop};
 pub use options::{
     Behavior, BudgetRule, DedupKey, OnExceed, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,

@@ -97,7 +97,7 @@ impl Driver {
             thinking: parameters.thinking,
             max_tokens: parameters.max_tokens,
             cache: self.behavior.cache.unwrap_or(true),
-            session: self.agent.session.as_ref().map(SessionId::shared),
+            session: self.session.as_ref().map(SessionId::shared),
         })
     }
 }

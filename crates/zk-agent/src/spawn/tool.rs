@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -125,7 +126,8 @@ impl Tool for SpawnTool {
             ));
         };
         let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
-        let child = self.child(&parent, &name).map_err(|error| ToolError::failed(error.to_string()))?;
+        let child =
+            self.child(&parent, &name, &cx.cwd).map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
         let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
         child.close().await;
@@ -151,7 +153,7 @@ impl Tool for SpawnTool {
 
 impl SpawnTool {
     /// A sub-agent with everything its parent has, but an empty conversation.
-    fn child(&self, parent: &Arc<AgentInner>, name: &str) -> Result<Agent, AgentError> {
+    fn child(&self, parent: &Arc<AgentInner>, name: &str, cwd: &Path) -> Result<Agent, AgentError> {
         let (model, thinking) = {
             let state = parent.state();
             (state.model.clone(), state.thinking)
@@ -163,7 +165,7 @@ impl SpawnTool {
             .system(&*parent.system)
             .tools(parent.tools.clone())
             .behavior(parent.behavior.clone())
-            .cwd(parent.cwd.clone());
+            .cwd(cwd);
         for (canonical, wire) in parent.aliases.iter() {
             child = child.alias(canonical, wire);
         }

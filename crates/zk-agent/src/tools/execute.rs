@@ -101,7 +101,7 @@ impl Calls<'_> {
         let cx = ToolCx {
             cx: self.cx.with_stop(cancel.stop.clone()),
             call_id: approved.call().call_id.clone(),
-            cwd: self.driver.agent.cwd.clone(),
+            cwd: self.driver.cwd.clone(),
             progress,
         };
         let call = approved.call();

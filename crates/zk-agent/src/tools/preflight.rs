@@ -54,7 +54,7 @@ impl Calls<'_> {
                 Err(ended) => return ended,
             },
         };
-        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.agent.cwd.clone() };
+        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.cwd.clone() };
         let gate = ToolGate {
             run_tool_counts: self.counts.clone(),
             ..ToolGate::new(info.clone(), args.clone(), tool.clone(), place)

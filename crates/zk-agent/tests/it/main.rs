@@ -13,6 +13,7 @@ mod cancel;
 mod commits;
 mod context;
 mod control;
+mod conversation;
 mod dispatch;
 mod errors;
 mod gates;

@@ -75,13 +75,14 @@ pub struct SessionOpenTurn {
 }
 notify!(SessionOpenTurn, "session:open-turn", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
-/// A stored conversation was loaded: plugins find here what they had appended to it.
+/// A conversation begins in the place of another, or a stored one goes on: plugins drop what they kept of the one
+/// before, and find here what they had appended to this one. Announced before anything else of its first run.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionLoaded {
     /// The session, if there is one.
     pub session_id: Option<SessionId>,
-    /// The entries of the branch that was loaded, from the first to the leaf.
+    /// The entries of the branch that was loaded, from the first to the leaf; none of a new conversation.
     pub entries: Arc<[Entry]>,
 }
 notify!(SessionLoaded, "session:loaded");

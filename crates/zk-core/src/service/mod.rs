@@ -7,6 +7,7 @@ mod blobs;
 mod clock;
 mod command;
 mod context_id;
+mod conversation;
 mod exec;
 mod host_files;
 mod paths;
@@ -28,6 +29,9 @@ pub use blobs::{BlobError, BlobId, Blobs};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use context_id::ContextId;
+pub use conversation::{
+    Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted, SwitchTarget,
+};
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
 pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use paths::{
