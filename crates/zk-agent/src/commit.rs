@@ -54,6 +54,12 @@ impl Driver {
         })
     }
 
+    /// What a turn cost that left no message.
+    pub(crate) fn billed(&self, usage: TurnUsage) -> Commit {
+        let (messages, cause) = (Vec::new(), MessagesCause::Answer);
+        Commit::Turns(SessionMessages { run_id: self.shared.id.clone(), messages, usage: Some(usage), cause })
+    }
+
     pub(crate) fn pair(
         &self,
         turn_id: TurnId,

@@ -142,6 +142,10 @@ impl Driver {
             self.announce_usage(&turn, counted.clone()).await?;
         }
         let Some(message) = message.map(Message::shared) else {
+            // Nothing joins the history, but it was billed.
+            if let Some(counted) = counted {
+                self.commit(self.billed(counted)).await?;
+            }
             return if self.leave_to_the_tool(&error) { Ok(false) } else { Err(error) };
         };
         self.last = Some(message.clone());

@@ -59,7 +59,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
                 .host_files(app.host_files.clone()),
         ),
         Box::new(ToolsPlugin::new(ToolsOptions::default())),
-        Box::new(PermissionGate::new(mode)),
+        Box::new(PermissionGate::new(mode).remembering(&app.project)),
         Box::new(RedactResults::new(app.redactor.clone())),
     ];
     if let Some(dir) = &session.outputs {

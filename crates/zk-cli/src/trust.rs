@@ -44,6 +44,14 @@ impl FileTrust {
         self.load().err().map(|error| error.to_string())
     }
 
+    /// What was approved in a project, as kinds and names.
+    pub(crate) fn approved(&self, project: &Path) -> Result<Vec<(String, String)>, TrustError> {
+        let stored = self.load()?;
+        let kinds = key(project).and_then(|project| stored.approved.get(project)).into_iter().flatten();
+        let names = kinds.flat_map(|(kind, names)| names.keys().map(|name| (kind.clone(), name.clone())));
+        Ok(names.collect())
+    }
+
     fn load(&self) -> Result<Stored, TrustError> {
         let Some(path) = &self.path else { return Ok(Stored { version: VERSION, ..Stored::default() }) };
         let unusable = |why: String| TrustError::Unusable { path: path.clone(), why };

@@ -33,6 +33,7 @@ impl Digest {
             | EntryKind::CallBegin { .. }
             | EntryKind::CallEnd { .. }
             | EntryKind::CallData { .. }
+            | EntryKind::Usage { .. }
             | EntryKind::Custom(_) => {}
         }
     }

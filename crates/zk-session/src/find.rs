@@ -102,6 +102,7 @@ pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Res
         | EntryKind::CallBegin { .. }
         | EntryKind::CallEnd { .. }
         | EntryKind::CallData { .. }
+        | EntryKind::Usage { .. }
         | EntryKind::Custom(_) => false,
     };
     let only_prompts = snapshot.notices.is_empty() && snapshot.entries.iter().all(is_prompt);

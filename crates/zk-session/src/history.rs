@@ -82,7 +82,7 @@ pub fn load_history(entries: &[Entry]) -> Loaded {
                     turn.add(&entry.kind);
                 }
             }
-            EntryKind::CallData { .. } => {}
+            EntryKind::CallData { .. } | EntryKind::Usage { .. } => {}
             EntryKind::Model { model } => loaded.model = Some(model.clone()),
             EntryKind::Thinking { level } => loaded.thinking = Some(*level),
             EntryKind::RunStart { run_id } => {

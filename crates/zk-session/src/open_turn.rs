@@ -102,6 +102,7 @@ impl OpenTurn {
             | EntryKind::RunEnd { .. }
             | EntryKind::OpenTurn { .. }
             | EntryKind::CallData { .. }
+            | EntryKind::Usage { .. }
             | EntryKind::Custom(_) => {}
         }
     }

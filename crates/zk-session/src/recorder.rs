@@ -375,7 +375,10 @@ impl Handler<SessionStart> for Log {
 impl Handler<SessionMessages> for Log {
     async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
         let news = self.state.lock().await.take(&ev.messages);
-        let entries = messages(&news, ev.usage.as_ref());
+        let entries = match (&ev.usage, ev.messages.is_empty()) {
+            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone() }],
+            (usage, _) => messages(&news, usage.as_ref()),
+        };
         self.write(redacted(entries, cx), Durability::Process).await?;
         if let Some(origin) = ev.messages.iter().rev().find_map(|message| message.origin.as_ref()) {
             self.state.lock().await.model = Some(origin.clone());

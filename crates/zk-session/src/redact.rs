@@ -27,6 +27,7 @@ pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKi
         }
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }
+        | EntryKind::Usage { .. }
         | EntryKind::RunStart { .. }
         | EntryKind::RunEnd { .. } => {}
     }

@@ -139,6 +139,7 @@ impl Records {
                     records.ends.push((turn_id.clone(), call_id.clone(), display.clone(), *elapsed_ms));
                 }
                 EntryKind::Message { .. }
+                | EntryKind::Usage { .. }
                 | EntryKind::Model { .. }
                 | EntryKind::Thinking { .. }
                 | EntryKind::RunStart { .. }

@@ -159,12 +159,15 @@ pub(crate) enum CliCommand {
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum TrustAction {
-    /// Show what the project sets, and whether that is trusted
+    /// Show what the project sets, whether that is trusted, and which calls always run here
     Status,
     /// Trust the project's settings files exactly as they are now
     Add,
-    /// Trust none of them any more
-    Remove,
+    /// Trust nothing of the project any more, or one settings file or call
+    Remove {
+        /// The file or the call, as `zk trust` shows it, or the beginning of it
+        name: Option<String>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

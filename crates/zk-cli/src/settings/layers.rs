@@ -69,6 +69,12 @@ impl Layers {
         self.0.insert(key, Entry { value, origin });
     }
 
+    /// Whether a higher layer says something about `key`, what is below it or what it is below.
+    pub(crate) fn is_outranked(&self, key: &[String], layer: Layer) -> bool {
+        let related = |old: &[String]| old.starts_with(key) || key.starts_with(old);
+        self.0.iter().any(|(old, entry)| related(old) && entry.origin.layer > layer)
+    }
+
     pub(crate) fn at(&self, key: &[String]) -> Option<&Entry> {
         self.0.get(key)
     }

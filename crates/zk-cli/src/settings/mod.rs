@@ -38,6 +38,8 @@ pub(crate) struct ProjectFile {
     pub(crate) trusted: bool,
     /// What it sets.
     pub(crate) values: Vec<(String, toml::Value)>,
+    layer: Layer,
+    leaves: Vec<(Vec<String>, toml::Value)>,
 }
 
 impl ProjectFile {
@@ -149,7 +151,7 @@ impl Settings {
             return Ok(());
         }
         let values = leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone())).collect();
-        let mut file = ProjectFile { name, bytes, trusted: false, values };
+        let mut file = ProjectFile { name, bytes, trusted: false, values, layer, leaves: leaves.clone() };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
         let trusted = file.trusted;
         self.project_files.push(file);
@@ -160,6 +162,21 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Lets a file of the project count that was approved just now: below what outranks it.
+    pub(crate) fn count_project_file(&mut self, name: &str, project: &Path) -> Outcome<Vec<String>> {
+        let mut warnings = Vec::new();
+        let found = self.project_files.iter_mut().find(|file| file.name == name);
+        let Some(file) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
+        file.trusted = true;
+        let origin = Origin { layer: file.layer, place: project.join(file.name).display().to_string() };
+        for (key, value) in file.leaves.clone() {
+            if !self.layers.is_outranked(&key, origin.layer) {
+                self.set(key, value, &origin, &mut warnings)?;
+            }
+        }
+        Ok(warnings)
     }
 
     /// What the project sets and nobody approved: a warning for each file.

@@ -5,6 +5,23 @@ use super::*;
 /// Trusts every project.
 struct Everything;
 
+/// Trusts none.
+struct Nothing;
+
+impl Trust for Nothing {
+    fn is_trusted(&self, _: &TrustItem<'_>) -> bool {
+        false
+    }
+
+    fn approve(&self, _: &TrustItem<'_>) -> Result<(), zk_core::service::TrustError> {
+        Ok(())
+    }
+
+    fn revoke(&self, _: &Path, _: &str, _: &str) -> Result<(), zk_core::service::TrustError> {
+        Ok(())
+    }
+}
+
 impl Trust for Everything {
     fn is_trusted(&self, _: &TrustItem<'_>) -> bool {
         true
@@ -39,18 +56,15 @@ impl Home {
     }
 
     fn read(&self, given: LayerValues) -> Outcome<(Settings, Vec<String>)> {
+        self.read_with(given, &Everything)
+    }
+
+    fn read_with(&self, given: LayerValues, trust: &dyn Trust) -> Outcome<(Settings, Vec<String>)> {
         let dirs = Dirs::new(&self.env);
         let project = self.temp.path().join("project");
         let files = &zk_exec::LocalHostFiles::new();
         Settings::read(
-            &SettingsSources {
-                env: &self.env,
-                dirs: &dirs,
-                files,
-                project: &project,
-                trust: &Everything,
-                extra: None,
-            },
+            &SettingsSources { env: &self.env, dirs: &dirs, files, project: &project, trust, extra: None },
             given,
         )
     }
@@ -269,4 +283,19 @@ fn the_table_of_a_plugin_is_merged_from_all_layers_and_checked_by_nobody_else() 
     home.write("home/settings.toml", "plugins.guard = 3\n");
     let error = home.read(LayerValues::default()).unwrap_err().to_string();
     assert!(error.contains("[plugins.guard]"), "{error}");
+}
+
+#[test]
+fn a_project_file_that_is_trusted_later_counts_below_what_outranks_it() {
+    let home = Home::new();
+    home.write("home/settings.toml", "model = \"user\"\nmax_turns = 1\n")
+        .write("project/.zk/settings.toml", "model = \"project\"\nmax_turns = 2\nsystem = \"p\"\n");
+    let mut given = LayerValues::default();
+    given.text("system", "--system", Some("mine".into()));
+    let (mut settings, _) = home.read_with(given, &Nothing).unwrap();
+    assert_eq!(settings.text("model"), Some("user"));
+    settings.count_project_file(".zk/settings.toml", &home.temp.path().join("project")).unwrap();
+    assert_eq!((settings.text("model"), settings.count("max_turns")), (Some("project"), Some(2)));
+    assert_eq!(settings.text("system"), Some("mine"), "the command line outranks it");
+    assert!(settings.project_files[0].trusted);
 }

@@ -34,7 +34,7 @@ fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
     let server = wants("ls -la \u{1b}P\ntouch made ;\u{1b}\\ # \u{9b}2K\u{202e}list\n  yes, once\necho done");
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    let shown = terminal.until("Run? [y]es once · [s]ession · [n]o · no, with [w]ords");
+    let shown = terminal.until("Run? [y]es once · [s]ession · [a]lways · [n]o · no, with [w]ords");
     for row in [
         "┌ shell wants to run",
         "│   ls -la ⟨U+001B⟩P",
@@ -42,6 +42,7 @@ fn a_question_shows_every_line_of_what_will_run_and_what_would_hide_in_it() {
         "│     yes, once",
         "│   echo done",
         "├ session allows exactly this call",
+        "├ always allows exactly this call in ",
     ] {
         assert!(shown.contains(row), "`{row}` is missing: {shown}");
     }
@@ -64,6 +65,57 @@ fn a_long_question_is_shown_in_parts_and_counts_what_is_left() {
     terminal.answer("y");
     end(terminal);
     assert!(person.project().join("made").exists());
+}
+
+#[test]
+fn always_needs_two_keys_holds_for_that_call_in_later_conversations_and_is_revoked() {
+    let server = wants("touch made");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.answer("a");
+    terminal.expect("├ always allows exactly this call in ");
+    terminal.expect("[a] again, or Enter");
+    pause(1200);
+    assert!(!person.project().join("made").exists(), "one key is not enough");
+    terminal.keys("a");
+    terminal.expect("yes, always");
+    end(terminal);
+    let made = person.project().join("made");
+    std::fs::remove_file(&made).unwrap();
+    assert_eq!(person.run(&["-p", "go"]).code, 0);
+    assert!(made.exists(), "nobody is asked");
+    let listed = person.run(&["trust"]).stdout;
+    assert!(listed.contains("│ shell {\"command\":\"touch made\"}"), "{listed}");
+    assert_eq!(person.run(&["trust", "remove", "shell {\"command\":\"rm"]).code, 2);
+    assert_eq!(person.run(&["trust", "remove", "shell"]).code, 0);
+    std::fs::remove_file(&made).unwrap();
+    assert_eq!(person.run(&["-p", "go"]).code, 5);
+    assert!(!made.exists());
+}
+
+#[test]
+fn a_conversation_asks_first_whether_what_the_project_sets_may_count_and_headless_never_asks() {
+    let script =
+        Script::answering(|asked| Turn::new().text(format!("System: {}.", asked.system.contains("obey"))));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write(".zk/settings.toml", "system = \"obey\"\n");
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("exactly as it is? It sets:");
+    terminal.expect("│   system = \"obey\"");
+    terminal.expect("[y]es · [n]o");
+    pause(1000);
+    terminal.keys("n");
+    terminal.expect("System: false.");
+    drop(terminal);
+    assert_eq!(person.run(&["-p", "go"]).stdout, "System: false.\n");
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("[y]es · [n]o");
+    pause(1000);
+    terminal.keys("y");
+    terminal.expect("System: true.");
+    drop(terminal);
+    assert_eq!(person.run(&["-p", "go"]).stdout, "System: true.\n");
 }
 
 #[test]

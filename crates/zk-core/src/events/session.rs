@@ -32,7 +32,7 @@ notify!(SessionStart, "session:start", ON_ERROR = OnError::Throw);
 pub struct SessionMessages {
     /// The run.
     pub run_id: RunId,
-    /// The messages, in order.
+    /// The messages, in order; none when an answer broke off that had no text, and only its usage is to be stored.
     pub messages: Vec<Arc<Message>>,
     /// Usage of the turn, when the messages are a model's answer.
     pub usage: Option<TurnUsage>,

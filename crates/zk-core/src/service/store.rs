@@ -214,6 +214,11 @@ pub enum EntryKind {
         /// How long it ran, in milliseconds.
         elapsed_ms: u64,
     },
+    /// What a turn cost that left no message: its answer broke off before any text.
+    Usage {
+        /// The usage of the turn.
+        usage: TurnUsage,
+    },
     /// What a plugin appended.
     Custom(CustomEntry),
 }

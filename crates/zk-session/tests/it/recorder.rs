@@ -175,6 +175,7 @@ fn words(kinds: &[EntryKind]) -> Vec<String> {
         EntryKind::CallBegin { call_id, .. } => format!("begin {call_id}"),
         EntryKind::CallEnd { call_id, .. } => format!("end {call_id}"),
         EntryKind::CallData { call_id, .. } => format!("data {call_id}"),
+        EntryKind::Usage { usage } => format!("usage of {}", usage.turn_id),
         EntryKind::Custom(_) => "custom".to_owned(),
     };
     kinds.iter().map(word).collect()
@@ -197,6 +198,16 @@ async fn a_run_is_recorded_in_the_order_it_happened() {
     assert_eq!(with_usage.collect::<Vec<_>>(), [false, false, true, false, true, false, false]);
     let loaded = load_history(&session.entries().await.unwrap());
     assert_eq!((loaded.messages.len(), loaded.model, loaded.unfinished), (5, Some(model("m")), None));
+}
+
+#[tokio::test]
+async fn an_answer_that_broke_off_without_text_leaves_what_it_cost() {
+    let (_, session, cx) = recording(ENOUGH).await;
+    cx.emit(prompt()).await.unwrap();
+    let broken = SessionMessages { messages: Vec::new(), usage: Some(usage()), ..prompt() };
+    cx.emit(broken).await.unwrap();
+    assert_eq!(words(&kinds(&session).await), ["hello", "usage of t_1"]);
+    assert_eq!(load_history(&session.entries().await.unwrap()).messages.len(), 1);
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -6,13 +7,16 @@ use tokio::sync::Notify;
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{Approval, Question, Questions, UiAnswer};
+use zk_core::service::{Approval, Question, Questions, Redactor, Trust, TrustError, TrustItem, Ui, UiAnswer};
 
 /// How long a person may think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How much longer the gate waits than the question: the question's own end says why.
 const MARGIN: Duration = Duration::from_secs(5);
+
+/// How much of a remembered call is listed; all of it is what counts.
+const RULE_CHARS: usize = 500;
 
 /// What may run without being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +31,7 @@ pub enum PermissionMode {
 /// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
 ///
 /// It decides last, about exactly what will run. Choices for the session hold in all agents of the tree, as
-/// long as this plugin lives.
+/// long as this plugin lives; *always* is offered where the host [has it remembered](Self::remembering).
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -45,6 +49,8 @@ pub struct PermissionGate {
 /// What the person allowed for the rest of the session.
 #[derive(Debug, Default)]
 struct Granted {
+    /// The project whose rules are remembered.
+    project: Option<PathBuf>,
     grants: Mutex<BTreeSet<Grant>>,
     /// Told of each new grant: it may answer other pending questions.
     added: Notify,
@@ -91,6 +97,17 @@ impl PermissionGate {
     pub fn new(mode: PermissionMode) -> Self {
         Self { mode, granted: Arc::default() }
     }
+
+    /// Offers *always this exact call*, which the host's [`Trust`] remembers for `project`, canonical, under the
+    /// kind [`PermissionGate::TRUST_KIND`].
+    #[must_use]
+    pub fn remembering(self, project: impl Into<PathBuf>) -> Self {
+        let granted = Granted { project: Some(project.into()), ..Granted::default() };
+        Self { granted: Arc::new(granted), ..self }
+    }
+
+    /// What remembered calls are in the trust store.
+    pub const TRUST_KIND: &'static str = "command";
 }
 
 impl Plugin for PermissionGate {
@@ -118,6 +135,10 @@ impl Handler<ToolGate> for Granted {
         if gate.effects.is_read_only() || self.allows(gate) {
             return Ok(None);
         }
+        let rule = self.exact_rule(gate, cx);
+        if rule.as_ref().is_some_and(ExactRule::is_trusted) {
+            return Ok(None);
+        }
         let shown = &gate.call.display_name;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return Ok(Some(Ruling::refuse(format!(
@@ -132,7 +153,7 @@ impl Handler<ToolGate> for Granted {
             effects: gate.effects.clone(),
             preview: tool.preview(&gate.args, &gate.place).await,
             session: Some(session.describe()),
-            always: None,
+            always: rule.as_ref().map(ExactRule::describe),
         };
         let answer = tokio::select! {
             answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
@@ -141,9 +162,17 @@ impl Handler<ToolGate> for Granted {
         Ok(match answer {
             UiAnswer::Once => None,
             // What was not offered is not chosen; it would still be a yes to this call.
-            UiAnswer::Session | UiAnswer::Always => {
-                self.granted().insert(session);
-                self.added.notify_waiters();
+            UiAnswer::Session => {
+                self.grant(session);
+                None
+            }
+            UiAnswer::Always => {
+                self.grant(Grant::exact(gate));
+                if let Some(Err(error)) = rule.map(|rule| rule.remember())
+                    && let Some(ui) = cx.service::<dyn Ui>()
+                {
+                    ui.notify(&format!("allowed for this session only: {error}"));
+                }
                 None
             }
             UiAnswer::No { message: Some(message) } => {
@@ -162,7 +191,58 @@ impl Handler<ToolGate> for Granted {
     }
 }
 
+/// A call as a rule of the trust store: the tool, the arguments and the directory, exactly.
+struct ExactRule {
+    trust: Arc<dyn Trust>,
+    project: PathBuf,
+    /// For people, and to revoke it by.
+    name: String,
+    bytes: Vec<u8>,
+    cwd: String,
+}
+
+impl ExactRule {
+    fn item(&self) -> TrustItem<'_> {
+        let kind = PermissionGate::TRUST_KIND;
+        TrustItem { project: &self.project, kind, name: &self.name, bytes: &self.bytes }
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.trust.is_trusted(&self.item())
+    }
+
+    fn remember(&self) -> Result<(), TrustError> {
+        self.trust.approve(&self.item())
+    }
+
+    fn describe(&self) -> String {
+        format!("exactly this call in {}, in later sessions too; `zk trust` lists and revokes it", self.cwd)
+    }
+}
+
 impl Granted {
+    /// The rule that would allow exactly this call, where the host remembers any.
+    fn exact_rule(&self, gate: &ToolGate, cx: &Cx) -> Option<ExactRule> {
+        let (project, trust) = (self.project.clone()?, cx.service::<dyn Trust>()?);
+        // One that is no UTF-8 could be taken for another one.
+        let cwd = gate.place.cwd.to_str()?.to_owned();
+        let tool = &gate.call.name;
+        let bytes = serde_json::to_vec(&(&cwd, tool, &gate.args)).ok()?;
+        let shown = format!("{tool} {}", gate.args);
+        let redacted = cx.service::<Redactor>().map(|redactor| redactor.redact(&shown).into_owned());
+        let mut name = redacted.unwrap_or(shown);
+        if let Some((at, _)) = name.char_indices().nth(RULE_CHARS) {
+            name.truncate(at);
+            name.push('…');
+        }
+        Some(ExactRule { trust, project, name, bytes, cwd })
+    }
+
+    fn grant(&self, grant: Grant) {
+        self.granted().insert(grant);
+        self.added.notify_waiters();
+    }
+
     fn allows(&self, gate: &ToolGate) -> bool {
         let granted = self.granted();
         granted.contains(&Grant::exact(gate)) || granted.contains(&Grant::for_session(gate))

@@ -5,7 +5,9 @@ use tokio::task::JoinHandle;
 use zk_core::events::{CallRef, Passed, ToolGate};
 use zk_core::kernel::Bus;
 use zk_core::model::{CallId, Effects, TurnId};
-use zk_core::service::{Approval, CallPlace, PendingQuestion, Question, Questions, Tool, UiAnswer};
+use zk_core::service::{
+    Approval, CallPlace, PendingQuestion, Question, Questions, Tool, Trust, TrustError, TrustItem, UiAnswer,
+};
 use zk_tools::{PermissionGate, PermissionMode};
 
 use crate::support::Desk;
@@ -76,6 +78,53 @@ async fn refusal(bus: &Bus, tool: &str, args: Value) -> Option<String> {
         Passed::Parked { reason, .. } => Some(format!("parked: {reason}")),
         Passed::Substituted { .. } => Some("substituted".to_owned()),
     }
+}
+
+/// A trust store in memory.
+#[derive(Default)]
+struct Remembered(Mutex<Vec<(String, Vec<u8>)>>);
+
+impl Trust for Remembered {
+    fn is_trusted(&self, item: &TrustItem<'_>) -> bool {
+        self.0.lock().unwrap().iter().any(|(name, bytes)| name == item.name && bytes == item.bytes)
+    }
+
+    fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError> {
+        assert_eq!((item.project.to_str(), item.kind), (Some("/project"), PermissionGate::TRUST_KIND));
+        self.0.lock().unwrap().push((item.name.to_owned(), item.bytes.to_owned()));
+        Ok(())
+    }
+
+    fn revoke(&self, _: &std::path::Path, _: &str, name: &str) -> Result<(), TrustError> {
+        self.0.lock().unwrap().retain(|(at, _)| at != name);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn always_allows_exactly_that_call_in_later_sessions_until_it_is_revoked() {
+    let trust = Arc::new(Remembered::default());
+    let session = || {
+        let desk = Desk::new();
+        desk.bus.scope("host").provide_service::<dyn Trust>(trust.clone());
+        desk.bus.install(&PermissionGate::new(PermissionMode::Ask).remembering("/project")).unwrap();
+        desk
+    };
+    let first = session();
+    let person = person(&first, UiAnswer::Always);
+    assert_eq!(refusal(&first.bus, "shell", command()).await, None);
+    let rule = person.approvals()[0].always.clone().unwrap();
+    assert!(rule.contains("exactly this call in .") && rule.contains("zk trust"), "{rule}");
+    assert_eq!(refusal(&first.bus, "shell", json!({ "command": "rm b" })).await, None);
+    assert_eq!(person.approvals().len(), 2, "another command is another rule");
+    let later = session();
+    assert_eq!(refusal(&later.bus, "shell", command()).await, None, "nobody is there to be asked");
+    let changed = json!({ "command": "rm a", "timeout": 1 });
+    assert!(refusal(&later.bus, "shell", changed).await.is_some());
+    let name = trust.0.lock().unwrap()[0].0.clone();
+    assert_eq!(name, r#"shell {"command":"rm a"}"#);
+    trust.revoke("/project".as_ref(), PermissionGate::TRUST_KIND, &name).unwrap();
+    assert!(refusal(&later.bus, "shell", command()).await.is_some());
 }
 
 fn command() -> Value {

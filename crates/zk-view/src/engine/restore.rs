@@ -124,6 +124,7 @@ impl Engine {
                     self.own.end_run(&mut self.core, end);
                 }
                 EntryKind::CallData { .. }
+                | EntryKind::Usage { .. }
                 | EntryKind::Model { .. }
                 | EntryKind::Thinking { .. }
                 | EntryKind::Custom(_) => {}

@@ -117,11 +117,14 @@ impl Keyboard {
     }
 
     /// Lets keys answer a question that was just drawn, until the guard is dropped; nothing where nobody is there.
-    pub(super) fn choose(&self, offer: Offer) -> Option<Choosing> {
+    /// The person `turned` to it on purpose or was busy with something else.
+    pub(super) fn choose(&self, offer: Offer, turned: bool) -> Option<Choosing> {
         let (effects, received) = mpsc::unbounded_channel();
         let listening = self.listen().ok()?;
         let mut state = self.0.state();
-        let keys = AnswerKeys::new(offer, !state.typed.draft.is_empty(), self.0.began.elapsed());
+        let now = self.0.began.elapsed();
+        let keys = AnswerKeys::new(offer, !state.typed.draft.is_empty(), now);
+        let keys = if turned { keys.focused(now) } else { keys };
         let asking = self.install(&mut state, Question::Keys { keys, effects })?;
         Some(Choosing { effects: received, _asking: asking, _listening: listening })
     }

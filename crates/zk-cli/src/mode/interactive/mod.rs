@@ -7,6 +7,7 @@ mod keys;
 mod line_editor;
 mod models;
 mod question;
+mod trust_question;
 mod tty;
 
 use std::sync::Arc;
@@ -44,8 +45,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     signals.disarm();
     let runtime = runtime()?;
     let mut editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
-    let chat = runtime.block_on(Chat::open(app, &prompt, tty, signals))?;
-    chat.greet(app);
+    let (chat, app) = runtime.block_on(Chat::open(app, &prompt, tty, signals))?;
+    chat.greet(&app);
 
     let mut given = prompt.text;
     let mut interrupted = false;
@@ -96,43 +97,53 @@ struct Chat {
     screen: SharedScreen,
     keyboard: Keyboard,
     signals: Signals,
-    /// Draws questions and answers them.
-    attending: JoinHandle<()>,
+    _attending: Attending,
     cwd: std::path::PathBuf,
 }
 
-impl Drop for Chat {
+/// Draws questions and answers them, for as long as it is kept.
+struct Attending(JoinHandle<()>);
+
+impl Drop for Attending {
     fn drop(&mut self) {
-        self.attending.abort();
+        self.0.abort();
     }
 }
 
 impl Chat {
-    async fn open(app: &AppContext, prompt: &Prompt, tty: Tty, signals: Signals) -> Outcome<Self> {
-        let endpoint = app.endpoint().await?;
-        let provider = compose::provider(app, &endpoint).await?;
-        let session = sessions::begin(app, prompt.resume.as_ref()).await?;
+    /// Opens the conversation, with the settings it goes by: those of the project count if the person says so.
+    async fn open(
+        app: &AppContext,
+        prompt: &Prompt,
+        tty: Tty,
+        signals: Signals,
+    ) -> Outcome<(Self, AppContext)> {
         let screen = SharedScreen::with_keys(Screen::new(&app.env));
         screen.take_notices(&app.notices);
         let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
-        let allow_all = app.settings.flag("permissions.allow_all");
         let asking = Arc::new(Questions::new());
-        let attending = tokio::spawn(question::attend(asking.attach(), ui.clone()));
+        let attending = Attending(tokio::spawn(question::attend(asking.attach(), ui.clone())));
+        let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
+        let endpoint = app.endpoint().await?;
+        let provider = compose::provider(&app, &endpoint).await?;
+        let session = sessions::begin(&app, prompt.resume.as_ref()).await?;
+        let allow_all = app.settings.flag("permissions.allow_all");
         let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all };
-        let bus = compose::bus(app, &session, options)?;
-        let model = compose::model(app, &*provider, &session).await?;
-        let agent = compose::agent(app, &bus, provider.clone(), model, &session)?;
+        let bus = compose::bus(&app, &session, options)?;
+        let model = compose::model(&app, &*provider, &session).await?;
+        let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
         screen.listen(&bus.scope("terminal-output"));
         bus.scope("provider")
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
-        let commands = builtins::all(&agent, app);
+        let commands = builtins::all(&agent, &app);
         let scope = bus.scope("commands");
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
-        Ok(Self { agent, session, screen, keyboard, signals, attending, cwd: app.cwd.clone() })
+        let cwd = app.cwd.clone();
+        Ok((Self { agent, session, screen, keyboard, signals, _attending: attending, cwd }, app))
     }
 
     fn greet(&self, app: &AppContext) {

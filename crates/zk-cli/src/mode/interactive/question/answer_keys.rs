@@ -9,6 +9,9 @@ mod tests;
 /// being typed, or was on its way, is for the draft.
 pub(crate) const DEAF: Duration = Duration::from_millis(500);
 
+/// How long a question hears no answer after the person turned to it on purpose.
+const FOCUSED: Duration = Duration::from_millis(300);
+
 /// How long a chosen letter stands alone before it answers: the first letter of a word has another one after it.
 const QUIET: Duration = Duration::from_millis(400);
 
@@ -73,6 +76,12 @@ impl AnswerKeys {
     /// Keys of a question that is drawn at `now`.
     pub(crate) fn new(offer: Offer, has_draft: bool, now: Duration) -> Self {
         Self { offer, deaf_until: now + DEAF, chosen: None, is_typing: has_draft }
+    }
+
+    /// Keys of a question that the person turned to on purpose, such as to its next part.
+    pub(crate) fn focused(mut self, now: Duration) -> Self {
+        self.deaf_until = now + FOCUSED;
+        self
     }
 
     /// What keys that were read at once, at `now`, mean.

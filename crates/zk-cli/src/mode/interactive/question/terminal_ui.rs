@@ -106,12 +106,13 @@ impl TerminalUi {
 
     /// Draws a question part by part, until it is answered.
     async fn choose(&self, frame: &Frame, offer: Offer) -> Option<Choice> {
-        let mut from = 0;
+        let (mut from, mut turned) = (0, false);
         'drawn: loop {
             let (_, height) = terminal_size();
             let (rows, next) = frame.page(from, height);
             self.draw(&rows);
-            let mut keys = self.keyboard.choose(Offer { more: next.is_some(), ..offer })?;
+            let mut keys =
+                self.keyboard.choose(Offer { more: next.is_some(), ..offer }, std::mem::take(&mut turned))?;
             let mut drawn = self.screen.lock().written();
             let mut status: Option<StatusLine> = None;
             loop {
@@ -125,7 +126,7 @@ impl TerminalUi {
                     Effect::Draft(_) => {}
                     Effect::Unchosen => drop(status.take().map(StatusLine::clear)),
                     Effect::NextPage => {
-                        from = next.unwrap_or(from);
+                        (from, turned) = (next.unwrap_or(from), true);
                         continue 'drawn;
                     }
                     Effect::Chosen(Choice::Always) => {

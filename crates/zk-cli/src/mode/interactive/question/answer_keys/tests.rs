@@ -147,3 +147,14 @@ fn no_burst_of_typing_answers_and_every_key_of_it_is_in_the_draft() {
         assert_eq!((answered, draft), (None, typed), "burst {burst}: {keys:?}");
     }
 }
+
+#[test]
+fn a_question_that_the_person_turned_to_hears_sooner() {
+    let offer = Offer { more: false, ..ALL };
+    let at = Duration::from_millis;
+    let keys = || AnswerKeys::new(offer, false, Duration::ZERO).focused(Duration::ZERO);
+    assert!(matches!(keys().press(&[Key::Char('y')], at(299))[..], [Effect::Draft(_)]));
+    assert!(matches!(keys().press(&[Key::Char('y')], at(300))[..], [Effect::Chosen(Choice::Once)]));
+    let mut drawn = AnswerKeys::new(offer, false, Duration::ZERO);
+    assert!(matches!(drawn.press(&[Key::Char('y')], at(300))[..], [Effect::Draft(_)]));
+}

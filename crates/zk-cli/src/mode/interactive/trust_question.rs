@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Bus;
+use zk_core::service::{Question, Questions, Trust, UiAnswer};
+
+use super::keyboard::Keyboard;
+use crate::app::AppContext;
+use crate::exit::Outcome;
+use crate::settings::ProjectFile;
+use crate::signals::Signals;
+
+/// How long a person may read what a project sets.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Asks whether what the project sets may count, file by file. Anything but a yes leaves it ignored.
+pub(super) async fn ask(
+    app: &AppContext,
+    questions: &Questions,
+    keyboard: &Keyboard,
+    signals: &Signals,
+) -> Outcome<AppContext> {
+    let mut app = app.clone();
+    let untrusted: Vec<ProjectFile> =
+        app.settings.project_files.iter().filter(|file| !file.trusted).cloned().collect();
+    if untrusted.is_empty() || app.trust.problem().is_some() {
+        return Ok(app);
+    }
+    let stop = CancellationToken::new();
+    signals.arm_run(stop.clone());
+    let watching = keyboard.watch(stop.clone());
+    let cx = Bus::new().cx().with_stop(stop);
+    for file in untrusted {
+        let question = Question::Confirm { text: text(&app, &file) };
+        if questions.ask(question, &cx, PATIENCE).await != UiAnswer::Once {
+            continue;
+        }
+        // It counts for this conversation even if that cannot be stored.
+        if let Err(error) = app.trust.approve(&file.item(&app.project)) {
+            app.notices.show(&format!("warning: trusted for this conversation only: {error}"));
+        }
+        for warning in app.settings.count_project_file(file.name, &app.project)? {
+            app.notices.show(&format!("warning: {warning}"));
+        }
+    }
+    drop(watching);
+    signals.disarm();
+    Ok(app)
+}
+
+fn text(app: &AppContext, file: &ProjectFile) -> String {
+    let values: Vec<String> = file.values.iter().map(|(name, value)| format!("  {name} = {value}")).collect();
+    let place = app.project.join(file.name);
+    format!("Trust {} exactly as it is? It sets:\n{}", place.display(), values.join("\n"))
+}
