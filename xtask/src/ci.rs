@@ -44,6 +44,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("tests", &mut || cargo(&["test", "--workspace", "--locked"]).wait())?;
     step("generated docs", &mut || docs::check(workspace))?;
     step("examples", &mut || examples(workspace))?;
+    step("packages of examples/", &mut || example_packages(workspace))?;
     step("documentation", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;
@@ -78,6 +79,25 @@ fn examples(workspace: &Workspace) -> Result<()> {
         }
     }
     println!("{count} examples ran");
+    Ok(())
+}
+
+/// The packages below `examples/` use zk from outside. They share the workspace's lock file and target folder, so that one
+/// command builds them all; each is run with the arguments in its `package.metadata.example.run`.
+fn example_packages(workspace: &Workspace) -> Result<()> {
+    let packages = workspace.example_packages()?;
+    let mut build = vec!["build", "--quiet", "--locked"];
+    build.extend(packages.iter().flat_map(|package| ["--package", package.name.as_str()]));
+    Run::cargo(&build, workspace.root()).wait()?;
+    for package in &packages {
+        let args = package.example_args();
+        let mut run = vec!["run", "--quiet", "--locked", "--package", &package.name, "--"];
+        run.extend(args.iter().map(String::as_str));
+        let run = Run::cargo(&run, workspace.root());
+        println!("--- {}", run.shown());
+        run.wait_at_most(EXAMPLE_LIMIT)?;
+    }
+    println!("{} packages ran", packages.len());
     Ok(())
 }
 

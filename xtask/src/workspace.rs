@@ -24,6 +24,18 @@ pub(crate) struct Package {
     pub(crate) manifest: Table,
 }
 
+impl Package {
+    /// The arguments in its `package.metadata.example.run`, which it is run with as an example.
+    pub(crate) fn example_args(&self) -> Vec<String> {
+        let about = self
+            .manifest
+            .get("package")
+            .and_then(|package| package.get("metadata")?.get("example")?.get("run"));
+        let args = about.and_then(toml::Value::as_array).into_iter().flatten();
+        args.filter_map(|arg| arg.as_str().map(str::to_owned)).collect()
+    }
+}
+
 /// What a fuzzer found reads like text at times, and is none.
 const NOT_OURS: [&str; 5] = ["target", ".git", "node_modules", "corpus", "artifacts"];
 
@@ -58,11 +70,23 @@ impl Workspace {
 
     /// The packages of `crates/` and `xtask`, in the order of their names.
     pub(crate) fn packages(&self) -> Result<Vec<Package>> {
-        let mut dirs = vec![self.root.join("xtask")];
-        let crates = self.root.join("crates");
-        for entry in fs::read_dir(&crates).with_context(|| format!("no {}", crates.display()))? {
-            dirs.push(entry?.path());
-        }
+        let mut dirs = self.folders("crates")?;
+        dirs.push(self.root.join("xtask"));
+        self.packages_in(dirs)
+    }
+
+    /// The packages of `examples/`, which use zk from outside, in the order of their names.
+    pub(crate) fn example_packages(&self) -> Result<Vec<Package>> {
+        self.packages_in(self.folders("examples")?)
+    }
+
+    fn folders(&self, of: &str) -> Result<Vec<PathBuf>> {
+        let of = self.root.join(of);
+        let entries = fs::read_dir(&of).with_context(|| format!("no {}", of.display()))?;
+        entries.map(|entry| Ok(entry?.path())).collect()
+    }
+
+    fn packages_in(&self, mut dirs: Vec<PathBuf>) -> Result<Vec<Package>> {
         dirs.retain(|dir| dir.join("Cargo.toml").is_file());
         dirs.sort();
         dirs.iter()

@@ -10,9 +10,7 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspacePaths};
 use zk_providers::auth::OAuthRefresh;
-use zk_providers::{
-    Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, Vendor, VendorDialect,
-};
+use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, VendorDialect};
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
 
 use crate::app::AppContext;
@@ -72,8 +70,9 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     if let Some(recorder) = &session.recorder {
         plugins.push(Box::new(recorder.clone()));
     }
-    for plugin in &plugins {
-        bus.install(&**plugin).map_err(Failure::failed)?;
+    let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
+    for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
+        bus.install(plugin).map_err(Failure::failed)?;
     }
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
@@ -123,7 +122,11 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<A
     let provider = &endpoint.provider;
     let connection = connection(app, endpoint).await?;
     let options = json(table(app, &provider.name, "options"));
-    let inner = provider.vendor.provider_with(connection, &options).map_err(|error| match error {
+    let made = match &provider.ready {
+        Some(ready) => Ok(ready.clone()),
+        None => provider.vendor.provider_with(connection, &options),
+    };
+    let inner = made.map_err(|error| match error {
         SetupError::Account { .. } => {
             Failure::auth(format!("{error} with `zk auth login {}`", provider.vendor.name))
         }
@@ -252,7 +255,7 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
         )));
     };
     models.into_iter().next().ok_or_else(|| {
-        let next = match Vendor::named(name).map(|vendor| vendor.dialect) {
+        let next = match app.settings.additions.vendors.named(name).map(|vendor| vendor.dialect) {
             Some(VendorDialect::Ollama) => "get one with `ollama pull NAME`",
             _ => "let it load one, or name one with --model",
         };

@@ -102,10 +102,11 @@ async fn endpoint(app: &AppContext) -> Vec<Finding> {
         Some(Key::SignIn { .. }) => "you are signed in",
         None => "no key is set",
     };
-    let mut findings = vec![fine(format!(
-        "provider: {} at {}, {key} ({})",
-        endpoint.provider.name, endpoint.base_url, endpoint.why
-    ))];
+    let (name, why) = (&endpoint.provider.name, &endpoint.why);
+    let mut findings = vec![fine(match endpoint.provider.ready {
+        Some(_) => format!("provider: {name}, a part of this program ({why})"),
+        None => format!("provider: {name} at {}, {key} ({why})", endpoint.base_url),
+    })];
     let provider = match compose::provider(app, &endpoint).await {
         Ok(provider) => provider,
         Err(error) => {
@@ -113,7 +114,8 @@ async fn endpoint(app: &AppContext) -> Vec<Finding> {
             return findings;
         }
     };
-    findings.push(reach(app, &*provider, &endpoint.base_url).await);
+    let place = if endpoint.base_url.is_empty() { &endpoint.provider.name } else { &endpoint.base_url };
+    findings.push(reach(app, &*provider, place).await);
     findings
 }
 

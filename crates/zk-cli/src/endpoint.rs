@@ -1,15 +1,18 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
 use zk_core::model::ErrorKind;
+use zk_core::service::Provider;
 use zk_providers::auth::Credential;
-use zk_providers::{Access, VENDORS, Vendor};
+use zk_providers::{Access, Vendor, VendorDialect, Vendors};
 
-use crate::credentials::StoredCredentials;
+use crate::app::AppContext;
+use crate::credentials::{self, StoredCredentials};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{Entry, Layer, Settings};
-use crate::suggest;
+use crate::{model_name, suggest};
 
 #[cfg(test)]
 mod tests;
@@ -40,22 +43,43 @@ fn alias(name: &str) -> Option<&'static str> {
     ALIASES.iter().find(|(other, _)| *other == name).map(|(_, vendor)| *vendor)
 }
 
-/// A provider by its name: one zk knows, or one of the settings, which is like one zk knows.
-#[derive(Clone, Debug)]
+/// The row of a provider that the program was given ready made: it needs no address and no key.
+const READY: Vendor = Vendor {
+    name: "",
+    base_url: Some(""),
+    access: Access::Open,
+    dialect: VendorDialect::Chat(LIKE),
+    default_model: None,
+};
+
+/// A provider by its name: one the program knows, or one of the settings, which is like one the program knows.
+#[derive(Clone)]
 pub(crate) struct NamedProvider {
     pub(crate) name: String,
-    pub(crate) vendor: &'static Vendor,
+    pub(crate) vendor: Vendor,
+    /// The provider itself, where the program was given it.
+    pub(crate) ready: Option<Arc<dyn Provider>>,
+}
+
+impl std::fmt::Debug for NamedProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NamedProvider").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl NamedProvider {
-    fn of(vendor: &'static Vendor) -> Self {
-        Self { name: vendor.name.to_owned(), vendor }
+    fn of(vendor: Vendor) -> Self {
+        Self { name: vendor.name.to_owned(), vendor, ready: None }
     }
 
     /// The provider called `name`.
     pub(crate) fn find(settings: &Settings, name: &str) -> Outcome<Self> {
-        if let Some(vendor) = Vendor::named(name) {
-            return Ok(Self::of(vendor));
+        let additions = &settings.additions;
+        if let Some(provider) = additions.provider(name) {
+            return Ok(Self { name: name.to_owned(), vendor: READY, ready: Some(provider) });
+        }
+        if let Some(vendor) = additions.vendors.named(name) {
+            return Ok(Self::of(*vendor));
         }
         let like = settings.of_provider(name, "like").and_then(Entry::text);
         if like.is_none() && settings.of_provider(name, "base_url").is_none() {
@@ -72,17 +96,20 @@ impl NamedProvider {
             )));
         }
         let like = like.unwrap_or(LIKE);
-        let vendor = Vendor::named(like).ok_or_else(|| {
-            let names = VENDORS.iter().map(|vendor| vendor.name);
+        let vendor = additions.vendors.named(like).copied().ok_or_else(|| {
+            let names = additions.vendors.iter().map(|vendor| vendor.name);
             let hint = suggest::did_you_mean(like, names);
             Failure::usage(format!("providers.{name}.like: unknown provider `{like}`{hint}"))
         })?;
-        Ok(Self { name: name.to_owned(), vendor })
+        Ok(Self { name: name.to_owned(), vendor, ready: None })
     }
 
     /// Whether there is no key for it, only a sign-in.
     pub(crate) fn is_sign_in_only(&self) -> bool {
-        self.vendor.access == Access::SignIn
+        match self.vendor.access {
+            Access::SignIn => true,
+            Access::Key(_) | Access::Local(_) | Access::Open => false,
+        }
     }
 
     /// Whether it is the vendor itself, so that the vendor's address and variables are its own.
@@ -91,23 +118,55 @@ impl NamedProvider {
     }
 
     fn usual_url(&self) -> Option<&'static str> {
-        self.vendor.base_url.filter(|_| self.is_vendor())
+        self.vendor.base_url.filter(|_| self.is_vendor() || self.ready.is_some())
     }
 
     fn key_variable(&self) -> Option<&'static str> {
         match self.vendor.access {
             Access::Key(variables) if self.is_vendor() => variables.first().copied(),
-            Access::Key(_) | Access::SignIn | Access::Local(_) => None,
+            Access::Key(_) | Access::SignIn | Access::Local(_) | Access::Open => None,
         }
     }
 }
 
 /// The names of all providers: those zk knows, then those of the settings.
 pub(crate) fn names(settings: &Settings) -> Vec<String> {
-    let mut names: Vec<String> = VENDORS.iter().map(|vendor| vendor.name.to_owned()).collect();
+    let mut names = settings.additions.names();
     let own = settings.table(&["providers"]).unwrap_or_default();
-    names.extend(own.into_iter().map(|(name, _)| name).filter(|name| Vendor::named(name).is_none()));
+    let own: Vec<String> =
+        own.into_iter().map(|(name, _)| name).filter(|name| !names.contains(name)).collect();
+    names.extend(own);
     names
+}
+
+impl AppContext {
+    /// The endpoint that the settings, the keys or a local server lead to.
+    pub(crate) async fn endpoint(&self) -> Outcome<Endpoint> {
+        let stored = credentials::all_stored(self).await;
+        let chosen = configured(&self.settings, self.flags(), &stored);
+        match model_name::endpoint_for(&self.settings, self.flags(), &stored, chosen)? {
+            Some(endpoint) => Ok(endpoint),
+            None => local(&self.settings.additions.vendors, look).await,
+        }
+    }
+
+    /// The endpoint of a provider that is named in the middle of a conversation: what the command line said
+    /// was about the one it began with.
+    pub(crate) async fn endpoint_of(&self, name: &str) -> Outcome<Endpoint> {
+        let stored = credentials::all_stored(self).await;
+        let provider = NamedProvider::find(&self.settings, name)?;
+        let why = format!("/provider {name}");
+        complete(&self.settings, Flags::default(), &stored, provider, why)
+    }
+
+    /// The credential used for a provider, and where it comes from.
+    pub(crate) fn key(&self, provider: &NamedProvider, stored: &StoredCredentials) -> Option<(Key, String)> {
+        key(&self.settings, self.flags(), stored, provider)
+    }
+
+    fn flags(&self) -> Flags<'_> {
+        Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_deref() }
+    }
 }
 
 /// Where requests go, with which key, and why there.
@@ -205,7 +264,7 @@ pub(crate) fn configured(
 
 /// Whether nobody says where it is: then a key for it leads nowhere.
 fn lacks_an_address(settings: &Settings, flags: Flags<'_>, name: &str) -> bool {
-    Vendor::named(name).is_some_and(|vendor| vendor.base_url.is_none())
+    settings.additions.vendors.named(name).is_some_and(|vendor| vendor.base_url.is_none())
         && flags.base_url.is_none()
         && settings.of_provider(name, "base_url").is_none()
 }
@@ -227,12 +286,12 @@ pub(crate) enum Found {
 }
 
 /// A model server on this machine, the first that is `found` with a model.
-pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) -> Outcome<Endpoint> {
+pub(crate) async fn local(vendors: &Vendors, found: impl AsyncFn(Vendor, u16) -> Found) -> Outcome<Endpoint> {
     let mut seen = String::new();
-    for vendor in VENDORS {
+    for vendor in vendors.iter() {
         let Access::Local(port) = vendor.access else { continue };
         let name = vendor.name;
-        match found(vendor, port).await {
+        match found(*vendor, port).await {
             Found::Nothing => {}
             Found::Other => seen += &format!("\nWhat listens on port {port} is not {name}."),
             Found::Locked => {
@@ -248,7 +307,7 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
             Found::Empty => seen += &format!("\n{name} runs on port {port} and has no model yet."),
             Found::Models => {
                 return Ok(Endpoint {
-                    provider: NamedProvider::of(vendor),
+                    provider: NamedProvider::of(*vendor),
                     base_url: vendor.base_url.unwrap_or_default().to_owned(),
                     key: None,
                     why: format!("nothing is configured, and {name} runs on port {port}"),
@@ -261,20 +320,20 @@ pub(crate) async fn local(found: impl AsyncFn(&'static Vendor, u16) -> Found) ->
          Other providers work the same way, such as `zk auth login openai` or OPENAI_API_KEY. A local model \
          server needs no key: start {}, or name one with --base-url.\n\
          `zk demo` needs no key; `zk doctor` shows what is configured.",
-        local_servers()
+        local_servers(vendors)
     )))
 }
 
-fn local_servers() -> String {
+fn local_servers(vendors: &Vendors) -> String {
     let server = |vendor: &Vendor| match vendor.access {
         Access::Local(port) => Some(format!("{} (port {port})", vendor.name)),
-        Access::Key(_) | Access::SignIn => None,
+        Access::Key(_) | Access::SignIn | Access::Open => None,
     };
-    suggest::or(&VENDORS.iter().filter_map(server).collect::<Vec<_>>())
+    suggest::or(&vendors.iter().filter_map(server).collect::<Vec<_>>())
 }
 
 /// Looks at a port of this machine. Only where something accepts connections is it asked for its models.
-pub(crate) async fn look(vendor: &'static Vendor, port: u16) -> Found {
+pub(crate) async fn look(vendor: Vendor, port: u16) -> Found {
     if TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE).is_err() {
         return Found::Nothing;
     }
@@ -305,8 +364,8 @@ pub(crate) fn complete(
         ))
     })?;
     let key = key(settings, flags, stored, &provider).map(|(key, _)| key);
-    let local = matches!(provider.vendor.access, Access::Local(_));
-    if key.is_none() && !local && (base_url.is_none() || provider.is_sign_in_only()) {
+    let is_open = matches!(provider.vendor.access, Access::Local(_) | Access::Open);
+    if key.is_none() && !is_open && (base_url.is_none() || provider.is_sign_in_only()) {
         let login = format!("run `zk auth login {name}`");
         return Err(Failure::auth(match provider.key_variable() {
             None => format!("not signed in to {name}: {login}"),

@@ -7,7 +7,7 @@
 //! | [`Responses`] | OpenAI's Responses API, and what imitates it |
 //! | [`Gemini`] | the API of Google's Gemini, on the developer service and on Vertex |
 //! | [`Ollama`] | the native API of Ollama |
-//! | [`Vendor`] | the services and servers known by name: [`VENDORS`] |
+//! | [`Vendor`], [`Vendors`] | the services and servers known by name: [`VENDORS`], and those of other crates |
 //! | [`Connection`] | where a provider is and what it is shown: the same for every dialect |
 //! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
@@ -54,7 +54,7 @@ pub use facts::profiles::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
-pub use facts::vendors::{Access, VENDORS, Vendor, VendorDialect};
+pub use facts::vendors::{Access, MakeProvider, VENDORS, Vendor, VendorDialect, Vendors};
 pub use wire::clocks::Clocks;
 pub use wire::connection::Connection;
 pub use wire::endpoint::SetupError;

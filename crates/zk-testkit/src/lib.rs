@@ -26,4 +26,4 @@ pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};
 #[cfg(feature = "server")]
-pub use server::{FakeServer, FakeServerBuilder, Fault, Received, RetryAfter, StartError};
+pub use server::{FakeServer, FakeServerBuilder, Fault, RawReply, Received, RetryAfter, StartError};

@@ -66,7 +66,10 @@ fn crate_doc(package: &Package, texts: &[Text], findings: &mut Findings) {
 
 fn examples(workspace: &Workspace, package: &Package, texts: &[Text], findings: &mut Findings) -> Result<()> {
     // A program is its own example, and a crate that exports nothing has nothing to show.
-    let root = format!("{}/src/lib.rs", package.dir);
+    let (root, program) = (format!("{}/src/lib.rs", package.dir), format!("{}/src/main.rs", package.dir));
+    if texts.iter().any(|file| file.path == program) {
+        return Ok(());
+    }
     let exports = |file: &Text| file.path == root && file.text.lines().any(|line| line.starts_with("pub "));
     if !texts.iter().any(exports) {
         return Ok(());

@@ -33,7 +33,11 @@ fn login(app: &AppContext, provider: Option<String>, key: bool, browser: bool) -
     let client = credentials::client(app, &name)?.filter(|_| !key);
     let credential = match client {
         None => {
-            if NamedProvider::find(&app.settings, &name)?.is_sign_in_only() {
+            let provider = NamedProvider::find(&app.settings, &name)?;
+            if provider.ready.is_some() {
+                return Err(Failure::usage(format!("{name} is a part of this program and takes no key")));
+            }
+            if provider.is_sign_in_only() {
                 return Err(Failure::usage(format!("{name} takes no key: run `zk auth login {name}`")));
             }
             Credential::ApiKey(typed(&name)?.into())

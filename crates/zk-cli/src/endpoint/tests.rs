@@ -1,6 +1,8 @@
 use zk_exec::LocalHostFiles;
+use zk_providers::VENDORS;
 
 use super::*;
+use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::Exit;
@@ -20,6 +22,7 @@ fn settings(vars: &[(&str, &str)], given: LayerValues) -> Settings {
             project,
             trust: &FileTrust::new(None, LocalHostFiles::new()),
             extra: None,
+            additions: Additions::default(),
         },
         given,
     )
@@ -117,7 +120,7 @@ fn a_local_server_needs_no_key() {
 async fn without_anything_configured_the_local_server_that_has_a_model_is_used() {
     assert!(chosen(&[], LayerValues::default()).unwrap().is_none());
     let found = |wanted: &'static str| {
-        async move |vendor: &'static Vendor, _: u16| match vendor.name {
+        async move |vendor: Vendor, _: u16| match vendor.name {
             "ollama" if wanted != "ollama" => Found::Empty,
             "llama.cpp" if wanted != "llama.cpp" => Found::Other,
             "vllm" => Found::Locked,
@@ -131,10 +134,10 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
         ("llama.cpp", "http://127.0.0.1:8080/v1"),
         ("lmstudio", "http://127.0.0.1:1234/v1"),
     ] {
-        let endpoint = local(found(name)).await.unwrap();
+        let endpoint = local(&Vendors::default(), found(name)).await.unwrap();
         assert_eq!((&*endpoint.provider.name, &*endpoint.base_url), (name, url));
     }
-    let error = local(found("nobody")).await.unwrap_err();
+    let error = local(&Vendors::default(), found("nobody")).await.unwrap_err();
     assert!(error.message.contains("ollama runs on port 11434 and has no model"), "{error}");
     assert!(error.message.contains("port 8080 is not llama.cpp"), "{error}");
     assert!(error.message.contains("port 8000 wants a key"), "{error}");
@@ -143,7 +146,7 @@ async fn without_anything_configured_the_local_server_that_has_a_model_is_used()
 
 #[tokio::test]
 async fn nothing_at_all_is_an_error_that_names_every_way() {
-    let error = local(async |_, _| Found::Nothing).await.unwrap_err();
+    let error = local(&Vendors::default(), async |_, _| Found::Nothing).await.unwrap_err();
     assert_eq!(error.exit, Exit::Auth);
     for way in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "--base-url", "8080", "11434", "1234", "zk demo"] {
         assert!(error.message.contains(way), "{way}");

@@ -10,10 +10,11 @@ use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
-use zk_providers::{Access, VENDORS, Vendor};
+use zk_providers::{Access, Vendors};
 
 pub(crate) use layers::{Entry, Layer, Layers, Origin};
 
+use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
@@ -25,6 +26,8 @@ const MANAGED: &str = "/etc/zk/settings.toml";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     layers: Layers,
+    /// What can be set something about beside what zk knows itself.
+    pub(crate) additions: Additions,
     /// The settings files of the project that set anything.
     pub(crate) project_files: Vec<ProjectFile>,
 }
@@ -81,15 +84,21 @@ pub(crate) struct SettingsSources<'a> {
     pub(crate) trust: &'a dyn Trust,
     /// The file named on the command line.
     pub(crate) extra: Option<&'a Path>,
+    /// What this program has beside what zk knows itself.
+    pub(crate) additions: Additions,
 }
 
 impl Settings {
     /// Reads every layer, the lowest first. The second part are warnings.
     pub(crate) fn read(sources: &SettingsSources<'_>, given: LayerValues) -> Outcome<(Self, Vec<String>)> {
-        let mut settings = Self::default();
+        let mut settings = Self { additions: sources.additions.clone(), ..Self::default() };
         let mut warnings = Vec::new();
         settings.give(Layer::Default, defaults(), &mut warnings)?;
-        settings.give(Layer::Environment, environment(sources.env), &mut warnings)?;
+        settings.give(
+            Layer::Environment,
+            environment(sources.env, &sources.additions.vendors),
+            &mut warnings,
+        )?;
         let user = sources.dirs.settings();
         if let Some(path) = user {
             settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
@@ -210,7 +219,7 @@ impl Settings {
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
         let told = |what: String| format!("{}: {what}", origin.place);
-        match schema::check(&key, &value, origin.layer) {
+        match schema::check(&key, &value, origin.layer, &self.additions.vendors) {
             schema::Check::Valid => {}
             schema::Check::Warn(what) => warnings.push(told(what)),
             schema::Check::Ignored(what) => {
@@ -313,12 +322,12 @@ fn defaults() -> LayerValues {
 }
 
 /// The variables the ecosystem uses, as settings.
-fn environment(env: &Env) -> LayerValues {
+fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
     let mut given = LayerValues::default();
     let mut give = |variable: &str, name: &str, what: &str| {
         given.text(&format!("providers.{name}.{what}"), variable, env.text(variable).map(str::to_owned));
     };
-    for vendor in VENDORS {
+    for vendor in vendors.iter() {
         if let Access::Key(variables) = vendor.access
             && let Some(variable) = variables.iter().find(|variable| env.text(variable).is_some())
         {
@@ -330,7 +339,7 @@ fn environment(env: &Env) -> LayerValues {
     give("OPENAI_BASE_URL", "openai", "base_url");
     give("OPENAI_BASE_URL", "openai_chat", "base_url");
     // Elsewhere is a server that may know no more than Chat Completions.
-    let own = Vendor::named("openai").and_then(|vendor| vendor.base_url);
+    let own = vendors.named("openai").and_then(|vendor| vendor.base_url);
     if env.text("OPENAI_BASE_URL").map(|url| url.trim_end_matches('/')) != own {
         give("OPENAI_BASE_URL", "openai_compat", "base_url");
     }

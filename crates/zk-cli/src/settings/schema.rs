@@ -1,4 +1,4 @@
-use zk_providers::{Efforts, Vendor};
+use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
 
@@ -111,7 +111,7 @@ pub(crate) fn is_secret(path: &[String]) -> bool {
         || path.last().is_some_and(|last| ENDPOINT.iter().skip(1).any(|name| name == last))
 }
 
-pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Check {
+pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors: &Vendors) -> Check {
     let name = dotted(path);
     let table = path.first().map_or("", String::as_str);
     let key = KEYS.iter().find(|key| key.is(path));
@@ -145,7 +145,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer) -> Check
     }
     if let ([_, provider], "providers") = (path, table) {
         return match value {
-            toml::Value::Table(_) if Vendor::named(provider).is_some() => Check::Valid,
+            toml::Value::Table(_) if vendors.named(provider).is_some() => Check::Valid,
             toml::Value::Table(_) => Check::Warn(format!(
                 "[{name}] is empty: a provider of your own needs a `base_url`, or whom it is `like`"
             )),

@@ -64,7 +64,15 @@ impl Home {
         let project = self.temp.path().join("project");
         let files = &zk_exec::LocalHostFiles::new();
         Settings::read(
-            &SettingsSources { env: &self.env, dirs: &dirs, files, project: &project, trust, extra: None },
+            &SettingsSources {
+                env: &self.env,
+                dirs: &dirs,
+                files,
+                project: &project,
+                trust,
+                extra: None,
+                additions: Additions::default(),
+            },
             given,
         )
     }

@@ -74,6 +74,7 @@ impl Vendor {
                 };
                 Arc::new(Responses::new(connection, with_options(usual, options).map_err(wrong)?)?)
             }
+            VendorDialect::Own(make) => make(connection, options)?,
             VendorDialect::Gemini if !options.is_empty() => return Err(wrong("there are none".to_owned())),
             VendorDialect::Gemini => Arc::new(Gemini::new(connection)?),
             VendorDialect::Ollama => Arc::new(Ollama::new(

@@ -12,6 +12,7 @@ mod gemini;
 mod ledger;
 mod lists;
 mod ollama;
+mod raw;
 mod received;
 mod refusal;
 mod reply;
@@ -40,6 +41,7 @@ use crate::rules::{Strictness, Violation};
 use crate::script::Playback;
 use bulk::Bulk;
 pub use fault::{Fault, RetryAfter};
+pub use raw::RawReply;
 pub use received::Received;
 use shared::{Options, Shared};
 use socket::Socket;
@@ -188,9 +190,34 @@ impl FakeServer {
     /// Settings for a server that plays `script`.
     #[must_use]
     pub fn builder(script: Script) -> FakeServerBuilder {
-        let options =
-            Options { key: None, models: Vec::new(), checked: true, strict: Vec::new(), bulk: None };
+        let options = Options {
+            key: None,
+            models: Vec::new(),
+            checked: true,
+            strict: Vec::new(),
+            bulk: None,
+            raw: Vec::new(),
+        };
         FakeServerBuilder { script, options }
+    }
+
+    /// A server that answers every request with `body`, whatever protocol that is, in pieces that end behind `cuts`
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no socket or no thread to be had.
+    pub fn raw(body: impl Into<Vec<u8>>, cuts: &[usize]) -> Result<Self, StartError> {
+        Self::raw_replies([RawReply::new(body).cut_at(cuts.iter().copied())])
+    }
+
+    /// A server that answers requests with `replies` in turn, whatever they ask for; the last one stays.
+    ///
+    /// # Errors
+    /// [`StartError`] when there is no socket or no thread to be had.
+    pub fn raw_replies(replies: impl IntoIterator<Item = RawReply>) -> Result<Self, StartError> {
+        let mut builder = Self::builder(Script::new());
+        builder.options.raw = replies.into_iter().collect();
+        builder.start()
     }
 
     /// A server that plays `script` and is as strict as the first-party APIs.

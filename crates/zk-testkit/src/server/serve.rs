@@ -27,12 +27,17 @@ pub(super) async fn serve(
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let route = route(&head.method, head.uri.path(), &head.headers);
+    let is_raw = !shared.options.raw.is_empty();
     let number = match route {
+        _ if is_raw => Some(shared.count()),
         Route::Generate(_) => Some(shared.count()),
         Route::CountTokens(_) | Route::Models(_) | Route::Model(..) | Route::Show | Route::Unknown => None,
     };
     let sent = Sent { uri: &head.uri, headers: &head.headers, body: &body, number };
-    let (answer, violation) = answer(&shared, &route, &sent);
+    let (answer, violation) = match raw(&shared, number) {
+        Some(reply) => (Answer::Reply(reply), None),
+        None => answer(&shared, &route, &sent),
+    };
     shared.keep(Received {
         number,
         method: head.method.to_string(),
@@ -56,6 +61,13 @@ pub(super) async fn serve(
             match never {}
         }
     }
+}
+
+/// The reply in bytes of the test's own to the `number`th request.
+fn raw(shared: &Shared, number: Option<usize>) -> Option<Reply> {
+    let replies = &shared.options.raw;
+    let reply = replies.get(number?.checked_sub(1)?).or(replies.last())?;
+    Some(reply.reply())
 }
 
 fn headers(headers: &HeaderMap) -> Vec<(String, String)> {

@@ -10,6 +10,7 @@ use super::bulk::Bulk;
 use super::decode;
 use super::fault::Fault;
 use super::ledger::Ledger;
+use super::raw::RawReply;
 use super::received::Received;
 use crate::rules::{Dialect, Reasoning, Strictness};
 use crate::script::{Playback, Turn};
@@ -20,6 +21,8 @@ pub(super) struct Options {
     pub(super) checked: bool,
     pub(super) strict: Vec<Strictness>,
     pub(super) bulk: Option<Bulk>,
+    /// What is answered instead of the script, in turn.
+    pub(super) raw: Vec<RawReply>,
 }
 
 impl Options {

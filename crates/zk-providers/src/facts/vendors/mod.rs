@@ -1,12 +1,20 @@
 //! The services and servers zk knows by name: a table, so that a new one is a new row.
 
+mod registry;
 mod table;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use zk_core::service::Provider;
+
 use crate::facts::profiles::{CompatProfile, PROFILES};
 use crate::wire::connection::Connection;
+use crate::wire::endpoint::SetupError;
 
+pub use registry::Vendors;
 pub use table::VENDORS;
 pub(crate) use table::{ANTHROPIC, CODEX, GEMINI, OLLAMA, OPENAI};
 
@@ -44,10 +52,15 @@ pub enum Access {
     SignIn,
     /// Anybody: a server on the user's own machine, which listens on this port.
     Local(u16),
+    /// Anybody, wherever it is; a key is sent if there is one.
+    Open,
 }
 
-/// What a vendor dialect: the dialect, and what is special about it there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Makes the provider of a vendor at a connection, with the `options` that the settings have for it.
+pub type MakeProvider = fn(Connection, &Map<String, Value>) -> Result<Arc<dyn Provider>, SetupError>;
+
+/// The dialect of a vendor, and what is special about it there.
+#[derive(Clone, Copy, Debug)]
 pub enum VendorDialect {
     /// Anthropic's Messages API.
     Anthropic,
@@ -61,6 +74,9 @@ pub enum VendorDialect {
     Gemini,
     /// Ollama's own API.
     Ollama,
+    /// One of another crate, such as a [`Dialect`](crate::wire::Dialect) in an
+    /// [`HttpProvider`](crate::wire::HttpProvider).
+    Own(MakeProvider),
 }
 
 impl Vendor {
@@ -87,7 +103,8 @@ impl Vendor {
             | VendorDialect::Responses
             | VendorDialect::Codex
             | VendorDialect::Gemini
-            | VendorDialect::Ollama => None,
+            | VendorDialect::Ollama
+            | VendorDialect::Own(_) => None,
         };
         profile.and_then(|profile| profile.catalogue.as_deref()).unwrap_or(self.name)
     }
@@ -102,7 +119,8 @@ impl Vendor {
             | VendorDialect::Responses
             | VendorDialect::Codex
             | VendorDialect::Gemini
-            | VendorDialect::Ollama => CompatProfile::default(),
+            | VendorDialect::Ollama
+            | VendorDialect::Own(_) => CompatProfile::default(),
         }
     }
 }

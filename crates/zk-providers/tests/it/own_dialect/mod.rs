@@ -1,17 +1,20 @@
-//! What a dialect from outside gets: HTTP, keys, redaction, classes of errors, one more attempt, lists and counts.
+//! What a dialect from outside gets: HTTP, keys, redaction, classes of errors, one more attempt, lists.
 
+#[path = "../../../../../examples/own-provider/src/lib.rs"]
+#[expect(unreachable_pub, reason = "the crate is public where it stands")]
 mod dialect;
+
+use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::kernel::Bus;
 use zk_core::model::{ErrorKind, ModelRef, ProviderError, StopReason};
 use zk_core::service::{Provider, StreamEvent};
-use zk_providers::wire::HttpProvider;
 use zk_providers::{Connection, Replay};
 
 use crate::collect::{Answer, collect, question};
 use crate::server::{Reply, Server};
-use dialect::{Parrot, ParrotDecoder};
+use dialect::{AVIARY, ParrotDecoder};
 
 const ANSWER: &str = "{\"say\":\"Hel\"}\n{\"say\":\"lo\"}\n\
     {\"call\":{\"id\":\"c1\",\"name\":\"fly\",\"with\":\"{\\\"to\\\":\\\"tree\\\"}\"}}\n{\"done\":{\"in\":9,\"out\":4}}\n";
@@ -20,39 +23,36 @@ fn lines(body: &str) -> Reply {
     Reply::new("200 OK", "content-type: application/x-ndjson\r\n", body)
 }
 
-fn parrot(server: &Server) -> HttpProvider<Parrot> {
+fn parrot(server: &Server) -> Arc<dyn Provider> {
     let connection = Connection::at(format!("{}/generate", server.url)).named("aviary").key("sk-parrot-1");
-    HttpProvider::with_dialect(connection, Parrot).expect("a provider")
+    AVIARY.provider(connection).expect("a provider")
 }
 
 async fn ask(server: &Server) -> Result<Answer, (ProviderError, Answer)> {
     let provider = parrot(server);
-    let request = question(&provider, "grey");
+    let request = question(&*provider, "grey");
     collect(provider.stream(request, &Bus::new().cx())).await
 }
 
 #[test]
 fn a_dialect_from_outside_takes_150_lines() {
-    let lines = include_str!("dialect.rs").lines().count();
+    let lines = include_str!("../../../../../examples/own-provider/src/lib.rs").lines().count();
     assert!(lines <= 150, "{lines} lines");
 }
 
 #[tokio::test]
-async fn a_dialect_from_outside_answers_lists_and_counts() {
+async fn a_dialect_from_outside_answers_and_lists() {
     let server = Server::answering(|_, request| match request.head.split(' ').nth(1) {
         Some("/generate") => lines(ANSWER),
-        Some("/count") => Reply::json("200 OK", r#"{"tokens": 7}"#),
         Some("/birds") => Reply::json("200 OK", r#"{"birds": [{"name": "grey", "window": 4096}]}"#),
         _ => Reply::json("404 Not Found", "{}"),
     })
     .await;
     let (provider, cx) = (parrot(&server), Bus::new().cx());
-    let answer = collect(provider.stream(question(&provider, "grey"), &cx)).await.expect("an answer");
+    let answer = collect(provider.stream(question(&*provider, "grey"), &cx)).await.expect("an answer");
     assert_eq!((answer.text.as_str(), answer.stop), ("Hello", Some(StopReason::ToolUse)));
     assert_eq!(answer.calls, [("c1".to_owned(), "fly".to_owned(), Some(json!({"to": "tree"})))]);
     assert_eq!((answer.usage.input, answer.usage.output), (9, 4));
-    let count = provider.count_tokens(question(&provider, "grey"), &cx).await.expect("a count");
-    assert_eq!(count, Some(7));
     assert_eq!(provider.describe_model("grey", &cx).await.window, Some(4096));
     let first = &server.received()[0];
     assert_eq!(first.header("x-parrot-key"), Some("sk-parrot-1"));

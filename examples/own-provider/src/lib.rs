@@ -1,6 +1,7 @@
-//! A protocol that zk does not know, spoken with what the crate exports: the size of a dialect from outside.
+//! A protocol that zk does not know, spoken with what `zk-providers` exports: the size of a provider from outside.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -8,13 +9,24 @@ use zk_core::model::{Block, ErrorKind, Message, Model, ProviderError, StopReason
 use zk_core::service::{Request, StreamEvent};
 use zk_providers::sse::SseEvent;
 use zk_providers::wire::{
-    ApiClient, Attempt, BaseUrl, CountRequest, Decode, Dialect, Framing, ModelList, WireError, WireRequest,
+    ApiClient, Attempt, BaseUrl, Decode, Dialect, Framing, HttpProvider, ModelList, WireError, WireRequest,
     tool_call,
+};
+use zk_providers::{Access, Vendor, VendorDialect};
+
+/// The row that makes it a vendor: `zk_cli::Zk::builder().vendor(own_provider::AVIARY)`.
+pub const AVIARY: Vendor = Vendor {
+    name: "aviary",
+    base_url: Some("https://birds.example/v1"),
+    access: Access::Key(&["AVIARY_API_KEY"]),
+    dialect: VendorDialect::Own(|connection, _| {
+        Ok(Arc::new(HttpProvider::with_dialect(connection, Parrot)?))
+    }),
+    default_model: Some("grey"),
 };
 
 /// Posts `{"model", "turns": [{"who", "says"}]}` and answers with JSON lines.
-#[derive(Debug)]
-pub(crate) struct Parrot;
+pub struct Parrot;
 
 fn turns(message: &Message) -> impl Iterator<Item = Value> {
     message.content.iter().map(|block| match block {
@@ -41,13 +53,9 @@ impl Dialect for Parrot {
         WireRules { vision: false, ..WireRules::tolerant(model.reference()) }
     }
 
-    fn request(&self, client: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
-        let history: Vec<Value> =
-            request.history.messages().iter().flat_map(|message| turns(message)).collect();
-        let mut body = json!({"model": request.model.id, "system": *request.system, "turns": history});
-        if let Some(fields) = body.as_object_mut() {
-            fields.extend(client.extra_body().clone());
-        }
+    fn request(&self, _: &ApiClient, request: &Request) -> Result<WireRequest, WireError> {
+        let turns: Vec<_> = request.history.messages().iter().flat_map(|message| turns(message)).collect();
+        let body = json!({"model": request.model.id, "system": *request.system, "turns": turns});
         WireRequest::json("/generate", &body)
     }
 
@@ -57,14 +65,6 @@ impl Dialect for Parrot {
 
     fn resend_reason(&self, error: &ProviderError, _: &Request) -> Option<String> {
         (error.code.as_deref() == Some("bird_asleep")).then(|| "the bird is awake now".to_owned())
-    }
-
-    fn count_request(&self, _: &ApiClient, request: &Request) -> Result<Option<CountRequest>, WireError> {
-        let turns = request.history.messages().len();
-        Ok(Some(CountRequest {
-            request: WireRequest::json("/count", &json!({ "turns": turns }))?,
-            field: "tokens",
-        }))
     }
 
     fn model_list(&self) -> Option<ModelList> {
@@ -80,7 +80,7 @@ impl Dialect for Parrot {
 
 /// Reads `{"say"}`, `{"call": {"id", "name", "with"}}`, `{"error"}` and last `{"done": {"in", "out"}}`.
 #[derive(Default)]
-pub(crate) struct ParrotDecoder {
+pub struct ParrotDecoder {
     text: String,
     blocks: u32,
     has_calls: bool,

@@ -1,0 +1,39 @@
+//! The `zk` program as a library: it reads the command line, the settings and the environment, puts the crates of zk
+//! together, and shows what happens. A team's own program is [`Zk::builder`] with its vendors, providers and plugins.
+//!
+//! Only this crate reads the environment or settings files, prints, or exits.
+//!
+//! # What this crate must never know
+//!
+//! How a model is spoken to, how a tool does its work, how a turn goes, how a session is stored. It chooses,
+//! composes and shows; `compose.rs` is the one list of plugins. No other crate of zk knows it.
+
+mod additions;
+mod app;
+mod args;
+mod blobs;
+mod builder;
+mod commands;
+mod compose;
+mod credentials;
+mod demo;
+mod dirs;
+mod doctor;
+mod endpoint;
+mod env;
+mod exit;
+mod hardening;
+mod mode;
+mod model_name;
+mod output;
+mod program;
+mod prompt;
+mod sessions;
+mod settings;
+mod signals;
+mod stdin;
+mod suggest;
+mod term;
+mod trust;
+
+pub use builder::{Zk, ZkBuilder};

@@ -1,0 +1,158 @@
+//! From a command line to the job it names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use zk_core::service::Redactor;
+use zk_exec::LocalHostFiles;
+use zk_providers::RateLimits;
+use zk_skills::Project;
+
+use crate::additions::Additions;
+use crate::app::AppContext;
+use crate::args::cli::{Cli, OutputFormat};
+use crate::args::{Job, Task};
+use crate::dirs::Dirs;
+use crate::env::Env;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::{Settings, SettingsSources};
+use crate::term::Notices;
+use crate::trust::FileTrust;
+use crate::{commands, demo, doctor, mode, output, term};
+
+/// The whole program, with what a team adds to it.
+pub(crate) fn run(additions: Additions) -> Exit {
+    let task = match Cli::try_parse() {
+        Ok(cli) => cli.into_task(),
+        Err(error) => {
+            // Help and version are "errors" of clap's; when nobody reads them there is nobody to tell.
+            let _ = error.print();
+            if let Some(hint) = usage_hint(&error) {
+                term::print_stderr(hint);
+            }
+            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+        }
+    };
+    let machine = match &task {
+        Ok(Task { job: Job::Prompt(prompt), .. }) if prompt.format != OutputFormat::Text => true,
+        Ok(_) | Err(_) => false,
+    };
+    match task.and_then(|task| start(task, additions)) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            term::print_stderr(&format!("zk: {failure}"));
+            if machine {
+                output::result::print_failure(&failure);
+            }
+            failure.exit
+        }
+    }
+}
+
+/// What to do about a command line that cannot be read, where the message of the parser is of little help.
+fn usage_hint(error: &clap::Error) -> Option<&'static str> {
+    let invalid = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(invalid)) => invalid.as_str(),
+        Some(_) | None => return None,
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument if !invalid.starts_with('-') => {
+            Some("zk: put a prompt of several words in quotes: zk -p \"what is this\"")
+        }
+        ErrorKind::InvalidValue if invalid.starts_with("--resume") => {
+            Some("zk: --resume needs an ID; `zk sessions` lists them, and --continue takes the newest")
+        }
+        _ => None,
+    }
+}
+
+fn start(task: Task, additions: Additions) -> Outcome<Exit> {
+    let Task { job, given, base_url, api_key, config, cwd, verbose } = task;
+    let env = Env::read();
+    let dirs = Dirs::new(&env);
+    let cwd = directory(cwd)?;
+    let host_files = host_files(&env);
+    let Project { root: project, foreign } = zk_skills::project(&cwd, &host_files);
+    if let Some(git) = foreign {
+        let what = "so its settings and instructions are not used";
+        term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
+    }
+    let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()));
+    let sources = SettingsSources {
+        env: &env,
+        dirs: &dirs,
+        files: &host_files,
+        project: &project,
+        trust: &*trust,
+        extra: config.as_deref(),
+        additions,
+    };
+    let (settings, warnings) = Settings::read(&sources, given)?;
+    for warning in warnings {
+        term::print_stderr(&format!("zk: warning: {warning}"));
+    }
+    if !matches!(job, Job::Trust(_)) {
+        let untrusted = settings.untrusted_warnings(&project);
+        let problem = trust.problem().filter(|_| !untrusted.is_empty());
+        for warning in untrusted.into_iter().chain(problem) {
+            term::print_stderr(&format!("zk: warning: {warning}"));
+        }
+    }
+    let redactor = Arc::new(Redactor::new());
+    env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
+    term::redact_with(&redactor);
+    let app = AppContext {
+        env,
+        dirs,
+        settings,
+        cwd,
+        project,
+        verbose,
+        notices: Notices::default(),
+        trust,
+        limits: RateLimits::default(),
+        host_files,
+        redactor,
+        base_url,
+        api_key,
+    };
+    match job {
+        Job::Prompt(prompt) => mode::run(&app, prompt),
+        Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigShow { origin } => commands::config_show(&app, origin),
+        Job::Doctor => doctor::run(&app),
+        Job::Demo { keep } => demo::run(&app, keep),
+        Job::Models { filter, json } => commands::models(&app, &filter, json),
+        Job::Trust(action) => commands::trust(&app, &action),
+        Job::Hooks => commands::hooks(&app),
+    }
+}
+
+/// Trusts files of the person who runs this, also with `sudo`.
+fn host_files(env: &Env) -> LocalHostFiles {
+    let files = LocalHostFiles::new();
+    match env.text("SUDO_UID").and_then(|uid| uid.parse().ok()) {
+        Some(uid) if rustix::process::geteuid().is_root() => files.trusting(uid),
+        Some(_) | None => files,
+    }
+}
+
+fn directory(cwd: Option<PathBuf>) -> Outcome<PathBuf> {
+    let cwd = match cwd {
+        Some(dir) => dir,
+        None => std::env::current_dir().map_err(|error| {
+            Failure::usage(format!("the working directory cannot be used ({error}); name one with --cwd"))
+        })?,
+    };
+    let canonical = cwd
+        .canonicalize()
+        .map_err(|error| Failure::usage(format!("cannot work in {}: {error}", cwd.display())))?;
+    if canonical.is_dir() {
+        Ok(canonical)
+    } else {
+        Err(Failure::usage(format!("cannot work in {}: it is not a directory", cwd.display())))
+    }
+}
