@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use zk_agent::Agent;
-use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 use zk_providers::{Anthropic, AnthropicOptions};
 use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 
@@ -19,7 +19,7 @@ async fn main() -> anyhow::Result<()> {
     let provider = Anthropic::new(Anthropic::connection().key(key), AnthropicOptions::default())?;
     let environment = Environment::filtered([("PATH", "/usr/bin:/bin")]);
     let agent = Agent::builder(Arc::new(provider))
-        .plugin(LocalPlugin::new(environment, WorkspacePaths::new(["."])?))
+        .plugin(LocalPlugin::new(environment, WorkspaceFiles::new(["."])?))
         .plugin(ToolsPlugin::new(ToolsOptions::default()))
         .plugin(PermissionGate::new(PermissionMode::Ask))
         .build()?;

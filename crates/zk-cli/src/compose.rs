@@ -8,7 +8,7 @@ use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, PluginSettings, Provider, Questions, Tool, Trust, Ui};
-use zk_exec::{Environment, LocalPlugin, Supervision, WorkspacePaths};
+use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, VendorDialect};
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
@@ -35,7 +35,7 @@ pub(crate) struct HostOptions {
 pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
-    let mut paths = WorkspacePaths::new([&app.cwd]).map_err(Failure::failed)?;
+    let mut paths = WorkspaceFiles::new([&app.cwd]).map_err(Failure::failed)?;
     if let Some(home) = app.env.path("HOME") {
         paths = paths.home(home);
     }

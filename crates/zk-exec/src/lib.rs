@@ -1,11 +1,11 @@
-//! Where zk's tools run: the one spawn function and the one path service.
+//! Where zk's tools run: the one spawn function and the one file service.
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`Environment`] | which variables a child process may see |
-//! | [`WorkspacePaths`] | the `dyn Paths` of this machine: resolved, contained, safe against links swapped in |
+//! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
 //! | [`LocalPlugin`] | serves them, and ends every command when it is closed |
 //!
@@ -15,13 +15,13 @@
 //! nothing. No other crate of zk starts a process or writes to the workspace.
 
 mod environment;
+mod files;
 mod host_files;
-mod paths;
 mod plugin;
 mod process;
 
 pub use environment::Environment;
+pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
-pub use paths::WorkspacePaths;
 pub use plugin::LocalPlugin;
 pub use process::{ProcessExec, Supervision, run_supervisor};

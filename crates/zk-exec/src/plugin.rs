@@ -1,23 +1,23 @@
 use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Plugin, Scope};
-use zk_core::service::{Exec, HostFiles, Paths};
+use zk_core::service::{Exec, Files, HostFiles};
 
-use crate::{Environment, LocalHostFiles, ProcessExec, Supervision, WorkspacePaths};
+use crate::{Environment, LocalHostFiles, ProcessExec, Supervision, WorkspaceFiles};
 
-/// Serves `dyn Exec`, `dyn Paths` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
+/// Serves `dyn Exec`, `dyn Files` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
 /// closes.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
 /// use zk_core::kernel::Bus;
-/// use zk_core::service::{Exec, Paths};
-/// use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+/// use zk_core::service::{Exec, Files};
+/// use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 ///
-/// let paths = WorkspacePaths::new([std::env::temp_dir()]).unwrap();
+/// let paths = WorkspaceFiles::new([std::env::temp_dir()]).unwrap();
 /// let bus = Bus::new();
 /// bus.install(&LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), paths)).unwrap();
-/// assert!(bus.service::<dyn Exec>().is_some() && bus.service::<dyn Paths>().is_some());
+/// assert!(bus.service::<dyn Exec>().is_some() && bus.service::<dyn Files>().is_some());
 /// bus.close().await;
 /// # });
 /// ```
@@ -25,14 +25,14 @@ use crate::{Environment, LocalHostFiles, ProcessExec, Supervision, WorkspacePath
 pub struct LocalPlugin {
     environment: Environment,
     exec: Arc<ProcessExec>,
-    paths: Arc<WorkspacePaths>,
+    paths: Arc<WorkspaceFiles>,
     host_files: Arc<LocalHostFiles>,
 }
 
 impl LocalPlugin {
     /// Commands run with `environment`, files are reached through `paths`.
     #[must_use]
-    pub fn new(environment: Environment, paths: WorkspacePaths) -> Self {
+    pub fn new(environment: Environment, paths: WorkspaceFiles) -> Self {
         Self {
             exec: Arc::new(ProcessExec::new(environment.clone())),
             environment,
@@ -63,7 +63,7 @@ impl Plugin for LocalPlugin {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn Exec>(self.exec.clone());
-        scope.provide_service::<dyn Paths>(self.paths.clone());
+        scope.provide_service::<dyn Files>(self.paths.clone());
         scope.provide_service::<dyn HostFiles>(self.host_files.clone());
         let exec = self.exec.clone();
         scope.on_close(async move || exec.close().await);

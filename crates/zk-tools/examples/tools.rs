@@ -6,7 +6,7 @@ use std::error::Error;
 use serde_json::json;
 use zk_core::kernel::Bus;
 use zk_core::service::{Tool, ToolCx};
-use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
+use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
 #[tokio::main(flavor = "current_thread")]
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let cwd = std::env::current_dir()?;
     let bus = Bus::new();
     let env = Environment::filtered([("PATH", "/usr/bin:/bin")]);
-    bus.install(&LocalPlugin::new(env, WorkspacePaths::new([&cwd])?))?;
+    bus.install(&LocalPlugin::new(env, WorkspaceFiles::new([&cwd])?))?;
     bus.install(&ToolsPlugin::new(ToolsOptions::default()))?;
     for (name, args) in
         [("glob", json!({ "pattern": "*.toml" })), ("shell", json!({ "command": "echo \"I am in $PWD\"" }))]

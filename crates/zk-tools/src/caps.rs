@@ -6,9 +6,6 @@ pub(crate) const RESULT_BYTES: usize = 1 << 20;
 /// Bytes of all results of one turn together.
 pub(crate) const TURN_BYTES: usize = 4 << 20;
 
-/// Bytes of one line that `grep` looks at. A file with a longer one cannot be searched.
-pub(crate) const SEARCHED_LINE_BYTES: usize = 4 << 20;
-
 /// Bytes of one line that `grep` shows.
 pub(crate) const SHOWN_LINE_BYTES: usize = 500;
 

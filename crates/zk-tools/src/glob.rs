@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Resolved, Tool, ToolCx};
+use zk_core::service::{CallPlace, Resolved, Tool, ToolCx, WalkOptions};
 
 use crate::text::count;
-use crate::work::{blocking, path_error, paths};
+use crate::work::{blocking, files, go_on, path_error};
 use crate::{ToolsOptions, args, walk};
 
 /// Finds files by name, newest first.
@@ -55,24 +55,29 @@ impl Tool for Glob {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
-        let paths = paths(&cx.cx)?;
+        let files = files(&cx.cx)?;
         let (cwd, most) = (cx.cwd.clone(), self.most);
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let start = paths.resolve(&cwd, start).map_err(|error| path_error(&error))?;
+            let start = files.resolve(&cwd, start).map_err(|error| path_error(&error))?;
             let (dirs, pattern) = walk::split_pattern(&args.pattern);
             let base = if dirs.is_empty() { "." } else { dirs };
-            let base = walk::base(&*paths, &start.path, base).map_err(|error| path_error(&error))?;
-            let matcher = walk::matcher(pattern, !dirs.is_empty())
-                .map_err(|error| ToolError::invalid(format!("this is no usable pattern: {error}")))?;
+            let base = walk::base(&*files, &start.path, base).map_err(|error| path_error(&error))?;
+            let options = WalkOptions {
+                ignored: args.ignored.unwrap_or(false),
+                only: Some(walk::anywhere(pattern, !dirs.is_empty())),
+                dates: true,
+            };
             let mut newest = Newest::new(most);
-            let report = walk::files(&*paths, &base, args.ignored.unwrap_or(false), stop, &mut |file| {
-                if file.path.strip_prefix(&base.path).is_ok_and(|below| matcher.is_match(below)) {
-                    let date = paths.stat(&file).ok().and_then(|stat| stat.modified);
-                    newest.add(date.unwrap_or(SystemTime::UNIX_EPOCH), file);
+            let report = files.walk(&base, &options, &mut |entry| {
+                if stop.is_cancelled() {
+                    return ControlFlow::Break(());
                 }
+                newest.add(entry.modified.unwrap_or(SystemTime::UNIX_EPOCH), entry.at);
                 ControlFlow::Continue(())
-            })?;
+            });
+            go_on(stop)?;
+            let report = report.map_err(|error| path_error(&error))?;
             let total = newest.total;
             let mut text = String::new();
             for file in newest.finish() {

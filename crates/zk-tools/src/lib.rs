@@ -11,12 +11,12 @@
 //! [`ToolsPlugin`] registers them. Two policies go with them, each a plugin of its own: [`PermissionGate`] asks
 //! before a call that changes something, [`Spill`] moves huge results to files.
 //!
-//! Files are reached through the service `dyn Paths`, commands run through `dyn Exec`: whoever serves those
+//! Files are reached through the service `dyn Files`, commands run through `dyn Exec`: whoever serves those
 //! decides where that is.
 //!
 //! # What this crate must never know
 //!
-//! No agent, no provider, no session and no other crate of zk but `zk-core`. Its tools open files by `dyn Paths`
+//! No agent, no provider, no session and no other crate of zk but `zk-core`. Its tools open files by `dyn Files`
 //! only; [`Spill`] writes to the one directory its host names. It starts no process, reads no environment and
 //! prints nothing.
 

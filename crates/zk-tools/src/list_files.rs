@@ -10,7 +10,7 @@ use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 use crate::args;
 use crate::caps::LISTED_NAMES as MOST;
 use crate::text::{count, size};
-use crate::work::{blocking, path_error, paths};
+use crate::work::{blocking, files, path_error};
 
 /// Lists a directory: directories end with `/`, links with `@`, files have their size.
 ///
@@ -53,12 +53,12 @@ impl Tool for ListFiles {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
-        let paths = paths(&cx.cx)?;
+        let files = files(&cx.cx)?;
         let cwd = cx.cwd.clone();
         blocking(&cx.cx, move |_| {
             let path = args.path.as_deref().unwrap_or(".");
-            let at = paths.resolve(&cwd, path).map_err(|error| path_error(&error))?;
-            let found = paths.list(&at).map_err(|error| path_error(&error))?;
+            let at = files.resolve(&cwd, path).map_err(|error| path_error(&error))?;
+            let found = files.list(&at).map_err(|error| path_error(&error))?;
             let mut text = String::new();
             for (name, stat) in found.iter().take(MOST) {
                 text.push_str(name);

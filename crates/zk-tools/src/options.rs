@@ -30,7 +30,7 @@ pub struct ToolsOptions {
     pub shell_footer: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
     pub grep_results: usize,
-    /// Paths of one `glob`.
+    /// Files of one `glob`.
     pub glob_results: usize,
 }
 

@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use zk_core::service::{CallPlace, ContextId, FileStat, Tool, ToolCx};
 use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
 use crate::read_state::{Shown, Slice};
 use crate::text::{count, head, is_binary, size};
-use crate::work::{blocking, go_on, io_error, path_error, paths};
+use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, caps};
 
 /// Pages through a text file.
@@ -76,7 +75,7 @@ impl Tool for ReadFile {
             limit: args.limit.unwrap_or(self.options.read_lines),
             max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
         };
-        let paths = paths(&cx.cx)?;
+        let files = files(&cx.cx)?;
         let cwd = cx.cwd.clone();
         // Outside a run there is no context to lose: the agent's name will do.
         let reader = cx
@@ -86,9 +85,9 @@ impl Tool for ReadFile {
         let (state, numbers, dedup) =
             (self.state.clone(), self.options.line_numbers, self.options.dedup_reads);
         blocking(&cx.cx, move |stop| {
-            let at = paths.resolve(&cwd, &args.path).map_err(|error| path_error(&error))?;
-            let file = paths.open(&at).map_err(|error| path_error(&error))?;
-            let stat = paths.stat(&at).map_err(|error| path_error(&error))?;
+            let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error))?;
+            let file = files.open(&at, None).map_err(|error| path_error(&error))?;
+            let stat = files.stat(&at).map_err(|error| path_error(&error))?;
             let page = match page(file, &stat, &at.shown, slice, stop)? {
                 Content::Text(page) => page,
                 Content::Binary => {
@@ -156,7 +155,7 @@ struct Page {
 
 /// Reads the file once, piece by piece, keeping only what is asked for.
 fn page(
-    mut file: File,
+    mut file: Box<dyn Read + Send>,
     stat: &FileStat,
     shown: &str,
     slice: Slice,

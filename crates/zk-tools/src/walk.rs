@@ -1,32 +1,6 @@
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use tokio_util::sync::CancellationToken;
-use zk_core::model::ToolError;
-use zk_core::service::{FileKind, PathError, Paths, Resolved, WalkOptions, WalkReport};
-
-use crate::work::{go_on, path_error};
-
-/// Visits the files below `base` in the order of their names, until `visit` has enough or the run is stopped.
-pub(crate) fn files(
-    paths: &dyn Paths,
-    base: &Resolved,
-    ignored: bool,
-    stop: &CancellationToken,
-    visit: &mut dyn FnMut(Resolved) -> ControlFlow<()>,
-) -> Result<WalkReport, ToolError> {
-    let report = paths.walk(base, &WalkOptions { ignored }, &mut |entry| {
-        if stop.is_cancelled() {
-            return ControlFlow::Break(());
-        }
-        match entry.kind {
-            FileKind::File => visit(entry.at),
-            FileKind::Directory | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
-        }
-    });
-    go_on(stop)?;
-    report.map_err(|error| path_error(&error))
-}
+use zk_core::service::{Files, PathError, Resolved};
 
 /// Splits a pattern into the directories it begins with and the rest: `src/*/x.rs` → `src`, `*/x.rs`.
 pub(crate) fn split_pattern(pattern: &str) -> (&str, &str) {
@@ -41,17 +15,16 @@ pub(crate) fn split_pattern(pattern: &str) -> (&str, &str) {
     }
 }
 
-/// A matcher of paths relative to the directory searched. A pattern without `/` matches at any depth, unless
-/// it is what is left of a longer one.
-pub(crate) fn matcher(pattern: &str, is_rest: bool) -> Result<globset::GlobMatcher, globset::Error> {
+/// A glob of paths below the directory searched. One without `/` matches at any depth, unless it is what is left of
+/// a longer one.
+pub(crate) fn anywhere(pattern: &str, is_rest: bool) -> String {
     let any_depth = !is_rest && !pattern.contains('/');
-    let pattern = if any_depth { format!("**/{pattern}") } else { pattern.to_owned() };
-    Ok(globset::GlobBuilder::new(&pattern).literal_separator(true).build()?.compile_matcher())
+    if any_depth { format!("**/{pattern}") } else { pattern.to_owned() }
 }
 
 /// Where a search starts.
-pub(crate) fn base(paths: &dyn Paths, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
-    let at = paths.resolve(cwd, path)?;
-    paths.stat(&at)?;
+pub(crate) fn base(files: &dyn Files, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
+    let at = files.resolve(cwd, path)?;
+    files.stat(&at)?;
     Ok(at)
 }

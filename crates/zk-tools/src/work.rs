@@ -3,12 +3,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 use zk_core::model::{ToolError, ToolErrorKind};
-use zk_core::service::{Exec, PathError, Paths};
+use zk_core::service::{Exec, Files, PathError};
 
 /// The path service.
-pub(crate) fn paths(cx: &Cx) -> Result<Arc<dyn Paths>, ToolError> {
-    cx.service::<dyn Paths>().ok_or_else(|| {
-        ToolError::failed("this agent has no path service, so it cannot reach files; its host must serve one")
+pub(crate) fn files(cx: &Cx) -> Result<Arc<dyn Files>, ToolError> {
+    cx.service::<dyn Files>().ok_or_else(|| {
+        ToolError::failed("this agent has no file service, so it cannot reach files; its host must serve one")
     })
 }
 
@@ -57,16 +57,19 @@ pub(crate) fn path_error(error: &PathError) -> ToolError {
     let kind = match error {
         PathError::Outside { .. } | PathError::Protected { .. } => ToolErrorKind::Denied,
         PathError::Missing { .. } => ToolErrorKind::NotFound,
-        PathError::Kind { .. } | PathError::Invalid { .. } => ToolErrorKind::InvalidArgs,
+        PathError::Kind { .. } | PathError::Invalid { .. } | PathError::Pattern { .. } => {
+            ToolErrorKind::InvalidArgs
+        }
         PathError::Io { .. } => ToolErrorKind::Failed,
     };
     let next = match error {
         PathError::Missing { .. } => "; glob and list_files show what is there",
-        PathError::Kind { what: "a directory", .. } => "; list_files shows what is in it",
+        PathError::Kind { what, .. } if what == "a directory" => "; list_files shows what is in it",
         PathError::Kind { .. }
         | PathError::Outside { .. }
         | PathError::Protected { .. }
         | PathError::Invalid { .. }
+        | PathError::Pattern { .. }
         | PathError::Io { .. } => "",
     };
     ToolError::new(kind, format!("{error}{next}"))

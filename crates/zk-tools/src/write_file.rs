@@ -8,12 +8,12 @@ use serde_json::Value;
 use zk_core::model::{
     Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, PathError, Paths, Resolved, Tool, ToolCx};
+use zk_core::service::{CallPlace, Files, PathError, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
 use crate::read_state::Known;
 use crate::text::{count, size};
-use crate::work::{blocking, go_on, io_error, path_error, paths};
+use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
 
 /// Replaces or creates a file.
@@ -52,13 +52,13 @@ impl Tool for WriteFile {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let Args { path, content } = call.parse()?;
-        let paths = paths(&cx.cx)?;
+        let files = files(&cx.cx)?;
         let (cwd, state, read_first) = (cx.cwd.clone(), self.state.clone(), self.read_first);
         blocking(&cx.cx, move |stop| {
-            let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+            let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
             let lock = state.lock(&at.path);
             let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            let old = existing(&*paths, &at)?;
+            let old = existing(&*files, &at)?;
             let new = Fingerprint::of(content.as_bytes());
             if let Some(old) = &old {
                 if old.fingerprint == new {
@@ -70,7 +70,7 @@ impl Tool for WriteFile {
                 may_overwrite(known, read_first, old.len).map_err(|why| refuse(&at.shown, why))?;
             }
             go_on(stop)?;
-            paths.write(&at, content.as_bytes()).map_err(|error| path_error(&error))?;
+            files.write(&at, content.as_bytes()).map_err(|error| path_error(&error))?;
             state.note_content(&at.path, new, true);
             let verb = if old.is_some() { "Updated" } else { "Created" };
             let lines = count(content.lines().count(), "line");
@@ -93,10 +93,10 @@ impl Tool for WriteFile {
     /// The difference to what is there now; the arguments show a new file whole.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
         let Args { path, content } = Args::deserialize(args).ok()?;
-        let (paths, cwd) = (paths(&place.cx).ok()?, place.cwd.clone());
+        let (files, cwd) = (files(&place.cx).ok()?, place.cwd.clone());
         let drawn = blocking(&place.cx, move |_| {
-            let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
-            let old = existing(&*paths, &at)?;
+            let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+            let old = existing(&*files, &at)?;
             Ok(old.map(|old| diff::display(&at.shown, &old.bytes, content.as_bytes())))
         });
         drawn.await.ok().flatten()
@@ -115,13 +115,13 @@ struct Old {
     bytes: Vec<u8>,
 }
 
-fn existing(paths: &dyn Paths, at: &Resolved) -> Result<Option<Old>, ToolError> {
-    let mut file = match paths.open(at) {
+fn existing(files: &dyn Files, at: &Resolved) -> Result<Option<Old>, ToolError> {
+    let mut file = match files.open(at, None) {
         Ok(file) => file,
         Err(PathError::Missing { .. }) => return Ok(None),
         Err(error) => return Err(path_error(&error)),
     };
-    let stat = paths.stat(at).map_err(|error| path_error(&error))?;
+    let stat = files.stat(at).map_err(|error| path_error(&error))?;
     if stat.len > HASHED_UP_TO {
         return Ok(Some(Old { fingerprint: Fingerprint::of_stat(&stat), len: stat.len, bytes: Vec::new() }));
     }

@@ -9,8 +9,8 @@ mod command;
 mod context_id;
 mod conversation;
 mod exec;
+mod files;
 mod host_files;
-mod paths;
 mod plugin_settings;
 mod prompt_section;
 mod provider;
@@ -33,10 +33,11 @@ pub use conversation::{
     Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted, SwitchTarget,
 };
 pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
-pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
-pub use paths::{
-    FileKind, FileStat, PathError, Paths, Resolved, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+pub use files::{
+    FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
+    SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
+pub use host_files::{FileOwner, HostFile, HostFileError, HostFiles, HostRead, Overflow};
 pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt_section::{FixedSection, PromptSection, drop_section, section_order};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};

@@ -2,8 +2,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use zk_core::service::{PathError, Paths};
-use zk_exec::WorkspacePaths;
+use zk_core::service::{Files, PathError};
+use zk_exec::WorkspaceFiles;
 
 const CANARY: &str = "canary: untouched";
 
@@ -189,7 +189,7 @@ fn escapes(root: &Path, outside: &Path) -> Vec<String> {
     all
 }
 
-fn check(paths: &WorkspacePaths, root: &Path, outside: &Path) {
+fn check(paths: &WorkspaceFiles, root: &Path, outside: &Path) {
     let corpus = escapes(root, outside);
     assert!(corpus.len() >= 130, "{}", corpus.len());
     for cwd in [root.to_owned(), root.join("src/deep")] {
@@ -203,7 +203,7 @@ fn check(paths: &WorkspacePaths, root: &Path, outside: &Path) {
                 at.path.display()
             );
             assert_ne!(cwd, root, "{path:?} was resolved to {}", at.path.display());
-            let _ = paths.open(&at);
+            let _ = paths.open(&at, None);
             let _ = paths.list(&at);
             let _ = paths.stat(&at);
             let _ = paths.write(&at, b"overwritten");
@@ -220,13 +220,13 @@ fn check(paths: &WorkspacePaths, root: &Path, outside: &Path) {
 #[test]
 fn no_path_of_the_corpus_leads_outside() {
     let (_dir, root, outside) = trap();
-    check(&WorkspacePaths::new([&root]).unwrap(), &root, &outside);
+    check(&WorkspaceFiles::new([&root]).unwrap(), &root, &outside);
 }
 
 #[test]
 fn no_path_of_the_corpus_leads_outside_without_openat2() {
     let (_dir, root, outside) = trap();
-    check(&WorkspacePaths::new([&root]).unwrap().without_openat2().home("/root"), &root, &outside);
+    check(&WorkspaceFiles::new([&root]).unwrap().without_openat2().home("/root"), &root, &outside);
 }
 
 /// Whoever has a [`Resolved`] from before a link was put there, or made by hand, gets no further.
@@ -235,7 +235,7 @@ fn a_link_on_a_resolved_path_is_refused() {
     use zk_core::service::Resolved;
     let (_dir, root, outside) = trap();
     for paths in
-        [WorkspacePaths::new([&root]).unwrap(), WorkspacePaths::new([&root]).unwrap().without_openat2()]
+        [WorkspaceFiles::new([&root]).unwrap(), WorkspaceFiles::new([&root]).unwrap().without_openat2()]
     {
         for name in [
             "to_file",
@@ -247,7 +247,7 @@ fn a_link_on_a_resolved_path_is_refused() {
             "inside_link/x",
         ] {
             let at = Resolved { path: root.join(name), shown: name.to_owned() };
-            assert!(paths.open(&at).is_err(), "open {name}");
+            assert!(paths.open(&at, None).is_err(), "open {name}");
             assert!(paths.write(&at, b"overwritten").is_err(), "write {name}");
         }
         for name in ["to_dir", "chain1", "src/up", "to_proc", "to_cwd", "inside_link"] {
@@ -255,7 +255,7 @@ fn a_link_on_a_resolved_path_is_refused() {
             assert!(paths.list(&at).is_err(), "list {name}");
         }
         let at = Resolved { path: outside.join("canary"), shown: "canary".to_owned() };
-        assert!(matches!(paths.open(&at), Err(PathError::Outside { .. })));
+        assert!(matches!(paths.open(&at, None), Err(PathError::Outside { .. })));
     }
     assert_eq!(fs::read_to_string(outside.join("canary")).unwrap(), CANARY);
 }

@@ -2,21 +2,23 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
-use zk_core::service::{FileKind, PathError, Paths};
-use zk_exec::WorkspacePaths;
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{FileKind, Files, PathError, Resolved, SearchMode, SearchQuery, WalkOptions};
+use zk_exec::WorkspaceFiles;
 
-fn workspace() -> (TempDir, PathBuf, WorkspacePaths) {
+fn workspace() -> (TempDir, PathBuf, WorkspaceFiles) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
-    let paths = WorkspacePaths::new([&root]).unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap();
     (dir, root, paths)
 }
 
-fn read(paths: &WorkspacePaths, cwd: &Path, path: &str) -> Result<String, PathError> {
+fn read(paths: &WorkspaceFiles, cwd: &Path, path: &str) -> Result<String, PathError> {
     let mut text = String::new();
-    paths.open(&paths.resolve(cwd, path)?)?.read_to_string(&mut text).unwrap();
+    paths.open(&paths.resolve(cwd, path)?, None)?.read_to_string(&mut text).unwrap();
     Ok(text)
 }
 
@@ -60,9 +62,9 @@ fn the_home_directory_counts_only_if_it_is_known_and_inside() {
     let (_dir, root, paths) = workspace();
     fs::write(root.join("notes"), "here").unwrap();
     assert!(matches!(paths.resolve(&root, "~/notes"), Err(PathError::Invalid { .. })));
-    let outside = WorkspacePaths::new([&root]).unwrap().home("/root");
+    let outside = WorkspaceFiles::new([&root]).unwrap().home("/root");
     assert!(matches!(outside.resolve(&root, "~/notes"), Err(PathError::Outside { .. })));
-    let inside = WorkspacePaths::new([&root]).unwrap().home(&root);
+    let inside = WorkspaceFiles::new([&root]).unwrap().home(&root);
     assert_eq!(read(&inside, &root, "~/notes").unwrap(), "here");
     assert!(matches!(inside.resolve(&root, "~root"), Ok(at) if at.shown == "~root"), "a name like any other");
 }
@@ -209,7 +211,7 @@ fn a_failed_write_leaves_the_old_file() {
         return;
     }
     let root = dir.path().canonicalize().unwrap();
-    let paths = WorkspacePaths::new([&root]).unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap();
     fs::write(root.join("file"), "old").unwrap();
     let error = paths.write(&paths.resolve(&root, "file").unwrap(), &[0; 200_000]).unwrap_err();
     let kept = fs::read(root.join("file")).unwrap();
@@ -225,10 +227,10 @@ fn a_directory_that_may_only_be_read_is_only_read() {
     let (_dir, root, _) = workspace();
     let results = tempfile::tempdir().unwrap();
     fs::write(results.path().join("log"), "text").unwrap();
-    let paths = WorkspacePaths::new([&root]).unwrap().read_only(results.path()).unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap().read_only(results.path()).unwrap();
     let log = results.path().canonicalize().unwrap().join("log");
     let at = paths.resolve(&root, log.to_str().unwrap()).unwrap();
-    assert!(paths.open(&at).is_ok());
+    assert!(paths.open(&at, None).is_ok());
     let error = paths.write(&at, b"x").unwrap_err().to_string();
     assert!(error.ends_with("it may only be read"), "{error}");
     assert_eq!(paths.roots(), [root]);
@@ -246,4 +248,69 @@ fn a_directory_without_write_permission_gives_a_clear_error() {
     let error = paths.write(&paths.resolve(&root, "file").unwrap(), b"new").unwrap_err();
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(error.to_string(), "cannot make a new file beside `file`: Permission denied (os error 13)");
+}
+
+#[test]
+fn a_part_of_a_file_is_read_without_the_rest() {
+    let (_dir, root, paths) = workspace();
+    fs::write(root.join("ten"), "0123456789").unwrap();
+    let at = paths.resolve(&root, "ten").unwrap();
+    for (range, part) in [(2..5, "234"), (8..900, "89"), (20..30, ""), (3..3, "")] {
+        let mut text = String::new();
+        paths.open(&at, Some(range.clone())).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, part, "{range:?}");
+    }
+}
+
+#[test]
+fn the_identity_of_a_file_is_that_of_all_its_names() {
+    let (_dir, root, paths) = workspace();
+    fs::write(root.join("one"), "").unwrap();
+    fs::write(root.join("two"), "").unwrap();
+    fs::hard_link(root.join("one"), root.join("other")).unwrap();
+    let identity = |name: &str| paths.stat(&paths.resolve(&root, name).unwrap()).unwrap().identity;
+    assert_eq!(identity("one"), identity("other"));
+    assert_ne!(identity("one"), identity("two"));
+}
+
+#[test]
+fn a_search_finds_lines_where_the_files_are() {
+    let (_dir, root, paths) = workspace();
+    fs::create_dir(root.join("src")).unwrap();
+    fs::write(root.join("src/a.rs"), "one\nneedle\n").unwrap();
+    fs::write(root.join("b.txt"), "needle\n").unwrap();
+    let from = paths.resolve(&root, ".").unwrap();
+    let query = SearchQuery {
+        pattern: "n.*e".into(),
+        ignore_case: false,
+        mode: SearchMode::Content,
+        context: 0,
+        walk: WalkOptions { only: Some("**/*.rs".into()), ..WalkOptions::default() },
+        skip: 0,
+        wanted: 10,
+        max_bytes: 1000,
+        line_bytes: 100,
+    };
+    let stop = CancellationToken::new();
+    let found = paths.search(&from, &query, &stop).unwrap();
+    assert_eq!(found.results, ["src/a.rs:1:one", "src/a.rs:2:needle"]);
+    let wrong = SearchQuery { pattern: "(".into(), ..query };
+    assert!(matches!(paths.search(&from, &wrong, &stop), Err(PathError::Pattern { .. })));
+}
+
+#[test]
+fn a_watch_tells_of_changes_until_it_is_dropped_and_only_of_what_may_be_read() {
+    let (_dir, root, paths) = workspace();
+    fs::create_dir(root.join("src")).unwrap();
+    let (told, changes) = std::sync::mpsc::channel();
+    let at = paths.resolve(&root, "src").unwrap();
+    let changed = move |at: &Resolved| drop(told.send(at.shown.clone()));
+    let watch = paths.watch(&at, Arc::new(changed)).unwrap();
+    fs::write(root.join("outside"), "x").unwrap();
+    fs::write(root.join("src/new"), "x").unwrap();
+    assert_eq!(changes.recv_timeout(std::time::Duration::from_secs(20)).unwrap(), "src/new");
+    drop(watch);
+    assert!(changes.iter().all(|shown| shown.starts_with("src")), "its end closes the channel");
+    let missing = paths.resolve(&root, "missing").unwrap();
+    assert!(matches!(paths.watch(&missing, Arc::new(|_| ())), Err(PathError::Missing { .. })));
 }

@@ -3,15 +3,15 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use zk_core::service::{PathError, Paths, WalkOptions};
-use zk_exec::WorkspacePaths;
+use zk_core::service::{Files, PathError, WalkOptions};
+use zk_exec::WorkspaceFiles;
 
-fn home() -> (tempfile::TempDir, PathBuf, WorkspacePaths) {
+fn home() -> (tempfile::TempDir, PathBuf, WorkspaceFiles) {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().canonicalize().unwrap();
     let auth = home.join(".local/state/zk/auth");
     let paths =
-        WorkspacePaths::new([&home]).unwrap().home(&home).secret(auth).protected(home.join("settings"));
+        WorkspaceFiles::new([&home]).unwrap().home(&home).secret(auth).protected(home.join("settings"));
     (dir, home, paths)
 }
 
@@ -84,7 +84,10 @@ fn what_is_run_later_is_not_written_even_where_it_is_absent() {
     for name in RUN_LATER.iter().chain(&CREDENTIALS) {
         let at = paths.resolve(&home, name).unwrap();
         let error = paths.write(&at, b"echo owned").unwrap_err();
-        assert!(matches!(error, PathError::Protected { access: "written", .. }), "{name}: {error}");
+        assert!(
+            matches!(error, PathError::Protected { ref access, .. } if access == "written"),
+            "{name}: {error}"
+        );
         assert!(!home.join(name).exists(), "{name}");
         assert!(
             !home.join(name).parent().unwrap().exists() || home.join(name).parent() == Some(&home),
@@ -102,8 +105,11 @@ fn credentials_are_not_read_listed_or_found() {
         fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
         fs::write(home.join(name), "canary").unwrap();
         let at = paths.resolve(&home, name).unwrap();
-        let error = paths.open(&at).unwrap_err();
-        assert!(matches!(error, PathError::Protected { access: "read", .. }), "{name}: {error}");
+        let error = paths.open(&at, None).err().unwrap();
+        assert!(
+            matches!(error, PathError::Protected { ref access, .. } if access == "read"),
+            "{name}: {error}"
+        );
         assert_eq!(
             error.to_string(),
             format!("`{name}` may not be read: it holds credentials; a person has to do this")
@@ -112,7 +118,7 @@ fn credentials_are_not_read_listed_or_found() {
     let at = paths.resolve(&home, ".ssh").unwrap();
     assert!(matches!(paths.list(&at), Err(PathError::Protected { .. })));
     let all = paths.resolve(&home, ".").unwrap();
-    let report = paths.walk(&all, &WalkOptions { ignored: true }, &mut |entry| {
+    let report = paths.walk(&all, &WalkOptions { ignored: true, ..WalkOptions::default() }, &mut |entry| {
         let shown = &entry.at.shown;
         assert!(!shown.contains("id_rsa") && !shown.contains("credentials.json"), "{shown}");
         ControlFlow::Continue(())
@@ -139,30 +145,30 @@ fn other_names_of_protected_files_are_protected() {
         assert!(matches!(paths.write(&at, b"x"), Err(PathError::Protected { .. })), "{name}");
     }
     assert!(matches!(
-        paths.open(&paths.resolve(&home, "keys/id_rsa").unwrap()),
+        paths.open(&paths.resolve(&home, "keys/id_rsa").unwrap(), None),
         Err(PathError::Protected { .. })
     ));
     for (file, other) in
         [(".ssh/id_rsa", "a"), (".netrc", "b"), (".local/state/zk/auth/credentials.json", "c")]
     {
         fs::hard_link(home.join(file), home.join(other)).unwrap();
-        let error = paths.open(&paths.resolve(&home, other).unwrap()).unwrap_err();
+        let error = paths.open(&paths.resolve(&home, other).unwrap(), None).err().unwrap();
         assert!(error.to_string().contains("another name of a file with credentials"), "{other}: {error}");
     }
     fs::write(home.join("d"), "fine").unwrap();
     fs::hard_link(home.join("d"), home.join("e")).unwrap();
-    paths.open(&paths.resolve(&home, "e").unwrap()).unwrap();
+    paths.open(&paths.resolve(&home, "e").unwrap(), None).unwrap();
 }
 
 #[test]
 fn the_environment_of_processes_is_not_read_where_everything_may_be() {
-    let paths = WorkspacePaths::new(["/"]).unwrap();
+    let paths = WorkspaceFiles::new(["/"]).unwrap();
     for name in ["/proc/self/environ", "/proc/thread-self/environ", "/proc/1/mem", "/etc/shadow"] {
-        let opened = paths.resolve(Path::new("/"), name).and_then(|at| paths.open(&at));
+        let opened = paths.resolve(Path::new("/"), name).and_then(|at| paths.open(&at, None));
         assert!(opened.is_err(), "{name}");
     }
     let at = paths.resolve(Path::new("/"), &format!("/proc/{}/environ", std::process::id())).unwrap();
-    assert!(matches!(paths.open(&at), Err(PathError::Protected { .. })));
+    assert!(matches!(paths.open(&at, None), Err(PathError::Protected { .. })));
 }
 
 /// Whether something exists outside is not to be found out by the answers.

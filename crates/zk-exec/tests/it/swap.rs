@@ -4,14 +4,14 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use zk_core::service::{Paths, Resolved};
-use zk_exec::WorkspacePaths;
+use zk_core::service::{Files, Resolved};
+use zk_exec::WorkspaceFiles;
 
 const CANARY: &str = "canary: untouched";
 const SWAPS: u32 = 50_000;
 
 /// One thread swaps `dir` for a link to the outside and back while another reads, lists and writes below it.
-fn race(door: impl Fn(WorkspacePaths) -> WorkspacePaths) {
+fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
     // In memory where there is such a place: this is about races, not about the disk.
     let base = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let (root, outside) = (base.path().join("root"), base.path().join("outside"));
@@ -21,7 +21,7 @@ fn race(door: impl Fn(WorkspacePaths) -> WorkspacePaths) {
     fs::write(outside.join("file"), CANARY).unwrap();
     symlink(&outside, root.join("link")).unwrap();
     let root = root.canonicalize().unwrap();
-    let paths = door(WorkspacePaths::new([&root]).unwrap());
+    let paths = door(WorkspaceFiles::new([&root]).unwrap());
     let (done, swaps) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -36,7 +36,7 @@ fn race(door: impl Fn(WorkspacePaths) -> WorkspacePaths) {
             let at = Resolved { path: root.join("dir/file"), shown: "dir/file".into() };
             let found = paths.resolve(&root, "dir/file").ok();
             for at in found.into_iter().chain([at]) {
-                if let Ok(mut file) = paths.open(&at) {
+                if let Ok(mut file) = paths.open(&at, None) {
                     let mut text = String::new();
                     file.read_to_string(&mut text).unwrap();
                     assert_ne!(text, CANARY, "the outside was read");
@@ -66,5 +66,5 @@ fn swapping_a_directory_for_a_link_never_leads_outside() {
 
 #[test]
 fn swapping_a_directory_for_a_link_never_leads_outside_without_openat2() {
-    race(WorkspacePaths::without_openat2);
+    race(WorkspaceFiles::without_openat2);
 }

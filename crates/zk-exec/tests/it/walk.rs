@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
-use zk_core::service::{FileKind, PathError, Paths, Resolved, WalkOptions, WalkReport};
-use zk_exec::WorkspacePaths;
+use zk_core::service::{FileKind, Files, PathError, Resolved, WalkOptions, WalkReport};
+use zk_exec::WorkspaceFiles;
 
 fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
@@ -14,10 +14,10 @@ fn put(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn walk(paths: &WorkspacePaths, from: &str, ignored: bool) -> (Vec<String>, WalkReport) {
+fn walk(paths: &WorkspaceFiles, from: &str, ignored: bool) -> (Vec<String>, WalkReport) {
     let at = paths.resolve(&paths.roots()[0], from).unwrap();
     let mut names = Vec::new();
-    let report = paths.walk(&at, &WalkOptions { ignored }, &mut |entry| {
+    let report = paths.walk(&at, &WalkOptions { ignored, ..WalkOptions::default() }, &mut |entry| {
         if entry.kind == FileKind::File {
             names.push(entry.at.shown);
         }
@@ -34,8 +34,8 @@ fn a_walk_is_in_the_order_of_names_and_ends_when_there_is_enough() {
     }
     symlink(dir.path().join("b"), dir.path().join("link")).unwrap();
     for paths in [
-        WorkspacePaths::new([dir.path()]).unwrap(),
-        WorkspacePaths::new([dir.path()]).unwrap().without_openat2(),
+        WorkspaceFiles::new([dir.path()]).unwrap(),
+        WorkspaceFiles::new([dir.path()]).unwrap().without_openat2(),
     ] {
         assert_eq!(walk(&paths, ".", false).0, [".hidden/f", "a", "b/a/x", "b/z", "b.txt", "c"]);
         assert_eq!(walk(&paths, "b", false).0, ["b/a/x", "b/z"]);
@@ -83,7 +83,7 @@ fn ignore_files_hold_as_git_has_them() {
     ] {
         put(&root, name, "");
     }
-    let paths = WorkspacePaths::new([&root]).unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap();
     let files = |from: &str, ignored: bool| {
         let mut names = walk(&paths, from, ignored).0;
         names.retain(|name| !name.ends_with("ignore"));
@@ -96,7 +96,7 @@ fn ignore_files_hold_as_git_has_them() {
     assert_eq!(files(".", false), all);
     assert_eq!(files(".", true).len(), 16);
     // A workspace inside of the repository.
-    let inner = WorkspacePaths::new([root.join("src")]).unwrap();
+    let inner = WorkspaceFiles::new([root.join("src")]).unwrap();
     let mut names = walk(&inner, ".", false).0;
     names.retain(|name| !name.ends_with("ignore"));
     assert_eq!(names, src.map(|name| name.trim_start_matches("src/")));
@@ -113,7 +113,7 @@ fn an_ignore_file_that_never_ends_is_not_used_and_nothing_waits() {
     mkfifoat(CWD, work.join(".gitignore"), Mode::from_raw_mode(0o600)).unwrap();
     mkfifoat(CWD, work.join(".git/info/exclude"), Mode::from_raw_mode(0o600)).unwrap();
     symlink("/dev/zero", work.join(".ignore")).unwrap();
-    let (names, report) = walk(&WorkspacePaths::new([&work]).unwrap(), ".", false);
+    let (names, report) = walk(&WorkspaceFiles::new([&work]).unwrap(), ".", false);
     assert_eq!(names, ["a"]);
     assert_eq!(report.notices.len(), 3, "{report:?}");
     assert!(report.notices[1].contains(".gitignore are not used: it is a pipe"), "{report:?}");
@@ -124,7 +124,7 @@ fn an_ignore_file_that_never_ends_is_not_used_and_nothing_waits() {
     }
     mkfifoat(CWD, root.join("repository/.gitignore"), Mode::from_raw_mode(0o600)).unwrap();
     fs::File::create(work.join(".ignore")).unwrap().set_len(300 << 20).unwrap();
-    let (names, report) = walk(&WorkspacePaths::new([&work]).unwrap(), ".", false);
+    let (names, report) = walk(&WorkspaceFiles::new([&work]).unwrap(), ".", false);
     assert_eq!(names, [".ignore", "a"]);
     assert_eq!(report.notices.len(), 2, "{report:?}");
     assert!(report.notices[1].contains("larger than 1048576 bytes"), "{report:?}");
@@ -151,7 +151,7 @@ fn a_walk_names_nothing_outside_whatever_is_swapped_in() {
     }
     symlink(&outside, root.join("link")).unwrap();
     let paths =
-        [WorkspacePaths::new([&root]).unwrap(), WorkspacePaths::new([&root]).unwrap().without_openat2()];
+        [WorkspaceFiles::new([&root]).unwrap(), WorkspaceFiles::new([&root]).unwrap().without_openat2()];
     let (done, swapped) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -178,7 +178,7 @@ fn a_walk_names_nothing_outside_whatever_is_swapped_in() {
                     });
                     // What is told of a name that is missing is not from outside either.
                     let near = Resolved { path: at.path.join("canarx"), shown: "canarx".into() };
-                    let hint = paths.open(&near).unwrap_err().to_string();
+                    let hint = paths.open(&near, None).err().unwrap().to_string();
                     if hint.contains("canary") {
                         done.store(true, Ordering::Relaxed);
                         panic!("{hint}");

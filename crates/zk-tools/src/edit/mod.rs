@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use zk_core::model::{
     Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, Paths, Resolved, Tool, ToolCx};
+use zk_core::service::{CallPlace, Files, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::Fingerprint;
 use crate::read_state::Known;
 use crate::text::{count, size};
-use crate::work::{blocking, go_on, io_error, path_error, paths};
+use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
 use change::{Changed, Replacement};
 use matching::How;
@@ -182,10 +182,10 @@ impl Tool for MultiEdit {
 
 /// The difference the edits would make to what is there now.
 async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Option<Display> {
-    let (paths, cwd) = (paths(&place.cx).ok()?, place.cwd.clone());
+    let (files, cwd) = (files(&place.cx).ok()?, place.cwd.clone());
     let drawn = blocking(&place.cx, move |stop| {
-        let at = paths.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
-        let old = read(&*paths, &at)?;
+        let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
+        let old = read(&*files, &at)?;
         let (new, _) = edited(&at, &old, &edits, stop)?;
         Ok(diff::display(&at.shown, &old, &new))
     });
@@ -193,9 +193,9 @@ async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Op
 }
 
 /// The bytes of a file that can be edited.
-fn read(paths: &dyn Paths, at: &Resolved) -> Result<Vec<u8>, ToolError> {
-    let mut file = paths.open(at).map_err(|error| path_error(&error))?;
-    let stat = paths.stat(at).map_err(|error| path_error(&error))?;
+fn read(files: &dyn Files, at: &Resolved) -> Result<Vec<u8>, ToolError> {
+    let mut file = files.open(at, None).map_err(|error| path_error(&error))?;
+    let stat = files.stat(at).map_err(|error| path_error(&error))?;
     if stat.len > MOST {
         let text = format!("`{}` has {}, too much for this tool; use shell (sed)", at.shown, size(stat.len));
         return Err(ToolError::failed(text));
@@ -240,29 +240,29 @@ impl Common {
     }
 
     async fn run(&self, path: String, edits: Vec<Replacement>, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
-        let paths = paths(&cx.cx)?;
+        let files = files(&cx.cx)?;
         let (cwd, this) = (cx.cwd.clone(), self.clone());
-        blocking(&cx.cx, move |stop| this.change(&*paths, &cwd, &path, &edits, stop)).await
+        blocking(&cx.cx, move |stop| this.change(&*files, &cwd, &path, &edits, stop)).await
     }
 
     fn change(
         &self,
-        paths: &dyn Paths,
+        files: &dyn Files,
         cwd: &Path,
         path: &str,
         edits: &[Replacement],
         stop: &CancellationToken,
     ) -> Result<ToolOutput, ToolError> {
-        let at = paths.resolve(cwd, path).map_err(|error| path_error(&error))?;
+        let at = files.resolve(cwd, path).map_err(|error| path_error(&error))?;
         let lock = self.state.lock(&at.path);
         let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = read(paths, &at)?;
+        let old = read(files, &at)?;
         let content = Fingerprint::of(&old);
         self.may_change(&at, content, &old, edits)?;
 
         let (new, done) = edited(&at, &old, edits, stop)?;
         go_on(stop)?;
-        paths.write(&at, &new).map_err(|error| path_error(&error))?;
+        files.write(&at, &new).map_err(|error| path_error(&error))?;
         self.state.note_content(&at.path, Fingerprint::of(&new), false);
         let display = diff::display(&at.shown, &old, &new);
         Ok(ToolOutput::text(change::report(&at.shown, &done)).with_display(display))

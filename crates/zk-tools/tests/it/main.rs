@@ -3,6 +3,7 @@
 
 mod caps;
 mod consent;
+mod context;
 mod edit;
 mod permission;
 mod read;

@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{ToolError, ToolOutput};
 use zk_core::service::{Tool, ToolCx};
-use zk_exec::{Environment, LocalPlugin, WorkspacePaths};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
 /// A directory with an agent's tools in it.
@@ -26,9 +25,8 @@ impl Desk {
     pub(crate) fn with(options: ToolsOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let env = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);
         let bus = Bus::new();
-        bus.install(&LocalPlugin::new(env, WorkspacePaths::new([&root]).unwrap())).unwrap();
+        crate::context::install(&bus, &root);
         bus.install(&ToolsPlugin::new(options)).unwrap();
         Self { bus, root, stop: CancellationToken::new(), _dir: dir }
     }

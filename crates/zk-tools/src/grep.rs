@@ -1,7 +1,3 @@
-mod lines;
-mod search;
-
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,14 +5,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Tool, ToolCx, WalkReport};
+use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, ToolCx, WalkOptions};
 
 use crate::text::{count, size};
-use crate::work::{blocking, go_on, path_error, paths};
+use crate::work::{blocking, files, go_on, path_error};
 use crate::{ToolsOptions, args, caps, walk};
-use search::{Found, Query, Search};
 
-/// Finds text in files with ripgrep's own libraries, in this process.
+/// Finds text in files, where the files are: locally with ripgrep's own libraries.
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -78,37 +73,33 @@ impl Tool for Grep {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
-        let paths = paths(&cx.cx)?;
+        let files = files(&cx.cx)?;
         let cwd = cx.cwd.clone();
         let limit = args.head_limit.unwrap_or(self.most);
         let offset = args.offset.unwrap_or(0);
         let mode = args.mode.unwrap_or_default();
         blocking(&cx.cx, move |stop| {
             let start = args.path.as_deref().unwrap_or(".");
-            let base = walk::base(&*paths, &cwd, start).map_err(|error| path_error(&error))?;
-            let query = Query {
-                matcher: search::matcher(&args.pattern, args.ignore_case.unwrap_or(false))?,
-                mode,
+            let base = walk::base(&*files, &cwd, start).map_err(|error| path_error(&error))?;
+            let query = SearchQuery {
+                pattern: args.pattern,
+                ignore_case: args.ignore_case.unwrap_or(false),
+                mode: mode.into(),
                 context: args.context.unwrap_or(0).min(50),
+                walk: WalkOptions {
+                    ignored: args.ignored.unwrap_or(false),
+                    only: args.glob.as_deref().map(|glob| walk::anywhere(glob, false)),
+                    dates: false,
+                },
                 skip: offset,
                 // One more, to know whether there is more.
                 wanted: if limit == 0 { usize::MAX } else { limit.saturating_add(1) },
+                max_bytes: caps::RESULT_BYTES,
+                line_bytes: caps::SHOWN_LINE_BYTES,
             };
-            let only = args.glob.as_deref().map(|glob| walk::matcher(glob, false)).transpose();
-            let only =
-                only.map_err(|error| ToolError::invalid(format!("this is no usable glob: {error}")))?;
-            let mut search = Search::new(&*paths, &query, stop);
-            let report = walk::files(&*paths, &base, args.ignored.unwrap_or(false), stop, &mut |file| {
-                let below = file.path.strip_prefix(&base.path).unwrap_or(&file.path);
-                if only.as_ref().is_none_or(|only| only.is_match(below)) {
-                    search.add(file)
-                } else {
-                    ControlFlow::Continue(())
-                }
-            })?;
-            let found = search.finish()?;
+            let found = files.search(&base, &query, stop).map_err(|error| path_error(&error))?;
             go_on(stop)?;
-            Ok(render(&found, &report, mode, offset, limit, &args.pattern))
+            Ok(render(&found, mode, offset, limit, &query.pattern))
         })
         .await
     }
@@ -130,17 +121,19 @@ impl Tool for Grep {
     }
 }
 
-fn render(
-    found: &Found,
-    report: &WalkReport,
-    mode: Mode,
-    offset: usize,
-    limit: usize,
-    pattern: &str,
-) -> ToolOutput {
+impl From<Mode> for SearchMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Files => Self::Files,
+            Mode::Content => Self::Content,
+            Mode::Count => Self::Count,
+        }
+    }
+}
+
+fn render(found: &SearchFound, mode: Mode, offset: usize, limit: usize, pattern: &str) -> ToolOutput {
     let limit = if limit == 0 { usize::MAX } else { limit };
-    let results = &found.results;
-    let shown: Vec<&str> = results.list.iter().take(limit).map(String::as_str).collect();
+    let shown: Vec<&str> = found.results.iter().take(limit).map(String::as_str).collect();
     let mut text = String::new();
     for result in &shown {
         text.push_str(result);
@@ -148,19 +141,19 @@ fn render(
     }
     let mut notes = Vec::new();
     let last = offset + shown.len();
-    if shown.is_empty() && !results.capped {
-        notes.push(if results.skipped > 0 {
-            format!("there are only {} results", results.skipped)
+    if shown.is_empty() && !found.capped {
+        notes.push(if found.skipped > 0 {
+            format!("there are only {} results", found.skipped)
         } else {
             "no match".to_owned()
         });
-    } else if results.capped {
+    } else if found.capped {
         let most = size(caps::RESULT_BYTES as u64);
         notes.push(format!(
             "results {}-{last}, more follow but one result may have {most}; continue with offset={last}",
             offset + 1
         ));
-    } else if results.list.len() > limit {
+    } else if found.results.len() > limit {
         notes.push(format!("results {}-{last}, more follow; continue with offset={last}", offset + 1));
     }
     if found.unsearchable > 0 {
@@ -169,7 +162,7 @@ fn render(
     if found.protected > 0 {
         notes.push(format!("{} with credentials left out", count(found.protected, "file")));
     }
-    notes.extend(report.notices.iter().take(5).cloned());
+    notes.extend(found.notices.iter().take(5).cloned());
     if !notes.is_empty() {
         text.push_str(&format!("({})", notes.join("; ")));
     }

@@ -9,20 +9,22 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, fstat, statat};
 use rustix::io::Errno;
 use zk_core::service::{
-    FileKind, HostFileError, HostFiles, HostRead, PathError, Resolved, WalkEntry, WalkOptions, WalkReport,
+    FileKind, Files, HostFileError, HostFiles, HostRead, PathError, Resolved, WalkEntry, WalkOptions,
+    WalkReport,
 };
 
 use super::ignore_rules::{IgnoreRules, IgnoreTexts, MAX_BYTES};
 use super::protect::Access;
-use super::{Root, WorkspacePaths, file_kind};
+use super::{Root, WorkspaceFiles, file_kind};
 use crate::host_files::{LocalHostFiles, other_than_regular, read_limited};
 
 /// One walk. Every directory is opened from the root's own descriptor with all links refused, as files are, so
 /// that nothing that is swapped in meanwhile leads outside.
 pub(super) struct Walk<'a> {
-    paths: &'a WorkspacePaths,
+    paths: &'a WorkspaceFiles,
     root: &'a Root,
     options: WalkOptions,
+    only: Option<globset::GlobMatcher>,
     report: WalkReport,
 }
 
@@ -34,8 +36,31 @@ struct Level {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(paths: &'a WorkspacePaths, root: &'a Root, options: WalkOptions) -> Self {
-        Self { paths, root, options, report: WalkReport::default() }
+    pub(super) fn new(
+        paths: &'a WorkspaceFiles,
+        root: &'a Root,
+        options: WalkOptions,
+        only: Option<globset::GlobMatcher>,
+    ) -> Self {
+        Self { paths, root, options, only, report: WalkReport::default() }
+    }
+
+    /// Hands over what was found, if it is wanted.
+    fn visit(
+        &self,
+        start: &Path,
+        at: Resolved,
+        kind: FileKind,
+        visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if let Some(only) = &self.only
+            && !(kind == FileKind::File
+                && at.path.strip_prefix(start).is_ok_and(|below| only.is_match(below)))
+        {
+            return ControlFlow::Continue(());
+        }
+        let dated = self.options.dates.then(|| self.paths.stat(&at).ok()).flatten();
+        visit(WalkEntry { modified: dated.and_then(|stat| stat.modified), at, kind })
     }
 
     /// Visits what is below `start`, which is relative to the root; `start` itself if it is a file.
@@ -49,7 +74,7 @@ impl<'a> Walk<'a> {
         let stat = fstat(&handle).map_err(|errno| self.paths.explain("search", at, errno))?;
         let kind = file_kind(&stat);
         if kind != FileKind::Directory {
-            let _ = visit(WalkEntry { at: at.clone(), kind });
+            let _ = self.visit(&at.path, at.clone(), kind, visit);
             return Ok(self.report);
         }
         let names = self.names(start).map_err(|errno| self.paths.explain("search", at, errno))?;
@@ -75,7 +100,7 @@ impl<'a> Walk<'a> {
             }
             let rules = level.rules.clone();
             let shown = self.paths.shown(&path);
-            if visit(WalkEntry { at: Resolved { path, shown }, kind }).is_break() {
+            if self.visit(&at.path, Resolved { path, shown }, kind, visit).is_break() {
                 break;
             }
             // A directory that cannot be read, or is none any more, is passed over.

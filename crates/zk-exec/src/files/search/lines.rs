@@ -4,14 +4,14 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
 
-use super::search::Results;
-use crate::caps::SHOWN_LINE_BYTES as WIDTH;
-use crate::text::head;
+use super::Results;
 
 /// Turns matches into lines: `path:12:text`, and `path-11-text` for the lines around them.
 pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     path: &'a str,
+    /// Bytes of a line that are shown.
+    width: usize,
     results: &'a mut Results,
     any: bool,
     /// Whether the file turned out to be no text, after some of it had matched.
@@ -19,28 +19,33 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(matcher: &'a RegexMatcher, path: &'a str, results: &'a mut Results) -> Self {
-        Self { matcher, path, results, any: false, binary: false }
+    pub(super) fn new(
+        matcher: &'a RegexMatcher,
+        path: &'a str,
+        width: usize,
+        results: &'a mut Results,
+    ) -> Self {
+        Self { matcher, path, width, results, any: false, binary: false }
     }
 
     fn push(&mut self, number: Option<u64>, mark: char, line: &[u8]) -> bool {
-        let (matcher, path) = (self.matcher, self.path);
+        let (matcher, path, width) = (self.matcher, self.path, self.width);
         self.results.push(|| {
             let number = number.unwrap_or(0);
-            format!("{path}{mark}{number}{mark}{}", shown(matcher, without_end(line)))
+            format!("{path}{mark}{number}{mark}{}", shown(matcher, without_end(line), width))
         })
     }
 }
 
 /// A line, or the part of a long one where the match is.
-fn shown(matcher: &RegexMatcher, line: &[u8]) -> String {
-    if line.len() <= WIDTH {
+fn shown(matcher: &RegexMatcher, line: &[u8], width: usize) -> String {
+    if line.len() <= width {
         return String::from_utf8_lossy(line).into_owned();
     }
     let start = matcher.find(line).ok().flatten().map_or(0, |found| found.start());
-    let from = if start < WIDTH * 3 / 4 { 0 } else { start - WIDTH / 4 };
+    let from = if start < width * 3 / 4 { 0 } else { start - width / 4 };
     // A few bytes more, so that a character at either end is there as a whole.
-    let piece = line.get(from..line.len().min(from + WIDTH + 8)).unwrap_or_default();
+    let piece = line.get(from..line.len().min(from + width + 8)).unwrap_or_default();
     let inside = if from > 0 {
         piece.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count()
     } else {
@@ -48,7 +53,8 @@ fn shown(matcher: &RegexMatcher, line: &[u8]) -> String {
     };
     let piece = String::from_utf8_lossy(piece.get(inside..).unwrap_or_default());
     let before = if from > 0 { "…" } else { "" };
-    format!("{before}{}… [cut, {} bytes]", head(&piece, WIDTH), line.len())
+    let piece = piece.get(..piece.floor_char_boundary(width)).unwrap_or(&piece);
+    format!("{before}{piece}… [cut, {} bytes]", line.len())
 }
 
 /// A line without what ends it.

@@ -23,7 +23,8 @@ pub(super) enum Stop {
 
 /// The absolute path a model means, not yet resolved.
 pub(super) fn target(cwd: &Path, written: &str, home: Option<&Path>) -> Result<PathBuf, PathError> {
-    let invalid = |why| PathError::Invalid { path: written.escape_debug().to_string(), why };
+    let invalid =
+        |why: &'static str| PathError::Invalid { path: written.escape_debug().to_string(), why: why.into() };
     let path = match written.strip_prefix('@') {
         // `@types` may well be a directory; a mention (`@src/main.rs`) is not.
         Some(rest) if !rest.is_empty() && cwd.join(written).symlink_metadata().is_err() => rest,

@@ -1,39 +1,64 @@
+mod lines;
+
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
+use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use tokio_util::sync::CancellationToken;
-use zk_core::model::ToolError;
-use zk_core::service::{PathError, Paths, Resolved};
+use zk_core::service::{FileKind, Files, PathError, Resolved, SearchFound, SearchMode, SearchQuery};
 
-use super::Mode;
-use super::lines::{Counter, Lines};
-use crate::caps;
+use super::WorkspaceFiles;
+use lines::{Counter, Lines};
 
 /// Files one thread takes at a time.
 const BATCH: usize = 64;
 const THREADS: usize = 4;
 
-/// What to look for.
-pub(super) struct Query {
-    pub(super) matcher: RegexMatcher,
-    pub(super) mode: Mode,
-    pub(super) context: usize,
-    /// How many results come before those that are wanted.
-    pub(super) skip: usize,
-    /// How many results after those are enough.
-    pub(super) wanted: usize,
+/// Bytes of one line that are looked at. A file with a longer one cannot be searched.
+const SEARCHED_LINE_BYTES: usize = 4 << 20;
+
+/// Searches the text of what is below `from`.
+pub(super) fn search(
+    files: &WorkspaceFiles,
+    from: &Resolved,
+    query: &SearchQuery,
+    stop: &CancellationToken,
+) -> Result<SearchFound, PathError> {
+    let matcher = matcher(&query.pattern, query.ignore_case)?;
+    let mut search = Search::new(files, query, &matcher, stop);
+    let report = files.walk(from, &query.walk, &mut |entry| match entry.kind {
+        _ if stop.is_cancelled() => ControlFlow::Break(()),
+        FileKind::File => search.add(entry.at),
+        FileKind::Directory | FileKind::Link | FileKind::Other => ControlFlow::Continue(()),
+    })?;
+    let found = search.finish().map_err(|source| super::failed("search", &from.shown, source))?;
+    Ok(SearchFound {
+        results: found.results.list,
+        skipped: found.results.skipped,
+        capped: found.results.capped,
+        unsearchable: found.unsearchable,
+        protected: found.protected,
+        notices: report.notices,
+    })
+}
+
+/// A matcher of paths below the start.
+pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, PathError> {
+    let built = GlobBuilder::new(pattern).literal_separator(true).build();
+    let unusable = |error: globset::Error| PathError::Pattern { what: "glob".into(), why: error.to_string() };
+    Ok(built.map_err(unusable)?.compile_matcher())
 }
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) results: Results,
+struct Found {
+    results: Results,
     /// Files that could not be read, or have a line too long.
-    pub(super) unsearchable: usize,
+    unsearchable: usize,
     /// Files that tools may not read.
-    pub(super) protected: usize,
+    protected: usize,
 }
 
 /// Results with the room that is left for more of them, so that nothing is held that cannot be shown.
@@ -91,35 +116,41 @@ impl Results {
 }
 
 /// A pattern as ripgrep understands it.
-pub(super) fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, ToolError> {
+fn matcher(pattern: &str, ignore_case: bool) -> Result<RegexMatcher, PathError> {
     RegexMatcherBuilder::new()
         .case_insensitive(ignore_case)
         .line_terminator(Some(b'\n'))
         .build(pattern)
-        .map_err(|error| ToolError::invalid(format!("this is no usable regular expression: {error}")))
+        .map_err(|error| PathError::Pattern { what: "regular expression".into(), why: error.to_string() })
 }
 
 /// Searches files in the order in which they come, several at a time.
-pub(super) struct Search<'a> {
-    paths: &'a dyn Paths,
-    query: &'a Query,
+struct Search<'a> {
+    files: &'a WorkspaceFiles,
+    query: &'a SearchQuery,
+    matcher: &'a RegexMatcher,
     stop: &'a CancellationToken,
     threads: usize,
     batch: Vec<Resolved>,
     found: Found,
-    failure: Option<ToolError>,
+    failure: Option<io::Error>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(paths: &'a dyn Paths, query: &'a Query, stop: &'a CancellationToken) -> Self {
-        let results = Results::new(query.skip, query.wanted, caps::RESULT_BYTES);
+    fn new(
+        files: &'a WorkspaceFiles,
+        query: &'a SearchQuery,
+        matcher: &'a RegexMatcher,
+        stop: &'a CancellationToken,
+    ) -> Self {
+        let results = Results::new(query.skip, query.wanted, query.max_bytes);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
         let found = Found { results, ..Found::default() };
-        Self { paths, query, stop, threads, batch: Vec::new(), found, failure: None }
+        Self { files, query, matcher, stop, threads, batch: Vec::new(), found, failure: None }
     }
 
     /// Takes a file; breaks when there is enough.
-    pub(super) fn add(&mut self, file: Resolved) -> ControlFlow<()> {
+    fn add(&mut self, file: Resolved) -> ControlFlow<()> {
         self.batch.push(file);
         if self.batch.len() >= BATCH * self.threads {
             self.search_batch();
@@ -132,7 +163,7 @@ impl<'a> Search<'a> {
     }
 
     /// What was found in all files.
-    pub(super) fn finish(mut self) -> Result<Found, ToolError> {
+    fn finish(mut self) -> io::Result<Found> {
         self.search_batch();
         self.failure.map_or(Ok(self.found), Err)
     }
@@ -146,15 +177,15 @@ impl<'a> Search<'a> {
         let to_skip = results.to_skip - results.skipped;
         // While results are skipped, one thread counts them: it does not know how many the others would have.
         if to_skip > 0 || batch.len() < 8 || self.threads == 1 {
-            part(self.paths, &batch, self.query, self.stop, &mut self.found);
+            part(self.files, &batch, (self.query, self.matcher), self.stop, &mut self.found);
             return;
         }
         let (room, bytes_left) = (results.room - results.list.len(), results.bytes_left);
-        let (paths, query, stop) = (self.paths, self.query, self.stop);
+        let (files, query, stop) = (self.files, (self.query, self.matcher), self.stop);
         let parts: Vec<Option<Found>> = std::thread::scope(|scope| {
             let search = |share| {
                 let mut found = Found { results: Results::new(0, room, bytes_left), ..Found::default() };
-                part(paths, share, query, stop, &mut found);
+                part(files, share, query, stop, &mut found);
                 found
             };
             let running: Vec<_> = batch
@@ -166,7 +197,7 @@ impl<'a> Search<'a> {
         for part in parts {
             match part {
                 Some(part) => self.found.add(part),
-                None => self.failure = Some(ToolError::failed("the search broke; try a simpler pattern")),
+                None => self.failure = Some(io::Error::other("the search broke; try a simpler pattern")),
             }
         }
     }
@@ -183,22 +214,28 @@ impl Found {
     }
 }
 
-fn part(paths: &dyn Paths, files: &[Resolved], query: &Query, stop: &CancellationToken, found: &mut Found) {
+fn part(
+    files: &WorkspaceFiles,
+    batch: &[Resolved],
+    (query, matcher): (&SearchQuery, &RegexMatcher),
+    stop: &CancellationToken,
+    found: &mut Found,
+) {
     let mut searcher = SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
-        .line_number(query.mode == Mode::Content)
+        .line_number(query.mode == SearchMode::Content)
         .before_context(query.context)
         .after_context(query.context)
-        .heap_limit(Some(caps::SEARCHED_LINE_BYTES))
+        .heap_limit(Some(SEARCHED_LINE_BYTES))
         .build();
-    for file in files {
+    for file in batch {
         if found.results.is_full() || stop.is_cancelled() {
             break;
         }
-        match paths.open(file) {
+        match files.open_file(file) {
             Ok(reader) => {
                 let reader = Stoppable { reader, stop };
-                if one(reader, file, query, &mut searcher, &mut found.results).is_err() {
+                if one(reader, file, (query, matcher), &mut searcher, &mut found.results).is_err() {
                     found.unsearchable += 1;
                 }
             }
@@ -211,28 +248,28 @@ fn part(paths: &dyn Paths, files: &[Resolved], query: &Query, stop: &Cancellatio
 fn one(
     reader: impl Read,
     file: &Resolved,
-    query: &Query,
+    (query, matcher): (&SearchQuery, &RegexMatcher),
     searcher: &mut Searcher,
     results: &mut Results,
 ) -> io::Result<()> {
     match query.mode {
-        Mode::Content => {
+        SearchMode::Content => {
             let before = results.mark();
-            let mut lines = Lines::new(&query.matcher, &file.shown, results);
-            let done = searcher.search_reader(&query.matcher, reader, &mut lines);
+            let mut lines = Lines::new(matcher, &file.shown, query.line_bytes, results);
+            let done = searcher.search_reader(matcher, reader, &mut lines);
             if lines.binary {
                 results.truncate(before);
                 results.push(|| format!("{}: binary file matches", file.shown));
             }
             done
         }
-        Mode::Files | Mode::Count => {
-            let mut counter = Counter::new(query.mode == Mode::Files);
-            searcher.search_reader(&query.matcher, reader, &mut counter)?;
+        SearchMode::Files | SearchMode::Count => {
+            let mut counter = Counter::new(query.mode == SearchMode::Files);
+            searcher.search_reader(matcher, reader, &mut counter)?;
             if counter.matches > 0 {
                 results.push(|| match query.mode {
-                    Mode::Count => format!("{}:{}", file.shown, counter.matches),
-                    Mode::Files | Mode::Content => file.shown.clone(),
+                    SearchMode::Count => format!("{}:{}", file.shown, counter.matches),
+                    SearchMode::Files | SearchMode::Content => file.shown.clone(),
                 });
             }
             Ok(())

@@ -4,12 +4,14 @@ mod ignore_rules;
 mod protect;
 mod replace;
 mod resolve;
+mod search;
 mod walk;
+mod watch;
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::ops::ControlFlow;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +19,10 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
 use zk_core::service::{
-    FileKind, FileStat, PathError, Paths, Resolved, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
+    FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
+    SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,
 };
 
 use crate::host_files::other_than_regular;
@@ -37,22 +41,22 @@ use walk::Walk;
 /// known. Writing replaces the name inside and leaves the others as they were.
 ///
 /// Some files are refused in any case. Not read and not written: credentials such as `.ssh`, `.aws`, `.netrc` and
-/// what the host adds with [`WorkspacePaths::secret`], also under other names of the same file. Not written: what
+/// what the host adds with [`WorkspaceFiles::secret`], also under other names of the same file. Not written: what
 /// programs are started from, such as `.git`, `.zk` and the start files of shells.
 ///
 /// ```
-/// use zk_core::service::{PathError, Paths};
-/// use zk_exec::WorkspacePaths;
+/// use zk_core::service::{PathError, Files};
+/// use zk_exec::WorkspaceFiles;
 ///
 /// let dir = tempfile::tempdir().unwrap();
-/// let paths = WorkspacePaths::new([dir.path()]).unwrap();
+/// let paths = WorkspaceFiles::new([dir.path()]).unwrap();
 /// let at = paths.resolve(dir.path(), "notes/today.md").unwrap();
 /// assert!(paths.write(&at, b"hello").unwrap().created);
 /// assert_eq!(at.shown, "notes/today.md");
 /// assert!(matches!(paths.resolve(dir.path(), "../elsewhere"), Err(PathError::Outside { .. })));
 /// ```
 #[derive(Debug)]
-pub struct WorkspacePaths {
+pub struct WorkspaceFiles {
     roots: Vec<Root>,
     home: Option<PathBuf>,
     door: Door,
@@ -67,7 +71,7 @@ struct Root {
     writable: bool,
 }
 
-impl WorkspacePaths {
+impl WorkspaceFiles {
     /// A workspace of these directories; the first is the main one.
     ///
     /// # Errors
@@ -215,48 +219,14 @@ impl WorkspacePaths {
             }
             Errno::LOOP | Errno::XDEV => PathError::Invalid {
                 path: at.shown.clone(),
-                why: "a link was put there while it was used; look again before you go on",
+                why: "a link was put there while it was used; look again before you go on".into(),
             },
             _ => failed(doing, &at.shown, errno.into()),
         }
     }
 
-    fn open_path(&self, doing: &'static str, at: &Resolved) -> Result<OwnedFd, PathError> {
-        let (root, rest) = self.locate(at)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain(doing, at, errno))
-    }
-}
-
-impl Paths for WorkspacePaths {
-    fn roots(&self) -> Vec<PathBuf> {
-        self.roots.iter().filter(|root| root.writable).map(|root| root.path.clone()).collect()
-    }
-
-    fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
-        let target = resolve::target(cwd, path, self.home.as_deref())?;
-        let found =
-            resolve::canonical(&target, |place| self.is_on_the_way(place)).map_err(|stop| match stop {
-                resolve::Stop::Forbidden => self.outside(path),
-                resolve::Stop::NotADirectory => PathError::Kind {
-                    path: path.to_owned(),
-                    what: "below a file",
-                    wanted: "below a directory",
-                },
-                resolve::Stop::Loop => {
-                    PathError::Invalid { path: path.to_owned(), why: "its links lead in a circle" }
-                }
-                resolve::Stop::Io(source) => failed("look at", path, source),
-            })?;
-        // Whether something exists outside is nobody's business here, so this comes before anything else.
-        if self.root_of(&found).is_none() {
-            return Err(self.outside(path));
-        }
-        let shown = self.shown(&found);
-        Ok(Resolved { path: found, shown })
-    }
-
-    fn open(&self, at: &Resolved) -> Result<File, PathError> {
+    /// Opens a regular file, of which nothing that was swapped in meanwhile can make another one.
+    pub(super) fn open_file(&self, at: &Resolved) -> Result<File, PathError> {
         let (root, rest) = self.locate(at)?;
         self.check_protected(at, Access::Read)?;
         // Looked at before it is opened: opening a device can already do something.
@@ -269,6 +239,48 @@ impl Paths for WorkspacePaths {
         regular(&opened, at)?;
         self.check_other_names(&opened, at)?;
         Ok(File::from(fd))
+    }
+
+    fn open_path(&self, doing: &'static str, at: &Resolved) -> Result<OwnedFd, PathError> {
+        let (root, rest) = self.locate(at)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.door.open(root.fd.as_fd(), rest, flags).map_err(|errno| self.explain(doing, at, errno))
+    }
+}
+
+impl Files for WorkspaceFiles {
+    fn roots(&self) -> Vec<PathBuf> {
+        self.roots.iter().filter(|root| root.writable).map(|root| root.path.clone()).collect()
+    }
+
+    fn resolve(&self, cwd: &Path, path: &str) -> Result<Resolved, PathError> {
+        let target = resolve::target(cwd, path, self.home.as_deref())?;
+        let found =
+            resolve::canonical(&target, |place| self.is_on_the_way(place)).map_err(|stop| match stop {
+                resolve::Stop::Forbidden => self.outside(path),
+                resolve::Stop::NotADirectory => PathError::Kind {
+                    path: path.to_owned(),
+                    what: "below a file".into(),
+                    wanted: "below a directory".into(),
+                },
+                resolve::Stop::Loop => {
+                    PathError::Invalid { path: path.to_owned(), why: "its links lead in a circle".into() }
+                }
+                resolve::Stop::Io(source) => failed("look at", path, source),
+            })?;
+        // Whether something exists outside is nobody's business here, so this comes before anything else.
+        if self.root_of(&found).is_none() {
+            return Err(self.outside(path));
+        }
+        let shown = self.shown(&found);
+        Ok(Resolved { path: found, shown })
+    }
+
+    fn open(&self, at: &Resolved, range: Option<Range<u64>>) -> Result<Box<dyn Read + Send>, PathError> {
+        let mut file = self.open_file(at)?;
+        let Some(Range { start, end }) = range else { return Ok(Box::new(file)) };
+        file.seek(SeekFrom::Start(start)).map_err(|source| failed("read", &at.shown, source))?;
+        Ok(Box::new(file.take(end.saturating_sub(start))))
     }
 
     fn stat(&self, at: &Resolved) -> Result<FileStat, PathError> {
@@ -308,17 +320,35 @@ impl Paths for WorkspacePaths {
     ) -> Result<WalkReport, PathError> {
         let (root, start) = self.locate(from)?;
         self.check_protected(from, Access::Read)?;
-        Walk::new(self, root, options.clone()).run(from, start, visit)
+        let only = options.only.as_deref().map(search::glob).transpose()?;
+        Walk::new(self, root, options.clone(), only).run(from, start, visit)
+    }
+
+    fn search(
+        &self,
+        from: &Resolved,
+        query: &SearchQuery,
+        stop: &CancellationToken,
+    ) -> Result<SearchFound, PathError> {
+        search::search(self, from, query, stop)
+    }
+
+    fn watch(&self, at: &Resolved, changed: OnChange) -> Result<Box<dyn FileWatch>, PathError> {
+        watch::watch(self, at, changed)
     }
 
     fn write(&self, at: &Resolved, bytes: &[u8]) -> Result<WriteReceipt, PathError> {
         let (root, rest) = self.locate(at)?;
         if !root.writable {
-            return Err(PathError::Invalid { path: at.shown.clone(), why: "it may only be read" });
+            return Err(PathError::Invalid { path: at.shown.clone(), why: "it may only be read".into() });
         }
         self.check_protected(at, Access::Write)?;
         let Some(name) = rest.file_name() else {
-            return Err(PathError::Kind { path: at.shown.clone(), what: "a directory", wanted: "a file" });
+            return Err(PathError::Kind {
+                path: at.shown.clone(),
+                what: "a directory".into(),
+                wanted: "a file".into(),
+            });
         };
         let fail = |errno: Errno| match errno {
             Errno::NOTDIR => not_a_directory(at),
@@ -354,20 +384,24 @@ fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {
         Access::Read => "read",
         Access::Write => "written",
     };
-    PathError::Protected { path: at.shown.clone(), access, why }
+    PathError::Protected { path: at.shown.clone(), access: access.into(), why: why.into() }
 }
 
 fn failed(doing: &'static str, path: &str, source: io::Error) -> PathError {
-    PathError::Io { doing, path: path.to_owned(), source }
+    PathError::Io { doing: doing.into(), path: path.to_owned(), source }
 }
 
 fn not_a_directory(at: &Resolved) -> PathError {
-    PathError::Kind { path: at.shown.clone(), what: "a file or below one", wanted: "a directory" }
+    PathError::Kind {
+        path: at.shown.clone(),
+        what: "a file or below one".into(),
+        wanted: "a directory".into(),
+    }
 }
 
 fn regular(stat: &Stat, at: &Resolved) -> Result<(), PathError> {
     let Some(what) = other_than_regular(FileType::from_raw_mode(stat.st_mode)) else { return Ok(()) };
-    Err(PathError::Kind { path: at.shown.clone(), what, wanted: "a regular file" })
+    Err(PathError::Kind { path: at.shown.clone(), what: what.into(), wanted: "a regular file".into() })
 }
 
 fn file_kind(stat: &Stat) -> FileKind {
@@ -388,7 +422,7 @@ fn file_stat(stat: &Stat) -> FileStat {
         kind: file_kind(stat),
         len: u64::try_from(stat.st_size).unwrap_or(0),
         modified: modified(stat),
-        identity: (stat.st_dev, stat.st_ino),
+        identity: FileIdentity::new(format!("{:x}.{:x}", stat.st_dev, stat.st_ino)),
     }
 }
 
