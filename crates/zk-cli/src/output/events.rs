@@ -88,9 +88,16 @@ fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json:
         return serde_json::to_writer(out, &data);
     }
     if let Some(after) = any.downcast_ref::<ToolAfter>()
-        && matches!(after.display, Some(Display::Lines { .. }))
+        && let Some(display) = &after.display
     {
-        return serde_json::to_writer(out, &ToolAfter { display: None, ..after.clone() });
+        let display = match display {
+            Display::Lines { .. } => None,
+            Display::Command { total_lines, exit, .. } => {
+                Some(Display::Command { lines: Vec::new(), total_lines: *total_lines, exit: *exit })
+            }
+            Display::Line { .. } | Display::Diff { .. } | Display::Table { .. } => Some(display.clone()),
+        };
+        return serde_json::to_writer(out, &ToolAfter { display, ..after.clone() });
     }
     if let Some(ToolResultsAfter { run_id, turn_id, results, usage, .. }) = any.downcast_ref() {
         let ids: Vec<Value> = results.results().map(|result| json!(result.call_id)).collect();

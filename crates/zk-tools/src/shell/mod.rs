@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{
-    Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    Approved, CommandExit, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
 use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, Tool, ToolCx};
 
 use crate::text::one_line;
 use crate::work::exec;
 use crate::{ToolsOptions, args};
-use tail::Tail;
+use tail::{Printed, Tail};
 
 /// Runs a command with bash and gives back the end of what it printed.
 ///
@@ -102,21 +102,27 @@ impl Tool for Shell {
             .run(request, &mut tail, cx.cx.stop_token())
             .await
             .map_err(|error| ToolError::failed(error.to_string()))?;
-        let output = tail.finish();
+        let Printed { text: output, lines, total_lines } = tail.finish();
+        let exit = match outcome.exit {
+            Exit::Code(code) => CommandExit::Code { code },
+            Exit::Signal(signal) => CommandExit::Signal { signal },
+            Exit::TimedOut => CommandExit::TimedOut,
+            Exit::Stopped => CommandExit::Stopped,
+        };
+        let display = Display::Command { lines, total_lines, exit };
         let footer = self.footer(&outcome);
         let text = join(&output, &footer);
-        match outcome.exit {
+        let failed = match outcome.exit {
             Exit::Code(0) => {
                 let text = if text.is_empty() { "(no output)".to_owned() } else { text };
-                let lines = text.lines().map(str::to_owned).collect();
-                Ok(ToolOutput::text(text).with_display(Display::Lines { lines }))
+                return Ok(ToolOutput::text(text).with_display(display));
             }
             Exit::Code(code) => {
                 let text = if footer.is_empty() { join(&output, &format!("(exit {code})")) } else { text };
-                Err(ToolError::failed(text))
+                ToolError::failed(text)
             }
             Exit::Signal(signal) => {
-                Err(ToolError::failed(join(&output, &format!("(killed by signal {signal}, not by zk)"))))
+                ToolError::failed(join(&output, &format!("(killed by signal {signal}, not by zk)")))
             }
             Exit::TimedOut => {
                 let most = self.options.shell_timeout_max.as_millis();
@@ -126,13 +132,14 @@ impl Tool for Shell {
                     timeout.as_millis(),
                     remain(&outcome)
                 );
-                Err(ToolError::new(ToolErrorKind::TimedOut, join(&output, &note)))
+                ToolError::new(ToolErrorKind::TimedOut, join(&output, &note))
             }
             Exit::Stopped => {
                 let note = format!("(stopped with the run{})", remain(&outcome));
-                Err(ToolError::new(ToolErrorKind::Aborted, join(&output, &note)))
+                ToolError::new(ToolErrorKind::Aborted, join(&output, &note))
             }
-        }
+        };
+        Err(ToolError { display: Some(display), ..failed })
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {

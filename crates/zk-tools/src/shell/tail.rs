@@ -8,6 +8,8 @@ pub(super) struct Tail {
     max: usize,
     kept: Vec<u8>,
     total: u64,
+    /// Line ends among them.
+    line_ends: u64,
     last: Option<OutputStream>,
     progress: Progress,
     watched: usize,
@@ -19,11 +21,21 @@ impl Tail {
     /// Keeps `max` bytes; as many as a result may have if 0.
     pub(super) fn new(max: usize, progress: Progress) -> Self {
         let max = if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) };
-        Self { max, kept: Vec::new(), total: 0, last: None, progress, watched: 0, partial: Vec::new() }
+        Self {
+            max,
+            kept: Vec::new(),
+            total: 0,
+            line_ends: 0,
+            last: None,
+            progress,
+            watched: 0,
+            partial: Vec::new(),
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
+        self.line_ends += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         let bytes = bytes.get(bytes.len().saturating_sub(self.max)..).unwrap_or_default();
         // Twice the size is let grow before the front is cut, so that every byte is moved once at most.
         if self.kept.len() + bytes.len() > self.max * 2 {
@@ -52,18 +64,35 @@ impl Tail {
     }
 
     /// The end of the output, saying what was cut.
-    pub(super) fn finish(mut self) -> String {
+    pub(super) fn finish(mut self) -> Printed {
         let surplus = self.kept.len().saturating_sub(self.max);
         self.kept.drain(..surplus);
         let mut cut = self.total - self.kept.len() as u64;
-        if cut == 0 {
-            return String::from_utf8_lossy(&self.kept).into_owned();
+        let is_open = self.kept.last().is_some_and(|last| *last != b'\n');
+        let total_lines = self.line_ends + u64::from(is_open);
+        if cut > 0 {
+            let inside = self.kept.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+            self.kept.drain(..inside);
+            cut += inside as u64;
         }
-        let inside = self.kept.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
-        self.kept.drain(..inside);
-        cut += inside as u64;
-        format!("…({cut} bytes truncated from head)…\n{}", String::from_utf8_lossy(&self.kept))
+        let kept = String::from_utf8_lossy(&self.kept);
+        let lines = kept.lines().map(str::to_owned).collect();
+        let text = match cut {
+            0 => kept.into_owned(),
+            cut => format!("…({cut} bytes truncated from head)…\n{kept}"),
+        };
+        Printed { text, lines, total_lines }
     }
+}
+
+/// What a command printed.
+pub(super) struct Printed {
+    /// Its end for the model, saying what was cut.
+    pub(super) text: String,
+    /// Its end in lines; the first may have lost its beginning.
+    pub(super) lines: Vec<String>,
+    /// How many lines it printed in all.
+    pub(super) total_lines: u64,
 }
 
 /// How many bytes at the end may be the beginning of a character.

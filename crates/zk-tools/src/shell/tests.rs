@@ -202,7 +202,7 @@ fn the_tail_is_kept_and_says_what_is_gone() {
     for piece in ["0123456789", "abc", "defghijklmnop", "q"] {
         tail.write(OutputStream::Stdout, piece.as_bytes());
     }
-    assert_eq!(tail.finish(), "…(17 bytes truncated from head)…\nhijklmnopq");
+    assert_eq!(tail.finish().text, "…(17 bytes truncated from head)…\nhijklmnopq");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_cut_never_splits_a_character() {
         for byte in "aé€😀".repeat(7).bytes() {
             tail.write(OutputStream::Stdout, &[byte]);
         }
-        let text = tail.finish();
+        let text = tail.finish().text;
         assert!(!text.contains('\u{fffd}'), "{max}: {text}");
     }
 }
@@ -222,7 +222,7 @@ fn nothing_is_cut_that_fits() {
     for max in [0, 5] {
         let mut tail = Tail::new(max, Progress::default());
         tail.write(OutputStream::Stdout, b"12345");
-        assert_eq!(tail.finish(), "12345");
+        assert_eq!(tail.finish().text, "12345");
     }
 }
 
@@ -232,7 +232,7 @@ fn errors_begin_on_a_line_of_their_own() {
     tail.write(OutputStream::Stdout, b"out");
     tail.write(OutputStream::Stderr, b"err\n");
     tail.write(OutputStream::Stdout, b"more");
-    assert_eq!(tail.finish(), "out\nerr\nmore");
+    assert_eq!(tail.finish().text, "out\nerr\nmore");
 }
 
 #[test]
@@ -249,4 +249,22 @@ fn a_watcher_gets_whole_characters_and_no_flood() {
         tail.write(OutputStream::Stdout, &[b'x'; 1024]);
     }
     assert!(seen.lock().unwrap().len() < 1_100_000);
+}
+
+#[test]
+fn lines_are_counted_as_they_were_printed_not_as_they_were_kept() {
+    for (pieces, total, kept) in [
+        (&[""][..], 0, &[][..]),
+        (&["a\nb\n"], 2, &["a", "b"]),
+        (&["a\nb"], 2, &["a", "b"]),
+        (&["one\n", "two\n", "three\n", "four\n"], 4, &["three", "four"]),
+    ] {
+        let mut tail = Tail::new(11, Progress::default());
+        pieces.iter().for_each(|piece| tail.write(OutputStream::Stdout, piece.as_bytes()));
+        let printed = tail.finish();
+        assert_eq!(
+            (printed.total_lines, &printed.lines[..]),
+            (total, &kept.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>()[..])
+        );
+    }
 }
