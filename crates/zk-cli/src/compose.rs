@@ -12,6 +12,7 @@ use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, VendorDialect};
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
+use zk_view::ViewDriver;
 
 use crate::app::AppContext;
 use crate::blobs::FileBlobs;
@@ -29,6 +30,8 @@ pub(crate) struct HostOptions {
     pub(crate) ui: Option<Arc<dyn Ui>>,
     pub(crate) questions: Option<Arc<Questions>>,
     pub(crate) allow_all: bool,
+    /// What is seen of the conversation, and kept of it beside its messages.
+    pub(crate) view: ViewDriver,
 }
 
 /// A bus with everything zk consists of but the model: the one list of plugins.
@@ -59,6 +62,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         Box::new(ToolsPlugin::new(ToolsOptions::default())),
         Box::new(PermissionGate::new(mode).remembering(&app.project)),
         Box::new(RedactResults::new(app.redactor.clone())),
+        Box::new(host.view),
     ];
     if let Some(dir) = &session.outputs {
         plugins.push(Box::new(Spill::new(dir)));

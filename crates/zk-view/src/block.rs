@@ -193,9 +193,10 @@ impl Block {
         }
     }
 
-    /// Whether the stored session shows it too: notices and what sub-agents did are not in it.
+    /// Whether the stored session shows it too: notices, what sub-agents did and the end of a run without an answer
+    /// are not in it.
     #[must_use]
     pub fn is_stored(&self) -> bool {
-        self.agent.is_none() && !matches!(self.content, Content::Note { .. })
+        self.agent.is_none() && self.id.as_str().starts_with('b')
     }
 }

@@ -11,6 +11,8 @@ const PROGRESS: (usize, usize) = (5, 2048);
 pub struct Call {
     /// The id its provider gave it; not unique in a session.
     pub call_id: CallId,
+    /// The number of the answer it is of, among those of its run, from 0.
+    pub step: u32,
     /// The tool's canonical name.
     pub tool: Text,
     /// What it does, in one line; the tool's name where nothing better is known.
@@ -81,9 +83,10 @@ impl CallState {
 }
 
 impl Call {
-    pub(crate) fn new(call_id: CallId, tool: &str, state: CallState) -> Self {
+    pub(crate) fn new(call_id: CallId, step: u32, tool: &str, state: CallState) -> Self {
         Self {
             call_id,
+            step,
             tool: Text::line(tool),
             summary: Text::line(tool),
             state,

@@ -10,11 +10,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{Exec, ExecRequest, Exit as CommandExit, OutputStream, Provider};
 use zk_testkit::ScriptedProvider;
+use zk_view::ViewDriver;
 
 use self::project::Project;
 use crate::app::{AppContext, runtime};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::painter::Painting;
 use crate::mode::shared_screen::SharedScreen;
 use crate::sessions::Session;
 use crate::signals::Signals;
@@ -55,9 +57,14 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
     let pace = std::io::stdout().is_terminal().then_some(PACE);
     let provider: Arc<dyn Provider> = Arc::new(ScriptedProvider::new(script::repair(pace)));
     let session = Session::default();
+    let view = ViewDriver::new();
     // The project is a copy of zk's own in a directory of its own.
-    let bus = compose::bus(app, &session, HostOptions { ui: None, questions: None, allow_all: true })?;
-    screen.listen(&bus.scope("demo-output"));
+    let bus = compose::bus(
+        app,
+        &session,
+        HostOptions { ui: None, questions: None, allow_all: true, view: view.clone() },
+    )?;
+    let painting = Painting::begin(&view, screen);
     let model = provider.model("scripted");
     let agent = compose::agent(app, &bus, provider, model, &session)?;
     let run = agent.run(PROMPT).map_err(Failure::failed)?;
@@ -70,6 +77,7 @@ async fn repair(app: &AppContext, screen: &SharedScreen, stop: &CancellationToke
             wait.await
         }
     };
+    painting.flush().await;
     screen.end_line();
     if let Err(error) = &outcome.result {
         screen.line(Style::Red, &error.to_string());

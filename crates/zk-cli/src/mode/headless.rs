@@ -3,18 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
-use zk_core::events::{ContextReduced, ProviderRetry, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked};
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::{Redactor, StoreError, Tool};
+use zk_view::ViewDriver;
 
-use super::answer_text::AnswerText;
-use super::blocked_calls::BlockedCalls;
 use super::shared_screen::SharedScreen;
-use super::status_line::watch_idle_streams;
 use super::summary;
+use super::told::{self, Refused, Teller};
 use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
@@ -58,28 +57,36 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let provider = compose::provider(app, &endpoint).await?;
         let session = sessions::begin(app, resume.as_ref()).await?;
         let allow_all = app.settings.flag("permissions.allow_all");
-        let bus = compose::bus(app, &session, HostOptions { ui: None, questions: None, allow_all })?;
+        let view = ViewDriver::new();
+        if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
+            view.restore(&open.entries().await.map_err(Failure::failed)?);
+        }
+        let host = HostOptions { ui: None, questions: None, allow_all, view: view.clone() };
+        let bus = compose::bus(app, &session, host)?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider, model, &session)?;
         let head = Headless {
             output,
             stderr: SharedScreen::new(Screen::stderr(&app.env)),
-            answer: AnswerText::default(),
             format,
             verbose: app.verbose,
-            blocked_calls: BlockedCalls::default(),
+            before: view.view().blocks.len(),
+            view,
             redactor: app.redactor.clone(),
         };
         head.listen(&bus);
+        let telling = head.tell();
         let stderr = head.stderr.clone();
         app.notices.route_to(move |text| stderr.line(Style::Plain, &format!("zk: {text}")));
         if format == Format::StreamJson {
             head.say(&init(app, &agent, &session));
         }
         let outcome = head.drive(&agent, options, &stop).await?;
-        head.stderr.end_line();
         agent.close().await;
         bus.close().await;
+        // It ends with the bus, once everything is told.
+        let _ = telling.await;
+        head.stderr.end_line();
         let closed = session.close().await;
         Ok(head.finish(&outcome, &signals, &session, closed))
     })
@@ -88,63 +95,35 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
 struct Headless {
     output: Output,
     stderr: SharedScreen,
-    answer: AnswerText,
     format: Format,
     verbose: bool,
-    blocked_calls: BlockedCalls,
+    view: ViewDriver,
+    /// Blocks of the conversation before this run.
+    before: usize,
     redactor: Arc<Redactor>,
 }
 
 impl Headless {
     fn listen(&self, bus: &Bus) {
-        let scope = bus.scope("output");
-        self.blocked_calls.watch(&scope);
-        let interim = self.verbose.then(|| self.stderr.clone());
-        self.answer.listen(&scope, move |text| {
-            if let Some(stderr) = &interim {
-                stderr.line(Style::Plain, text);
-            }
-        });
-        match self.format {
-            Format::Text => {
-                watch_idle_streams(&scope, &self.stderr);
-                let stderr = self.stderr.clone();
-                scope.on_sync(move |event: &ProviderRetry, _: &Cx| {
-                    stderr.retry(Style::Plain, "zk: ", &event.retry);
-                });
-                let stderr = self.stderr.clone();
-                scope.on_sync(move |event: &ContextReduced, _: &Cx| {
-                    stderr.line(Style::Plain, &format!("zk: {}", summary::reduced(event)));
-                });
-            }
-            Format::StreamJson => {
-                let output = self.output.clone();
-                scope.observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
-                    output.add(|out| write_line(event, cx, out));
-                });
-            }
-            Format::Json => {}
-        }
-        if self.verbose {
-            let stderr = self.stderr.clone();
-            scope.on_sync(move |event: &ToolArgsRepaired, _: &Cx| {
-                stderr.line(Style::Plain, &summary::repaired(event));
-            });
-            let stderr = self.stderr.clone();
-            scope.on_sync(move |event: &ToolBefore, _: &Cx| {
-                stderr.line(Style::Plain, &format!("● {}", event.summary));
-            });
-            let stderr = self.stderr.clone();
-            scope.on_sync(move |event: &ToolAfter, _: &Cx| {
-                let sign = if event.is_error { "✗" } else { "✓" };
-                stderr.line(Style::Plain, &format!("  {sign} {}", summary::result(event)));
-            });
-            let stderr = self.stderr.clone();
-            scope.on_sync(move |event: &ToolBlocked, _: &Cx| {
-                let text = format!("✗ {} was refused: {}", event.call.name, event.reason);
-                stderr.line(Style::Plain, &text);
+        if self.format == Format::StreamJson {
+            let output = self.output.clone();
+            bus.scope("output").observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
+                output.add(|out| write_line(event, cx, out));
             });
         }
+    }
+
+    /// Tells on standard error what passes, until the bus is closed.
+    fn tell(&self) -> JoinHandle<()> {
+        let mut reader = self.view.reader();
+        let warns = self.format == Format::Text;
+        let blocks = self.view.view().blocks;
+        let mut teller = Teller::new(self.stderr.clone(), warns, self.verbose, &blocks);
+        tokio::spawn(async move {
+            while let Some(patches) = reader.next().await {
+                patches.iter().for_each(|patch| teller.patch(patch));
+            }
+        })
     }
 
     fn say(&self, line: &serde_json::Value) {
@@ -183,9 +162,12 @@ impl Headless {
             Ok(kept) => (Some(kept), None),
             Err(error) => (None, Some(format!("session not saved: {error}"))),
         };
+        let view = self.view.view();
+        let blocks = view.blocks.get(self.before..).unwrap_or_default();
+        let refused = Refused::of(blocks);
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
-            Ok(()) if self.blocked_calls.decided_the_run() => (
+            Ok(()) if refused.decided_the_run => (
                 Exit::Denied,
                 Some("every call of the last step was refused; --allow-all lets every tool run".to_owned()),
             ),
@@ -196,7 +178,7 @@ impl Headless {
             Err(error) => (Exit::of(error), Some(summary::run_error(error))),
         };
         let id = session.open.as_ref().map(|open| open.id().clone());
-        let text = self.redactor.redact(&self.answer.take()).into_owned();
+        let text = self.redactor.redact(&told::final_answer(blocks)).into_owned();
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
         let warning = summary::incomplete(outcome, &text);
         match self.format {
@@ -211,8 +193,7 @@ impl Headless {
             }
             Format::Text => {}
             Format::Json | Format::StreamJson => {
-                let denied = self.blocked_calls.all();
-                let result = RunResult::new(outcome, text, exit, error.clone(), id, denied);
+                let result = RunResult::new(outcome, text, exit, error.clone(), id, refused.all);
                 self.output.add(|out| result.write(out, &self.redactor));
             }
         }

@@ -1,12 +1,13 @@
 //! The ways to run: once for a program or a pipe ([`headless`]), or as a conversation ([`interactive`]).
 
-mod answer_text;
-mod blocked_calls;
 mod headless;
 mod interactive;
+mod lines;
+pub(crate) mod painter;
 pub(crate) mod shared_screen;
 mod status_line;
 pub(crate) mod summary;
+mod told;
 
 use std::io::IsTerminal;
 

@@ -1,78 +1,12 @@
 //! What happens in a run, in one line each, for a person.
 
 use zk_agent::RunOutcome;
-use zk_core::events::{ContextReduced, StreamIdle, ToolAfter, ToolArgsRepaired};
 use zk_core::kernel::{Cause, EmitError, HookError};
-use zk_core::model::{AgentError, Display, ProviderError, Stats, StopReason};
-use zk_core::service::{RetryNotice, StoreError};
+use zk_core::model::{AgentError, ProviderError, Stats, StopReason};
+use zk_core::service::StoreError;
 
 /// The longest line of a result that is shown, in characters.
 const WIDTH: usize = 120;
-
-/// What a call came to.
-pub(crate) fn result(event: &ToolAfter) -> String {
-    let text = match (&event.display, event.is_error) {
-        (Some(Display::Line { text }), _) => text.clone(),
-        (Some(Display::Diff { diff, .. }), false) => change(diff),
-        (Some(Display::Lines { lines }), false) => counted(lines.len(), "line"),
-        (Some(Display::Command { total_lines, .. }), false) => counted(*total_lines as usize, "line"),
-        (Some(Display::Table { rows, .. }), false) => counted(rows.len(), "row"),
-        (
-            Some(
-                Display::Diff { .. }
-                | Display::Lines { .. }
-                | Display::Table { .. }
-                | Display::Command { .. },
-            ),
-            true,
-        )
-        | (None, _) => first_line(&event.content.to_text()),
-    };
-    shorten(&text)
-}
-
-/// The lines of a diff that say what changed, with their signs; nothing for other results.
-pub(crate) fn diff(event: &ToolAfter) -> Vec<String> {
-    match &event.display {
-        Some(Display::Diff { diff, .. }) if !event.is_error => diff
-            .lines()
-            .filter(|line| !line.starts_with("---") && !line.starts_with("+++"))
-            .filter(|line| line.starts_with('+') || line.starts_with('-'))
-            .map(shorten)
-            .collect(),
-        Some(_) | None => Vec::new(),
-    }
-}
-
-/// That the arguments of a call are not quite what the model wrote.
-pub(crate) fn repaired(event: &ToolArgsRepaired) -> String {
-    format!("repaired characters in the arguments of {}", event.name)
-}
-
-/// That not everything is sent any more, and what is missing.
-pub(crate) fn reduced(event: &ContextReduced) -> String {
-    let what = match (event.results, event.messages) {
-        (results, 0) => counted(results, "result"),
-        (0, messages) => counted(messages, "message"),
-        (results, messages) => format!("{} and {}", counted(results, "result"), counted(messages, "message")),
-    };
-    format!(
-        "the conversation exceeds the model's context window: {what} left out of requests from here on (the session keeps all)"
-    )
-}
-
-/// Text of the stream-idle line: how to stop first, so that a narrow terminal cuts it last.
-pub(crate) fn stream_idle(event: &StreamIdle, stops: &str) -> String {
-    let StreamIdle { model, idle_ms, idle_limit_ms, no_data_ms, no_data_limit_ms, .. } = event;
-    let began = idle_ms.saturating_sub(*no_data_ms);
-    // Keep-alives come every few seconds, or not at all.
-    let (what, limit) = if began > 1000 {
-        (", only keep-alives", *idle_limit_ms)
-    } else {
-        ("", no_data_limit_ms.map_or(u64::MAX, |limit| limit + began).min(*idle_limit_ms))
-    };
-    format!("{stops} stops · waiting for {model}, {} s{what} (limit {})", idle_ms / 1000, rounded(limit))
-}
 
 /// Why the answer of a run that ended well may be incomplete, if it may. `text` is the answer.
 pub(crate) fn incomplete(outcome: &RunOutcome, text: &str) -> Option<String> {
@@ -141,43 +75,8 @@ pub(crate) fn is_empty(outcome: &RunOutcome, text: &str) -> bool {
     outcome.stats.turns > 0 && outcome.stats.output.is_none() && text.trim().is_empty()
 }
 
-/// A duration in the larger of the units that say it well.
-fn rounded(ms: u64) -> String {
-    match (ms + 500) / 1000 {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", (seconds + 30) / 60),
-    }
-}
-
-/// Why a request waits, and what happens then.
-pub(crate) fn retry(retry: &RetryNotice) -> (String, &'static str) {
-    let RetryNotice { attempt, max_attempts, kind, message, .. } = retry;
-    let why = format!("{}: {message}", kind.as_str());
-    match attempt {
-        0 => (why, "trying"),
-        _ => (format!("{why} (attempt {attempt} of {max_attempts})"), "trying again"),
-    }
-}
-
-fn change(diff: &str) -> String {
-    let count = |sign: char, head: &str| {
-        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
-    };
-    format!("+{} -{}", count('+', "+++"), count('-', "---"))
-}
-
-fn counted(count: usize, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-/// The first line with something on it, and how many more there are.
-fn first_line(text: &str) -> String {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.next().unwrap_or("nothing").trim();
-    match lines.count() {
-        0 => first.to_owned(),
-        more => format!("{first} (and {})", counted(more, "more line")),
-    }
 }
 
 pub(crate) fn shorten(text: &str) -> String {
@@ -205,17 +104,6 @@ mod tests {
     use zk_core::model::{ModelRef, TurnUsage, Usage};
 
     use super::*;
-
-    #[test]
-    fn a_result_is_told_by_its_first_line() {
-        assert_eq!(first_line("\n one\n\ntwo\nthree\n"), "one (and 2 more lines)");
-        assert_eq!(first_line(""), "nothing");
-    }
-
-    #[test]
-    fn a_diff_is_told_by_its_counts() {
-        assert_eq!(change("--- a\n+++ b\n@@\n-x\n+y\n+z\n same\n"), "+2 -1");
-    }
 
     #[test]
     fn long_lines_are_cut_between_characters() {

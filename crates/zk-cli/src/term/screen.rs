@@ -191,8 +191,11 @@ impl Screen {
         if self.status != Some(status) || self.broken.is_some() {
             return false;
         }
-        redacted(text).as_ref().clone_into(&mut self.status_text);
-        self.draw();
+        let text = redacted(text);
+        if self.status_text != *text {
+            text.as_ref().clone_into(&mut self.status_text);
+            self.draw();
+        }
         true
     }
 

@@ -222,7 +222,7 @@ fn enter_ends_the_wait_for_another_attempt() {
     let server = busy();
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
-    terminal.expect("trying again in 50 s · Enter tries now · Esc stops");
+    terminal.expect("Esc stops · trying again in 50 s · Enter tries now");
     terminal.keys("\r");
     terminal.expect("trying now");
     terminal.expect("Answer-1");
@@ -239,7 +239,7 @@ fn enter_after_a_text_queues_it_and_the_wait_goes_on() {
     let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
     terminal.expect("trying again in 50 s");
     terminal.keys("then this\r");
-    terminal.expect("Esc stops › then this ⏎");
+    terminal.expect("Enter tries now › then this ⏎");
     terminal.expect("trying again in 49 s");
     terminal.keys("\r");
     terminal.expect("Answer-1");

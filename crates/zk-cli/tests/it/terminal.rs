@@ -330,3 +330,50 @@ fn a_character_that_is_split_between_reads_of_ones_own_command_is_whole() {
     terminal.keys("\u{4}");
     assert_eq!(terminal.code(), Some(0));
 }
+
+#[test]
+fn a_command_shows_its_last_lines_and_a_failed_one_its_exit_code() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "seq 1 100000"})))
+        .turn(|t| t.call("shell", json!({"command": "touch made"})))
+        .turn(|t| t.call("shell", json!({"command": "echo running; echo broken-$((40+2)); exit 3"})))
+        .turn(|t| t.text("Finished."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--allow-all 'do it'") else { return };
+    terminal.expect("✓ 100000 lines");
+    terminal.expect("… 99995 more lines above · /show");
+    terminal.expect("    99999");
+    terminal.expect("    100000");
+    terminal.expect("✓ no output");
+    terminal.expect("✗ exit code 3 · 2 lines");
+    terminal.expect("    broken-42");
+    terminal.expect("Finished.");
+    terminal.expect("› ");
+    terminal.keys("/show 2\r");
+    terminal.expect("\n99998\r\n99999\r\n100000\r\n");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_running_command_is_counted_in_a_line_that_begins_with_how_to_stop() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "sleep 2.5"})))
+        .turn(|t| t.delay(Duration::from_millis(1500)).text("Finished."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--allow-all 'do it'") else { return };
+    terminal.expect("Esc stops · waiting for anthropic/");
+    for line in ["Esc stops · 0 s", "Esc stops · 1 s", "Esc stops · 2 s"] {
+        terminal.expect(line);
+        terminal.expect("· $ sleep 2.5");
+    }
+    terminal.expect("Esc stops · waiting for");
+    terminal.expect(", 1 s");
+    terminal.expect("Finished.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}

@@ -24,8 +24,8 @@ fn sees_it_run_down(terminal: &Terminal) {
     terminal.expect("(attempt 1 of 4)");
     for left in ["trying again in 2 s", "trying again in 1 s"] {
         terminal.expect(ERASED);
-        terminal.expect(left);
         terminal.expect(HINT);
+        terminal.expect(left);
     }
     terminal.expect(ERASED);
     terminal.expect("Answer 1.");

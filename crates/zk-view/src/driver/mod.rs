@@ -20,9 +20,6 @@ use crate::engine::events::with_events;
 use crate::record::SOURCE;
 use crate::{BlockId, Effect, Engine, In, Intent, Lines, NoteLevel, Out, Patch, Seen, View};
 
-/// Between two looks at the time while a run goes on.
-const TICK: Duration = Duration::from_secs(1);
-
 /// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
 /// same view.
 ///
@@ -242,7 +239,7 @@ impl Shared {
             if !patches.is_empty() {
                 state.readers.iter().for_each(Backlog::wake);
             }
-            if state.engine.wants_ticks() && !state.ticking {
+            if state.engine.next_tick().is_some() && !state.ticking {
                 state.ticking = true;
                 self.running.notify_one();
             }
@@ -260,14 +257,14 @@ impl Shared {
         loop {
             self.running.notified().await;
             loop {
-                {
+                let next = {
                     let mut state = self.state();
-                    state.ticking = state.engine.wants_ticks();
-                    if !state.ticking {
-                        break;
-                    }
-                }
-                sleep(TICK).await;
+                    let next = state.engine.next_tick();
+                    state.ticking = next.is_some();
+                    next
+                };
+                let Some(next) = next else { break };
+                sleep(Duration::from_millis(next)).await;
                 self.apply(In::Tick);
             }
         }

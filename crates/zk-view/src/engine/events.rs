@@ -146,7 +146,10 @@ impl Reduce for AgentDone {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let end = (origin.depth == 0).then(|| run_end(self));
         let (lane, core) = engine.lane(origin);
-        lane.end_run(core, end);
+        let unstored = lane.end_run(core, end);
+        if let Some(end) = unstored {
+            engine.beside(Content::End(end));
+        }
         if origin.depth == 0 {
             // Whatever their agents did not close stays as it is.
             for lane in engine.children.values_mut() {
@@ -311,10 +314,14 @@ impl Reduce for ProviderRetry {
         let retry = &self.retry;
         let why = format!("{}: {}", retry.kind.as_str(), retry.message);
         let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);
-        let note = match attempt {
-            0 => why.clone(),
-            _ => format!("{why} (attempt {attempt} of {max_attempts})"),
+        let verb = if attempt == 0 { "trying" } else { "trying again" };
+        let tried =
+            if attempt == 0 { String::new() } else { format!(" (attempt {attempt} of {max_attempts})") };
+        let when = match retry.delay.as_secs_f64() {
+            0.0 => String::new(),
+            seconds => format!(" in {seconds:.1} s"),
         };
+        let note = format!("{why}{tried}; {verb}{when}");
         engine.note(NoteLevel::Warning, &note);
         let left_ms = u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX);
         let why = Text::line(&why);

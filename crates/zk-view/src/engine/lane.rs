@@ -143,7 +143,7 @@ impl Lane {
         self.streams = true;
         let tag = Tag::Call(call_id.clone());
         if self.turn.last().is_none_or(|open| open.tag != tag) {
-            let call = Call::new(call_id.clone(), name, CallState::Writing);
+            let call = Call::new(call_id.clone(), self.answers, name, CallState::Writing);
             self.open_part(core, tag, Content::Call(Box::new(call)));
         }
     }
@@ -198,13 +198,14 @@ impl Lane {
     pub(super) fn open_turn(&mut self, core: &mut Core, message: &Message) {
         let texts = self.shown_texts(message);
         self.match_parts(core, &parts(message, texts.as_deref()));
+        let step = self.answers;
         for (at, call) in message.calls().enumerate() {
             if let Some(id) = self.call_block(at) {
                 core.change(&id, |content| {
                     if let Content::Call(shown) = content
                         && !shown.state.is_over()
                     {
-                        **shown = Call::new(call.id.clone(), &call.name, CallState::Waiting);
+                        **shown = Call::new(call.id.clone(), step, &call.name, CallState::Waiting);
                     }
                 });
             }
@@ -220,6 +221,7 @@ impl Lane {
 
     /// Makes the open blocks those of the parts, and closes all but the calls.
     fn match_parts(&mut self, core: &mut Core, parts: &[Part<'_>]) {
+        let step = self.answers;
         let same = self.turn.iter().zip(parts).take_while(|(open, part)| open.tag == Tag::of(part)).count();
         self.remove_from(core, same);
         for (at, part) in parts.iter().enumerate() {
@@ -230,7 +232,7 @@ impl Lane {
                 Part::Summary(text) => Content::Summary { text: Text::new(text) },
                 Part::Call(call) => {
                     if at >= self.turn.len() {
-                        let shown = Call::new(call.id.clone(), &call.name, CallState::Waiting);
+                        let shown = Call::new(call.id.clone(), step, &call.name, CallState::Waiting);
                         self.open_part(core, Tag::of(part), Content::Call(Box::new(shown)));
                     }
                     continue;
@@ -278,7 +280,8 @@ impl Lane {
     ) {
         let is_error = result.is_some_and(|result| result.is_error);
         let usual = if is_error { CallState::Failed } else { CallState::Done };
-        let mut shown = Call::new(call_id.clone(), name, fact.and_then(|fact| fact.state).unwrap_or(usual));
+        let mut shown =
+            Call::new(call_id.clone(), self.answers, name, fact.and_then(|fact| fact.state).unwrap_or(usual));
         if let Some(fact) = fact {
             if let Some(summary) = &fact.summary {
                 shown.summary = Text::line(summary);
@@ -302,8 +305,8 @@ impl Lane {
             texts: texts.clone(),
             calls: facts.0.clone(),
         });
-        self.answers += 1;
         self.show_pair(core, answer, results, texts.as_deref(), facts);
+        self.answers += 1;
         self.end_turn(core);
     }
 
@@ -431,16 +434,32 @@ impl Lane {
 
     // The end of a run, and stored ones.
 
-    pub(super) fn end_run(&mut self, core: &mut Core, end: Option<RunEnd>) {
+    /// Ends the run. Gives the end back that is no part of the stored session: that of a run without an answer, which
+    /// leaves nothing to keep.
+    pub(super) fn end_run(&mut self, core: &mut Core, end: Option<RunEnd>) -> Option<RunEnd> {
         self.discard_turn(core);
         for (id, block, record) in std::mem::take(&mut self.plugins) {
             self.plugins.push((id, block.clone(), record));
             self.show_plugin(core, ViewBlock { last: true, ..block });
         }
+        if self.has_nothing_to_keep() {
+            return end;
+        }
         if let Some(end) = end {
             self.record.end = Some(end.clone());
             self.add(core, Content::End(end));
         }
+        None
+    }
+
+    /// Whether nothing came of the run.
+    pub(super) fn has_nothing_to_keep(&self) -> bool {
+        self.answers == 0 && self.record.plugins.is_empty()
+    }
+
+    /// Shows the end of a stored run.
+    pub(super) fn restore_end(&mut self, core: &mut Core, end: RunEnd) {
+        self.add(core, Content::End(end));
     }
 
     /// Shows the blocks of plugins that stood at this place in a stored run.
@@ -466,7 +485,6 @@ impl Lane {
         let number = self.answers;
         let at = run.turns.iter().position(|turn| turn.answer == number);
         let turn = at.map(|at| run.turns.remove(at)).unwrap_or_default();
-        self.answers += 1;
         let mut facts = Facts(turn.calls);
         for call in answer.calls() {
             if let Some((shown, elapsed)) = display(call)
@@ -481,6 +499,7 @@ impl Lane {
             Some(results) => self.show_pair(core, answer, results, turn.texts.as_deref(), facts),
             None => self.match_parts(core, &parts(answer, turn.texts.as_deref())),
         }
+        self.answers += 1;
         self.end_turn(core);
     }
 

@@ -35,7 +35,7 @@ pub enum In<'a> {
     Body(&'a BlockId, &'a Lines),
     /// A notice of the program.
     Note(NoteLevel, &'a str),
-    /// Nothing happened but that time passed.
+    /// Nothing happened but that time passed: [`Engine::next_tick`] says when it is wanted.
     Tick,
 }
 
@@ -134,17 +134,11 @@ impl Engine {
         &self.core.view
     }
 
-    /// Whether something goes on that time changes: then [`In::Tick`] is wanted once a second.
-    #[must_use]
-    pub fn wants_ticks(&self) -> bool {
-        self.run.is_some()
-    }
-
     /// What the session has to keep of the run that ended last, so that [`rebuild`] shows it again: the reply to
     /// `session:before-end`.
     #[must_use]
     pub fn run_entry(&self) -> Option<NewEntry> {
-        self.own.record.entry()
+        if self.own.has_nothing_to_keep() { None } else { self.own.record.entry() }
     }
 
     fn lane(&mut self, origin: &Origin) -> (&mut Lane, &mut Core) {
@@ -155,11 +149,14 @@ impl Engine {
         (lane, &mut self.core)
     }
 
-    /// A block beside the conversation.
     fn note(&mut self, level: NoteLevel, text: &str) {
+        self.beside(Content::Note { level, text: Text::new(text) });
+    }
+
+    /// A block beside the conversation: no part of the stored session.
+    fn beside(&mut self, content: Content) {
         let id = BlockId::new(&format!("n{}", self.notes));
         self.notes += 1;
-        let content = Content::Note { level, text: Text::new(text) };
         self.core.open(crate::Block { id, closed: true, agent: None, content });
     }
 

@@ -120,8 +120,10 @@ impl Engine {
                 }
                 EntryKind::RunEnd { .. } => {
                     self.own.restore_plugins(&mut self.core, &mut run);
-                    let end = run.end.take();
-                    self.own.end_run(&mut self.core, end);
+                    let _ = self.own.end_run(&mut self.core, None);
+                    if let Some(end) = run.end.take() {
+                        self.own.restore_end(&mut self.core, end);
+                    }
                 }
                 EntryKind::CallData { .. }
                 | EntryKind::Usage { .. }

@@ -115,6 +115,17 @@ impl Engine {
         self.show_status();
     }
 
+    /// Milliseconds until a second of what goes on is over; nothing without a run.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<u64> {
+        let run = self.run.as_ref()?;
+        let rest = match run.retry_at {
+            Some(at) if at > self.core.now => (at - self.core.now) % 1000,
+            Some(_) | None => 1000 - self.core.now.saturating_sub(run.since) % 1000,
+        };
+        Some(rest.max(10))
+    }
+
     /// Announces the status, if it says something else than before. Times count as whole seconds.
     pub(super) fn show_status(&mut self) {
         let Some(run) = &self.run else { return };

@@ -9,10 +9,12 @@ use zk_agent::Agent;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, SessionStore, Tool};
+use zk_view::{Block, Content, Intent, ViewDriver};
 
 /// The commands every conversation has.
-pub(crate) fn all(agent: &Agent, app: &AppContext) -> Vec<Arc<dyn Command>> {
-    let context = Arc::new(CommandContext { agent: agent.clone(), app: app.clone() });
+pub(crate) fn all(agent: &Agent, app: &AppContext, view: &ViewDriver) -> Vec<Arc<dyn Command>> {
+    let context = CommandContext { agent: agent.clone(), app: app.clone(), view: view.clone() };
+    let context = Arc::new(context);
     let make = |kind| Arc::new(Builtin { kind, context: context.clone() }) as Arc<dyn Command>;
     BuiltinKind::ALL.map(make).into()
 }
@@ -21,6 +23,7 @@ pub(crate) fn all(agent: &Agent, app: &AppContext) -> Vec<Arc<dyn Command>> {
 struct CommandContext {
     agent: Agent,
     app: AppContext,
+    view: ViewDriver,
 }
 
 struct Builtin {
@@ -36,18 +39,20 @@ enum BuiltinKind {
     Provider,
     Quit,
     Sessions,
+    Show,
     Thinking,
     Tools,
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Help,
         Self::Model,
         Self::Models,
         Self::Provider,
         Self::Quit,
         Self::Sessions,
+        Self::Show,
         Self::Thinking,
         Self::Tools,
     ];
@@ -63,6 +68,7 @@ impl Command for Builtin {
             BuiltinKind::Provider => "provider",
             BuiltinKind::Quit => "quit",
             BuiltinKind::Sessions => "sessions",
+            BuiltinKind::Show => "show",
             BuiltinKind::Thinking => "thinking",
             BuiltinKind::Tools => "tools",
         }
@@ -78,6 +84,7 @@ impl Command for Builtin {
             BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             BuiltinKind::Quit => "end the conversation",
             BuiltinKind::Sessions => "list the sessions of this directory",
+            BuiltinKind::Show => "show all of the last result, or of the Nth before it: /show [N]",
             BuiltinKind::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
             BuiltinKind::Tools => "list the tools",
         }
@@ -91,6 +98,7 @@ impl Command for Builtin {
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
             BuiltinKind::Provider => self.context.provider(args).await?,
             BuiltinKind::Sessions => self.context.sessions().await?,
+            BuiltinKind::Show => self.context.show(args)?,
             BuiltinKind::Thinking => self.context.thinking(args).await?,
             BuiltinKind::Tools => tools(cx),
         };
@@ -182,6 +190,33 @@ impl CommandContext {
             && !matches!(level, ThinkingLevel::Off | ThinkingLevel::Adaptive);
         let note = if cannot { format!(" (as far as zk knows, {} cannot)", model.id) } else { String::new() };
         Ok(format!("{}{note}", level.as_str()))
+    }
+
+    /// Asks the view for all lines of a result, which it shows itself.
+    fn show(&self, number: &str) -> Result<String, BoxError> {
+        let back: usize = match number {
+            "" => 0,
+            number => number.parse().map_err(|_| format!("/show takes a number, not `{number}`"))?,
+        };
+        let has_body = |block: &&Arc<Block>| match &block.content {
+            Content::Call(call) => call.body.is_some(),
+            Content::Plugin { .. } => true,
+            Content::User { .. }
+            | Content::Injected { .. }
+            | Content::Thinking { .. }
+            | Content::Answer { .. }
+            | Content::Provider { .. }
+            | Content::Summary { .. }
+            | Content::End(_)
+            | Content::Note { .. } => false,
+        };
+        match self.view.view().blocks.iter().rev().filter(has_body).nth(back) {
+            Some(block) => {
+                self.view.intent(&Intent::Expand { id: block.id.clone() });
+                Ok(String::new())
+            }
+            None => Ok("there is no such result".to_owned()),
+        }
     }
 
     async fn sessions(&self) -> Result<String, BoxError> {

@@ -17,11 +17,13 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions};
 use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions};
+use zk_view::{Effect, ViewDriver, body_of};
 
 use self::keyboard::Keyboard;
 use self::line_editor::{LineEditor, ReadLine};
 use self::question::TerminalUi;
 use self::tty::Tty;
+use super::painter::Painting;
 use super::shared_screen::SharedScreen;
 use super::summary;
 use crate::app::{AppContext, runtime};
@@ -97,6 +99,8 @@ struct Chat {
     screen: SharedScreen,
     keyboard: Keyboard,
     signals: Signals,
+    view: ViewDriver,
+    painting: Painting,
     _attending: Attending,
     cwd: std::path::PathBuf,
 }
@@ -129,21 +133,28 @@ impl Chat {
         let provider = compose::provider(&app, &endpoint).await?;
         let session = sessions::begin(&app, prompt.resume.as_ref()).await?;
         let allow_all = app.settings.flag("permissions.allow_all");
-        let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all };
+        let view = ViewDriver::answering(&asking);
+        if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
+            view.restore(&open.entries().await.map_err(Failure::failed)?);
+        }
+        let painting = Painting::begin(&view, &screen);
+        ui.wait_for(painting.drained());
+        let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all, view: view.clone() };
         let bus = compose::bus(&app, &session, options)?;
         let model = compose::model(&app, &*provider, &session).await?;
         let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
-        screen.listen(&bus.scope("terminal-output"));
         bus.scope("provider")
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
-        let commands = builtins::all(&agent, &app);
+        let commands = builtins::all(&agent, &app, &view);
         let scope = bus.scope("commands");
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
         let cwd = app.cwd.clone();
-        Ok((Self { agent, session, screen, keyboard, signals, _attending: attending, cwd }, app))
+        let chat =
+            Self { agent, session, screen, keyboard, signals, view, painting, _attending: attending, cwd };
+        Ok((chat, app))
     }
 
     fn greet(&self, app: &AppContext) {
@@ -201,8 +212,35 @@ impl Chat {
         }
     }
 
+    /// Does what the view asks of its host.
+    async fn follow_view(&self) {
+        while let Some(effect) = self.view.take_effect() {
+            match effect {
+                Effect::LoadBody { id } => {
+                    let entries = match &self.session.open {
+                        Some(open) => open.entries().await.unwrap_or_default(),
+                        None => Vec::new(),
+                    };
+                    match body_of(&entries, &id) {
+                        Some(lines) => self.view.body(&id, &lines),
+                        None => self.screen.line(Style::Yellow, "this output is not kept any more"),
+                    }
+                }
+                // Prompts, steering and answers take the ways of the keyboard here.
+                Effect::Run { .. }
+                | Effect::Steer { .. }
+                | Effect::Abort
+                | Effect::Reply { .. }
+                | Effect::Hurry
+                | Effect::Command { .. } => {}
+            }
+        }
+        self.painting.flush().await;
+    }
+
     /// Does what came of a line.
     async fn apply(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
+        self.follow_view().await;
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
@@ -266,6 +304,7 @@ impl Chat {
                     wait.await
                 }
             };
+            self.painting.flush().await;
             self.screen.end_line();
             match &outcome.result {
                 Ok(()) => {

@@ -1,8 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use zk_core::service::{
     Approval, FrontEnd, PendingQuestion, Question, QuestionId, Ui, UiAnswer, visible_lines,
 };
+
+use zk_view::Drained;
 
 use super::frame::{Frame, Row};
 use super::{Choice, Effect, Offer};
@@ -15,12 +17,18 @@ use crate::term::{Style, terminal_size};
 pub(crate) struct TerminalUi {
     screen: SharedScreen,
     keyboard: Keyboard,
+    /// Who else draws the conversation.
+    painted: OnceLock<Drained>,
 }
 
 /// Draws the questions and gives the answers, one after the other, for ever.
 pub(crate) async fn attend(mut front_end: FrontEnd, ui: Arc<TerminalUi>) {
     loop {
         let pending = front_end.next().await;
+        // What was said before stands above the question.
+        if let Some(painted) = ui.painted.get() {
+            painted.wait().await;
+        }
         let answer = tokio::select! {
             answer = ui.ask(&pending) => answer,
             () = withdrawn(&mut front_end, pending.id) => {
@@ -48,7 +56,12 @@ impl Ui for TerminalUi {
 
 impl TerminalUi {
     pub(crate) fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
-        Self { screen, keyboard }
+        Self { screen, keyboard, painted: OnceLock::new() }
+    }
+
+    /// Draws questions from now on only after everything that was said before.
+    pub(crate) fn wait_for(&self, painted: Drained) {
+        let _ = self.painted.set(painted);
     }
 
     async fn ask(&self, pending: &PendingQuestion) -> UiAnswer {

@@ -1,0 +1,156 @@
+//! What a run without a person is told of: its answer, its refused calls, and on standard error what passes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use zk_view::{Activity, Block, BlockId, CallState, Content, NoteLevel, Patch, Text};
+
+use super::lines;
+use super::shared_screen::SharedScreen;
+use super::status_line::StatusLine;
+use crate::output::result::DeniedCall;
+use crate::term::Style;
+
+/// Text of a run's final answer, as it was shown, with whatever a terminal must not get: what stands behind the last
+/// call and the last message.
+pub(crate) fn final_answer(blocks: &[Arc<Block>]) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for block in blocks.iter().rev().filter(|block| block.agent.is_none()) {
+        match &block.content {
+            Content::Answer { text, .. } => parts.push(text.unsanitised()),
+            Content::User { .. } | Content::Injected { .. } | Content::Call(_) => break,
+            Content::Thinking { .. }
+            | Content::Provider { .. }
+            | Content::Summary { .. }
+            | Content::Plugin { .. }
+            | Content::End(_)
+            | Content::Note { .. } => {}
+        }
+    }
+    parts.reverse();
+    parts.concat()
+}
+
+/// The calls of a run that were refused.
+#[derive(Default)]
+pub(crate) struct Refused {
+    pub(crate) all: Vec<DeniedCall>,
+    /// Whether the run had a step with calls, and every call of the last such step was refused: it could not do what it
+    /// set out to do.
+    pub(crate) decided_the_run: bool,
+}
+
+impl Refused {
+    pub(crate) fn of(blocks: &[Arc<Block>]) -> Self {
+        let mut refused = Self::default();
+        let mut step = None;
+        for block in blocks.iter().filter(|block| block.agent.is_none()) {
+            let Content::Call(call) = &block.content else { continue };
+            let is_refused = call.state == CallState::Refused;
+            if step != Some(call.step) {
+                (step, refused.decided_the_run) = (Some(call.step), true);
+            }
+            refused.decided_the_run &= is_refused;
+            if is_refused {
+                let reason = call.reason.as_ref().map_or("", Text::unsanitised).to_owned();
+                refused.all.push(DeniedCall { tool: call.tool.unsanitised().to_owned(), reason });
+            }
+        }
+        refused
+    }
+}
+
+/// Writes what passes to standard error: warnings, waits, and when asked for what the run does.
+pub(crate) struct Teller {
+    pub(crate) stderr: SharedScreen,
+    /// Whether a person reads it.
+    pub(crate) warns: bool,
+    pub(crate) verbose: bool,
+    /// Text that is interim if a call follows.
+    pub(crate) interim: Vec<Text>,
+    pub(crate) done: HashSet<BlockId>,
+    pub(crate) announced: HashSet<BlockId>,
+    pub(crate) line: Option<StatusLine>,
+}
+
+impl Teller {
+    pub(crate) fn new(stderr: SharedScreen, warns: bool, verbose: bool, done: &[Arc<Block>]) -> Self {
+        let done = done.iter().map(|block| block.id.clone()).collect();
+        Self { stderr, warns, verbose, interim: Vec::new(), done, announced: HashSet::new(), line: None }
+    }
+
+    pub(crate) fn patch(&mut self, patch: &Patch) {
+        match patch {
+            Patch::Reset { view } => {
+                view.blocks.iter().for_each(|block| self.block(block));
+                self.activity(&view.status);
+            }
+            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.block(block),
+            Patch::Status { status } => self.activity(status),
+            Patch::Grow { .. }
+            | Patch::Remove { .. }
+            | Patch::Body { .. }
+            | Patch::Ask { .. }
+            | Patch::Answered { .. }
+            | Patch::Queue { .. }
+            | Patch::Agents { .. } => {}
+        }
+    }
+
+    fn block(&mut self, block: &Block) {
+        if block.agent.is_some() || self.done.contains(&block.id) {
+            return;
+        }
+        match &block.content {
+            Content::Note { level: NoteLevel::Warning, text } if self.warns => {
+                self.stderr.line(Style::Plain, &format!("zk: {text}"));
+            }
+            Content::Note { level: NoteLevel::Info, text } if self.verbose => {
+                self.stderr.line(Style::Plain, text.as_str());
+            }
+            Content::Answer { text, .. } if block.closed => self.interim.push(text.clone()),
+            Content::Call(call) if self.verbose => {
+                if call.state == CallState::Running || call.state.is_over() {
+                    for text in std::mem::take(&mut self.interim) {
+                        self.stderr.line(Style::Plain, text.as_str());
+                    }
+                }
+                if call.state == CallState::Running && self.announced.insert(block.id.clone()) {
+                    self.stderr.line(Style::Plain, &format!("● {}", call.summary));
+                }
+                if block.closed {
+                    lines::call(call).iter().for_each(|(_, line)| self.stderr.line(Style::Plain, line));
+                }
+            }
+            Content::User { .. } | Content::Injected { .. } => self.interim.clear(),
+            Content::Note { .. }
+            | Content::Answer { .. }
+            | Content::Call(_)
+            | Content::Thinking { .. }
+            | Content::Provider { .. }
+            | Content::Summary { .. }
+            | Content::Plugin { .. }
+            | Content::End(_) => {}
+        }
+        if block.closed {
+            self.announced.remove(&block.id);
+            self.done.insert(block.id.clone());
+        }
+    }
+
+    /// Counts waits on a terminal that can take lines back.
+    fn activity(&mut self, status: &zk_view::Status) {
+        if !self.warns || !self.stderr.lock().erases() {
+            return;
+        }
+        let waits = matches!(status.activity, Activity::Silent { .. } | Activity::Retrying { .. });
+        match lines::status(status, "Ctrl-C", false).filter(|_| waits) {
+            None => drop(self.line.take().map(StatusLine::clear)),
+            Some(text) => {
+                if !self.line.as_ref().is_some_and(|line| line.update(&text)) {
+                    self.line = Some(StatusLine::show_below(&self.stderr, &text));
+                }
+            }
+        }
+    }
+}
