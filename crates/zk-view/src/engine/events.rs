@@ -146,6 +146,10 @@ impl Reduce for AgentDone {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let end = (origin.depth == 0).then(|| run_end(self));
         let (lane, core) = engine.lane(origin);
+        // One that was stopped before it began was not announced.
+        if !lane.is_in_run(&self.run_id) {
+            lane.begin_run(&self.run_id);
+        }
         let unstored = lane.end_run(core, end);
         if let Some(end) = unstored {
             engine.beside(Content::End(end));

@@ -104,6 +104,10 @@ impl Lane {
         (self.base, self.answers) = (self.count, 0);
     }
 
+    pub(super) fn is_in_run(&self, run_id: &RunId) -> bool {
+        self.record.run_id.as_ref() == Some(run_id)
+    }
+
     pub(super) fn begin_stream(&mut self, core: &mut Core) {
         self.discard_turn(core);
         self.streams = true;

@@ -5,6 +5,8 @@ mod blocks;
 #[cfg(test)]
 mod plugins;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod readers;
 #[cfg(test)]
 mod resume;
