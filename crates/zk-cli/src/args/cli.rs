@@ -68,6 +68,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FORMAT")]
     pub(crate) output_format: Option<OutputFormat>,
 
+    /// Print what a person would see as JSON lines: the patches of the view, the result last; implies --print
+    #[arg(long, value_name = "FORMAT", conflicts_with = "output_format")]
+    pub(crate) view: Option<ViewFormat>,
+
     /// Run every tool without asking
     #[arg(long)]
     pub(crate) allow_all: bool,
@@ -113,6 +117,16 @@ pub(crate) enum OutputFormat {
     Json,
     /// A line for each event, that object last
     StreamJson,
+    /// A line for each patch of the view, that object last: `--view json`
+    #[value(skip)]
+    ViewJson,
+}
+
+/// How the view is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ViewFormat {
+    /// A line for each patch
+    Json,
 }
 
 #[derive(Debug, Subcommand)]

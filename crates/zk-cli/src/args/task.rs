@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
-use super::cli::{AuthAction, Cli, CliCommand, ConfigAction, OutputFormat, SessionsAction, TrustAction};
+use super::cli::{
+    AuthAction, Cli, CliCommand, ConfigAction, OutputFormat, SessionsAction, TrustAction, ViewFormat,
+};
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
 
@@ -85,11 +87,15 @@ impl Cli {
             (false, Some(id)) => Some(Resume::Id(id)),
             (false, None) => None,
         };
+        let format = match self.view {
+            Some(ViewFormat::Json) => Some(Format::ViewJson),
+            None => self.output_format,
+        };
         let job = match self.command {
             None => Job::Prompt(Prompt {
                 text: self.prompt.filter(|text| !text.trim().is_empty()),
-                print: self.print || matches!(self.output_format, Some(Format::Json | Format::StreamJson)),
-                format: self.output_format.unwrap_or(Format::Text),
+                print: self.print || format.is_some_and(|format| format != Format::Text),
+                format: format.unwrap_or(Format::Text),
                 resume,
             }),
             Some(_) if self.prompt.is_some() => {
@@ -98,9 +104,9 @@ impl Cli {
                 ));
             }
             Some(command) => {
-                if self.print || self.output_format.is_some() || resume.is_some() {
+                if self.print || format.is_some() || resume.is_some() {
                     return Err(Failure::usage(
-                        "--print, --output-format, --continue and --resume need a prompt, not a command",
+                        "--print, --output-format, --view, --continue and --resume need a prompt, not a command",
                     ));
                 }
                 match command {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
@@ -18,7 +19,7 @@ use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::events::{PROTOCOL, write_line};
+use crate::output::events::{PROTOCOL, write_line, write_patch};
 use crate::output::result::RunResult;
 use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
@@ -78,14 +79,18 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let telling = head.tell();
         let stderr = head.stderr.clone();
         app.notices.route_to(move |text| stderr.line(Style::Plain, &format!("zk: {text}")));
-        if format == Format::StreamJson {
+        if matches!(format, Format::StreamJson | Format::ViewJson) {
             head.say(&init(app, &agent, &session));
         }
+        let printing = head.print_view()?;
         let outcome = head.drive(&agent, options, &stop).await?;
         agent.close().await;
         bus.close().await;
         // It ends with the bus, once everything is told.
         let _ = telling.await;
+        if let Some(printing) = printing {
+            let _ = tokio::task::spawn_blocking(move || printing.join()).await;
+        }
         head.stderr.end_line();
         let closed = session.close().await;
         Ok(head.finish(&outcome, &signals, &session, closed))
@@ -124,6 +129,23 @@ impl Headless {
                 patches.iter().for_each(|patch| teller.patch(patch));
             }
         })
+    }
+
+    /// Prints the patches of the view as lines, until the bus is closed: from a thread of its own, so that a slow reader
+    /// holds up nobody else.
+    fn print_view(&self) -> Outcome<Option<std::thread::JoinHandle<()>>> {
+        if self.format != Format::ViewJson {
+            return Ok(None);
+        }
+        let (mut reader, output, redactor) = (self.view.reader(), self.output.clone(), self.redactor.clone());
+        let runtime = Handle::current();
+        let print = move || {
+            while let Some(patches) = runtime.block_on(reader.next()) {
+                patches.iter().for_each(|patch| output.add(|out| write_patch(patch, &redactor, out)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("view".to_owned()).spawn(print);
+        thread.map(Some).map_err(|error| Failure::failed(format!("cannot print the view: {error}")))
     }
 
     fn say(&self, line: &serde_json::Value) {
@@ -192,7 +214,7 @@ impl Headless {
                 });
             }
             Format::Text => {}
-            Format::Json | Format::StreamJson => {
+            Format::Json | Format::StreamJson | Format::ViewJson => {
                 let result = RunResult::new(outcome, text, exit, error.clone(), id, refused.all);
                 self.output.add(|out| result.write(out, &self.redactor));
             }
@@ -226,7 +248,7 @@ impl Headless {
     }
 }
 
-/// The first line of `stream-json`.
+/// The first line of `stream-json` and of `--view json`.
 fn init(app: &AppContext, agent: &Agent, session: &Session) -> serde_json::Value {
     let tools: Vec<String> =
         agent.bus().items::<dyn Tool>().iter().map(|tool| tool.name.to_string()).collect();

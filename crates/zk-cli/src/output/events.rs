@@ -5,6 +5,7 @@ use zk_core::events::{SessionLoaded, ToolAfter, ToolEnd, ToolProgress, ToolResul
 use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
+use zk_view::Patch;
 
 use super::{escape_controls, redact_json};
 
@@ -68,6 +69,18 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, out: &mut Vec<u8>) {
     if let Some(redactor) = cx.service::<Redactor>() {
         redact_json(out, begin, &redactor);
     }
+    escape_controls(out, begin);
+    out.push(b'\n');
+}
+
+/// Appends a patch of the view as one line.
+pub(crate) fn write_patch(patch: &Patch, redactor: &Redactor, out: &mut Vec<u8>) {
+    let begin = out.len();
+    if serde_json::to_writer(&mut *out, patch).is_err() {
+        // Half a line would break the reader.
+        return out.truncate(begin);
+    }
+    redact_json(out, begin, redactor);
     escape_controls(out, begin);
     out.push(b'\n');
 }

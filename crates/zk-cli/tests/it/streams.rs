@@ -38,3 +38,28 @@ fn characters_that_act_on_a_terminal_are_escaped_in_json() {
         assert_eq!(ended.result()["result"], hostile);
     }
 }
+
+#[test]
+fn the_view_is_printed_as_patches_that_replay_to_what_a_person_sees() {
+    let script = Script::new()
+        .turn(|t| t.text("Let me look.").call("shell", json!({"command": "seq 1 1000"})))
+        .turn(|t| t.text("Done\u{9b}2J."));
+    let server = server(script);
+    let ended = Person::asking(&server).run(&["x", "--allow-all", "--view", "json"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let lines = ended.lines();
+    assert_eq!(
+        (&lines[0]["subtype"], &lines.last().unwrap()["subtype"]),
+        (&json!("init"), &json!("success"))
+    );
+    let mut view = zk_view::View::default();
+    for line in lines.iter().filter(|line| line.get("patch").is_some()) {
+        view.apply(&serde_json::from_value(line.clone()).unwrap());
+    }
+    let kinds: Vec<_> =
+        view.blocks.iter().map(|block| serde_json::to_value(&block.content).unwrap()).collect();
+    let types: Vec<&str> = kinds.iter().map(|kind| kind["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["user", "answer", "call", "answer", "end"]);
+    assert_eq!((&kinds[2]["body"]["total_lines"], &kinds[3]["text"]), (&json!(1000), &json!("Done.")));
+    assert!(!ended.stdout.contains("stream:text"), "events are for stream-json");
+}
