@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use zk_core::events::{
     ContextReduced, SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch, SessionBeforeTree,
+    SessionLoaded,
 };
 use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
 use zk_core::service::Tool;
@@ -79,6 +80,9 @@ impl ToolsPlugin {
         let reach = Reach::Descendants;
         let one = state();
         scope.on_sync_at(reach, move |_: &ContextReduced, _| one.forget_shown());
+        let one = state();
+        // Of its own agent only: a sub-agent's conversation takes nobody's place.
+        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| one.forget());
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeCompact, _| one.forget_shown());
         let one = state();

@@ -77,6 +77,11 @@ impl ReadState {
         }
     }
 
+    /// Forgets everything, because another conversation takes the place of the one that saw it.
+    pub fn forget(&self) {
+        self.files().clear();
+    }
+
     /// Notes a read; says whether it repeats one.
     pub(crate) fn note_read(
         &self,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_core::events::{Ruling, ToolGate};
+use zk_core::events::{Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{Approval, Question, Questions, Redactor, Trust, TrustError, TrustItem, Ui, UiAnswer};
@@ -30,8 +30,9 @@ pub enum PermissionMode {
 
 /// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
 ///
-/// It decides last, about exactly what will run. Choices for the session hold in all agents of the tree, as
-/// long as this plugin lives; *always* is offered where the host [has it remembered](Self::remembering).
+/// It decides last, about exactly what will run. Choices for the session hold in all agents of the tree, until
+/// another conversation takes the place of this one; *always* is offered where the host [has it
+/// remembered](Self::remembering).
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -42,8 +43,38 @@ pub enum PermissionMode {
 /// ```
 #[derive(Debug)]
 pub struct PermissionGate {
-    mode: PermissionMode,
     granted: Arc<Granted>,
+}
+
+/// Changes the mode of a [`PermissionGate`] while it works. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct PermissionControl {
+    granted: Arc<Granted>,
+}
+
+impl PermissionControl {
+    /// The mode of the next call.
+    #[must_use]
+    pub fn mode(&self) -> PermissionMode {
+        self.granted.mode().now
+    }
+
+    /// Sets the mode. A tighter one holds from the next call on; a wider one from the next turn on, so that it
+    /// lets nothing through that the model asked for before.
+    pub fn set_mode(&self, mode: PermissionMode) {
+        let mut current = self.granted.mode();
+        current.next = Some(mode);
+        if mode == PermissionMode::Ask {
+            current.now = mode;
+        }
+    }
+}
+
+/// The mode now, and the one from the next turn on.
+#[derive(Debug, Default)]
+struct Mode {
+    now: PermissionMode,
+    next: Option<PermissionMode>,
 }
 
 /// What the person allowed for the rest of the session.
@@ -51,6 +82,7 @@ pub struct PermissionGate {
 struct Granted {
     /// The project whose rules are remembered.
     project: Option<PathBuf>,
+    mode: Mutex<Mode>,
     grants: Mutex<BTreeSet<Grant>>,
     /// Told of each new grant: it may answer other pending questions.
     added: Notify,
@@ -95,15 +127,23 @@ impl PermissionGate {
     /// The gate.
     #[must_use]
     pub fn new(mode: PermissionMode) -> Self {
-        Self { mode, granted: Arc::default() }
+        let mode = Mutex::new(Mode { now: mode, next: None });
+        Self { granted: Arc::new(Granted { mode, ..Granted::default() }) }
+    }
+
+    /// Changes the mode of this gate later.
+    #[must_use]
+    pub fn control(&self) -> PermissionControl {
+        PermissionControl { granted: self.granted.clone() }
     }
 
     /// Offers *always this exact call*, which the host's [`Trust`] remembers for `project`, canonical, under the
     /// kind [`PermissionGate::TRUST_KIND`].
     #[must_use]
     pub fn remembering(self, project: impl Into<PathBuf>) -> Self {
-        let granted = Granted { project: Some(project.into()), ..Granted::default() };
-        Self { granted: Arc::new(granted), ..self }
+        let mode = Mutex::new(Mode { now: self.granted.mode().now, next: None });
+        let granted = Granted { project: Some(project.into()), mode, ..Granted::default() };
+        Self { granted: Arc::new(granted) }
     }
 
     /// What remembered calls are in the trust store.
@@ -116,14 +156,16 @@ impl Plugin for PermissionGate {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        match self.mode {
-            PermissionMode::AllowAll => {}
-            PermissionMode::Ask => {
-                let last =
-                    HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
-                scope.handle_at::<ToolGate, _>(last, self.granted.clone());
-            }
-        }
+        let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
+        scope.handle_at::<ToolGate, _>(last, self.granted.clone());
+        let granted = self.granted.clone();
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| {
+            let mut mode = granted.mode();
+            mode.now = mode.next.take().unwrap_or(mode.now);
+        });
+        // What a person allowed in one session is not allowed in the next.
+        let granted = self.granted.clone();
+        scope.on_sync(move |_: &SessionLoaded, _: &Cx| granted.granted().clear());
         Ok(())
     }
 }
@@ -132,7 +174,7 @@ impl Handler<ToolGate> for Granted {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
         // The loop tells the model that there is no such tool.
         let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
-        if gate.effects.is_read_only() || self.allows(gate) {
+        if self.mode().now == PermissionMode::AllowAll || gate.effects.is_read_only() || self.allows(gate) {
             return Ok(None);
         }
         let rule = self.exact_rule(gate, cx);
@@ -257,6 +299,10 @@ impl Granted {
             }
             added.await;
         }
+    }
+
+    fn mode(&self) -> MutexGuard<'_, Mode> {
+        self.mode.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn granted(&self) -> MutexGuard<'_, BTreeSet<Grant>> {

@@ -2,9 +2,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
-use zk_core::model::{CallId, Effects, TurnId};
+use zk_core::model::{CallId, Effects, ModelRef, ThinkingRequest, TurnId};
 use zk_core::service::{
     Approval, CallPlace, PendingQuestion, Question, Questions, Tool, Trust, TrustError, TrustItem, UiAnswer,
 };
@@ -147,6 +147,47 @@ async fn with_nobody_to_ask_only_reading_is_allowed() {
 async fn everything_can_be_allowed() {
     let desk = desk(PermissionMode::AllowAll);
     assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
+}
+
+async fn next_turn(bus: &Bus) {
+    let model = ModelRef::new("scripted", "m");
+    let thinking = ThinkingRequest::default();
+    let turn = TurnBefore { turn_id: TurnId::fresh(), turn: 2, model, messages: 1, thinking };
+    bus.cx().emit(turn).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tighter_mode_holds_from_the_next_call_on_and_a_wider_one_from_the_next_turn_on() {
+    let desk = Desk::new();
+    let gate = PermissionGate::new(PermissionMode::Ask);
+    let control = gate.control();
+    desk.bus.install(&gate).unwrap();
+    control.set_mode(PermissionMode::AllowAll);
+    assert_eq!(control.mode(), PermissionMode::Ask);
+    assert!(refusal(&desk.bus, "shell", command()).await.is_some(), "the turn is still the same");
+    next_turn(&desk.bus).await;
+    assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
+    control.set_mode(PermissionMode::Ask);
+    assert!(refusal(&desk.bus, "shell", command()).await.is_some());
+    // Tightened again before the turn that would have been wider.
+    control.set_mode(PermissionMode::AllowAll);
+    control.set_mode(PermissionMode::Ask);
+    next_turn(&desk.bus).await;
+    assert!(refusal(&desk.bus, "shell", command()).await.is_some());
+}
+
+#[tokio::test]
+async fn what_was_allowed_for_a_session_is_asked_again_in_the_next() {
+    let desk = desk(PermissionMode::Ask);
+    let asked = person(&desk, UiAnswer::Session);
+    for _ in 0..2 {
+        assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
+    }
+    assert_eq!(asked.approvals().len(), 1);
+    let next = SessionLoaded { session_id: Some("s_next".into()), entries: Arc::from([]) };
+    desk.bus.cx().emit(next).await.unwrap();
+    assert_eq!(refusal(&desk.bus, "shell", command()).await, None);
+    assert_eq!(asked.approvals().len(), 2);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use serde_json::json;
-use zk_core::events::{ContextReduced, SessionBeforeCompact};
+use zk_core::events::{ContextReduced, SessionBeforeCompact, SessionLoaded};
 use zk_core::model::ToolErrorKind;
 use zk_core::service::ContextId;
 use zk_tools::ToolsOptions;
@@ -123,6 +123,20 @@ async fn a_read_is_repeated_only_in_the_conversation_that_contains_the_earlier_o
             assert!(output.content.to_text().contains(expected), "{expected}: {output:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_one_conversation_read_is_unknown_to_the_one_that_takes_its_place() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\n");
+    let args = json!({ "path": "a.txt" });
+    assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
+    let next = SessionLoaded { session_id: None, entries: Arc::from([]) };
+    desk.bus.cx().emit(next).await.unwrap();
+    let blind = json!({ "path": "a.txt", "content": "two\n" });
+    let error = desk.err("write_file", blind).await;
+    assert!(error.message.contains("read"), "{error}");
+    assert_eq!(desk.ok("read_file", args).await, "1\tone\n");
 }
 
 #[tokio::test]
