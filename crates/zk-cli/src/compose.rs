@@ -5,9 +5,9 @@ use zk_agent::{Agent, Behavior, ToolSet};
 use zk_compaction::{Shorten, Window};
 use zk_core::events::PartLeftOut;
 use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
-use zk_core::kernel::{Bus, Cx, HookError, HookOptions, Plugin, Reach};
+use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{Blobs, CallPlace, PluginSettings, Provider, Questions, Tool, Trust, Ui};
+use zk_core::service::{Blobs, CallPlace, Files, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
 use zk_providers::auth::OAuthRefresh;
 use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, VendorDialect};
@@ -38,42 +38,24 @@ pub(crate) struct HostOptions {
 pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Outcome<Bus> {
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
-    let mut paths = WorkspaceFiles::new([&app.cwd]).map_err(Failure::failed)?;
-    if let Some(home) = app.env.path("HOME") {
-        paths = paths.home(home);
-    }
-    if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
-        paths = paths.secret(auth);
-    }
-    for own in [app.dirs.settings(), app.dirs.sessions(), app.dirs.line_history()].into_iter().flatten() {
-        paths = paths.protected(own);
-    }
     let children = Environment::filtered(app.env.all().clone());
-    if let Some(dir) = &session.outputs {
-        paths = paths.read_only(dir).map_err(Failure::failed)?;
-    }
     let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
-    let mut plugins: Vec<Box<dyn Plugin>> = vec![
-        Box::new(
-            LocalPlugin::new(children, paths)
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![
+        Arc::new(
+            LocalPlugin::new(children, files(app)?)
                 .supervised(Supervision::of_this_program())
                 .host_files(app.host_files.clone()),
         ),
-        Box::new(ToolsPlugin::new(ToolsOptions::default())),
-        Box::new(PermissionGate::new(mode).remembering(&app.project)),
-        Box::new(RedactResults::new(app.redactor.clone())),
-        Box::new(host.view),
+        Arc::new(ToolsPlugin::new(ToolsOptions::default())),
+        Arc::new(PermissionGate::new(mode).remembering(&app.project)),
+        Arc::new(RedactResults::new(app.redactor.clone())),
+        Arc::new(host.view),
     ];
-    if let Some(dir) = &session.outputs {
-        plugins.push(Box::new(Spill::new(dir)));
-    }
     if app.settings.flag("shorten") {
-        plugins.push(Box::new(Window));
-        plugins.push(Box::new(Shorten));
+        plugins.push(Arc::new(Window));
+        plugins.push(Arc::new(Shorten));
     }
-    if let Some(recorder) = &session.recorder {
-        plugins.push(Box::new(recorder.clone()));
-    }
+    plugins.extend(session_parts(app, session)?);
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
         bus.install(plugin).map_err(Failure::failed)?;
@@ -109,9 +91,6 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     });
     bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
     bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
-    if let Some(dir) = &session.outputs {
-        bus.scope("blobs").provide_service::<dyn Blobs>(Arc::new(FileBlobs::new(dir.join("blobs"))));
-    }
     if let Some(ui) = host.ui {
         bus.scope("terminal").provide_service::<dyn Ui>(ui);
     }
@@ -119,6 +98,40 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         bus.scope("terminal").provide_service(questions);
     }
     Ok(bus)
+}
+
+/// The files a conversation may reach.
+fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
+    let mut files = WorkspaceFiles::new([&app.cwd]).map_err(Failure::failed)?;
+    if let Some(home) = app.env.path("HOME") {
+        files = files.home(home);
+    }
+    if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
+        files = files.secret(auth);
+    }
+    for own in [app.dirs.settings(), app.dirs.sessions(), app.dirs.line_history()].into_iter().flatten() {
+        files = files.protected(own);
+    }
+    Ok(files)
+}
+
+/// What belongs to one session: the place of its large results and blobs, and its recorder.
+pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<Arc<dyn Plugin>>> {
+    let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
+    if let Some(dir) = &session.outputs {
+        let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
+        let (files, blobs) = (Arc::new(files), Arc::new(FileBlobs::new(dir.join("blobs"))));
+        parts.push(Arc::new(plugin_fn("session-files", move |scope| {
+            scope.provide_service::<dyn Files>(files.clone());
+            scope.provide_service::<dyn Blobs>(blobs.clone());
+            Ok::<(), BoxError>(())
+        })));
+        parts.push(Arc::new(Spill::new(dir)));
+    }
+    if let Some(recorder) = &session.recorder {
+        parts.push(Arc::new(recorder.clone()));
+    }
+    Ok(parts)
 }
 
 /// The provider at an endpoint, inside its retries.
@@ -288,7 +301,7 @@ pub(crate) fn agent(
         ));
     }
     let level = match session.loaded.thinking {
-        Some(level) if !session_overridden(app) => level,
+        Some(level) if !thinking_is_overridden(app) => level,
         Some(_) | None => settings.thinking(),
     };
     bus.install(&prompt::Sections::new(settings, &app.cwd, &instructions)).map_err(Failure::failed)?;
@@ -315,7 +328,7 @@ pub(crate) fn agent(
 }
 
 /// Whether a thinking level was asked for here and now, so that the session's own does not count.
-fn session_overridden(app: &AppContext) -> bool {
+pub(crate) fn thinking_is_overridden(app: &AppContext) -> bool {
     use crate::settings::Layer;
     app.settings.origin("thinking").is_some_and(|origin| match origin.layer {
         Layer::CommandLine | Layer::Managed => true,

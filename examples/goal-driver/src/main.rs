@@ -97,7 +97,11 @@ impl Tool for Report {
 fn lazy_model() -> Script {
     Script::answering(|asked| {
         let reported = asked.results().iter().any(|result| result.tool == "report_step");
-        if reported { Turn::new().text("I think that is all.") } else { Turn::new().call("report_step", json!({})) }
+        if reported {
+            Turn::new().text("I think that is all.")
+        } else {
+            Turn::new().call("report_step", json!({}))
+        }
     })
 }
 

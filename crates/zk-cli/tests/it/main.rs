@@ -34,6 +34,7 @@ mod settings;
 mod signals;
 #[cfg(test)]
 mod streams;
+mod switching;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod keys;
 mod line_editor;
 mod models;
 mod question;
+mod session_commands;
 mod trust_question;
 mod tty;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zk_agent::{Agent, RunOptions};
+use zk_agent::{Agent, AgentConversation, RunOptions};
 use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions};
 use zk_view::{Effect, ViewDriver, body_of};
@@ -28,16 +29,13 @@ use super::shared_screen::SharedScreen;
 use super::summary;
 use crate::app::{AppContext, runtime};
 use crate::args::Prompt;
-use crate::commands::message_lines;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::suggest;
 use crate::term::{Screen, Style};
-
-/// How much of the last exchange is shown when a session is resumed, in lines beside the prompt.
-const GREETING_LINES: usize = 12;
 
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
@@ -95,7 +93,8 @@ enum LineOutcome {
 
 struct Chat {
     agent: Agent,
-    session: Session,
+    conversation: AgentConversation,
+    sessions: Arc<SessionSwitch>,
     screen: SharedScreen,
     keyboard: Keyboard,
     signals: Signals,
@@ -140,27 +139,44 @@ impl Chat {
         let painting = Painting::begin(&view, &screen);
         ui.wait_for(painting.drained());
         let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all, view: view.clone() };
-        let bus = compose::bus(&app, &session, options)?;
+        // What belongs to the session alone goes with it when another one takes its place.
+        let bus = compose::bus(&app, &Session::default(), options)?;
         let model = compose::model(&app, &*provider, &session).await?;
         let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
+        let sessions = SessionSwitch::new(&app, provider.clone(), session);
+        let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
+            .await
+            .map_err(Failure::failed)?;
         bus.scope("provider")
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
-        let commands = builtins::all(&agent, &app, &view);
+        let mut commands = builtins::all(&agent, &app, &view);
+        commands.extend(session_commands::all(&conversation, &sessions, &app));
         let scope = bus.scope("commands");
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
         let cwd = app.cwd.clone();
-        let chat =
-            Self { agent, session, screen, keyboard, signals, view, painting, _attending: attending, cwd };
+        let chat = Self {
+            agent,
+            conversation,
+            sessions,
+            screen,
+            keyboard,
+            signals,
+            view,
+            painting,
+            _attending: attending,
+            cwd,
+        };
         Ok((chat, app))
     }
 
     fn greet(&self, app: &AppContext) {
         let model = self.agent.model().reference();
-        let kept = match &self.session.open {
-            Some(open) if self.session.resumed => format!("session {} continues", open.id()),
+        let session = self.sessions.current();
+        let kept = match &session.open {
+            Some(open) if session.resumed => format!("session {} continues", open.id()),
             Some(_) => "session saved".to_owned(),
             None => "session not saved".to_owned(),
         };
@@ -169,22 +185,9 @@ impl Chat {
             self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
         }
         self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
-        if self.session.resumed {
-            // From the last prompt on: what was asked, what was done, and what was not.
-            let history = self.agent.history();
-            let is_prompt = |message: &Arc<Message>| {
-                message.role == Role::User
-                    && message.results().next().is_none()
-                    && message.injected_by.is_none()
-            };
-            let last = history.iter().rposition(is_prompt).unwrap_or_default();
-            let lines: Vec<String> =
-                history.iter().skip(last).flat_map(|message| message_lines(message)).collect();
-            let hidden = lines.len().saturating_sub(1 + GREETING_LINES);
-            let shown = lines.iter().take(1).chain(lines.iter().skip(1 + hidden));
-            for line in shown {
-                let first = line.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-                self.screen.line(Style::Dim, &summary::shorten(first));
+        if session.resumed {
+            for line in session_commands::last_exchange(&self.agent.history()) {
+                self.screen.line(Style::Dim, &line);
             }
         }
     }
@@ -217,7 +220,7 @@ impl Chat {
         while let Some(effect) = self.view.take_effect() {
             match effect {
                 Effect::LoadBody { id } => {
-                    let entries = match &self.session.open {
+                    let entries = match &self.sessions.current().open {
                         Some(open) => open.entries().await.unwrap_or_default(),
                         None => Vec::new(),
                     };
@@ -315,7 +318,7 @@ impl Chat {
                 Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
                 Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
             }
-            self.session.print_notices();
+            self.sessions.current().print_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
             if failed && self.is_unanswered(prompt) {
                 self.keyboard.give_back(prompt);
@@ -353,16 +356,18 @@ impl Chat {
     }
 
     async fn close(&self) {
-        self.agent.close().await;
+        self.conversation.close().await;
         self.agent.bus().close().await;
-        match self.session.close().await {
-            Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
-            Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),
-            Ok(Kept::Part { id, missing }) => self.screen.line(
-                Style::Yellow,
-                &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
-            ),
-            Ok(Kept::Nothing) => {}
+        for left in self.sessions.take_left() {
+            match left {
+                Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
+                Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),
+                Ok(Kept::Part { id, missing }) => self.screen.line(
+                    Style::Yellow,
+                    &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
+                ),
+                Ok(Kept::Nothing) => {}
+            }
         }
     }
 
