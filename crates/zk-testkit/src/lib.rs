@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Script`], [`ScriptedProvider`] | a model that says what a script tells it to, inside the process |
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
+//! | [`check_provider`] | whether a provider that somebody wrote keeps to what every provider keeps to |
 //! | [`rules`] | what providers reject, as pure functions |
 //! | [`SimClock`] | a date that moves when it is told to |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
@@ -14,6 +15,8 @@
 //! and opens no socket but on 127.0.0.1.
 
 mod clock;
+#[cfg(feature = "server")]
+mod conformance;
 mod provider;
 mod recorder;
 pub mod rules;
@@ -22,6 +25,8 @@ mod script;
 mod server;
 
 pub use clock::SimClock;
+#[cfg(feature = "server")]
+pub use conformance::{Conformance, WireSamples, check_provider};
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};

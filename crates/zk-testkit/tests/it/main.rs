@@ -8,6 +8,7 @@
 
 mod client;
 mod clock;
+mod conformance;
 mod faults;
 mod formats;
 mod gemini;
