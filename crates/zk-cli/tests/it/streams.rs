@@ -1,9 +1,13 @@
 //! What `json` and `stream-json` print.
 
 use serde_json::json;
+use zk_core::model::{SessionId, StopReason};
+use zk_core::service::SessionStore;
+use zk_session::SqliteStore;
 use zk_testkit::{Fault, RetryAfter, Script};
+use zk_view::{View, rebuild};
 
-use crate::zk::{Person, server};
+use crate::zk::{Ended, Person, server};
 
 #[test]
 fn what_a_tool_printed_is_in_the_stream_once() {
@@ -39,6 +43,48 @@ fn characters_that_act_on_a_terminal_are_escaped_in_json() {
     }
 }
 
+/// The view that the printed patches make.
+fn seen(ended: &Ended) -> View {
+    let mut view = View::default();
+    for line in ended.lines().into_iter().filter(|line| line.get("patch").is_some()) {
+        view.apply(&serde_json::from_value(line).unwrap());
+    }
+    view
+}
+
+#[test]
+fn a_stored_session_shows_the_blocks_that_were_seen_run_after_run() {
+    let script = Script::new()
+        .turn(|t| {
+            t.thinking("Hm.")
+                .text("I look.")
+                .call("list_files", json!({"path": "."}))
+                .call("shell", json!({"command": "seq 1 5000; exit 3"}))
+                .call("write_file", json!({"path": "made", "content": "one\ntwo\n"}))
+                .call("read_file", json!({"path": "missing"}))
+                .call("nothing", json!({}))
+        })
+        .turn(|t| t.text("Cut").stop(StopReason::MaxTokens))
+        .turn(|t| t.call("edit", json!({"path": "made", "old_string": "two", "new_string": "three"})))
+        .turn(|t| t.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let mut blocks = 0;
+    for more in [&[][..], &["--continue"]] {
+        let args = [&["go", "--allow-all", "--view", "json"][..], more].concat();
+        let ended = person.run(&args);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let live: Vec<_> = seen(&ended).blocks.into_iter().filter(|block| block.is_stored()).collect();
+        let id = SessionId::from(ended.result()["session_id"].as_str().unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let store = SqliteStore::new(person.home().join("sessions"));
+        let stored = runtime.block_on(store.read(&id)).unwrap();
+        assert_eq!(rebuild(&stored.entries), live);
+        assert!(live.len() > blocks, "the second run shows the first one too");
+        blocks = live.len();
+    }
+}
+
 #[test]
 fn the_view_is_printed_as_patches_that_replay_to_what_a_person_sees() {
     let script = Script::new()
@@ -52,10 +98,7 @@ fn the_view_is_printed_as_patches_that_replay_to_what_a_person_sees() {
         (&lines[0]["subtype"], &lines.last().unwrap()["subtype"]),
         (&json!("init"), &json!("success"))
     );
-    let mut view = zk_view::View::default();
-    for line in lines.iter().filter(|line| line.get("patch").is_some()) {
-        view.apply(&serde_json::from_value(line.clone()).unwrap());
-    }
+    let view = seen(&ended);
     let kinds: Vec<_> =
         view.blocks.iter().map(|block| serde_json::to_value(&block.content).unwrap()).collect();
     let types: Vec<&str> = kinds.iter().map(|kind| kind["type"].as_str().unwrap()).collect();
