@@ -1,24 +1,22 @@
+mod plugins;
+mod stored;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zk_core::events::ViewBlock;
 use zk_core::kernel::Origin;
-use zk_core::model::{
-    Block as MessageBlock, CallId, Display, Message, Role, RunId, ToolCall, ToolContent, ToolResult,
-};
+use zk_core::model::{Block as MessageBlock, CallId, Message, Role, RunId, ToolResult};
 
 use super::core::Core;
 use super::parts::{Part, parts};
 use crate::body::FullBody;
-use crate::record::{CallFact, Facts, PluginRecord, RunRecord, TurnRecord};
+use crate::record::{CallFact, Facts, RunRecord, TurnRecord};
 use crate::text::Growing;
 use crate::{AnswerEnd, Block, BlockId, Call, CallState, Content, RunEnd, SubAgent, Text};
 
 /// Messages that are remembered, so that one which is announced again is not shown twice.
 const RECENT: usize = 64;
-
-/// Bytes that a plugin may show in one block.
-const PLUGIN_BYTES: usize = 256 * 1024;
 
 /// The blocks of one agent, in order.
 #[derive(Debug, Default)]
@@ -391,52 +389,7 @@ impl Lane {
         self.add(core, content);
     }
 
-    // What plugins show.
-
-    /// Shows a block of a plugin, or the new state of one. Gives why it is left out, if it is.
-    pub(super) fn plugin(&mut self, core: &mut Core, block: &ViewBlock) -> Result<(), String> {
-        let bytes = serde_json::to_string(&block.body).map_or(usize::MAX, |json| json.len());
-        if bytes > PLUGIN_BYTES {
-            return Err(format!("its body has {bytes} bytes, {PLUGIN_BYTES} are allowed"));
-        }
-        if self.streams {
-            self.held.push(block.clone());
-        } else {
-            self.show_plugin(core, block.clone());
-        }
-        Ok(())
-    }
-
-    fn show_plugin(&mut self, core: &mut Core, block: ViewBlock) {
-        let is_it = |known: &ViewBlock| known.source == block.source && known.key == block.key;
-        let known = self.plugins.iter().position(|(_, known, _)| is_it(known));
-        let (id, record) = match known.map(|at| self.plugins.remove(at)) {
-            Some((id, _, record)) => (id, record),
-            None => {
-                let at = self.count - self.base;
-                let body = Display::Line { text: String::new() };
-                let [source, kind, title] = [&block.source, &block.kind, &block.title].map(String::clone);
-                self.record.plugins.push(PluginRecord { at, source, kind, title, body });
-                (self.next_id(), self.record.plugins.len() - 1)
-            }
-        };
-        if let Some(record) = self.record.plugins.get_mut(record) {
-            record.kind.clone_from(&block.kind);
-            record.title.clone_from(&block.title);
-            record.body.clone_from(&block.body);
-        }
-        let content = plugin_content(core, &id, &block.source, &block.kind, &block.title, &block.body);
-        match (known.is_some(), block.last) {
-            (false, last) => core.open(self.block(id.clone(), last, content)),
-            (true, true) => core.close(self.block(id.clone(), true, content)),
-            (true, false) => core.change(&id, |shown| *shown = content),
-        }
-        if !block.last {
-            self.plugins.push((id, block, record));
-        }
-    }
-
-    // The end of a run, and stored ones.
+    // The end of a run.
 
     /// Ends the run. Gives the end back that is no part of the stored session: that of a run without an answer, which
     /// leaves nothing to keep.
@@ -460,81 +413,4 @@ impl Lane {
     pub(super) fn has_nothing_to_keep(&self) -> bool {
         self.answers == 0 && self.record.plugins.is_empty()
     }
-
-    /// Shows the end of a stored run.
-    pub(super) fn restore_end(&mut self, core: &mut Core, end: RunEnd) {
-        self.add(core, Content::End(end));
-    }
-
-    /// Shows the blocks of plugins that stood at this place in a stored run.
-    pub(super) fn restore_plugins(&mut self, core: &mut Core, record: &mut RunRecord) {
-        while record.plugins.first().is_some_and(|plugin| plugin.at <= self.count - self.base) {
-            let plugin = record.plugins.remove(0);
-            let id = self.next_id();
-            let PluginRecord { source, kind, title, body, .. } = plugin;
-            let content = plugin_content(core, &id, &source, &kind, &title, &body);
-            core.open(self.block(id, true, content));
-        }
-    }
-
-    /// Shows an answer of a stored run. `results` are those of its calls, if it has any.
-    pub(super) fn restore_answer(
-        &mut self,
-        core: &mut Core,
-        answer: &Message,
-        results: Option<&Message>,
-        run: &mut RunRecord,
-        display: impl Fn(&ToolCall) -> Option<(Option<Display>, u64)>,
-    ) {
-        let number = self.answers;
-        let at = run.turns.iter().position(|turn| turn.answer == number);
-        let turn = at.map(|at| run.turns.remove(at)).unwrap_or_default();
-        let mut facts = Facts(turn.calls);
-        for call in answer.calls() {
-            if let Some((shown, elapsed)) = display(call)
-                && let Some(fact) = facts.of(&call.id)
-            {
-                fact.is_over = true;
-                fact.display = fact.display.take().or(shown);
-                fact.elapsed_ms = fact.elapsed_ms.or(Some(elapsed));
-            }
-        }
-        match results {
-            Some(results) => self.show_pair(core, answer, results, turn.texts.as_deref(), facts),
-            None => self.match_parts(core, &parts(answer, turn.texts.as_deref())),
-        }
-        self.answers += 1;
-        self.end_turn(core);
-    }
-
-    /// Shows the calls of a stored turn that was cut off: `state` says how far each got.
-    pub(super) fn restore_open_turn(
-        &mut self,
-        core: &mut Core,
-        answer: &Message,
-        state: impl Fn(&ToolCall) -> (CallState, Option<(ToolContent, bool)>),
-    ) {
-        self.match_parts(core, &parts(answer, None));
-        for (at, call) in answer.calls().enumerate() {
-            let Some(id) = self.call_block(at) else { continue };
-            let (state, result) = state(call);
-            let fact = CallFact { state: Some(state), ..CallFact::new(call.id.clone()) };
-            let result =
-                result.map(|(content, is_error)| ToolResult { call_id: call.id.clone(), content, is_error });
-            self.close_call(core, id, &call.id, &call.name, Some(&fact), result.as_ref());
-        }
-        self.end_turn(core);
-    }
-}
-
-fn plugin_content(
-    core: &mut Core,
-    id: &BlockId,
-    source: &str,
-    kind: &str,
-    title: &str,
-    body: &Display,
-) -> Content {
-    let body = core.keep_body(id, FullBody::of_display(body));
-    Content::Plugin { source: Text::line(source), kind: Text::line(kind), title: Text::line(title), body }
 }

@@ -1,0 +1,78 @@
+use zk_core::events::ViewBlock;
+use zk_core::model::Display;
+
+use super::{Core, Lane};
+use crate::body::FullBody;
+use crate::record::{PluginRecord, RunRecord};
+use crate::{BlockId, Content, Text};
+
+/// Bytes that a plugin may show in one block.
+const PLUGIN_BYTES: usize = 256 * 1024;
+
+impl Lane {
+    /// Shows a block of a plugin, or the new state of one. Gives why it is left out, if it is.
+    pub(in crate::engine) fn plugin(&mut self, core: &mut Core, block: &ViewBlock) -> Result<(), String> {
+        let bytes = serde_json::to_string(&block.body).map_or(usize::MAX, |json| json.len());
+        if bytes > PLUGIN_BYTES {
+            return Err(format!("its body has {bytes} bytes, {PLUGIN_BYTES} are allowed"));
+        }
+        if self.streams {
+            self.held.push(block.clone());
+        } else {
+            self.show_plugin(core, block.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn show_plugin(&mut self, core: &mut Core, block: ViewBlock) {
+        let is_it = |known: &ViewBlock| known.source == block.source && known.key == block.key;
+        let known = self.plugins.iter().position(|(_, known, _)| is_it(known));
+        let (id, record) = match known.map(|at| self.plugins.remove(at)) {
+            Some((id, _, record)) => (id, record),
+            None => {
+                let at = self.count - self.base;
+                let body = Display::Line { text: String::new() };
+                let [source, kind, title] = [&block.source, &block.kind, &block.title].map(String::clone);
+                self.record.plugins.push(PluginRecord { at, source, kind, title, body });
+                (self.next_id(), self.record.plugins.len() - 1)
+            }
+        };
+        if let Some(record) = self.record.plugins.get_mut(record) {
+            record.kind.clone_from(&block.kind);
+            record.title.clone_from(&block.title);
+            record.body.clone_from(&block.body);
+        }
+        let content = plugin_content(core, &id, &block.source, &block.kind, &block.title, &block.body);
+        match (known.is_some(), block.last) {
+            (false, last) => core.open(self.block(id.clone(), last, content)),
+            (true, true) => core.close(self.block(id.clone(), true, content)),
+            (true, false) => core.change(&id, |shown| *shown = content),
+        }
+        if !block.last {
+            self.plugins.push((id, block, record));
+        }
+    }
+
+    /// Shows the blocks of plugins that stood at this place in a stored run.
+    pub(in crate::engine) fn restore_plugins(&mut self, core: &mut Core, record: &mut RunRecord) {
+        while record.plugins.first().is_some_and(|plugin| plugin.at <= self.count - self.base) {
+            let plugin = record.plugins.remove(0);
+            let id = self.next_id();
+            let PluginRecord { source, kind, title, body, .. } = plugin;
+            let content = plugin_content(core, &id, &source, &kind, &title, &body);
+            core.open(self.block(id, true, content));
+        }
+    }
+}
+
+fn plugin_content(
+    core: &mut Core,
+    id: &BlockId,
+    source: &str,
+    kind: &str,
+    title: &str,
+    body: &Display,
+) -> Content {
+    let body = core.keep_body(id, FullBody::of_display(body));
+    Content::Plugin { source: Text::line(source), kind: Text::line(kind), title: Text::line(title), body }
+}
