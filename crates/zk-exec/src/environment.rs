@@ -80,6 +80,15 @@ impl Environment {
         Self { vars }
     }
 
+    /// All of `parent`, secrets too: for [`ProcessExec::inheriting`](crate::ProcessExec::inheriting).
+    pub fn whole<K, V>(parent: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        Self { vars: parent.into_iter().map(|(name, value)| (name.into(), value.into())).collect() }
+    }
+
     /// Also this variable, for every child.
     #[must_use]
     pub fn grant(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {

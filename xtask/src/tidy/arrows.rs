@@ -8,7 +8,7 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("rustls", &["zk-providers", "zk-mcp"]),
     ("rusqlite", &["zk-session"]),
     ("rmcp", &["zk-mcp"]),
-    ("notify", &["zk-skills", "zk-cli"]),
+    ("notify", &["zk-exec"]),
     ("tiktoken", &["zk-compaction"]),
     ("clap", &["zk-cli"]),
     ("rustyline", &["zk-cli"]),

@@ -130,11 +130,9 @@ async fn open(app: &AppContext, url: &str) -> bool {
         }
     }
     let request = ExecRequest {
-        program: "xdg-open".into(),
         args: vec![url.into()],
-        cwd: "/".into(),
-        env: std::collections::BTreeMap::new(),
         timeout: Some(Duration::from_secs(5)),
+        ..ExecRequest::new("xdg-open", "/")
     };
     let exec = ProcessExec::new(environment);
     let mut ignored = |_: OutputStream, _: &[u8]| ();

@@ -32,7 +32,10 @@ pub use context_id::ContextId;
 pub use conversation::{
     Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted, SwitchTarget,
 };
-pub use exec::{Exec, ExecError, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream};
+pub use exec::{
+    EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal, OutputSink, OutputStream,
+    Process, ProcessEvent, TerminalSize,
+};
 pub use files::{
     FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
     SearchMode, SearchQuery, WalkEntry, WalkOptions, WalkReport, WriteReceipt,

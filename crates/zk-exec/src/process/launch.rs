@@ -15,6 +15,8 @@ pub(super) struct Launch {
     pub(super) args: Vec<OsString>,
     pub(super) cwd: PathBuf,
     pub(super) env: BTreeMap<OsString, OsString>,
+    /// Whether its standard streams are a terminal of its own.
+    pub(super) terminal: bool,
 }
 
 impl Launch {
@@ -25,12 +27,19 @@ impl Launch {
         env.extend(request.env.clone());
         env.insert(MARK.into(), mark.into());
         env.insert("PWD".into(), request.cwd.clone().into());
-        Self { program: request.program.clone(), args: request.args.clone(), cwd: request.cwd.clone(), env }
+        Self {
+            program: request.program.clone(),
+            args: request.args.clone(),
+            cwd: request.cwd.clone(),
+            env,
+            terminal: request.terminal.is_some(),
+        }
     }
 
     /// Encodes it: each text with its length before it, as eight bytes.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        put_len(&mut out, usize::from(self.terminal));
         put(&mut out, self.program.as_bytes());
         put(&mut out, self.cwd.as_os_str().as_bytes());
         put_len(&mut out, self.args.len());
@@ -48,11 +57,12 @@ impl Launch {
     /// Decodes what [`Launch::encode`] made; nothing if it is anything else.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let from = &mut bytes;
+        let terminal = take_len(from)? != 0;
         let program = take(from)?;
         let cwd = take(from)?.into();
         let args = (0..take_len(from)?).map(|_| take(from)).collect::<Option<_>>()?;
         let env = (0..take_len(from)?).map(|_| Some((take(from)?, take(from)?))).collect::<Option<_>>()?;
-        from.is_empty().then_some(Self { program, args, cwd, env })
+        from.is_empty().then_some(Self { program, args, cwd, env, terminal })
     }
 }
 
@@ -90,6 +100,7 @@ mod tests {
             args: vec!["-c".into(), odd.clone(), "".into()],
             cwd: "/tmp".into(),
             env: [(odd, "x".into()), ("PATH".into(), "/bin".into())].into(),
+            terminal: true,
         };
         let bytes = launch.encode();
         assert_eq!(Launch::decode(&bytes), Some(launch));

@@ -1,7 +1,8 @@
+mod ends;
 mod group;
 mod launch;
+mod local;
 mod process_table;
-mod pump;
 mod reaper;
 mod signals;
 mod spawn;
@@ -15,16 +16,16 @@ mod watchdog;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use tokio_util::sync::CancellationToken;
-use zk_core::service::{Exec, ExecError, ExecOutcome, ExecRequest, OutputSink};
+use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Process};
 
 use crate::Environment;
+use ends::Ends;
 use launch::Launch;
+use local::LocalProcess;
 use spawner::Spawner;
 use started::Started;
 pub use supervisor::{Supervision, run_supervisor};
@@ -49,8 +50,7 @@ const GRACE: Duration = Duration::from_millis(1_750);
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
-/// use tokio_util::sync::CancellationToken;
-/// use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
+/// /// use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 /// use zk_exec::{Environment, ProcessExec};
 ///
 /// let exec = ProcessExec::new(Environment::filtered([("PATH", "/usr/bin:/bin")]));
@@ -64,6 +64,8 @@ const GRACE: Duration = Duration::from_millis(1_750);
 #[derive(Debug)]
 pub struct ProcessExec {
     environment: Environment,
+    /// What [`EnvPolicy::Inherit`] gives.
+    inherited: Option<Environment>,
     /// Marks the children of this instance and of no other.
     mark: String,
     serial: AtomicU64,
@@ -87,6 +89,7 @@ impl ProcessExec {
         let mark = fresh_mark();
         Self {
             environment,
+            inherited: None,
             serial: AtomicU64::new(0),
             starter: Starter::Own(Spawner::new(mark.clone())),
             mark,
@@ -97,7 +100,14 @@ impl ProcessExec {
     #[must_use]
     pub fn supervised(environment: Environment, supervision: Supervision) -> Self {
         let starter = Starter::Supervisor(supervised::Supervisor::new(supervision));
-        Self { environment, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
+        Self { environment, inherited: None, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
+    }
+
+    /// Has a whole environment to give to commands that ask for it ([`EnvPolicy::Inherit`]): the person's own shell.
+    #[must_use]
+    pub fn inheriting(mut self, environment: Environment) -> Self {
+        self.inherited = Some(environment);
+        self
     }
 
     /// Ends everything commands left running in the background: `TERM`, and `KILL` to what is still there
@@ -124,44 +134,41 @@ impl ProcessExec {
 
 #[async_trait]
 impl Exec for ProcessExec {
-    async fn run(
-        &self,
-        request: ExecRequest,
-        sink: &mut dyn OutputSink,
-        stop: &CancellationToken,
-    ) -> Result<ExecOutcome, ExecError> {
-        let began = Instant::now();
-        let deadline = request.timeout.and_then(|timeout| began.checked_add(timeout));
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
         let program = request.program.to_string_lossy().into_owned();
         let mark = format!("{}.{}", self.mark, self.serial.fetch_add(1, Ordering::Relaxed));
-
-        let started = self.start(&request, mark).await.map_err(|source| ExecError::Spawn {
+        let (started, ends) = self.start(&request, mark).await.map_err(|source| ExecError::Spawn {
             program: program.clone(),
             cwd: request.cwd.clone(),
             source: explain(source, &request),
         })?;
-        let (pump, tree) = pump::Pump::new(started, sink);
-        let ended =
-            pump.run(tree, deadline, stop).await.map_err(|source| ExecError::Watch { program, source })?;
-        Ok(ExecOutcome {
-            exit: ended.exit,
-            elapsed: began.elapsed(),
-            survivors: ended.survivors,
-            output_still_open: ended.output_still_open,
-        })
+        Ok(Box::new(LocalProcess::new(program, started, ends)))
     }
 }
 
 impl ProcessExec {
-    async fn start(&self, request: &ExecRequest, mark: String) -> io::Result<Started> {
-        let launch = Launch::new(request, &self.environment, &mark);
-        match &self.starter {
-            Starter::Supervisor(supervisor) => supervisor.spawn(&launch).await,
+    async fn start(&self, request: &ExecRequest, mark: String) -> io::Result<(Started, Ends)> {
+        let launch = Launch::new(request, self.vars(request.environment)?, &mark);
+        let (ends, of_command) = ends::open(request)?;
+        let started = match &self.starter {
+            Starter::Supervisor(supervisor) => supervisor.spawn(&launch, of_command).await?,
             Starter::Own(spawner) => {
-                let mut command = spawn::command(&launch);
-                command.stdout(Stdio::piped()).stderr(Stdio::piped());
-                spawner.spawn(command.into(), mark).await
+                let command = spawn::command(&launch, of_command);
+                spawner.spawn(command.into(), mark).await?
             }
+        };
+        Ok((started, ends))
+    }
+
+    fn vars(&self, policy: EnvPolicy) -> io::Result<&Environment> {
+        match policy {
+            EnvPolicy::Cleared => Ok(&self.environment),
+            EnvPolicy::Inherit => self.inherited.as_ref().ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "there is no environment here that it could inherit",
+                )
+            }),
         }
     }
 }

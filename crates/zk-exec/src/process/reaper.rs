@@ -1,15 +1,14 @@
 //! The process between the supervisor and one command: whatever the command starts stays below it.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, set_child_subreaper, wait};
 
+use super::ends::ChildEnds;
 use super::launch::Launch;
 use super::{GRACE, signals, spawn, tree};
 
@@ -86,13 +85,13 @@ impl Phase {
 /// Runs one command and watches over everything it starts, until nothing of it is left.
 ///
 /// `life` ends with the supervisor; what is here is killed then.
-pub(super) fn run(socket: OwnedFd, outputs: [OwnedFd; 2], life: &OwnedFd) -> io::Result<()> {
+pub(super) fn run(socket: OwnedFd, of_command: ChildEnds, life: &OwnedFd) -> io::Result<()> {
     let children = signals::block_all()?;
     set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let _ = rustix::thread::set_name(c"command-reaper");
     let mut socket = UnixStream::from(socket);
     socket.set_nonblocking(false)?;
-    let command = match start(&mut socket, outputs) {
+    let command = match start(&mut socket, of_command) {
         Ok(pid) => {
             tell(&mut socket, say::STARTED, pid)?;
             pid
@@ -130,15 +129,13 @@ pub(super) fn run(socket: OwnedFd, outputs: [OwnedFd; 2], life: &OwnedFd) -> io:
     }
 }
 
-fn start(socket: &mut UnixStream, [stdout, stderr]: [OwnedFd; 2]) -> io::Result<u32> {
+fn start(socket: &mut UnixStream, of_command: ChildEnds) -> io::Result<u32> {
     let mut len = [0_u8; 8];
     socket.read_exact(&mut len)?;
     let mut bytes = Vec::new();
     Read::by_ref(socket).take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-    let mut command = spawn::command(&launch);
-    command.stdout(Stdio::from(File::from(stdout))).stderr(Stdio::from(File::from(stderr)));
-    Ok(command.spawn()?.id())
+    Ok(spawn::command(&launch, of_command).spawn()?.id())
 }
 
 /// Does what was asked; whether somebody may still ask.

@@ -3,25 +3,48 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use super::ends::ChildEnds;
 use super::launch::Launch;
 
 /// The variable by which a child's descendants are found.
 pub(super) const MARK: &str = "ZK_EXEC";
 
 /// A command with nothing of this process but what the launch grants. The only place in zk that makes one.
-pub(super) fn command(launch: &Launch) -> Command {
-    let mut command = bare(&launch.program, Life::OfParent);
+pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
+    let session = if launch.terminal { Session::OwnTerminal } else { Session::Inherited };
+    let mut command = in_session(&launch.program, Life::OfParent, session);
     command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
     command
 }
 
 /// A program without environment, standard streams or descriptors, in a process group of its own.
-#[expect(clippy::disallowed_methods, reason = "this is the one spawn function the ban leads to")]
 pub(super) fn bare(program: &OsStr, life: Life) -> Command {
+    in_session(program, life, Session::Inherited)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one spawn function the ban leads to")]
+fn in_session(program: &OsStr, life: Life, session: Session) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-    confine(&mut command, life, inherited());
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match session {
+        Session::Inherited => {
+            command.process_group(0);
+        }
+        // A new session is a process group of its own, and the leader of one cannot begin a session.
+        Session::OwnTerminal => {}
+    }
+    confine(&mut command, life, session, inherited());
     command
+}
+
+/// Which session a child is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    /// That of its parent.
+    Inherited,
+    /// One of its own, on the terminal that is its standard input.
+    OwnTerminal,
 }
 
 /// How long a child lives.
@@ -34,7 +57,7 @@ pub(super) enum Life {
 }
 
 #[expect(unsafe_code, reason = "only code between fork and exec can tie a child to the life of its parent")]
-fn confine(command: &mut Command, life: Life, inherited: Vec<i32>) {
+fn confine(command: &mut Command, life: Life, session: Session, inherited: Vec<i32>) {
     let parent = std::process::id();
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It
     // makes bare system calls on data made before the fork, and neither allocates nor locks.
@@ -44,6 +67,10 @@ fn confine(command: &mut Command, life: Life, inherited: Vec<i32>) {
                 child::die_with(parent)?;
             }
             super::signals::unblock_all()?;
+            if session == Session::OwnTerminal {
+                rustix::process::setsid()?;
+                rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            }
             for fd in &inherited {
                 child::close_at_exec(*fd);
             }

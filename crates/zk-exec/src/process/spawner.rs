@@ -196,16 +196,11 @@ fn review(ending: &mut Vec<Ending>) {
 fn start(order: Order) {
     let Order { mut command, mark, runtime, jobs, reply } = order;
     let _inside = runtime.enter();
-    let started = command.spawn().and_then(|mut child| {
-        let lost = || io::Error::other("it has no process id or no output");
+    let started = command.spawn().and_then(|child| {
+        let lost = || io::Error::other("it has no process id");
         let pid = child.id().ok_or_else(lost)?;
         let tree = Tree::Marked(Watched { group: Group::new(pid, &mark), jobs, armed: true });
-        Ok(Started {
-            stdout: Box::new(child.stdout.take().ok_or_else(lost)?),
-            stderr: Box::new(child.stderr.take().ok_or_else(lost)?),
-            waiter: Waiter::Child(child),
-            tree,
-        })
+        Ok(Started { waiter: Waiter::Child(child), tree })
     });
     // If nobody waits for it any more, now or before it is taken, the guard is dropped and ends it.
     let _ = reply.send(started);

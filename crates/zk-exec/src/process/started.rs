@@ -1,7 +1,6 @@
 use std::io;
 use std::process::ExitStatus;
 
-use tokio::io::AsyncRead;
 use tokio::process::Child;
 use tokio::sync::watch;
 
@@ -9,13 +8,8 @@ use super::group::Ask;
 use super::spawner::Watched;
 use super::supervised::{self, Progress, Reaper};
 
-/// What a command prints to.
-pub(super) type Output = Box<dyn AsyncRead + Send + Unpin>;
-
 /// A command that was started.
 pub(super) struct Started {
-    pub(super) stdout: Output,
-    pub(super) stderr: Output,
     pub(super) waiter: Waiter,
     pub(super) tree: Tree,
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
+use super::ends::ChildEnds;
 use super::group::Ask;
 use super::launch::Launch;
 use super::reaper::{ask, say};
@@ -43,11 +43,10 @@ impl Supervisor {
     }
 
     /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
-    pub(super) async fn spawn(&self, launch: &Launch) -> io::Result<Started> {
+    pub(super) async fn spawn(&self, launch: &Launch, of_command: ChildEnds) -> io::Result<Started> {
         let (socket, of_reaper) = UnixStream::pair()?;
-        let (stdout, of_stdout) = io::pipe()?;
-        let (stderr, of_stderr) = io::pipe()?;
-        self.request_reaper(&[of_reaper.into(), of_stdout.into(), of_stderr.into()])?;
+        let [stdin, stdout, stderr] = of_command;
+        self.request_reaper(&[of_reaper.into(), stdin, stdout, stderr])?;
 
         socket.set_nonblocking(true)?;
         let mut stream = tokio::net::UnixStream::from_std(socket.try_clone()?)?;
@@ -74,12 +73,7 @@ impl Supervisor {
             progress.send_modify(|progress| progress.over = true);
         });
         reaper.reader = Some(reader.abort_handle());
-        Ok(Started {
-            stdout: Box::new(pipe::Receiver::from_owned_fd(stdout.into())?),
-            stderr: Box::new(pipe::Receiver::from_owned_fd(stderr.into())?),
-            waiter: Waiter::Supervised(seen),
-            tree: Tree::Supervised(reaper),
-        })
+        Ok(Started { waiter: Waiter::Supervised(seen), tree: Tree::Supervised(reaper) })
     }
 
     /// Ends everything: `TERM`, and `KILL` to what is left after the grace.
@@ -95,7 +89,7 @@ impl Supervisor {
         }
     }
 
-    fn request_reaper(&self, fds: &[OwnedFd; 3]) -> io::Result<()> {
+    fn request_reaper(&self, fds: &[OwnedFd; 4]) -> io::Result<()> {
         let mut running = self.lock();
         if let Some(supervisor) = &*running {
             match supervisor.send(supervisor::SPAWN, fds) {
@@ -133,7 +127,7 @@ impl Running {
     fn send(&self, what: u8, fds: &[OwnedFd]) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Err(io::ErrorKind::BrokenPipe.into()) };
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(&fds));

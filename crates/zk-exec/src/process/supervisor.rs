@@ -15,7 +15,7 @@ use super::{signals, spawn};
 /// The argument a program starts itself with to be the supervisor.
 const ARGUMENT: &str = "__supervise-commands";
 
-/// Asks the supervisor for a reaper: this byte, with three descriptors.
+/// Asks the supervisor for a reaper: this byte, with four descriptors.
 pub(super) const SPAWN: u8 = b'S';
 /// Asks the supervisor to end everything.
 pub(super) const END: u8 = b'E';
@@ -109,11 +109,11 @@ pub fn run_supervisor() -> io::Result<()> {
             match receive(&program) {
                 Some((SPAWN, fds)) if phase == Phase::Running => {
                     // Without a reaper the descriptors are closed, which tells the program.
-                    if let Ok([socket, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds)
+                    if let Ok([socket, stdin, stdout, stderr]) = <[OwnedFd; 4]>::try_from(fds)
                         && matches!(fork(), Ok(Side::Child))
                     {
                         drop((program, children, life_of_this));
-                        let code = i32::from(reaper::run(socket, [stdout, stderr], &life).is_err());
+                        let code = i32::from(reaper::run(socket, [stdin, stdout, stderr], &life).is_err());
                         leave(code);
                     }
                 }
@@ -131,7 +131,7 @@ pub fn run_supervisor() -> io::Result<()> {
 /// One byte and the descriptors that came with it; nothing when the program is gone.
 fn receive(socket: impl AsFd) -> Option<(u8, Vec<OwnedFd>)> {
     let mut byte = [0_u8];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {

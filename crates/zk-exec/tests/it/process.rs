@@ -2,7 +2,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
+use zk_core::service::{
+    EnvPolicy, Exec, ExecError, ExecRequest, Exit, Input, KillSignal, OutputStream, Process, ProcessEvent,
+    TerminalSize,
+};
 use zk_exec::{Environment, ProcessExec};
 
 use super::with;
@@ -265,4 +268,88 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
     for pid in pids.lines().map(|pid| pid.parse().unwrap()) {
         eventually("the end", || !runs(pid));
     }
+}
+
+async fn printed(process: &mut dyn Process) -> (String, Option<Exit>) {
+    let (mut text, mut exit) = (Vec::new(), None);
+    while let Some(event) = process.next().await.unwrap() {
+        match event {
+            ProcessEvent::Output(_, bytes) => text.extend_from_slice(&bytes),
+            ProcessEvent::Exited(how) => exit = Some(how),
+            ProcessEvent::Closed(_) => {}
+        }
+    }
+    (String::from_utf8_lossy(&text).into_owned(), exit)
+}
+
+#[tokio::test]
+async fn a_process_reads_what_is_written_to_it_and_its_end() {
+    {
+        let exec = exec();
+        let request = ExecRequest { input: Input::Piped, ..ExecRequest::shell("sort; exit 7", "/") };
+        let mut process = exec.spawn(request).await.unwrap();
+        process.write(b"b\na\n").await.unwrap();
+        process.close_input().await.unwrap();
+        assert_eq!(printed(&mut *process).await, ("a\nb\n".to_owned(), Some(Exit::Code(7))));
+        assert!(matches!(process.write(b"x").await, Err(ExecError::Input { .. })));
+        assert!(process.members().await.unwrap().is_empty());
+        exec.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_on_a_terminal_has_its_size_and_is_typed_at() {
+    {
+        let exec = exec();
+        let size = TerminalSize { rows: 31, columns: 91 };
+        let command = "tty >/dev/null && echo on-a-terminal; stty size; read line; echo got $line; stty size";
+        let request = ExecRequest { terminal: Some(size), ..ExecRequest::shell(command, "/") };
+        let mut process = exec.spawn(request).await.unwrap();
+        process.resize(TerminalSize { rows: 32, columns: 92 }).await.unwrap();
+        process.write(b"typed\n").await.unwrap();
+        let (text, exit) = printed(&mut *process).await;
+        assert!(text.contains("on-a-terminal") && text.contains("got typed"), "{text}");
+        assert!(text.ends_with("32 92\r\n"), "{text}");
+        assert_eq!(exit, Some(Exit::Code(0)));
+        exec.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_or_dropped_is_gone_with_all_it_started() {
+    {
+        let exec = exec();
+        let request =
+            || ExecRequest::shell("sleep 1000 & trap '' TERM; echo up; while :; do sleep 0.1; done", "/");
+        let mut process = exec.spawn(request()).await.unwrap();
+        assert!(matches!(process.next().await.unwrap(), Some(ProcessEvent::Output(..))));
+        assert!(process.members().await.unwrap().len() >= 2);
+        process.kill(KillSignal::Kill).await.unwrap();
+        assert_eq!(process.wait().await.unwrap(), Exit::Signal(9));
+        let mut dropped = exec.spawn(request()).await.unwrap();
+        assert!(matches!(dropped.next().await.unwrap(), Some(ProcessEvent::Output(..))));
+        let pids = dropped.members().await.unwrap();
+        drop(dropped);
+        let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}/stat")).exists();
+        for _ in 0..1000 {
+            if !pids.iter().any(is_there) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(!pids.iter().any(is_there), "{pids:?}");
+        exec.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_environment_is_inherited_only_from_a_host_that_hands_it_over() {
+    let request = || ExecRequest { environment: EnvPolicy::Inherit, ..ExecRequest::shell("echo $OWN", "/") };
+    let exec = ProcessExec::new(environment());
+    assert!(matches!(exec.spawn(request()).await.err().unwrap(), ExecError::Spawn { .. }));
+    let exec = exec.inheriting(Environment::whole([("OWN", "mine"), ("PATH", "/usr/bin:/bin")]));
+    let mut process = exec.spawn(request()).await.unwrap();
+    assert_eq!(printed(&mut *process).await.0, "mine\n");
+    let mut cleared = exec.spawn(ExecRequest::shell("echo $OWN", "/")).await.unwrap();
+    assert_eq!(printed(&mut *cleared).await.0, "\n");
 }

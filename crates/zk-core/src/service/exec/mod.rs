@@ -1,0 +1,291 @@
+mod attend;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+/// Where commands run: this machine, a container, a remote sandbox.
+///
+/// Every implementation keeps these promises: the environment is cleared and allow-listed unless the request says
+/// otherwise, the command gets a process group of its own and a closed standard input unless it asks for one, and
+/// everything it started is gone 2 s after a stop, a time-out or the death of this process.
+#[async_trait]
+pub trait Exec: Send + Sync {
+    /// Starts a command. Dropping what it gives ends everything the command started.
+    ///
+    /// # Errors
+    /// [`ExecError`] when it could not be started.
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError>;
+
+    /// Runs a command to its end, handing its output to `sink` as it comes.
+    ///
+    /// # Errors
+    /// [`ExecError`] when it could not be started or watched. A command that ran and failed is an outcome.
+    async fn run(
+        &self,
+        request: ExecRequest,
+        sink: &mut dyn OutputSink,
+        stop: &CancellationToken,
+    ) -> Result<ExecOutcome, ExecError> {
+        let began = Instant::now();
+        let deadline = request.timeout.and_then(|timeout| began.checked_add(timeout));
+        let process = self.spawn(request).await?;
+        attend::attend(process, sink, began, deadline, stop).await
+    }
+}
+
+/// A command that was started. Dropping it ends everything the command started.
+///
+/// ```
+/// # async fn example(exec: &dyn zk_core::service::Exec) -> Result<(), zk_core::service::ExecError> {
+/// use zk_core::service::{ExecRequest, Input, ProcessEvent};
+///
+/// let request = ExecRequest { input: Input::Piped, ..ExecRequest::shell("sort", "/") };
+/// let mut process = exec.spawn(request).await?;
+/// process.write(b"b\na\n").await?;
+/// process.close_input().await?;
+/// while let Some(event) = process.next().await? {
+///     if let ProcessEvent::Output(_, bytes) = event {
+///         println!("{}", String::from_utf8_lossy(&bytes));
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[async_trait]
+pub trait Process: Send {
+    /// The next thing that happens; nothing once it has ended and its outputs are at their end. Cancelling loses
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`ExecError::Watch`] when nothing more can be known of it.
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError>;
+
+    /// Writes all of `bytes` to its standard input, or types them at its terminal.
+    ///
+    /// # Errors
+    /// [`ExecError::Input`] when it has none, or reads no more of it.
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError>;
+
+    /// Ends its standard input. A terminal is told the end of a file.
+    ///
+    /// # Errors
+    /// [`ExecError::Input`].
+    async fn close_input(&mut self) -> Result<(), ExecError>;
+
+    /// Tells its terminal another size.
+    ///
+    /// # Errors
+    /// [`ExecError::Input`] when it has no terminal.
+    async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError>;
+
+    /// Signals everything it started that still runs.
+    ///
+    /// # Errors
+    /// [`ExecError::Watch`].
+    async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError>;
+
+    /// The processes it started that still run, itself included.
+    ///
+    /// # Errors
+    /// [`ExecError::Watch`].
+    async fn members(&mut self) -> Result<Vec<u32>, ExecError>;
+
+    /// Lets what it left in the background go on; what that prints is read into nothing.
+    fn release(self: Box<Self>);
+
+    /// Waits for its end, reading its output into nothing.
+    ///
+    /// # Errors
+    /// [`ExecError::Watch`].
+    async fn wait(&mut self) -> Result<Exit, ExecError> {
+        while let Some(event) = self.next().await? {
+            if let ProcessEvent::Exited(exit) = event {
+                return Ok(exit);
+            }
+        }
+        let source = std::io::Error::other("its end was taken note of already");
+        Err(ExecError::Watch { program: String::new(), source })
+    }
+}
+
+/// What happens to a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessEvent {
+    /// It printed something; a piece may end inside a UTF-8 sequence. Everything a terminal shows is standard output.
+    Output(OutputStream, Vec<u8>),
+    /// An output is at its end.
+    Closed(OutputStream),
+    /// It ended. What it printed last may come after that.
+    Exited(Exit),
+}
+
+/// What everything a process started is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KillSignal {
+    /// The request to end; also wakes what is suspended.
+    Terminate,
+    /// The kill that nothing survives.
+    Kill,
+}
+
+/// What to run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExecRequest {
+    /// The program: a name looked up in `PATH`, or an absolute path.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Where.
+    pub cwd: PathBuf,
+    /// Variables granted to this command beside the allow-listed ones.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Which variables it sees beside those.
+    pub environment: EnvPolicy,
+    /// What it reads.
+    pub input: Input,
+    /// A terminal of this size for its input and both outputs, in the place of pipes.
+    pub terminal: Option<TerminalSize>,
+    /// How long it may [run](Exec::run); without limit if nothing.
+    pub timeout: Option<Duration>,
+}
+
+/// Which variables of its host a command sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvPolicy {
+    /// The allow-listed ones.
+    #[default]
+    Cleared,
+    /// All of them: for the person's own shell only. A context may have none to give.
+    Inherit,
+}
+
+/// What a command reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Nothing.
+    #[default]
+    Closed,
+    /// What is [written](Process::write) to it.
+    Piped,
+}
+
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Rows.
+    pub rows: u16,
+    /// Columns.
+    pub columns: u16,
+}
+
+impl ExecRequest {
+    /// A program without arguments in `cwd`.
+    pub fn new(program: impl Into<OsString>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            cwd: cwd.into(),
+            env: BTreeMap::new(),
+            environment: EnvPolicy::Cleared,
+            input: Input::Closed,
+            terminal: None,
+            timeout: None,
+        }
+    }
+
+    /// `bash -c command` in `cwd`.
+    pub fn shell(command: &str, cwd: impl Into<PathBuf>) -> Self {
+        Self { args: vec!["-c".into(), command.into()], ..Self::new("bash", cwd) }
+    }
+}
+
+/// Takes the output of a command as it comes.
+pub trait OutputSink: Send {
+    /// A piece of output; it may end inside a UTF-8 sequence.
+    fn write(&mut self, stream: OutputStream, bytes: &[u8]);
+}
+
+impl<F: FnMut(OutputStream, &[u8]) + Send> OutputSink for F {
+    fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
+        self(stream, bytes);
+    }
+}
+
+/// Which output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug)]
+pub struct ExecOutcome {
+    /// Why it ended.
+    pub exit: Exit,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Processes it started that are still there: left in the background by a command that ended by itself,
+    /// or not to be ended by one that was killed, so "stopped" is never claimed wrongly.
+    pub survivors: Vec<u32>,
+    /// Whether something still held its output open when the result was returned.
+    pub output_still_open: bool,
+}
+
+/// Why a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal, not sent by zk.
+    Signal(i32),
+    /// It took too long and was killed.
+    TimedOut,
+    /// The run was stopped and it was killed.
+    Stopped,
+}
+
+/// Why a command could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// It could not be started.
+    #[error("cannot run `{program}` in {cwd}: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The directory.
+        cwd: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It reads nothing, or no more.
+    #[error("cannot write to `{program}`: {source}")]
+    Input {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It could not be watched.
+    #[error("lost track of `{program}`: {source}")]
+    Watch {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}

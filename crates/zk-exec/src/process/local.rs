@@ -1,0 +1,166 @@
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize};
+
+use super::ends::{self, Ends};
+use super::group::Ask;
+use super::started::{Started, Tree, Waiter};
+
+const BUFFER: usize = 32 * 1024;
+
+/// What ends the input at a terminal: Ctrl-D.
+const END_OF_FILE: u8 = 4;
+
+/// A command on this machine.
+pub(super) struct LocalProcess {
+    program: String,
+    waiter: Waiter,
+    status: Option<ExitStatus>,
+    stdin: Option<Sender>,
+    stdout: Pipe,
+    stderr: Pipe,
+    terminal: Option<std::os::fd::OwnedFd>,
+    /// Until it is released: dropping it ends everything.
+    tree: Option<Tree>,
+}
+
+impl LocalProcess {
+    pub(super) fn new(program: String, started: Started, ends: Ends) -> Self {
+        let Ends { stdin, stdout, stderr, terminal } = ends;
+        Self {
+            program,
+            waiter: started.waiter,
+            status: None,
+            stdin,
+            stdout: Pipe { reader: Some(stdout), buffer: Vec::new() },
+            stderr: Pipe { reader: stderr, buffer: Vec::new() },
+            terminal,
+            tree: Some(started.tree),
+        }
+    }
+
+    fn input_error(&self, source: io::Error) -> ExecError {
+        ExecError::Input { program: self.program.clone(), source }
+    }
+}
+
+#[async_trait]
+impl Process for LocalProcess {
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        tokio::select! {
+            event = self.stdout.next(OutputStream::Stdout), if self.stdout.is_open() => Ok(Some(event)),
+            event = self.stderr.next(OutputStream::Stderr), if self.stderr.is_open() => Ok(Some(event)),
+            status = self.waiter.wait(), if self.status.is_none() => {
+                let status =
+                    status.map_err(|source| ExecError::Watch { program: self.program.clone(), source })?;
+                self.status = Some(status);
+                Ok(Some(ProcessEvent::Exited(exit_of(status))))
+            }
+            else => Ok(None),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
+        let none = || io::Error::new(io::ErrorKind::BrokenPipe, "its input is closed");
+        let written = match &mut self.stdin {
+            Some(stdin) => stdin.write_all(bytes).await,
+            None => Err(none()),
+        };
+        written.map_err(|source| self.input_error(source))
+    }
+
+    async fn close_input(&mut self) -> Result<(), ExecError> {
+        if self.terminal.is_some() {
+            return self.write(&[END_OF_FILE]).await;
+        }
+        self.stdin = None;
+        Ok(())
+    }
+
+    async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
+        let resized = match &self.terminal {
+            Some(terminal) => ends::resize(terminal, size),
+            None => Err(io::Error::new(io::ErrorKind::Unsupported, "it has no terminal")),
+        };
+        resized.map_err(|source| self.input_error(source))
+    }
+
+    async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
+        if let Some(tree) = &self.tree {
+            tree.signal(match signal {
+                KillSignal::Terminate => Ask::End,
+                KillSignal::Kill => Ask::Kill,
+            })
+            .await;
+        }
+        Ok(())
+    }
+
+    async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
+        match &self.tree {
+            Some(tree) if tree.may_live() => Ok(tree.members().await),
+            Some(_) | None => Ok(Vec::new()),
+        }
+    }
+
+    fn release(mut self: Box<Self>) {
+        if let Some(tree) = self.tree.take() {
+            tree.release();
+        }
+    }
+}
+
+impl Drop for LocalProcess {
+    /// Keeps reading, into nothing, what something in the background may still print: it would be killed by its
+    /// next line otherwise.
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        for mut reader in [self.stdout.reader.take(), self.stderr.reader.take()].into_iter().flatten() {
+            runtime.spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
+        }
+    }
+}
+
+/// One output of a command.
+struct Pipe {
+    reader: Option<Receiver>,
+    buffer: Vec<u8>,
+}
+
+impl Pipe {
+    fn is_open(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    /// What is there, or the end. Cancelling loses nothing.
+    async fn next(&mut self, stream: OutputStream) -> ProcessEvent {
+        let read = match &mut self.reader {
+            Some(reader) => {
+                self.buffer.reserve(BUFFER);
+                reader.read_buf(&mut self.buffer).await
+            }
+            None => std::future::pending().await,
+        };
+        match read {
+            // A pipe that cannot be read is at its end; how the command ended is what counts.
+            Ok(0) | Err(_) => {
+                self.reader = None;
+                ProcessEvent::Closed(stream)
+            }
+            Ok(_) => ProcessEvent::Output(stream, std::mem::take(&mut self.buffer)),
+        }
+    }
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Code(-1),
+    }
+}
