@@ -1,0 +1,39 @@
+//! Where the suites of zk's tools run here: in another process, behind a socket.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+
+use example_remote_exec::{RemoteExec, RemoteFiles};
+use zk_core::kernel::Bus;
+use zk_core::service::{Exec, Files};
+
+/// Ends the other side.
+struct Other(
+    Mutex<Child>,
+    #[expect(dead_code, reason = "kept for as long as its process")] tempfile::TempDir,
+);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let child = self.0.get_mut().unwrap();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the other side is another process")]
+pub(crate) fn install(bus: &Bus, root: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let program = env!("CARGO_BIN_EXE_example-remote-exec");
+    let child = Command::new(program).arg("serve").args([&*socket, root]).spawn().unwrap();
+    while !socket.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let scope = bus.scope("remote");
+    scope.provide_service::<dyn Exec>(Arc::new(RemoteExec::new(&socket)));
+    scope.provide_service::<dyn Files>(Arc::new(RemoteFiles::new(&socket)));
+    // Lives as long as the bus.
+    scope.provide_service(Arc::new(Other(Mutex::new(child), dir)));
+}

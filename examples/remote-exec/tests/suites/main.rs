@@ -1,0 +1,16 @@
+//! The suites of zk's own tools, run where every file and every command is in another process.
+#![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
+
+mod context;
+#[path = "../../../../crates/zk-tools/tests/it/edit.rs"]
+mod edit;
+#[path = "../../../../crates/zk-tools/tests/it/read.rs"]
+mod read;
+#[path = "../../../../crates/zk-tools/tests/it/search.rs"]
+mod search;
+#[path = "../../../../crates/zk-tools/tests/it/shell.rs"]
+mod shell;
+#[path = "../../../../crates/zk-tools/tests/it/support.rs"]
+mod support;
+#[path = "../../../../crates/zk-tools/tests/it/write.rs"]
+mod write;
