@@ -6,5 +6,6 @@ pub(crate) mod errors;
 pub(crate) mod headers;
 pub(crate) mod profiles;
 pub(crate) mod schema_limits;
+pub(crate) mod thinking;
 pub(crate) mod tiers;
 pub(crate) mod vendors;

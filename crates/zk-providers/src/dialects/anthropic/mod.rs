@@ -24,6 +24,7 @@ use zk_core::service::Request;
 
 use crate::encode::strict_schema;
 use crate::facts::schema_limits;
+use crate::facts::thinking::has_formats;
 use crate::facts::vendors;
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
@@ -166,7 +167,7 @@ impl Dialect for AnthropicDialect {
     }
 
     fn native_output(&self, model: &Model, schema: &Value, _: bool) -> bool {
-        thinking::has_formats(&model.id) && strict_schema::strict(schema, schema_limits::MESSAGES).is_some()
+        has_formats(&model.id) && strict_schema::strict(schema, schema_limits::MESSAGES).is_some()
     }
 
     fn prepare(&self, mut request: Request) -> Request {

@@ -12,11 +12,12 @@ use zk_core::service::{Request, ToolChoice};
 
 use super::cache_marks::{self, CacheControl};
 use super::hosted;
-use super::thinking::{ThinkingParams, has_formats};
+use super::thinking::ThinkingParams;
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 use crate::encode::strict_schema;
 use crate::facts::schema_limits;
+use crate::facts::thinking::has_formats;
 
 /// One request on its way to bytes.
 pub(super) struct Body<'a> {

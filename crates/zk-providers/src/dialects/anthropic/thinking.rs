@@ -6,6 +6,7 @@ use zk_core::service::Request;
 
 use super::request::max_tokens;
 use crate::encode::effort::Efforts;
+use crate::facts::thinking::{GENERATIONS, generation};
 
 /// The `thinking` and `output_config` fields of a request.
 #[derive(Debug, Default, PartialEq)]
@@ -22,102 +23,8 @@ pub(super) enum Field {
     Disabled,
 }
 
-/// One generation: the models whose ids begin with one of `ids`. It speaks for models that stand in no table.
-struct Generation {
-    ids: &'static [&'static str],
-    how: ThinkingSupport,
-    /// Whether thinking can be turned off.
-    can_be_off: bool,
-    /// The levels above `high`, each with its word.
-    above: &'static [(&'static str, &'static str)],
-}
-
-/// The first row that fits counts. Ids that begin with `claude-` and stand in no row are newer than this table.
-const GENERATIONS: &[Generation] = &[
-    Generation {
-        ids: &[
-            "claude-2",
-            "claude-instant",
-            "claude-3-5-",
-            "claude-3-opus",
-            "claude-3-sonnet",
-            "claude-3-haiku",
-        ],
-        how: ThinkingSupport::None,
-        can_be_off: true,
-        above: &[],
-    },
-    Generation {
-        ids: &[
-            "claude-3-7-",
-            "claude-haiku-4",
-            "claude-sonnet-4-5",
-            "claude-opus-4-5",
-            "claude-opus-4-1",
-            "claude-opus-4-0",
-            "claude-sonnet-4-0",
-            "claude-opus-4-2",
-            "claude-sonnet-4-2",
-        ],
-        how: ThinkingSupport::Budget,
-        can_be_off: true,
-        above: &[],
-    },
-    Generation {
-        ids: &["claude-opus-4-6", "claude-sonnet-4-6"],
-        how: ThinkingSupport::Adaptive,
-        can_be_off: true,
-        above: &[("xhigh", "max"), ("max", "max")],
-    },
-    Generation {
-        ids: &["claude-fable", "claude-mythos", "claude-opus-5-5", "claude-sonnet-5-5"],
-        how: ThinkingSupport::Adaptive,
-        can_be_off: false,
-        above: &[("xhigh", "xhigh"), ("max", "max")],
-    },
-    Generation {
-        ids: &["claude-"],
-        how: ThinkingSupport::Adaptive,
-        can_be_off: true,
-        above: &[("xhigh", "xhigh"), ("max", "max")],
-    },
-];
-
-impl Generation {
-    fn efforts(&self) -> Efforts {
-        let off = self.can_be_off.then_some(("off", None));
-        let usual = ["low", "medium", "high"].map(|level| (level, None));
-        let above = self.above.iter().map(|(level, word)| (*level, Some((*word).into())));
-        Efforts::of(off.into_iter().chain(usual).chain(above))
-    }
-}
-
 /// The least budget the API takes.
 const LEAST: u32 = 1024;
-
-fn generation(id: &str) -> Option<&'static Generation> {
-    // Gateways put a vendor before the name: `anthropic/claude-…`, `us.anthropic.claude-…`.
-    let at = id.find("claude-")?;
-    let id = id.get(at..)?;
-    GENERATIONS.iter().find(|row| row.ids.iter().any(|start| id.starts_with(start)))
-}
-
-/// The models before answers could be held to a schema.
-const WITHOUT_FORMATS: &[&str] = &[
-    "claude-2",
-    "claude-3",
-    "claude-instant",
-    "claude-opus-4-0",
-    "claude-opus-4-2",
-    "claude-sonnet-4-0",
-    "claude-sonnet-4-2",
-];
-
-/// Whether an answer of a model can be held to a schema, by its id.
-pub(super) fn has_formats(id: &str) -> bool {
-    let id = id.find("claude-").and_then(|at| id.get(at..));
-    id.is_some_and(|id| !WITHOUT_FORMATS.iter().any(|start| id.starts_with(start)))
-}
 
 /// Whether a model thinks between its calls only if it is told that it may.
 pub(super) fn interleaves(params: &ThinkingParams, request: &Request) -> bool {
@@ -139,7 +46,7 @@ pub(super) fn params(request: &Request, efforts: &Efforts, forced: bool) -> Thin
         ThinkingSupport::Effort | ThinkingSupport::Adaptive if efforts.is_unknown() => {
             let newest = || GENERATIONS.last();
             let generation = generation(&model.id).or_else(newest);
-            adaptive(&generation.map(Generation::efforts).unwrap_or_default(), wanted)
+            adaptive(&generation.map(|row| row.efforts()).unwrap_or_default(), wanted)
         }
         ThinkingSupport::Effort | ThinkingSupport::Adaptive => adaptive(efforts, wanted),
     }

@@ -1,11 +1,11 @@
 //! The native API of Ollama.
 
-mod families;
 mod model_info;
 mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod think;
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use zk_core::model::{
 use zk_core::service::{Request, ToolChoice};
 
 use crate::encode::size;
-use crate::facts::vendors;
+use crate::facts::{thinking, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{ApiClient, Attempt, BaseUrl, Decode, Dialect, HttpProvider, WireError, WireRequest};
@@ -176,7 +176,7 @@ impl Dialect for OllamaDialect {
             Some(window) => Some(window.min(asked)),
             None => Some(asked).filter(|_| !self.is_cloud(id)),
         };
-        let by_name = families::thinking(id);
+        let by_name = thinking::local_support(id);
         model.capabilities.thinking = match &info {
             Some(ModelInfo { thinks: false, .. }) => ThinkingSupport::None,
             Some(ModelInfo { thinks: true, .. }) if by_name == ThinkingSupport::None => {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use zk_core::model::{Block, CallId, Message, Role, ToolSpec};
 use zk_core::service::Request;
 
-use super::families::think;
+use super::think::think;
 use crate::encode::documents;
 use crate::encode::prefix::Encode;
 

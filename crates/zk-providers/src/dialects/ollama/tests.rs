@@ -1,6 +1,7 @@
 use zk_core::model::{ThinkingLevel, ThinkingRequest, ThinkingSupport};
 
-use super::families::{self, Think};
+use super::think::{self, Think};
+use crate::facts::thinking::local_support;
 
 #[test]
 fn a_family_is_told_by_the_last_part_of_the_name() {
@@ -11,13 +12,13 @@ fn a_family_is_told_by_the_last_part_of_the_name() {
         ("hf.co/someone/magistral-small:Q4", ThinkingSupport::Budget),
         ("llama3.2", ThinkingSupport::None),
     ] {
-        assert_eq!(families::thinking(id), expected, "{id}");
+        assert_eq!(local_support(id), expected, "{id}");
     }
 }
 
 #[test]
 fn thinking_is_a_word_or_a_switch_or_not_mentioned() {
-    let asked = |support, level| families::think(support, ThinkingRequest { level, budget: None });
+    let asked = |support, level| think::think(support, ThinkingRequest { level, budget: None });
     for (support, level, expected) in [
         (ThinkingSupport::Effort, ThinkingLevel::Off, Some(Think::Word("low"))),
         (ThinkingSupport::Effort, ThinkingLevel::XHigh, Some(Think::Word("high"))),

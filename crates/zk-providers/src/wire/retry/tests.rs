@@ -297,7 +297,7 @@ async fn other_keys_and_unknown_ones_do_not_wait_for_each_other() {
     }
 }
 
-// D-23
+// A person who does not want to wait has every request tried now.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_skipped_ends_at_once_and_counts_as_its_attempt() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
@@ -330,7 +330,7 @@ async fn a_skipped_wait_does_not_end_the_next_one() {
     assert_eq!((asked[2] - asked[1]).as_secs(), 10);
 }
 
-// D-24: also then one tries, and the others hear what became of it.
+// Also then one tries, and the others hear what became of it.
 #[tokio::test(start_paused = true)]
 async fn of_twenty_waits_that_are_skipped_one_tries_first() {
     for kind in [ErrorKind::Rate, ErrorKind::Overloaded] {
