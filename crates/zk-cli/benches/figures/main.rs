@@ -1,6 +1,7 @@
 //! Measures the program from outside against a scripted server on this machine: `cargo bench -p zk-cli --bench
 //! figures`. Prints each figure beside its bar; asserts nothing. With `ZK_BESIDE=/path/to/another/zk` both programs
-//! take turns, five times each, and the ratio of their medians is printed too.
+//! take turns, five times each, and the ratio of their medians is printed too. `ZK_PROGRAM=/path/to/zk` measures that
+//! program instead of the one that was built.
 
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
@@ -22,12 +23,13 @@ const ROUNDS: usize = 5;
 
 fn main() -> Result<()> {
     let mut report = Report::default();
-    let beside = other_program();
+    let program = named_by("ZK_PROGRAM").unwrap_or_else(|| PathBuf::from(child::PROGRAM));
+    let beside = named_by("ZK_BESIDE");
     let rounds = if beside.is_some() { ROUNDS } else { 1 };
     let figures = [version, size, start, one_answer, many_turns, stream, parallel_reads, large_results];
     for figure in figures {
         for _ in 0..rounds {
-            child::measure(PathBuf::from(child::PROGRAM));
+            child::measure(program.clone());
             figure(&mut report)?;
             if let Some(other) = &beside {
                 child::measure(other.clone());
@@ -39,10 +41,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The program to compare with, if one was named.
+/// The program that a variable names.
 #[expect(clippy::disallowed_methods, reason = "a benchmark is told by the environment what to measure")]
-fn other_program() -> Option<PathBuf> {
-    std::env::var_os("ZK_BESIDE").map(PathBuf::from)
+fn named_by(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
 }
 
 fn version(report: &mut Report) -> Result<()> {

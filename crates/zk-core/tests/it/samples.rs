@@ -7,8 +7,8 @@ use zk_core::events::*;
 use zk_core::kernel::AnyEvent;
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Block, Effects, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest, ToolContent,
-    ToolError, TurnId, TurnUsage, Usage,
+    Block, Display, Effects, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest,
+    ToolContent, ToolError, TurnId, TurnUsage, Usage,
 };
 use zk_core::service::{CallPlace, RetryNotice, RunStatus, ToolChoice};
 
@@ -96,6 +96,14 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
         ModelsChanged { provider: "lab".into(), cause: ModelsCause::Registered },
         SystemSections {
             sections: vec![SectionSize { id: "system".into(), source: "zk-agent".into(), bytes: 8 }],
+        },
+        ViewBlock {
+            source: "todo".into(),
+            key: "list".into(),
+            kind: "todo".into(),
+            title: "2 of 3 done".into(),
+            body: Display::Line { text: "[x] look".into() },
+            last: false,
         },
         PartLeftOut {
             kind: PartKind::PromptSection,
