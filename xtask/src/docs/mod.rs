@@ -3,6 +3,7 @@
 mod emitted;
 mod events;
 mod schema;
+mod schemas;
 #[cfg(test)]
 mod tests;
 
@@ -40,9 +41,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-fn pages(workspace: &Workspace) -> Result<Vec<(&'static str, String)>> {
+fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let dump = ["run", "--quiet", "--package", "zk-core", "--example", "dump_events"];
     let dump = Run::cargo(&dump, workspace.root()).output()?;
     let catalogue = serde_json::from_slice(&dump).context("the event catalogue is no JSON")?;
-    Ok(vec![("docs/reference/events.md", events::page(&catalogue, &Emitters::new(&workspace.texts()?))?)])
+    let events = events::page(&catalogue, &Emitters::new(&workspace.texts()?))?;
+    let mut pages = schemas::pages(workspace)?;
+    pages.push(("docs/reference/events.md".to_owned(), events));
+    Ok(pages)
 }

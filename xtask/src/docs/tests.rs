@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::emitted::Emitters;
 use super::events::page;
+use super::schemas::check_version;
 use crate::workspace::Text;
 
 fn catalogue() -> serde_json::Value {
@@ -84,4 +85,19 @@ fn an_event_that_no_crate_makes_is_marked() {
     ] {
         assert!(page_with(path, text).contains(MARK), "{path}: {text}");
     }
+}
+
+#[test]
+fn a_shape_that_changes_without_its_version_is_refused() {
+    let known =
+        json!({ "version": "1.0", "properties": { "a": { "description": "One.", "type": "string" } } });
+    let mut new = known.clone();
+    new["properties"]["a"]["description"] = json!("Said better.");
+    check_version("p.json", Some(&known), &new).unwrap();
+    new["properties"]["b"] = json!({ "type": "string" });
+    let error = check_version("p.json", Some(&known), &new).unwrap_err().to_string();
+    assert!(error.contains("p.json") && error.contains("still 1.0"), "{error}");
+    new["version"] = json!("1.1");
+    check_version("p.json", Some(&known), &new).unwrap();
+    check_version("p.json", None, &new).unwrap();
 }

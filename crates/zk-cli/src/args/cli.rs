@@ -237,4 +237,6 @@ pub(crate) enum ConfigAction {
         #[arg(long)]
         origin: bool,
     },
+    /// Print the JSON Schema of the settings, for editors
+    Schema,
 }

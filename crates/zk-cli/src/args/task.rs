@@ -29,6 +29,7 @@ pub(crate) enum Job {
     Prompt(Prompt),
     Sessions(SessionsAction),
     Auth(AuthAction),
+    ConfigSchema,
     ConfigShow {
         origin: bool,
     },
@@ -114,6 +115,7 @@ impl Cli {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false }))
                     }
                     CliCommand::Auth { action } => Job::Auth(action),
+                    CliCommand::Config { action: ConfigAction::Schema } => Job::ConfigSchema,
                     CliCommand::Config { action: ConfigAction::Show { origin } } => {
                         Job::ConfigShow { origin }
                     }

@@ -13,12 +13,19 @@ pub(crate) use sessions::{message_lines, session_lines, sessions};
 pub(crate) use trust::trust;
 
 use crate::app::AppContext;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::settings::json_schema;
 use crate::term::{Screen, Style};
 
 /// Prints every setting.
 pub(crate) fn config_show(app: &AppContext, origin: bool) -> Outcome<Exit> {
     print(app, &app.settings.lines(origin))
+}
+
+/// Prints the shape of the settings.
+pub(crate) fn config_schema(app: &AppContext) -> Outcome<Exit> {
+    let schema = serde_json::to_string_pretty(&json_schema()).map_err(Failure::failed)?;
+    print(app, &schema.lines().map(str::to_owned).collect::<Vec<_>>())
 }
 
 fn print(app: &AppContext, lines: &[String]) -> Outcome<Exit> {

@@ -1,6 +1,7 @@
 //! The settings: what can be set ([`schema`]), where from ([`layers`]) and the files ([`mod@file`]).
 
 mod file;
+mod json_schema;
 mod layers;
 mod models;
 mod plugins;
@@ -12,6 +13,7 @@ use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
 use zk_providers::{Access, Vendors};
 
+pub(crate) use json_schema::json_schema;
 pub(crate) use layers::{Entry, Layer, Layers, Origin};
 
 use crate::additions::Additions;

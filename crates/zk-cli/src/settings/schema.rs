@@ -3,7 +3,7 @@ use zk_providers::{Efforts, Vendors};
 use super::layers::{Layer, dotted};
 
 /// What can be set. `*` stands for any one name.
-const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     Key::new("provider", Kind::Text),
     Key::new("model", Kind::Text),
     Key::new("system", Kind::Text),
@@ -52,15 +52,15 @@ const NOT_BY_PROJECTS: [&str; 4] = ["permissions", "policy", "sandbox", "provide
 /// Endpoint keys people look for at the top level.
 const ENDPOINT: [&str; 3] = ["base_url", "api_key", "auth_token"];
 
-struct Key {
-    path: &'static str,
-    kind: Kind,
+pub(super) struct Key {
+    pub(super) path: &'static str,
+    pub(super) kind: Kind,
     by_projects: bool,
     secret: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     Text,
     OneOf(&'static [&'static str]),
     /// A whole number from 1.

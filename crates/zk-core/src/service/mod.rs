@@ -53,8 +53,8 @@ pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};
 pub use store::{
-    Durability, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter, SessionInfo,
-    SessionSnapshot, SessionStore, StoreError,
+    Durability, ENTRY_VERSION, Entry, EntryKind, Lock, NewSession, OpenSession, RunStatus, SessionFilter,
+    SessionInfo, SessionSnapshot, SessionStore, StoreError,
 };
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};

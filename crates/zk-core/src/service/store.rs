@@ -112,6 +112,10 @@ pub struct NewSession {
     pub parent: Option<SessionId>,
 }
 
+/// The version of the entries' shape: the second part grows with what is added, the first with what a reader of the old
+/// shape would miss.
+pub const ENTRY_VERSION: &str = "1.0";
+
 /// One record of a session's log: append-only, a tree by `parent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

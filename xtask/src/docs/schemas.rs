@@ -1,0 +1,66 @@
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use crate::run::Run;
+use crate::workspace::Workspace;
+
+/// Where the schemas are.
+const DIR: &str = "docs/reference/schemas";
+
+/// Programs that print schemas, by the name of the surface they describe.
+const DUMPS: [&[&str]; 1] = [&["--package", "zk-core", "--example", "dump_schemas"]];
+
+/// The pages of what is stored and printed: one JSON Schema for each surface.
+pub(super) fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+    let mut surfaces = Map::new();
+    for dump in DUMPS {
+        let printed = output(workspace, dump, &[])?;
+        surfaces.extend(
+            serde_json::from_slice::<Map<String, Value>>(&printed).context("the schemas are no JSON")?,
+        );
+    }
+    let settings = output(workspace, &["--package", "zk-cli", "--bin", "zk"], &["config", "schema"])?;
+    surfaces.insert("settings".into(), serde_json::from_slice(&settings).context("the schema is no JSON")?);
+    surfaces
+        .into_iter()
+        .map(|(surface, schema)| {
+            let path = format!("{DIR}/{surface}.json");
+            let known = fs::read_to_string(workspace.root().join(&path)).ok();
+            let known = known.and_then(|text| serde_json::from_str(&text).ok());
+            check_version(&path, known.as_ref(), &schema)?;
+            Ok((path, format!("{}\n", serde_json::to_string_pretty(&schema)?)))
+        })
+        .collect()
+}
+
+fn output(workspace: &Workspace, program: &[&str], args: &[&str]) -> Result<Vec<u8>> {
+    let cargo = [&["run", "--quiet"][..], program, &["--"], args].concat();
+    Run::cargo(&cargo, workspace.root()).output()
+}
+
+/// A shape does not change without its version.
+pub(super) fn check_version(path: &str, known: Option<&Value>, new: &Value) -> Result<()> {
+    let version = new["version"].as_str().with_context(|| format!("{path} has no version"))?;
+    let Some(known) = known else { return Ok(()) };
+    if known["version"] == version && shape(known) != shape(new) {
+        bail!(
+            "{path}: the shape changed and its version is still {version}: raise the second part for what was added, \
+             the first for what a reader of the old shape would miss, then run `cargo xtask docs`"
+        );
+    }
+    Ok(())
+}
+
+/// A schema without what is written for people.
+fn shape(schema: &Value) -> Value {
+    match schema {
+        Value::Object(object) => {
+            let fields = object.iter().filter(|(name, value)| !(*name == "description" && value.is_string()));
+            Value::Object(fields.map(|(name, value)| (name.clone(), shape(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(shape).collect()),
+        other => other.clone(),
+    }
+}
