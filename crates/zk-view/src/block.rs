@@ -8,6 +8,7 @@ use crate::{Body, Call, Text};
 
 /// Id of a block: unique in its view, and the same each time the stored session is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct BlockId(Arc<str>);
 
@@ -31,6 +32,7 @@ impl fmt::Display for BlockId {
 
 /// One piece of a conversation as it is shown. Once it is closed it never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
     /// Its id.
     pub id: BlockId,
@@ -45,6 +47,7 @@ pub struct Block {
 
 /// A sub-agent of the conversation's agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubAgent {
     /// Its name.
     pub name: Text,
@@ -54,6 +57,7 @@ pub struct SubAgent {
 
 /// What a block shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
     /// What the person said.
@@ -119,6 +123,7 @@ pub enum Content {
 
 /// How an answer ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum AnswerEnd {
     /// It is whole, or still growing.
@@ -145,6 +150,7 @@ pub enum AnswerEnd {
 
 /// How a run ended, and what it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEnd {
     /// How it ended.
     pub status: RunStatus,
@@ -168,6 +174,7 @@ pub struct RunEnd {
 
 /// How much a notice matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoteLevel {
     /// Good to know.

@@ -15,6 +15,7 @@ const PREVIEW_WIDTH: usize = 2000;
 /// The body of a result. Its block holds a bounded part; all lines come when asked for by
 /// [`Intent::Expand`](crate::Intent::Expand).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Body {
     /// What the lines are.
     pub form: Form,
@@ -28,6 +29,7 @@ pub struct Body {
 
 /// What the lines of a [`Body`] are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "form", rename_all = "snake_case")]
 pub enum Form {
     /// One line that says it all.

@@ -8,6 +8,7 @@ const PROGRESS: (usize, usize) = (5, 2048);
 
 /// A tool call as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Call {
     /// The id its provider gave it; not unique in a session.
     pub call_id: CallId,
@@ -35,6 +36,7 @@ pub struct Call {
 
 /// How far a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallState {
     /// The model is writing its arguments.

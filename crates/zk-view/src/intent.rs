@@ -7,6 +7,7 @@ use crate::{BlockId, Text};
 
 /// What the person wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "intent", rename_all = "snake_case")]
 pub enum Intent {
     /// Send a prompt; during a run it waits in the queue for the run's end.
@@ -53,6 +54,7 @@ pub enum Intent {
 
 /// What the host of a view has to do. Effects are data: the view itself does nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub enum Effect {
     /// Start a run with this prompt.
@@ -95,6 +97,7 @@ pub enum Effect {
 
 /// A text that waits for its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Queued {
     /// Its number.
     pub id: u64,

@@ -42,7 +42,7 @@ pub use call::{Call, CallState};
 pub use driver::{Drained, Reader, ViewDriver};
 pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};
-pub use patch::Patch;
+pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
 pub use status::{Activity, AgentRow, AgentState, Status};
 pub use text::{Sanitiser, Text, is_harmless, sanitise};

@@ -5,8 +5,13 @@ use zk_core::service::QuestionId;
 
 use crate::{AgentRow, Block, BlockId, Card, Lines, Queued, Status, Text, View};
 
+/// The version of the patches' shape: the second part grows with what is added, the first with what a reader of the old
+/// shape would miss.
+pub const PATCH_VERSION: &str = "1.0";
+
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "patch", rename_all = "snake_case")]
 pub enum Patch {
     /// The whole view: what every reader gets first, and again after it fell behind.

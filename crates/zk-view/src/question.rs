@@ -8,6 +8,7 @@ use crate::{SubAgent, Text};
 /// What will run is drawn by `Approval::sections`, which shows invisible characters as code points and takes
 /// none out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Card {
     /// The id of the question.
     pub id: QuestionId,

@@ -4,6 +4,7 @@ use crate::Text;
 
 /// What is going on now: what a status line shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// What.
     pub activity: Activity,
@@ -26,6 +27,7 @@ pub struct Status {
 
 /// What is going on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "doing", rename_all = "snake_case")]
 pub enum Activity {
     /// Nothing.
@@ -82,6 +84,7 @@ pub enum Activity {
 
 /// A sub-agent as a list shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRow {
     /// Its name.
     pub name: Text,
@@ -101,6 +104,7 @@ pub struct AgentRow {
 
 /// How a sub-agent is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
     /// It works.

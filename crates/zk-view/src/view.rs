@@ -6,6 +6,7 @@ use crate::{AgentRow, Block, BlockId, Card, Patch, Queued, Status};
 
 /// A conversation as it is shown at one moment. Plain data: the same patches make the same view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
     /// The blocks, in order. Closed ones never change.
     pub blocks: Vec<Arc<Block>>,

@@ -10,7 +10,10 @@ use crate::workspace::Workspace;
 const DIR: &str = "docs/reference/schemas";
 
 /// Programs that print schemas, by the name of the surface they describe.
-const DUMPS: [&[&str]; 1] = [&["--package", "zk-core", "--example", "dump_schemas"]];
+const DUMPS: [&[&str]; 2] = [
+    &["--package", "zk-core", "--example", "dump_schemas"],
+    &["--package", "zk-view", "--example", "dump_schema"],
+];
 
 /// The pages of what is stored and printed: one JSON Schema for each surface.
 pub(super) fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {

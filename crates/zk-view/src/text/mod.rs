@@ -13,6 +13,7 @@ pub use sanitise::{Sanitiser, is_harmless, sanitise};
 /// Two texts are equal if they look the same. What was taken out stays available to programs, as
 /// [`Text::unsanitised`]; it is not part of the serialised form.
 #[derive(Clone, Default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
 pub struct Text {
     shown: String,
     /// What it was made of, where that is something else.

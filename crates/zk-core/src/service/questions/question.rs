@@ -6,6 +6,7 @@ use crate::model::{Display, Effects};
 
 /// What a person is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Question {
     /// Whether a tool call may run.
@@ -31,6 +32,7 @@ pub enum Question {
 
 /// A tool call that wants to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approval {
     /// The tool's canonical name.
     pub tool: String,
@@ -48,6 +50,7 @@ pub struct Approval {
 
 /// A part of what a question shows, under a heading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Section {
     /// The argument's name, or what the lines are. It is text from a model too: see [`visible_line`].
     pub heading: String,
@@ -59,6 +62,7 @@ pub struct Section {
 
 /// What the lines of a [`Section`] are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SectionKind {
     /// The text of an argument.
@@ -114,6 +118,7 @@ fn drawn(preview: &Display) -> Section {
 
 /// What a person answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// Yes, this once. Also the *yes* of a confirmation.
