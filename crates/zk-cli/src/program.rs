@@ -122,6 +122,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
         Job::Auth(action) => commands::auth(&app, action),
+        Job::ConfigSchema => commands::config_schema(&app),
         Job::ConfigShow { origin } => commands::config_show(&app, origin),
         Job::Doctor => doctor::run(&app),
         Job::Demo { keep } => demo::run(&app, keep),

@@ -12,7 +12,9 @@ use zk_core::service::{ENTRY_VERSION, Entry};
 fn main() -> Result<(), Box<dyn Error>> {
     let entry = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Entry>();
     let mut entries = serde_json::to_value(entry)?;
-    entries["version"] = json!(ENTRY_VERSION);
+    if let Some(entries) = entries.as_object_mut() {
+        entries.insert("version".into(), json!(ENTRY_VERSION));
+    }
     let mut out = stdout().lock();
     let schemas = json!({ "session-entries": entries, "events": events()? });
     serde_json::to_writer_pretty(&mut out, &schemas)?;
@@ -30,8 +32,11 @@ fn events() -> Result<Value, Box<dyn Error>> {
             if let Some(Value::Object(own)) = schema.remove("$defs") {
                 types.extend(own);
             }
+            let properties = schema.entry("properties").or_insert_with(|| json!({}));
+            if let Some(properties) = properties.as_object_mut() {
+                properties.insert("type".into(), json!({ "const": event.name }));
+            }
         }
-        schema["properties"]["type"] = json!({ "const": event.name });
         one_of.push(schema);
     }
     Ok(json!({
