@@ -50,7 +50,8 @@ const GRACE: Duration = Duration::from_millis(1_750);
 ///
 /// ```
 /// # tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(async {
-/// /// use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
+/// use tokio_util::sync::CancellationToken;
+/// use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
 /// use zk_exec::{Environment, ProcessExec};
 ///
 /// let exec = ProcessExec::new(Environment::filtered([("PATH", "/usr/bin:/bin")]));
