@@ -1,6 +1,6 @@
 #![expect(clippy::disallowed_methods, reason = "these are cargo and its tools, not what an agent runs")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,14 @@ impl Run {
         }
         Ok(output.stdout)
     }
+}
+
+/// Builds the programs and examples of the workspace, as its tests do, and gives the folder they are in. One by one, each
+/// would be compiled with features of its own.
+pub(crate) fn programs(root: &Path) -> Result<PathBuf> {
+    Run::cargo(&["build", "--quiet", "--locked", "--workspace", "--bins", "--examples"], root).wait()?;
+    let own = std::env::current_exe().context("where this program is")?;
+    Ok(own.parent().context("this program is in no folder")?.to_path_buf())
 }
 
 /// Whether `program --version` works.

@@ -8,12 +8,13 @@ mod schemas;
 mod tests;
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use emitted::Emitters;
 
-use crate::run::Run;
+use crate::run::{Run, programs};
 use crate::workspace::Workspace;
 
 /// Writes the pages.
@@ -42,11 +43,15 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
 }
 
 fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
-    let dump = ["run", "--quiet", "--package", "zk-core", "--example", "dump_events"];
-    let dump = Run::cargo(&dump, workspace.root()).output()?;
+    let programs = programs(workspace.root())?;
+    let dump = output(workspace, &programs.join("examples/dump_events"), &[])?;
     let catalogue = serde_json::from_slice(&dump).context("the event catalogue is no JSON")?;
     let events = events::page(&catalogue, &Emitters::new(&workspace.texts()?))?;
-    let mut pages = schemas::pages(workspace)?;
+    let mut pages = schemas::pages(workspace, &programs)?;
     pages.push(("docs/reference/events.md".to_owned(), events));
     Ok(pages)
+}
+
+fn output(workspace: &Workspace, program: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    Run::new(&program.to_string_lossy(), args, workspace.root()).output()
 }

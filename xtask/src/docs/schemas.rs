@@ -1,30 +1,28 @@
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-use crate::run::Run;
+use super::output;
 use crate::workspace::Workspace;
 
 /// Where the schemas are.
 const DIR: &str = "docs/reference/schemas";
 
-/// Programs that print schemas, by the name of the surface they describe.
-const DUMPS: [&[&str]; 2] = [
-    &["--package", "zk-core", "--example", "dump_schemas"],
-    &["--package", "zk-view", "--example", "dump_schema"],
-];
+/// Programs that print schemas, each under the name of the surface it describes.
+const DUMPS: [&str; 2] = ["examples/dump_schemas", "examples/dump_schema"];
 
 /// The pages of what is stored and printed: one JSON Schema for each surface.
-pub(super) fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
+pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(String, String)>> {
     let mut surfaces = Map::new();
     for dump in DUMPS {
-        let printed = output(workspace, dump, &[])?;
+        let printed = output(workspace, &programs.join(dump), &[])?;
         surfaces.extend(
             serde_json::from_slice::<Map<String, Value>>(&printed).context("the schemas are no JSON")?,
         );
     }
-    let settings = output(workspace, &["--package", "zk-cli", "--bin", "zk"], &["config", "schema"])?;
+    let settings = output(workspace, &programs.join("zk"), &["config", "schema"])?;
     surfaces.insert("settings".into(), serde_json::from_slice(&settings).context("the schema is no JSON")?);
     surfaces
         .into_iter()
@@ -36,11 +34,6 @@ pub(super) fn pages(workspace: &Workspace) -> Result<Vec<(String, String)>> {
             Ok((path, format!("{}\n", serde_json::to_string_pretty(&schema)?)))
         })
         .collect()
-}
-
-fn output(workspace: &Workspace, program: &[&str], args: &[&str]) -> Result<Vec<u8>> {
-    let cargo = [&["run", "--quiet"][..], program, &["--"], args].concat();
-    Run::cargo(&cargo, workspace.root()).output()
 }
 
 /// A shape does not change without its version.

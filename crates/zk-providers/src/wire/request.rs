@@ -55,7 +55,7 @@ impl WireRequest {
         Self { path: path.into(), headers: Headers::new(), body: None }
     }
 
-    /// A request with a body that is JSON already, such as one that [`ApiClient::body`](super::ApiClient::body)
+    /// A request with a body that is JSON already, such as one that `ApiClient::body`
     /// wrote.
     #[must_use]
     pub fn post(path: impl Into<Cow<'static, str>>, body: Bytes) -> Self {
