@@ -13,7 +13,7 @@ use super::started::{Started, Tree, Waiter};
 
 const BUFFER: usize = 32 * 1024;
 
-/// What ends the input at a terminal: Ctrl-D.
+/// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
 
 /// A command on this machine.

@@ -115,7 +115,7 @@ pub trait Dialect: Send + Sync + 'static {
         Headers::new()
     }
 
-    /// Reads one entry of the list of models; nothing for what is no model that answers.
+    /// Parses one entry of the model listing; `None` for an entry that is no chat model.
     fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {
         let _ = (client, entry);
         None

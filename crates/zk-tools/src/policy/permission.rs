@@ -30,7 +30,7 @@ pub enum PermissionMode {
 
 /// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
 ///
-/// It decides last, about exactly what will run. Choices for the session hold in all agents of the tree, until
+/// Runs as the last gate, on the final arguments. Choices for the session hold in all agents of the tree, until
 /// another conversation takes the place of this one; *always* is offered where the host [has it
 /// remembered](Self::remembering).
 ///

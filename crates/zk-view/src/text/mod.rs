@@ -72,7 +72,7 @@ impl Text {
         self.shown.push_str(&more.shown);
     }
 
-    /// Keeps the end: at most `lines` lines and about `bytes` bytes.
+    /// Truncates the text to its tail: at most `lines` lines and about `bytes` bytes.
     pub(crate) fn keep_end(&mut self, lines: usize, bytes: usize) {
         self.raw = None;
         let mut from = self.shown.len().saturating_sub(bytes);

@@ -192,7 +192,7 @@ impl CommandContext {
         Ok(format!("{}{note}", level.as_str()))
     }
 
-    /// Asks the view for all lines of a result, which it shows itself.
+    /// Sends the intent that has the view print a whole tool result.
     fn show(&self, number: &str) -> Result<String, BoxError> {
         let back: usize = match number {
             "" => 0,

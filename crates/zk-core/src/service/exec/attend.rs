@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ExecError, ExecOutcome, Exit, KillSignal, OutputSink, OutputStream, Process, ProcessEvent};
 
-/// From the request to end until the kill; the tree is gone within two seconds.
+/// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
 const GRACE: Duration = Duration::from_millis(1_750);
 /// After the exit: how long output that is held open may be silent …
 const QUIET: Duration = Duration::from_millis(200);

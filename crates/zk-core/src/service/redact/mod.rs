@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use shapes::shapes;
 
-/// What stands in the place of a secret.
+/// Placeholder that replaces a redacted secret.
 pub const REDACTED: &str = "[redacted]";
 
 /// The shortest value that is looked for: anything shorter is part of ordinary text.
