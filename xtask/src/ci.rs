@@ -71,7 +71,10 @@ fn examples(workspace: &Workspace) -> Result<()> {
         for example in workspace.examples(&package)? {
             println!("--- {example} of {}", package.name);
             let program = programs.join(&example);
-            Run::new(&program.to_string_lossy(), &[], workspace.root()).wait_at_most(EXAMPLE_LIMIT)?;
+            let run = Run::new(&program.to_string_lossy(), &[], workspace.root());
+            // What a dump prints is thousands of lines, which the step of the generated docs has compared.
+            let run = if example.starts_with("dump_") { run.quiet() } else { run };
+            run.wait_at_most(EXAMPLE_LIMIT)?;
             count += 1;
         }
     }
