@@ -3,6 +3,7 @@
 //! `example-remote-exec serve SOCKET DIR` is the one side; without arguments this starts it and is the other.
 
 use std::error::Error;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     #[expect(clippy::disallowed_methods, reason = "this program is what runs on the other side")]
     let mut other =
         std::process::Command::new(std::env::current_exe()?).arg("serve").args([&socket, &work]).spawn()?;
-    while !socket.exists() {
+    // The file of a socket is there before anybody listens at it.
+    while UnixStream::connect(&socket).is_err() {
+        if let Some(status) = other.try_wait()? {
+            return Err(format!("the other side ended before it listened: {status}").into());
+        }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 

@@ -1,5 +1,6 @@
 //! Where the suites of zk's tools run here: in another process, behind a socket.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
@@ -27,8 +28,10 @@ pub(crate) fn install(bus: &Bus, root: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("socket");
     let program = env!("CARGO_BIN_EXE_example-remote-exec");
-    let child = Command::new(program).arg("serve").args([&*socket, root]).spawn().unwrap();
-    while !socket.exists() {
+    let mut child = Command::new(program).arg("serve").args([&*socket, root]).spawn().unwrap();
+    // The file of a socket is there before anybody listens at it.
+    while UnixStream::connect(&socket).is_err() {
+        assert!(child.try_wait().unwrap().is_none(), "the other side ended before it listened");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let scope = bus.scope("remote");
