@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zk_agent::{Agent, Behavior, ToolSet};
+use zk_auth::OAuthRefresh;
 use zk_compaction::{Shorten, Window};
 use zk_core::events::PartLeftOut;
 use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
@@ -9,7 +10,6 @@ use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, 
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, Files, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
-use zk_providers::auth::OAuthRefresh;
 use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, VendorDialect};
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
 use zk_view::ViewDriver;

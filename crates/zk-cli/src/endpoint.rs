@@ -2,10 +2,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_auth::Credential;
 use zk_core::kernel::Bus;
 use zk_core::model::ErrorKind;
 use zk_core::service::Provider;
-use zk_providers::auth::Credential;
 use zk_providers::{Access, Vendor, VendorDialect, Vendors};
 
 use crate::app::AppContext;

@@ -13,8 +13,8 @@
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
 //! | [`formats`] | conversations of other programs, read and written |
-//! | [`auth`] | keys, the credential store, signing in with OAuth |
-//! | [`Http`] | the HTTP clients, made late and shared |
+//! | [`Auth`], [`Secret`], [`TokenSource`] | what a request shows: a key, or the token of a sign-in of [`zk_auth`] |
+//! | [`Http`] | the HTTP clients of [`zk_auth`], made late and shared |
 //! | [`sse`] | the decoder of event streams, with no I/O of its own |
 //!
 //! # Where things are
@@ -25,7 +25,7 @@
 //! | `encode` | what dialects share in writing requests and reading answers |
 //! | `facts` | vendors, models, profiles, service tiers, meanings of errors: data |
 //! | `dialects` | the protocols |
-//! | [`auth`], [`formats`] | keys and sign-in; conversations of other programs |
+//! | [`formats`] | conversations of other programs |
 //!
 //! # What this crate must never know
 //!
@@ -33,7 +33,6 @@
 //! no key in anything that can be shown, and never changes a history: what it sends is a
 //! [`WireReady`](zk_core::model::WireReady), as it is.
 
-pub mod auth;
 mod dialects;
 mod encode;
 mod facts;
@@ -54,12 +53,12 @@ pub use facts::profiles::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
-pub use facts::vendors::{Access, MakeProvider, VENDORS, Vendor, VendorDialect, Vendors};
+pub use facts::vendors::{Access, MakeProvider, VENDORS, Vendor, VendorDialect, Vendors, chatgpt_sign_in};
 pub use wire::clocks::Clocks;
 pub use wire::connection::Connection;
 pub use wire::endpoint::SetupError;
-pub use wire::http::Http;
 pub use wire::replay::Replay;
 pub use wire::retry::{RateLimits, RetryPolicy, Retrying};
-pub use wire::secret::{Auth, Secret};
+pub use wire::secret::Auth;
 pub use wire::sse;
+pub use zk_auth::{Http, Secret, TokenSource};

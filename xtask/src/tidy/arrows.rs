@@ -4,8 +4,8 @@ use toml::Value;
 
 /// Where an outside crate may be used, because it is large, or because one place must own what it does.
 const HOMES: [(&str, &[&str]); 12] = [
-    ("reqwest", &["zk-providers", "zk-mcp"]),
-    ("rustls", &["zk-providers", "zk-mcp"]),
+    ("reqwest", &["zk-auth", "zk-providers", "zk-mcp"]),
+    ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
     ("rmcp", &["zk-mcp"]),
     ("notify", &["zk-exec"]),
@@ -18,8 +18,11 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("hyper", &["zk-testkit"]),
 ];
 
-/// Arrows point down only: every crate knows `zk-core` and no sibling; `zk-cli` knows all and is known by
-/// none. A test may use what it likes except the program, and the core's tests use the core alone.
+/// Who may know a sibling: sign-in is below those who need a token.
+const BELOW: [(&str, &[&str]); 1] = [("zk-auth", &["zk-providers", "zk-mcp"])];
+
+/// Arrows point down only: every crate knows `zk-core` and no sibling but those in [`BELOW`]; `zk-cli` knows all
+/// and is known by none. A test may use what it likes except the program, and the core's tests use the core alone.
 pub(super) fn check(packages: &[Package], findings: &mut Findings) {
     for package in packages {
         let name = package.name.as_str();
@@ -33,7 +36,7 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
                     Kind::Normal => match name {
                         "zk-cli" => true,
                         "zk-core" | "xtask" => false,
-                        _ => dependency == "zk-core",
+                        _ => dependency == "zk-core" || is_below(&dependency, name),
                     },
                     Kind::Dev => !matches!(name, "zk-core" | "xtask") && dependency != "zk-cli",
                 };
@@ -54,6 +57,10 @@ pub(super) fn check(packages: &[Package], findings: &mut Findings) {
             }
         }
     }
+}
+
+fn is_below(dependency: &str, name: &str) -> bool {
+    BELOW.iter().any(|(below, above)| *below == dependency && above.contains(&name))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

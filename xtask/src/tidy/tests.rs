@@ -78,6 +78,19 @@ fn siblings_do_not_know_each_other() {
 }
 
 #[test]
+fn sign_in_is_known_to_those_who_need_a_token() {
+    for (name, is_allowed) in [("zk-providers", true), ("zk-mcp", true), ("zk-tools", false)] {
+        let dir = clean();
+        let manifest = MANIFEST.replace("NAME", name);
+        let manifest = manifest + "[dependencies]\nzk-auth.workspace = true\n";
+        put(&dir, &format!("crates/{name}/Cargo.toml"), &manifest);
+        put(&dir, &format!("crates/{name}/src/lib.rs"), "//! Nothing yet.\n");
+        let refused = errors(&dir).iter().any(|error| error.contains("may not depend on zk-auth"));
+        assert_eq!(refused, !is_allowed, "{name}: {:?}", errors(&dir));
+    }
+}
+
+#[test]
 fn the_core_knows_nobody_not_even_in_its_tests() {
     let dir = clean();
     append(&dir, "crates/zk-core/Cargo.toml", "[dev-dependencies]\nzk-testkit.workspace = true\n");
@@ -94,7 +107,7 @@ fn an_outside_crate_stays_in_its_home_under_any_name_and_for_any_platform() {
         "[target.'cfg(unix)'.dependencies]\nhttp = { workspace = true, package = \"reqwest\" }\n",
     );
     append(&dir, manifest, "[dev-dependencies]\nrusqlite.workspace = true\n");
-    assert_only(&dir, "reqwest lives only in zk-providers, zk-mcp");
+    assert_only(&dir, "reqwest lives only in zk-auth, zk-providers, zk-mcp");
 }
 
 #[test]

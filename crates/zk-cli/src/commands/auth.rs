@@ -3,10 +3,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use zk_auth::{AuthError, AuthorizationCode, Credential, CredentialStore, Login, OAuthClient};
 use zk_core::service::{Exec, ExecRequest, OutputStream};
 use zk_exec::{Environment, ProcessExec};
 use zk_providers::Http;
-use zk_providers::auth::{AuthError, AuthorizationCode, Credential, CredentialStore, Login, OAuthClient};
 
 use super::print;
 use crate::app::{AppContext, runtime};

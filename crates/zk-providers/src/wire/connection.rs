@@ -3,12 +3,12 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
+use zk_auth::{Http, Secret};
 
 use crate::facts::catalogue::Overrides;
 use crate::facts::profiles::UNKNOWN;
 use crate::wire::clocks::Clocks;
-use crate::wire::http::Http;
-use crate::wire::secret::{Auth, Secret};
+use crate::wire::secret::Auth;
 
 /// Where requests go, and what they show there. Its `Debug` shows no key.
 ///

@@ -11,16 +11,16 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use ring::digest::{Context, SHA256};
 use secrecy::ExposeSecret;
 use secrecy::zeroize::Zeroizing;
+use zk_auth::http::{Http, Received, is_loopback, root_cause};
+use zk_auth::{AuthError, Secret};
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError, StopReason};
 use zk_core::service::{Redactor, StreamEvent};
 
-use crate::auth::AuthError;
 use crate::facts::errors::advice;
 use crate::facts::headers::REQUEST_IDS;
 use crate::wire::error::{self, WireError};
-use crate::wire::http::{Http, is_loopback};
-use crate::wire::secret::{Auth, Secret, without_userinfo};
+use crate::wire::secret::{Auth, without_userinfo};
 
 /// Settings no provider can be made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -426,35 +426,4 @@ fn parse_base(base: &str, strip: &[&str]) -> Result<Url, SetupError> {
     }
     url.set_fragment(None);
     Ok(url)
-}
-
-pub(crate) fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
-}
-
-/// A body, as far as it came.
-#[derive(Debug, Default)]
-pub(crate) struct Received {
-    pub(crate) bytes: Vec<u8>,
-    /// Whether its end came.
-    pub(crate) is_whole: bool,
-}
-
-/// Reads at most `limit` bytes of a body into `body`; what is missing is not worth an error.
-pub(crate) async fn read_some(mut response: Response, limit: usize, body: &mut Received) {
-    while body.bytes.len() < limit {
-        match response.chunk().await {
-            Ok(Some(chunk)) => body.bytes.extend_from_slice(&chunk),
-            Ok(None) => {
-                body.is_whole = true;
-                return;
-            }
-            Err(_) => return,
-        }
-    }
-    body.bytes.truncate(limit);
 }

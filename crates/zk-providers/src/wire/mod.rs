@@ -13,7 +13,6 @@ pub(crate) mod endpoint;
 pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod frames;
-pub(crate) mod http;
 pub(crate) mod provider;
 pub(crate) mod replay;
 pub(crate) mod request;

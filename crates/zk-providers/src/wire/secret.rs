@@ -1,15 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::auth::TokenSource;
-
-/// A key or token. Its `Debug` shows nothing of it, and its memory is wiped when it is dropped.
-///
-/// ```
-/// let key = zk_providers::Secret::from("sk-test");
-/// assert!(!format!("{key:?}").contains("sk-test"));
-/// ```
-pub type Secret = secrecy::SecretString;
+use zk_auth::{Secret, TokenSource};
 
 /// How a request shows who it is from.
 #[derive(Clone, Default)]

@@ -14,7 +14,7 @@ mod anthropic_hosted;
 mod anthropic_settings;
 mod anthropic_thinking;
 mod anthropic_usage;
-mod auth;
+
 mod breakage;
 mod cache_marks;
 mod chat_histories;
@@ -47,6 +47,7 @@ mod responses;
 mod responses_requests;
 mod rows;
 mod server;
+mod signed_in;
 mod switching;
 mod tiers;
 mod too_long;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use zk_auth::{AuthError, TokenSource};
 use zk_core::kernel::Cx;
 use zk_core::service::Provider;
-use zk_providers::auth::{AuthError, TokenSource};
 use zk_providers::{
     Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, RateLimits, RetryPolicy, Retrying,
     Secret,

@@ -46,12 +46,6 @@ impl Reply {
         self
     }
 
-    /// What `reply` does, after what this does.
-    pub(crate) fn then(mut self, reply: Self) -> Self {
-        self.steps.extend(reply.steps);
-        self
-    }
-
     pub(crate) fn sleep(mut self, time: Duration) -> Self {
         self.steps.push(Step::Sleep(time));
         self

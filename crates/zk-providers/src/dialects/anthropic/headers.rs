@@ -1,12 +1,13 @@
 //! The version and the betas that requests name, and how a key is shown.
 
 use secrecy::ExposeSecret;
+use zk_auth::Secret;
 
 use super::{AnthropicOptions, context};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::request::Headers;
-use crate::wire::secret::{Auth, Secret};
+use crate::wire::secret::Auth;
 
 const VERSION: &str = "anthropic-version";
 const BETA: &str = "anthropic-beta";

@@ -1,6 +1,7 @@
 //! The services and servers zk knows by name: a table, so that a new one is a new row.
 
 mod registry;
+mod sign_in;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 
 pub use registry::Vendors;
+pub use sign_in::chatgpt_sign_in;
 pub use table::VENDORS;
 pub(crate) use table::{ANTHROPIC, CODEX, GEMINI, OLLAMA, OPENAI};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use reqwest::Url;
 use tokio::time::Instant;
+use zk_auth::http::is_loopback;
 use zk_core::model::{ErrorKind, Phase};
 
 use crate::wire::error::WireError;
-use crate::wire::http::is_loopback;
 
 /// How long a response may keep its reader waiting. No clock runs over the whole response: a long answer is
 /// not a stuck one.

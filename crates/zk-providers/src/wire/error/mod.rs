@@ -9,6 +9,7 @@ mod tests;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use zk_auth::AuthError;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
 use crate::facts::errors::advice;
@@ -118,6 +119,12 @@ impl WireError {
     pub(crate) fn never_retry(mut self) -> Self {
         self.should_retry = Some(false);
         self
+    }
+}
+
+impl From<AuthError> for WireError {
+    fn from(error: AuthError) -> Self {
+        Self::new(error.kind(), error.to_string())
     }
 }
 

@@ -6,11 +6,12 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use tokio::time::timeout;
+use zk_auth::http::{Received, read_some};
 use zk_core::kernel::Cx;
 use zk_core::model::{ErrorKind, Phase, ProviderError};
 
 use crate::wire::caps::{DOCUMENT, exceeded};
-use crate::wire::endpoint::{Endpoint, Received, read_some};
+use crate::wire::endpoint::Endpoint;
 use crate::wire::error::{ErrorBody, RequestContext, WireError, of_stream};
 use crate::wire::request::WireRequest;
 

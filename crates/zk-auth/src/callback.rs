@@ -1,0 +1,188 @@
+//! Where the browser comes back to: a server for one answer, on this machine only.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use reqwest::Url;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::token::clean;
+use super::{AuthError, pkce};
+use crate::Secret;
+use crate::client::{OAuthClient, Redirect};
+
+/// How long one connection may take: browsers on this machine take milliseconds.
+const CONNECTION: Duration = Duration::from_secs(5);
+/// The longest head of a request.
+const HEAD: usize = 16 << 10;
+/// How many connections are served at once; more wait.
+const AT_ONCE: usize = 32;
+
+/// What tells the answer of this sign-in from any other request.
+pub(crate) struct Expected<'a> {
+    pub(crate) state: &'a str,
+    /// The issuer an answer has to name if it names one.
+    pub(crate) issuer: Option<&'a str>,
+}
+
+/// The answer to a sign-in.
+pub(crate) enum Answer {
+    Code(Secret),
+    Declined(String),
+}
+
+/// Listener on 127.0.0.1 for the answer to one sign-in.
+#[derive(Debug)]
+pub struct Callback {
+    listener: TcpListener,
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Callback {
+    /// Listens where the browser comes back to `client`: at its port, or at any free one.
+    ///
+    /// # Errors
+    /// [`AuthError::Client`] when its redirect is not to this machine, [`AuthError::Port`] when the port is taken.
+    pub async fn listen(client: &OAuthClient) -> Result<Self, AuthError> {
+        let wrong = |reason: &str| client.wrong("redirect", reason.to_owned());
+        let Redirect::Loopback { host, port, path } = &client.redirect else {
+            return Err(wrong("goes to a page: its answer can only be pasted"));
+        };
+        if !matches!(host.as_str(), "127.0.0.1" | "localhost") {
+            return Err(wrong("must be on 127.0.0.1 or localhost"));
+        }
+        if !path.starts_with('/') || path.contains(['?', '#']) {
+            return Err(wrong("must have a path that begins with /"));
+        }
+        let port = port.unwrap_or(0);
+        let failed = |source| AuthError::Port { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        Ok(Self { listener, host: host.clone(), port, path: path.clone() })
+    }
+
+    /// Where the authorisation server sends the browser, as it has to be registered there.
+    #[must_use]
+    pub fn redirect_uri(&self) -> String {
+        format!("http://{}:{}{}", self.host, self.port, self.path)
+    }
+
+    /// Serves until a request is the answer. A slow connection keeps no other waiting.
+    pub(crate) async fn wait(&self, expected: &Expected<'_>) -> Answer {
+        let mut connections = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                Some(served) = connections.next(), if !connections.is_empty() => {
+                    if let Some(answer) = served {
+                        return answer;
+                    }
+                }
+                accepted = self.listener.accept(), if connections.len() < AT_ONCE => match accepted {
+                    Ok((stream, _)) => connections.push(self.serve(stream, expected)),
+                    // Out of file handles, say: the next moment may be better.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+            }
+        }
+    }
+
+    async fn serve(&self, mut stream: TcpStream, expected: &Expected<'_>) -> Option<Answer> {
+        let judged = timeout(CONNECTION, async {
+            let head = read_head(&mut stream).await?;
+            Some(self.judge(&head, expected))
+        });
+        let judged = judged.await.ok()??;
+        let (status, text) = match &judged {
+            Ok(Answer::Code(_)) => ("200 OK", "You are signed in. Close this page and go back to zk."),
+            Ok(Answer::Declined(_)) => ("200 OK", "The sign-in was declined. Close this page."),
+            Err(_) => ("400 Bad Request", "This is not the answer zk waits for."),
+        };
+        let page = format!("<!doctype html><meta charset=utf-8><title>zk</title><p>{text}\n");
+        let response = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\n\
+             cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{page}",
+            page.len(),
+        );
+        // The answer counts whether or not the browser waits to be thanked.
+        let _ = timeout(CONNECTION, async {
+            stream.write_all(response.as_bytes()).await?;
+            stream.shutdown().await
+        })
+        .await;
+        judged.ok()
+    }
+
+    /// What a request is, or why it is none of ours.
+    fn judge(&self, head: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
+        let mut lines = head.lines();
+        let mut words = lines.next().unwrap_or_default().split(' ');
+        let (Some("GET"), Some(target), Some(version), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err("is no GET request");
+        };
+        if !version.starts_with("HTTP/1.") {
+            return Err("is no HTTP request");
+        }
+        // A page elsewhere whose name leads here is not the browser coming back.
+        let hosts: Vec<&str> = lines
+            .filter_map(|line| line.split_once(':'))
+            .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
+            .map(|(_, value)| value.trim())
+            .collect();
+        let ours = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{}", self.port));
+        if !matches!(hosts.as_slice(), [host] if ours.iter().any(|our| our == host)) {
+            return Err("is for another host");
+        }
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if path != self.path {
+            return Err("is for another path");
+        }
+        answer_of(query, expected)
+    }
+}
+
+/// The head of a request, if one comes and is not too long.
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 4096];
+    while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        if bytes.len() > HEAD {
+            return None;
+        }
+        let read = stream.read(&mut chunk).await.ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(chunk.get(..read)?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// What the parameters of an answer say. Nothing counts without the state of this sign-in: not even a no.
+pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, &'static str> {
+    let url = Url::parse(&format!("http://answer/?{query}")).map_err(|_| "holds no parameters")?;
+    let one = |name: &str| -> Result<Option<String>, &'static str> {
+        let mut values = url.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value);
+        let value = values.next().filter(|value| !value.is_empty()).map(std::borrow::Cow::into_owned);
+        if values.next().is_some() { Err("says the same thing twice") } else { Ok(value) }
+    };
+    let state = one("state")?.ok_or("holds no state")?;
+    if !pkce::same(&state, expected.state) {
+        return Err("belongs to another sign-in");
+    }
+    if let (Some(issuer), Some(named)) = (expected.issuer, one("iss")?)
+        && issuer.trim_end_matches('/') != named.trim_end_matches('/')
+    {
+        return Err("comes from another server");
+    }
+    if let Some(error) = one("error")? {
+        let words = one("error_description")?.map_or(String::new(), |words| format!(": {words}"));
+        return Ok(Answer::Declined(clean(&format!("{error}{words}"))));
+    }
+    let code = one("code")?.ok_or("holds no code")?;
+    Ok(Answer::Code(code.into()))
+}

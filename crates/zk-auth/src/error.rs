@@ -1,0 +1,130 @@
+use std::time::Duration;
+
+use zk_core::model::ErrorKind;
+
+use super::StoreError;
+
+/// Why there is no token. No variant holds a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    /// Nobody signed in, or somebody signed out since.
+    #[error("not signed in to {name}: run `zk auth login {name}`")]
+    NotSignedIn {
+        /// The credential's name.
+        name: String,
+    },
+    /// The authorisation server wants a new sign-in.
+    #[error("{place} no longer accepts the sign-in to {name} ({reason}): run `zk auth login {name}`")]
+    Refused {
+        /// The credential's name.
+        name: String,
+        /// The authorisation server.
+        place: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The stored tokens come from another server than the one that would refresh them.
+    #[error(
+        "the stored tokens of {name} come from {stored}, but {name} is now set up for {expected}, which does \
+         not get to see them: run `zk auth login {name}`"
+    )]
+    OtherIssuer {
+        /// The credential's name.
+        name: String,
+        /// Who gave them.
+        stored: String,
+        /// Who is configured.
+        expected: String,
+    },
+    /// The authorisation server was not reached or is failing: the same may work later.
+    #[error("{place} did not give a token: {reason}. The stored sign-in is kept; try again")]
+    Unavailable {
+        /// The authorisation server.
+        place: String,
+        /// Why.
+        reason: String,
+    },
+    /// The authorisation server answered something else than tokens.
+    #[error("{place} answered something that is not a token: {reason}. Is its address right?")]
+    Malformed {
+        /// The authorisation server.
+        place: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The person, or the authorisation server, said no.
+    #[error("the sign-in to {name} was declined: {reason}")]
+    Declined {
+        /// The credential's name.
+        name: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// The description of the client cannot be used.
+    #[error("the OAuth settings of {name} cannot be used: `{field}` {reason}")]
+    Client {
+        /// The credential's name.
+        name: String,
+        /// The field.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The port the browser is to come back to cannot be listened on.
+    #[error(
+        "cannot listen on port {port} of this machine, where the browser is to come back to ({source}): is \
+         another sign-in waiting? End it and try again"
+    )]
+    Port {
+        /// The port; 0 for any free one.
+        port: u16,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// What was pasted is not the answer to this sign-in.
+    #[error(
+        "what was pasted {reason}: paste the whole text that the page shows, or the whole address that the \
+         browser ended at"
+    )]
+    Pasted {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Nobody finished the sign-in.
+    #[error("nobody signed in within {} s: start again", limit.as_secs())]
+    TimedOut {
+        /// How long it was waited.
+        limit: Duration,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers, without which no sign-in is safe")]
+    Random,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The task that refreshed ended without an answer: the program is ending.
+    #[error("the refresh was cut off because the program is ending")]
+    Ending,
+}
+
+impl AuthError {
+    /// The class a request fails with that got no token.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unavailable { .. } => ErrorKind::Transport,
+            Self::Ending => ErrorKind::Aborted,
+            Self::NotSignedIn { .. }
+            | Self::Refused { .. }
+            | Self::OtherIssuer { .. }
+            | Self::Malformed { .. }
+            | Self::Declined { .. }
+            | Self::Client { .. }
+            | Self::Port { .. }
+            | Self::Pasted { .. }
+            | Self::TimedOut { .. }
+            | Self::Random
+            | Self::Store(_) => ErrorKind::Auth,
+        }
+    }
+}

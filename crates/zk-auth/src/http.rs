@@ -1,0 +1,145 @@
+//! The one place that makes HTTP clients, and the only exports of this crate with types of `reqwest`: for the crates
+//! that may use it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, ClientBuilder, Response, Url, redirect};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(15);
+
+/// How long a connection that nobody uses is kept.
+const IDLE: Duration = Duration::from_secs(90);
+/// Servers on this machine close it after 5 s, and a new one costs nothing there.
+const LOCAL_IDLE: Duration = Duration::from_secs(4);
+
+/// HTTP clients, made when they are first needed and shared by all clones: give every provider a clone of one.
+///
+/// ```
+/// let http = zk_auth::Http::new();
+/// let for_another_provider = http.clone();
+/// # let _ = for_another_provider;
+/// ```
+#[derive(Clone, Default)]
+pub struct Http {
+    clients: Arc<Clients>,
+}
+
+/// Loading the system's certificates takes most of a short program's start, so plain HTTP gets a client
+/// without them; and what is on this machine is never asked for by way of a proxy.
+#[derive(Default)]
+struct Clients {
+    secure: OnceLock<Client>,
+    secure_local: OnceLock<Client>,
+    plain: OnceLock<Client>,
+    plain_local: OnceLock<Client>,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// No client yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The client for `url`: without certificates for plain HTTP, without a proxy for this machine.
+    ///
+    /// # Errors
+    /// An error of `reqwest` when no client can be made, such as without any certificate.
+    pub fn client(&self, url: &Url) -> Result<Client, reqwest::Error> {
+        let local = is_loopback(url);
+        let secure = url.scheme() == "https";
+        let cell = match (secure, local) {
+            (true, false) => &self.clients.secure,
+            (true, true) => &self.clients.secure_local,
+            (false, false) => &self.clients.plain,
+            (false, true) => &self.clients.plain_local,
+        };
+        if let Some(client) = cell.get() {
+            return Ok(client.clone());
+        }
+        // Two first requests at once may both make one; the loser's is dropped.
+        let client = make(secure, local)?;
+        Ok(cell.get_or_init(|| client).clone())
+    }
+}
+
+fn make(secure: bool, local: bool) -> Result<Client, reqwest::Error> {
+    // An error means that the process has a provider already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if !secure {
+        return settings(local).tls_certs_only([]).http1_only().build();
+    }
+    settings(local).build().or_else(|error| {
+        // A container without certificate files: the roots that browsers ship will do.
+        let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|cert| Certificate::from_der(cert));
+        match roots.collect::<Result<Vec<_>, _>>() {
+            Ok(roots) => settings(local).tls_certs_only(roots).build(),
+            Err(_) => Err(error),
+        }
+    })
+}
+
+/// No overall time limit: an answer may take as long as it makes progress. No redirects: they would carry the
+/// prompt to another host.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that makes clients")]
+fn settings(local: bool) -> ClientBuilder {
+    let settings = Client::builder()
+        .user_agent(concat!("zk/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .connect_timeout(CONNECT)
+        .tcp_keepalive(Duration::from_secs(30))
+        .pool_idle_timeout(if local { LOCAL_IDLE } else { IDLE });
+    if local { settings.no_proxy() } else { settings }
+}
+
+/// Whether a URL names this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
+}
+
+/// The innermost reason of an error: the outer ones repeat the URL.
+#[must_use]
+pub fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// A body, as far as it came.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Whether its end came.
+    pub is_whole: bool,
+}
+
+/// Reads at most `limit` bytes of a body into `body`; what is missing is not worth an error.
+pub async fn read_some(mut response: Response, limit: usize, body: &mut Received) {
+    while body.bytes.len() < limit {
+        match response.chunk().await {
+            Ok(Some(chunk)) => body.bytes.extend_from_slice(&chunk),
+            Ok(None) => {
+                body.is_whole = true;
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+    body.bytes.truncate(limit);
+}

@@ -1,0 +1,207 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use secrecy::zeroize::Zeroizing;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{Exec, ExecError, ExecRequest, Exit, OutputStream};
+
+use crate::Secret;
+
+/// How long a command may take to print a key.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The most bytes it may print: no key is longer.
+const LONGEST: usize = 64 << 10;
+
+/// Where a key comes from, as settings say it.
+///
+/// ```
+/// use zk_auth::KeySource;
+///
+/// assert!(matches!(KeySource::parse("env:MY_KEY"), KeySource::Env(name) if name == "MY_KEY"));
+/// assert!(matches!(KeySource::parse("!pass show llm/key"), KeySource::Command(_)));
+/// assert!(matches!(KeySource::parse("sk-test"), KeySource::Literal(_)));
+/// ```
+#[derive(Clone)]
+pub enum KeySource {
+    /// The key itself.
+    Literal(Secret),
+    /// A variable of the environment.
+    Env(String),
+    /// What a command prints: a password manager's, say.
+    Command(String),
+}
+
+impl KeySource {
+    /// `env:NAME` is a variable, `!command` a command, all else the key itself.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let text = text.trim();
+        if let Some(command) = text.strip_prefix('!') {
+            Self::Command(command.trim().to_owned())
+        } else if let Some(name) = text.strip_prefix("env:") {
+            Self::Env(name.trim().to_owned())
+        } else {
+            Self::Literal(text.into())
+        }
+    }
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(_) => f.write_str("Literal(…)"),
+            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
+            Self::Command(command) => f.debug_tuple("Command").field(&program(command)).finish(),
+        }
+    }
+}
+
+/// Why a [`KeySource`] gave no key. A command is named by its first word only: the rest may hold a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The variable is not set, or empty.
+    #[error("the key is to come from the variable `{name}`, which is not set: export it")]
+    Unset {
+        /// The variable.
+        name: String,
+    },
+    /// No command can be run here.
+    #[error("the key is to come from the command `{program} …`, but this host runs no commands")]
+    NoExec {
+        /// The command's first word.
+        program: String,
+    },
+    /// The command did not start.
+    #[error("the key command `{program} …` did not run: {source}")]
+    Exec {
+        /// The command's first word.
+        program: String,
+        /// Why.
+        source: ExecError,
+    },
+    /// The command ended without success.
+    #[error("the key command `{program} …` {how}: run it in a terminal to see why")]
+    Failed {
+        /// The command's first word.
+        program: String,
+        /// How it ended.
+        how: String,
+    },
+    /// What the command printed is no key.
+    #[error("the key command `{program} …` printed {what}: it must print the key and nothing else")]
+    Output {
+        /// The command's first word.
+        program: String,
+        /// What it printed instead, in general.
+        what: &'static str,
+    },
+}
+
+type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Reads keys from where they are, each command once for as long as this lives.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use tokio_util::sync::CancellationToken;
+/// use zk_auth::{KeyRing, KeySource};
+///
+/// let ring = KeyRing::new(|name| (name == "MY_KEY").then(|| "sk-test".to_owned()));
+/// assert!(ring.key(&KeySource::parse("env:MY_KEY"), &CancellationToken::new()).await.is_ok());
+/// # });
+/// ```
+pub struct KeyRing {
+    lookup: Box<Lookup>,
+    exec: Option<(Arc<dyn Exec>, PathBuf)>,
+    /// What each command printed; a cell is filled once, and everybody who asks meanwhile waits for that.
+    printed: Mutex<BTreeMap<String, Arc<OnceCell<Secret>>>>,
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRing").field("runs_commands", &self.exec.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl KeyRing {
+    /// One that finds variables with `lookup` and runs no commands.
+    #[must_use]
+    pub fn new(lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { lookup: Box::new(lookup), exec: None, printed: Mutex::default() }
+    }
+
+    /// Commands run with `exec`, in the directory `cwd`.
+    #[must_use]
+    pub fn running(mut self, exec: Arc<dyn Exec>, cwd: impl Into<PathBuf>) -> Self {
+        self.exec = Some((exec, cwd.into()));
+        self
+    }
+
+    /// The key of `source`. A command has 10 s; one that failed runs again when it is asked for again.
+    ///
+    /// # Errors
+    /// [`KeyError`] when there is none.
+    pub async fn key(&self, source: &KeySource, stop: &CancellationToken) -> Result<Secret, KeyError> {
+        match source {
+            KeySource::Literal(key) => Ok(key.clone()),
+            KeySource::Env(name) => (self.lookup)(name)
+                .map(Zeroizing::new)
+                .filter(|value| !value.trim().is_empty())
+                .map(|value| Secret::from(value.trim()))
+                .ok_or_else(|| KeyError::Unset { name: name.clone() }),
+            KeySource::Command(command) => {
+                let cell = {
+                    let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+                    printed.entry(command.clone()).or_default().clone()
+                };
+                cell.get_or_try_init(|| self.run(command, stop)).await.cloned()
+            }
+        }
+    }
+
+    async fn run(&self, command: &str, stop: &CancellationToken) -> Result<Secret, KeyError> {
+        let program = || program(command);
+        let Some((exec, cwd)) = &self.exec else { return Err(KeyError::NoExec { program: program() }) };
+        let mut request = ExecRequest::shell(command, cwd.clone());
+        request.timeout = Some(LIMIT);
+        // Room for all of it: a buffer that grows leaves what it held behind.
+        let mut output = Zeroizing::new(Vec::with_capacity(4 << 10));
+        let mut sink = |stream: OutputStream, bytes: &[u8]| {
+            if stream == OutputStream::Stdout && output.len() <= LONGEST {
+                output.extend_from_slice(bytes);
+            }
+        };
+        let outcome = exec
+            .run(request, &mut sink, stop)
+            .await
+            .map_err(|source| KeyError::Exec { program: program(), source })?;
+        let failed = |how: String| Err(KeyError::Failed { program: program(), how });
+        match outcome.exit {
+            Exit::Code(0) => {}
+            Exit::Code(code) => return failed(format!("ended with exit code {code}")),
+            Exit::Signal(signal) => return failed(format!("was ended by signal {signal}")),
+            Exit::TimedOut => return failed(format!("took longer than {} s", LIMIT.as_secs())),
+            Exit::Stopped => return failed("was stopped".to_owned()),
+        }
+        let wrong = |what| KeyError::Output { program: program(), what };
+        if output.len() > LONGEST {
+            return Err(wrong("far more than a key"));
+        }
+        let text = std::str::from_utf8(&output).map_err(|_| wrong("bytes that are no text"))?.trim();
+        if text.is_empty() {
+            return Err(wrong("nothing"));
+        }
+        if text.contains(['\n', '\r']) {
+            return Err(wrong("several lines"));
+        }
+        Ok(text.into())
+    }
+}
+
+fn program(command: &str) -> String {
+    command.split_whitespace().next().unwrap_or_default().to_owned()
+}

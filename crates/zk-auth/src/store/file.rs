@@ -1,0 +1,228 @@
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::document::{Document, Flaw};
+use super::{CredentialLock, CredentialStore, SetAside, StoreError, lock};
+use crate::Credential;
+
+/// How long a writer waits for another: writing takes milliseconds.
+const WRITER: Duration = Duration::from_secs(10);
+/// How long a refresh waits for another: longer than one takes.
+const REFRESH: Duration = Duration::from_secs(90);
+
+/// Credentials in one JSON file that only its owner can read.
+///
+/// The file has mode 0600, and its directory 0700 if it had to be made: give it a directory of its own. A
+/// change is written beside it and renamed into place, under a lock that other processes respect; fields that
+/// this zk does not know are kept. A damaged file is never written over: reading reports it, and the next
+/// [`put`](CredentialStore::put) moves it aside and says where to.
+///
+/// ```no_run
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use zk_auth::{Credential, CredentialStore, FileStore};
+///
+/// let store = FileStore::new("/home/me/.local/state/zk/auth/credentials.json");
+/// if let Some(damaged) = store.put("anthropic", &Credential::ApiKey("sk-test".into())).await? {
+///     eprintln!("the old file is now {}", damaged.path.display());
+/// }
+/// # Ok::<(), zk_auth::StoreError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    path: Arc<PathBuf>,
+}
+
+impl FileStore {
+    /// The store in the file at `path`; neither it nor its directory has to exist.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: Arc::new(path.into()) }
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs `work` where blocking does no harm.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        tokio::task::spawn_blocking(move || work(&path)).await.unwrap_or(Err(StoreError::Ending))
+    }
+}
+
+#[async_trait]
+impl CredentialStore for FileStore {
+    async fn get(&self, name: &str) -> Result<Option<Credential>, StoreError> {
+        let name = name.to_owned();
+        self.blocking(move |path| {
+            let entry = sound(path)?.get(&name);
+            entry.map_err(|reason| StoreError::Entry { name, path: path.to_owned(), reason })
+        })
+        .await
+    }
+
+    async fn put(&self, name: &str, credential: &Credential) -> Result<Option<SetAside>, StoreError> {
+        let (name, credential) = (name.to_owned(), credential.clone());
+        self.blocking(move |path| {
+            let _writer = writer(path)?;
+            let (mut document, aside) = match load(path)? {
+                Ok(document) => (document, None),
+                Err(Flaw::TooNew(found)) => return Err(too_new(path, found)),
+                Err(Flaw::Damaged(reason)) => (Document::default(), Some(set_aside(path, reason)?)),
+            };
+            document.put(&name, &credential);
+            store(path, &document.to_bytes())?;
+            Ok(aside)
+        })
+        .await
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        let name = name.to_owned();
+        self.blocking(move |path| {
+            if !path.exists() {
+                return Ok(false);
+            }
+            let _writer = writer(path)?;
+            let mut document = sound(path)?;
+            let removed = document.remove(&name);
+            if removed {
+                store(path, &document.to_bytes())?;
+            }
+            Ok(removed)
+        })
+        .await
+    }
+
+    async fn names(&self) -> Result<Vec<String>, StoreError> {
+        self.blocking(|path| Ok(sound(path)?.names())).await
+    }
+
+    async fn lock(&self, name: &str) -> Result<CredentialLock, StoreError> {
+        let name = name.to_owned();
+        let (file, path) = self
+            .blocking(move |path| {
+                make_dir(path)?;
+                let path = beside(path, &format!(".{}.lock", file_name(&name)));
+                Ok((lock::open(&path)?, path))
+            })
+            .await?;
+        Ok(CredentialLock::new(lock::wait(file, &path, REFRESH).await?))
+    }
+}
+
+/// The file as it is: a flaw is for the caller to judge.
+fn load(path: &Path) -> Result<Result<Document, Flaw>, StoreError> {
+    let failed = |source| StoreError::Io { what: "read", path: path.to_owned(), source };
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Ok(Document::default())),
+        Err(error) => return Err(failed(error)),
+    };
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))
+            .map_err(|source| StoreError::Exposed { path: path.to_owned(), source })?;
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Document::parse(&bytes))
+}
+
+/// The file, if it is a good one.
+fn sound(path: &Path) -> Result<Document, StoreError> {
+    load(path)?.map_err(|flaw| match flaw {
+        Flaw::Damaged(reason) => StoreError::Damaged { path: path.to_owned(), reason },
+        Flaw::TooNew(found) => too_new(path, found),
+    })
+}
+
+fn too_new(path: &Path, found: u64) -> StoreError {
+    StoreError::TooNew { path: path.to_owned(), found }
+}
+
+fn writer(path: &Path) -> Result<File, StoreError> {
+    make_dir(path)?;
+    let path = beside(path, ".lock");
+    lock::wait_blocking(lock::open(&path)?, &path, WRITER)
+}
+
+fn make_dir(path: &Path) -> Result<(), StoreError> {
+    let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| StoreError::Io {
+        what: "make the directory",
+        path: dir.to_owned(),
+        source,
+    })
+}
+
+/// Writes the whole file, or nothing of it. The caller holds the writer's lock, so what lies at the temporary
+/// name is what a killed writer left.
+fn store(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    // A link that somebody made on purpose stays one.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let temporary = beside(&target, ".tmp");
+    let written = write_new(&temporary, bytes).and_then(|()| fs::rename(&temporary, &target));
+    if let Err(source) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(StoreError::Io { what: "write", path: target, source });
+    }
+    if let Some(dir) = target.parent().and_then(|dir| File::open(dir).ok()) {
+        // Some file systems cannot sync a directory; the rename is atomic all the same.
+        let _ = dir.sync_all();
+    }
+    Ok(())
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Moves a damaged file to a name that is free. The caller holds the writer's lock.
+fn set_aside(path: &Path, reason: String) -> Result<SetAside, StoreError> {
+    let mut free = (1_u32..).map(|n| beside(path, &format!(".damaged-{n}"))).filter(|path| !path.exists());
+    let to = free.next().unwrap_or_else(|| beside(path, ".damaged"));
+    fs::rename(path, &to).map_err(|source| StoreError::Io {
+        what: "set aside the damaged",
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(SetAside { path: to, reason })
+}
+
+/// `path` with `ending` after its name.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// A credential's name as part of a file's: two names never become one.
+fn file_name(name: &str) -> String {
+    let mut out = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,38 @@
+use zk_auth::{OAuthClient, Redirect};
+
+/// Signing in with a ChatGPT subscription, for the Codex back end of [`Responses`](crate::Responses).
+///
+/// The client id is the public one of that back end, which accepts no other; `originator` says that it is
+/// zk that asks. Whether a subscription may be used with zk is between the person and the terms they
+/// agreed to: offer it to those who are entitled, and do not choose it for them.
+///
+/// ```
+/// assert_eq!(zk_providers::chatgpt_sign_in().name, "openai_codex");
+/// ```
+#[must_use]
+pub fn chatgpt_sign_in() -> OAuthClient {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let pairs = [
+        ("id_token_add_organizations", "true"),
+        // Without it the server ends the sign-in on a page of its own and no answer comes back.
+        ("codex_cli_simplified_flow", "true"),
+        ("originator", "zk"),
+    ];
+    OAuthClient {
+        scopes: words(&["openid", "profile", "email", "offline_access"]),
+        redirect: Redirect::Loopback {
+            host: "localhost".to_owned(),
+            port: Some(1455),
+            path: "/auth/callback".to_owned(),
+        },
+        authorize_params: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        hosts: words(&["chatgpt.com"]),
+        account_claim: words(&["https://api.openai.com/auth", "chatgpt_account_id"]),
+        ..OAuthClient::new(
+            "openai_codex",
+            "app_EMoamEEZ73f0CkXaXp7hrann",
+            "https://auth.openai.com/oauth/authorize",
+            "https://auth.openai.com/oauth/token",
+        )
+    }
+}
