@@ -2,15 +2,17 @@
 
 mod history;
 mod shapes;
+mod starts;
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
 use shapes::shapes;
+use starts::Starts;
 
 /// Placeholder that replaces a redacted secret.
 pub const REDACTED: &str = "[redacted]";
@@ -41,8 +43,22 @@ const LONGEST_BEGINNING: usize = 256;
 /// ```
 #[derive(Debug, Default)]
 pub struct Redactor {
-    known: RwLock<Vec<Known>>,
+    known: RwLock<AllKnown>,
     hashes: RandomState,
+}
+
+/// The values to look for, and what finds their first bytes.
+#[derive(Debug, Default)]
+struct AllKnown {
+    values: Vec<Known>,
+    /// Made by the first search after a value was added.
+    starts: OnceLock<Starts>,
+}
+
+impl AllKnown {
+    fn starts(&self) -> &Starts {
+        self.starts.get_or_init(|| Starts::new(self.values.iter().map(|known| &known.start[..])))
+    }
 }
 
 /// A value to look for, without the value.
@@ -87,7 +103,9 @@ impl Redactor {
     fn knows(&self, key: &str) -> bool {
         let hash = self.hashes.hash_one(key.as_bytes());
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        all.iter().any(|known| known.hash == hash && known.len == key.len() && !known.beginnings.is_empty())
+        all.values
+            .iter()
+            .any(|known| known.hash == hash && known.len == key.len() && !known.beginnings.is_empty())
     }
 
     fn add(&self, secret: &str, beginnings: Vec<(usize, u64)>) {
@@ -96,8 +114,9 @@ impl Redactor {
         let hash = self.hashes.hash_one(secret);
         let known = Known { start: *start, len: secret.len(), hash, beginnings };
         let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains(&known) {
-            all.push(known);
+        if !all.values.contains(&known) {
+            all.values.push(known);
+            all.starts = OnceLock::new();
         }
     }
 
@@ -186,11 +205,11 @@ impl Redactor {
 
     fn find_known(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if all.is_empty() {
-            return;
-        }
-        for (at, window) in text.windows(4).enumerate() {
-            for known in all.iter().filter(|known| known.start == window) {
+        let mut next = 0;
+        while let Some(at) = all.starts().next(text, next) {
+            next = at + 1;
+            let begins = |known: &&Known| text.get(at..).is_some_and(|rest| rest.starts_with(&known.start));
+            for known in all.values.iter().filter(begins) {
                 let value = text.get(at..at + known.len);
                 if value.is_some_and(|value| self.hashes.hash_one(value) == known.hash) {
                     found.push(at..at + known.len);

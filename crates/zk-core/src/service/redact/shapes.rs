@@ -1,6 +1,11 @@
 //! The shapes of well-known kinds of keys.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::starts::Starts;
 
 /// Prefixes of well-known keys, and how many characters of a key follow at least.
 const PREFIXES: &[(&str, usize)] = &[
@@ -32,35 +37,35 @@ const PREFIXES: &[(&str, usize)] = &[
     ("xai-", 40),
 ];
 
-/// Where `text` has the shape of a secret.
+/// How a web token and a private key begin.
+const WEB_TOKEN: &[u8] = b"eyJ";
+const PRIVATE_KEY: &str = "-----BEGIN ";
+
+/// What stands before the user's name in an address.
+static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("://"));
+
+static STARTS: LazyLock<Starts> = LazyLock::new(|| {
+    let keys = PREFIXES.iter().map(|(prefix, _)| prefix.as_bytes());
+    Starts::new(keys.chain([WEB_TOKEN, PRIVATE_KEY.as_bytes()]))
+});
+
+/// Where `text` has the shape of a secret. Two of them may overlap.
 pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
-    let mut found = Vec::new();
+    let mut found: Vec<_> =
+        USERS.find_iter(bytes).filter_map(|at| password_in_url(bytes, at + "://".len())).collect();
     let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let end = match byte {
-            b's' | b'r' | b'g' | b'A' | b'x' | b'h' | b'n' | b'p' if begins_word(bytes, at) => {
-                prefixed(bytes, at)
+    while let Some(start) = STARTS.next(bytes, at) {
+        let end = match bytes.get(start) {
+            Some(b'-') => private_key(text, start),
+            Some(_) if begins_word(bytes, start) => {
+                prefixed(bytes, start).or_else(|| web_token(bytes, start))
             }
-            b'e' if begins_word(bytes, at) => web_token(bytes, at),
-            b'-' if at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'-') => {
-                private_key(text, at)
-            }
-            b':' => {
-                if let Some(password) = password_in_url(bytes, at) {
-                    found.push(password);
-                }
-                None
-            }
-            _ => None,
+            Some(_) | None => None,
         };
-        match end {
-            Some(end) => {
-                found.push(at..end);
-                at = end;
-            }
-            None => at += 1,
-        }
+        found.extend(end.map(|end| start..end));
+        // A private key may begin with the dashes that seem to end another key.
+        at = start + 1;
     }
     found
 }
@@ -91,7 +96,7 @@ fn prefixed(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// A signed web token: three parts of base 64, the first of which is a JSON object.
 fn web_token(bytes: &[u8], at: usize) -> Option<usize> {
-    if !bytes.get(at..)?.starts_with(b"eyJ") {
+    if !bytes.get(at..)?.starts_with(WEB_TOKEN) {
         return None;
     }
     let mut end = run(bytes, at);
@@ -109,8 +114,8 @@ fn web_token(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 fn private_key(text: &str, at: usize) -> Option<usize> {
-    let rest = text.get(at..)?;
-    let after = rest.strip_prefix("-----BEGIN ")?;
+    let before = text.get(..at)?;
+    let after = text.get(at..)?.strip_prefix(PRIVATE_KEY).filter(|_| !before.ends_with('-'))?;
     let (label, body) = after.split_once("-----")?;
     if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
         return None;
@@ -125,17 +130,56 @@ fn private_key(text: &str, at: usize) -> Option<usize> {
     Some(closed.map_or(end, |label| end + "-----END ".len() + label + "-----".len()))
 }
 
-/// The password of `scheme://user:password@host`, whose second colon is at `at`.
-fn password_in_url(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+/// The longest name or password in an address that is looked for, in bytes.
+const LONGEST_IN_URL: usize = 256;
+
+/// The password of `scheme://user:password@host`, whose user begins at `user`.
+fn password_in_url(bytes: &[u8], user: usize) -> Option<Range<usize>> {
     let ends =
         |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`');
-    let before = bytes.get(at.saturating_sub(256)..at)?;
-    let user =
-        before.iter().rev().take_while(|byte| !ends(**byte) && **byte != b'@' && **byte != b':').count();
-    if !before.get(..before.len().checked_sub(user)?)?.ends_with(b"://") {
-        return None;
+    let rest = bytes.get(user..)?;
+    let name =
+        rest.iter().take(LONGEST_IN_URL).position(|byte| ends(*byte) || matches!(byte, b'@' | b':'))?;
+    let rest = rest.get(name..)?.strip_prefix(b":")?;
+    let len = rest.iter().take(LONGEST_IN_URL).position(|byte| *byte == b'@' || ends(*byte))?;
+    let password = user + name + 1;
+    (len > 0 && rest.get(len) == Some(&b'@')).then(|| password..password + len)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A piece of text that is a secret, nearly one, or a part of one.
+    fn piece() -> impl Strategy<Value = String> {
+        let prefixes: Vec<&str> = PREFIXES.iter().map(|(prefix, _)| *prefix).collect();
+        prop_oneof![
+            (prop::sample::select(prefixes), "[a-z0-9_-]{0,60}")
+                .prop_map(|(prefix, tail)| prefix.to_owned() + &tail),
+            "eyJ[a-zA-Z0-9]{0,12}(\\.[a-zA-Z0-9]{9,14}){0,3}",
+            "-{4,6}BEGIN (RSA )?PRIVATE KEY-----[A-Z\n]{0,20}(-----END PRIVATE KEY-----)?",
+            "[a-z]{0,3}://[a-z]{0,3}:?[a-z:]{0,3}@?",
+            "[a-z \"é\n:/@-]{0,12}",
+        ]
     }
-    let rest = bytes.get(at + 1..)?;
-    let len = rest.iter().take(256).position(|byte| *byte == b'@' || ends(*byte))?;
-    (len > 0 && rest.get(len) == Some(&b'@')).then(|| at + 1..at + 1 + len)
+
+    proptest! {
+        #[test]
+        fn whatever_has_a_shape_where_it_stands_is_found(pieces in prop::collection::vec(piece(), 0..8)) {
+            let text = pieces.concat();
+            let bytes = text.as_bytes();
+            let found = shapes(&text);
+            for at in 0..bytes.len() {
+                let key = || prefixed(bytes, at).or_else(|| web_token(bytes, at)).filter(|_| begins_word(bytes, at));
+                let key = private_key(&text, at).or_else(key).map(|end| at..end);
+                let password = bytes[..at].ends_with(b"://").then(|| password_in_url(bytes, at)).flatten();
+                for range in key.into_iter().chain(password) {
+                    let inside = |all: &Range<usize>| all.start <= range.start && range.end <= all.end;
+                    prop_assert!(found.iter().any(inside), "{range:?} of {text:?} is not in {found:?}");
+                }
+            }
+        }
+    }
 }
