@@ -57,6 +57,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let endpoint = app.endpoint().await?;
         let provider = compose::provider(app, &endpoint).await?;
         let session = sessions::begin(app, resume.as_ref()).await?;
+        // The prompt is about to be stored: its file is made while the rest gets ready.
+        session.open.iter().for_each(|open| open.prepare());
         let allow_all = app.settings.flag("permissions.allow_all");
         let view = ViewDriver::new();
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {

@@ -65,6 +65,10 @@ pub trait OpenSession: Send + Sync {
         Vec::new()
     }
 
+    /// Says that the first entries come soon: a store may make ready for them now, while nobody waits. What it made is
+    /// gone again if none come. Does nothing unless the store can.
+    fn prepare(&self) {}
+
     /// Adds entries after the current leaf, all or none of them. When this returns, they and everything
     /// appended before them survive what `durability` names. No entries and [`Durability::Disk`] put on disk
     /// what was appended before.

@@ -121,6 +121,8 @@ pub(super) struct Db {
     leaf: Option<EntryId>,
     /// The tables exist.
     born: bool,
+    /// It has no tables yet, and keeps a write-ahead log.
+    begins_log: bool,
     /// The layout the file has now; the first entry added raises it to [`FORMAT`].
     format: u32,
 }
@@ -128,13 +130,15 @@ pub(super) struct Db {
 impl Db {
     /// A log whose tables come with its first entries.
     pub(super) fn unborn(conn: Connection, meta: Meta) -> Self {
-        Self { conn, meta, leaf: None, born: false, format: FORMAT }
+        let mode = conn.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+        let begins_log = mode.is_ok_and(|mode| mode == "wal");
+        Self { conn, meta, leaf: None, born: false, begins_log, format: FORMAT }
     }
 
     /// A log that goes on after `leaf`.
     pub(super) fn existing(conn: Connection, meta: Meta, leaf: Option<EntryId>) -> Self {
         let format = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap_or(FORMAT);
-        Self { conn, meta, leaf, born: true, format }
+        Self { conn, meta, leaf, born: true, begins_log: false, format }
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -162,15 +166,20 @@ impl Db {
         durability: Durability,
     ) -> rusqlite::Result<()> {
         match durability {
+            // The beginning of a log would be synced, with its folder, while nothing is in it: two waits that no promise
+            // needs. The first append to the disk syncs all of it.
+            Durability::Process if self.begins_log => self.commit_with("OFF", drafts, now_ms),
             Durability::Process => self.commit(drafts, now_ms),
-            Durability::Disk => {
-                let usual: i64 = self.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-                self.conn.pragma_update(None, "synchronous", "FULL")?;
-                let written = self.commit(drafts, now_ms);
-                self.conn.pragma_update(None, "synchronous", usual)?;
-                written
-            }
+            Durability::Disk => self.commit_with("FULL", drafts, now_ms),
         }
+    }
+
+    fn commit_with(&mut self, synchronous: &str, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
+        let usual: i64 = self.conn.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+        self.conn.pragma_update(None, "synchronous", synchronous)?;
+        let written = self.commit(drafts, now_ms);
+        self.conn.pragma_update(None, "synchronous", usual)?;
+        written
     }
 
     fn commit(&mut self, drafts: &[Draft], now_ms: u64) -> rusqlite::Result<()> {
@@ -199,6 +208,7 @@ impl Db {
         self.meta = meta;
         self.leaf = leaf;
         self.born = true;
+        self.begins_log = false;
         self.format = FORMAT;
         Ok(())
     }

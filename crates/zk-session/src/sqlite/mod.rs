@@ -35,7 +35,8 @@ use self::writer::Writer;
 
 /// Sessions on disk: one SQLite file each, `<root>/<project>/<id>.db`, so that damage and locks stay local.
 ///
-/// Nothing is on the disk before a session's first entries are. Each open session has a thread of its own that
+/// Nothing is on the disk before a session's first entries are, or are
+/// [announced](OpenSession::prepare). Each open session has a thread of its own that
 /// does all of its I/O; appends that arrive together share a transaction. Folders are made with mode 0700,
 /// files with 0600. Needs a local file system for its locks; without shared memory it does without
 /// a write-ahead log.

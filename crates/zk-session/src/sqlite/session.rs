@@ -65,6 +65,13 @@ impl OpenSession for SqliteSession {
         self.notices.all()
     }
 
+    fn prepare(&self) {
+        if let Some(commands) = &self.commands {
+            // A thread that is gone says so at the append.
+            let _ = commands.send(Command::Prepare);
+        }
+    }
+
     async fn append(
         &self,
         entries: Vec<EntryKind>,

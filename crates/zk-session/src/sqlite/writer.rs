@@ -19,6 +19,7 @@ use crate::memory::millis;
 
 /// What the thread that owns a session is asked.
 pub(super) enum Command {
+    Prepare,
     Append(Vec<EntryKind>, Durability, Reply<Vec<EntryId>>),
     Read(Reply<Vec<Entry>>),
     Close(Reply<()>),
@@ -38,6 +39,8 @@ pub(super) struct Writer {
     unsynced: bool,
     /// The folder has a new file since it was last synced.
     new_file: bool,
+    /// What the open file was to be, while it has no entry: nobody was told of it, so it may go again.
+    empty: Option<Plan>,
     notices: Notices,
 }
 
@@ -51,12 +54,12 @@ enum State {
 impl Writer {
     pub(super) fn planned(plan: Plan, clock: Arc<dyn Clock>, notices: Notices) -> Self {
         let (id, state) = (plan.id.clone(), State::Planned(plan));
-        Self { id, state, clock, unsynced: false, new_file: false, notices }
+        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices }
     }
 
     pub(super) fn opened(opened: Opened, clock: Arc<dyn Clock>, notices: Notices) -> Self {
         let (id, state) = (opened.files.id().clone(), State::Open(Box::new(opened)));
-        Self { id, state, clock, unsynced: false, new_file: false, notices }
+        Self { id, state, clock, unsynced: false, new_file: false, empty: None, notices }
     }
 
     /// Serves commands until the session is closed or every handle is gone.
@@ -68,12 +71,14 @@ impl Writer {
                 None => match self.wait(commands) {
                     Some(command) => command,
                     None => {
-                        let _ = self.keep_files();
+                        let _ = self.end();
                         return;
                     }
                 },
             };
             match command {
+                // What fails here fails again, and is told, when there is something to write.
+                Command::Prepare => drop(self.make_file()),
                 Command::Append(kinds, mut durability, reply) => {
                     let mut batch = vec![(kinds, reply)];
                     // What has queued up meanwhile goes into the same transaction.
@@ -92,7 +97,7 @@ impl Writer {
                     let _ = reply.send(self.entries());
                 }
                 Command::Close(reply) => {
-                    let kept = self.keep_files();
+                    let kept = self.end();
                     // Closing the database and releasing the lock come first, so they are done when this is
                     // acknowledged.
                     drop(self);
@@ -135,6 +140,32 @@ impl Writer {
             self.new_file = false;
         }
         Ok(())
+    }
+
+    /// Makes the file of a session that has none yet.
+    fn make_file(&mut self) -> Result<(), StoreError> {
+        let State::Planned(plan) = &self.state else { return Ok(()) };
+        let opened = Box::new(open::create(plan)?);
+        if let State::Planned(plan) = std::mem::replace(&mut self.state, State::Open(opened)) {
+            self.empty = Some(plan);
+        }
+        self.new_file = true;
+        Ok(())
+    }
+
+    /// Removes the file of a session that has no entry, and goes back to its plan.
+    fn remove_empty(&mut self) {
+        if let (Some(plan), State::Open(open)) = (self.empty.take(), &self.state) {
+            open::discard(&open.files);
+            self.state = State::Planned(plan);
+            self.new_file = false;
+        }
+    }
+
+    /// Leaves the files as they are to stay.
+    fn end(&mut self) -> Result<(), StoreError> {
+        self.remove_empty();
+        self.keep_files()
     }
 
     /// Looks after the files of an open session: where somebody removed them, they are written again.
@@ -194,15 +225,7 @@ impl Writer {
     fn write(&mut self, drafts: &[Draft], durability: Durability) -> Result<(), StoreError> {
         self.keep_files()?;
         let now = millis(self.clock.now());
-        let plan = match &self.state {
-            State::Open(_) => None,
-            State::Planned(plan) => {
-                let plan = plan.clone();
-                self.state = State::Open(Box::new(open::create(&plan)?));
-                self.new_file = true;
-                Some(plan)
-            }
-        };
+        self.make_file()?;
         let State::Open(open) = &mut self.state else {
             return Err(StoreError::Failed(format!("session `{}` is not open", self.id)));
         };
@@ -218,16 +241,12 @@ impl Writer {
         if let (Ok(()), Durability::Disk) = (&written, durability) {
             written = self.sync_new_file();
         }
-        match (&written, plan, &mut self.state) {
-            (Ok(()), _, State::Open(open)) => open.lock.note(open.db.entries()),
-            (Err(_), Some(plan), State::Open(open)) => {
-                // Nobody was told of the file; the next append begins anew.
-                let files = open.files.clone();
-                open::discard(&files);
-                self.state = State::Planned(plan);
-                self.new_file = false;
-            }
-            (Ok(()), _, State::Planned(_)) | (Err(_), _, _) => {}
+        if let (Ok(()), State::Open(open)) = (&written, &mut self.state) {
+            open.lock.note(open.db.entries());
+            self.empty = None;
+        } else {
+            // The next append begins anew.
+            self.remove_empty();
         }
         written
     }

@@ -32,6 +32,7 @@ async fn conform(store: impl Fn() -> Arc<dyn SessionStore>) {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     what_is_appended_comes_back_in_order(&*store(), here.path()).await;
     a_session_without_entries_does_not_exist(&*store(), here.path()).await;
+    a_prepared_session_exists_with_its_first_entries(&*store(), here.path()).await;
     one_writer_at_a_time(&*store(), here.path()).await;
     a_closed_session_takes_nothing_more(&*store(), here.path()).await;
     an_id_is_taken_once(&*store(), here.path()).await;
@@ -75,6 +76,16 @@ async fn a_session_without_entries_does_not_exist(store: &dyn SessionStore, cwd:
     assert!(store.list(&every()).await.unwrap().is_empty());
     let opened = store.open(session.id()).await;
     assert!(matches!(opened.err(), Some(StoreError::NotFound { .. })));
+    session.close().await.unwrap();
+}
+
+async fn a_prepared_session_exists_with_its_first_entries(store: &dyn SessionStore, cwd: &Path) {
+    let session = store.create(at(cwd)).await.unwrap();
+    session.prepare();
+    assert!(session.entries().await.unwrap().is_empty());
+    assert!(store.list(&every()).await.unwrap().is_empty());
+    session.add(unit(0)).await.unwrap();
+    assert_eq!(store.list(&every()).await.unwrap().len(), 1);
     session.close().await.unwrap();
 }
 
