@@ -18,7 +18,7 @@ use crate::prompt::is_blank;
 use crate::run::Lineage;
 use crate::shared::{RunShared, lock};
 use crate::tools::{Aliases, ToolMemory};
-use crate::{AgentBuilder, Behavior, Run, RunOptions, ToolSet};
+use crate::{AgentBuilder, Behavior, RateLimits, RetryPolicy, Retrying, Run, RunOptions, ToolSet};
 
 /// A conversation with a model that can use tools. A handle: clones are the same agent.
 #[derive(Clone)]
@@ -28,6 +28,8 @@ pub struct Agent {
 
 pub(crate) struct Config {
     pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
     pub(crate) owns_bus: bool,
     pub(crate) model: Model,
@@ -43,7 +45,10 @@ pub(crate) struct Config {
 }
 
 pub(crate) struct AgentInner {
+    /// It sends failed requests again, unless the agent was told not to.
     pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) limits: RateLimits,
     pub(crate) bus: Bus,
     /// Nobody else made the bus: it is closed with the agent.
     owns_bus: bool,
@@ -107,7 +112,9 @@ impl AgentInner {
         if model.provider == self.provider.name() {
             return Ok(self.provider.clone());
         }
-        self.bus.item::<dyn Provider>(&model.provider).ok_or_else(|| {
+        let registered = self.bus.item::<dyn Provider>(&model.provider);
+        let retrying = |provider| Retrying::unless_retrying(&self.limits, provider, &self.retry);
+        registered.map(retrying).ok_or_else(|| {
             AgentError::Usage(format!(
                 "model `{}` belongs to provider `{}`, which is not registered",
                 model.id, model.provider
@@ -147,6 +154,8 @@ impl Agent {
         Self {
             inner: Arc::new(AgentInner {
                 provider: config.provider,
+                retry: config.retry,
+                limits: config.limits,
                 bus: config.bus,
                 owns_bus: config.owns_bus,
                 scopes: Mutex::default(),

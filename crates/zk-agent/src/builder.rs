@@ -11,7 +11,7 @@ use crate::agent::{Agent, Config};
 use crate::models;
 use crate::spawn::{self, SpawnOptions};
 use crate::tools::{Aliases, check_tools};
-use crate::{Behavior, Preset, ToolSet};
+use crate::{Behavior, Preset, RateLimits, RetryPolicy, Retrying, ToolSet};
 
 /// Puts an [`Agent`] together.
 #[must_use = "an agent is made by `build`"]
@@ -30,6 +30,8 @@ pub struct AgentBuilder {
     restored: Option<Arc<[Entry]>>,
     session: Option<SessionId>,
     cwd: PathBuf,
+    retry: RetryPolicy,
+    limits: RateLimits,
     plugins: Vec<Arc<dyn Plugin>>,
     local_tools: Vec<Arc<dyn Tool>>,
     spawn: Option<SpawnOptions>,
@@ -62,6 +64,8 @@ impl AgentBuilder {
             restored: None,
             session: None,
             cwd: PathBuf::from("."),
+            retry: RetryPolicy::default(),
+            limits: RateLimits::default(),
             plugins: Vec::new(),
             local_tools: Vec::new(),
             spawn: None,
@@ -120,6 +124,20 @@ impl AgentBuilder {
     /// The reasoning; off unless set.
     pub fn thinking(mut self, thinking: ThinkingRequest) -> Self {
         self.thinking = thinking;
+        self
+    }
+
+    /// How often and when a failed request is sent again; the defaults of [`RetryPolicy`] unless set, which one
+    /// overloaded answer does not end. A provider that retries by itself, such as a
+    /// [`Retrying`] one, keeps its own policy.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// The rate limits the agent shares with others; its own and those of its sub-agents unless set.
+    pub fn rate_limits(mut self, limits: RateLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -204,7 +222,9 @@ impl AgentBuilder {
         let aliases = Aliases::new(self.aliases)?;
         check_tools(&bus, &self.tools, &aliases)?;
         let agent = Agent::new(Config {
-            provider: self.provider,
+            provider: Retrying::unless_retrying(&self.limits, self.provider, &self.retry),
+            retry: self.retry,
+            limits: self.limits,
             bus,
             owns_bus,
             model,

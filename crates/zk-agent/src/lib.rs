@@ -39,6 +39,7 @@ mod pipe;
 mod preset;
 mod prompt;
 mod request;
+mod retry;
 mod run;
 mod sampling;
 mod sections;
@@ -58,6 +59,7 @@ pub use options::{
     Behavior, BudgetRule, DedupKey, OnExceed, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,
 };
 pub use preset::Preset;
+pub use retry::{RateLimits, RetryPolicy, Retrying};
 pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome};
 pub use spawn::SpawnOptions;
 pub use steer::QueueMode;

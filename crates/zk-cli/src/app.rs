@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use zk_agent::RateLimits;
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
-use zk_providers::RateLimits;
 
 use crate::dirs::Dirs;
 use crate::env::Env;

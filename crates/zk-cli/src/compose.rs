@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_agent::{Agent, Behavior, ToolSet};
+use zk_agent::{Agent, Behavior, RetryPolicy, Retrying, ToolSet};
 use zk_auth::OAuthRefresh;
 use zk_compaction::{Shorten, Window};
 use zk_core::events::PartLeftOut;
@@ -10,7 +10,7 @@ use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, 
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, Files, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
-use zk_providers::{Auth, Clocks, Connection, Http, RetryPolicy, Retrying, SetupError, VendorDialect};
+use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
 use zk_view::ViewDriver;
 
@@ -154,6 +154,9 @@ pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<A
         }
         error => Failure::usage(error.to_string()),
     })?;
+    if inner.is_retrying() {
+        return Ok(inner);
+    }
     Ok(Arc::new(Retrying::sharing(&app.limits, inner, policy(&table(app, &provider.name, "retry")))))
 }
 

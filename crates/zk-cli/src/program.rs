@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use zk_agent::RateLimits;
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
-use zk_providers::RateLimits;
 use zk_skills::Project;
 
 use crate::additions::Additions;

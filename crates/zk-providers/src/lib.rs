@@ -1,4 +1,4 @@
-//! Model providers for zk: wire dialects, streaming, retry, watchdog, usage.
+//! Model providers for zk: wire dialects, streaming, watchdog, usage.
 //!
 //! | module or type | what it is |
 //! |---|---|
@@ -9,7 +9,6 @@
 //! | [`Ollama`] | the native API of Ollama |
 //! | [`Vendor`], [`Vendors`] | the services and servers known by name: [`VENDORS`], and those of other crates |
 //! | [`Connection`] | where a provider is and what it is shown: the same for every dialect |
-//! | [`Retrying`] | a decorator that sends a failed request again, and one limit for everybody who uses it |
 //! | [`Clocks`] | how long a response may keep its reader waiting |
 //! | [`Replay`] | a dialect's reading of recorded bytes, without a network |
 //! | [`formats`] | conversations of other programs, read and written |
@@ -21,7 +20,7 @@
 //!
 //! | wing | what is in it |
 //! |---|---|
-//! | `wire` | HTTP clients, connections, event streams, time-outs, errors, retries: the same for every dialect |
+//! | `wire` | connections, event streams, time-outs, errors: the same for every dialect |
 //! | `encode` | what dialects share in writing requests and reading answers |
 //! | `facts` | vendors, models, profiles, service tiers, meanings of errors: data |
 //! | `dialects` | the protocols |
@@ -58,7 +57,6 @@ pub use wire::clocks::Clocks;
 pub use wire::connection::Connection;
 pub use wire::endpoint::SetupError;
 pub use wire::replay::Replay;
-pub use wire::retry::{RateLimits, RetryPolicy, Retrying};
 pub use wire::secret::Auth;
 pub use wire::sse;
 pub use zk_auth::{Http, Secret, TokenSource};

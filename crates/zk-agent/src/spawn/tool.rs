@@ -165,6 +165,8 @@ impl SpawnTool {
             .system(&*parent.system)
             .tools(parent.tools.clone())
             .behavior(parent.behavior.clone())
+            .retry(parent.retry.clone())
+            .rate_limits(parent.limits.clone())
             .cwd(cwd);
         for (canonical, wire) in parent.aliases.iter() {
             child = child.alias(canonical, wire);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use serde_json::json;
-use zk_agent::{Agent, Behavior, RunOptions};
+use zk_agent::{Agent, Behavior, RetryPolicy, RunOptions};
 use zk_core::events::{MessageEnd, StreamEnd, StreamText, TurnAfter, TurnBefore};
 use zk_core::kernel::{Bus, Cx, OnError};
 use zk_core::model::{AgentError, ErrorKind, Model, StopReason, Usage, WireRules};
@@ -30,7 +30,8 @@ async fn every_class_of_provider_error_becomes_its_own_type() {
         Refused,
         Aborted,
     ] {
-        let rig = rig(Script::new().turn(|t| t.error(kind, "why")));
+        let script = Script::new().turn(|t| t.error(kind, "why"));
+        let rig = rig_with(script, |builder| builder.retry(RetryPolicy::never()));
         let error = rig.run("go").await.result.unwrap_err();
         let fits = match (&error, kind) {
             (AgentError::ContextExceeded(error), ContextExceeded) => error.kind == kind,

@@ -23,6 +23,7 @@ mod order;
 mod output;
 mod presets;
 mod random;
+mod retries;
 mod run_handle;
 mod sections;
 mod spawn;

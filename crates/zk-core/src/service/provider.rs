@@ -50,6 +50,11 @@ pub trait Provider: Send + Sync {
         self.inner()?.quota_key()
     }
 
+    /// Whether it sends failed requests again by itself, so that nobody around it does so too.
+    fn is_retrying(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.is_retrying())
+    }
+
     /// What histories and ids this provider accepts for `model`.
     fn rules(&self, model: &Model) -> WireRules;
 

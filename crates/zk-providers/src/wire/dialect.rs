@@ -79,7 +79,7 @@ pub trait Dialect: Send + Sync + 'static {
     fn decoder(&self, client: &ApiClient, request: &Request, attempt: Attempt) -> Box<dyn Decode>;
 
     /// Why a failed request is prepared and sent once more, in words for a person; nothing where it is not. This
-    /// is for what another attempt changes, not for what passes by itself, which [`Retrying`](crate::Retrying)
+    /// is for what another attempt changes, not for what passes by itself, which a retrying decorator
     /// waits for. The error must be one that comes before any part of an answer.
     fn resend_reason(&self, error: &ProviderError, request: &Request) -> Option<String> {
         let _ = (error, request);

@@ -16,7 +16,6 @@ pub(crate) mod frames;
 pub(crate) mod provider;
 pub(crate) mod replay;
 pub(crate) mod request;
-pub(crate) mod retry;
 pub(crate) mod secret;
 pub mod sse;
 

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use zk_agent::{RateLimits, RetryPolicy, Retrying};
 use zk_auth::{AuthError, TokenSource};
 use zk_core::kernel::Cx;
 use zk_core::service::Provider;
-use zk_providers::{
-    Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, RateLimits, RetryPolicy, Retrying,
-    Secret,
-};
+use zk_providers::{Anthropic, AnthropicOptions, Auth, Compat, CompatProfile, Connection, Secret};
 
 fn quota(connection: Connection) -> String {
     let provider = Compat::new(connection, CompatProfile::default()).expect("valid");

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use zk_providers::RateLimits;
+use zk_agent::RateLimits;
 
 use super::keys::{Key, Keys};
 use super::question::{AnswerKeys, DEAF, Effect, Offer};

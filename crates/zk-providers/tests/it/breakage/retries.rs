@@ -6,17 +6,38 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use zk_agent::{Agent, RetryPolicy, Retrying};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Model, WireRules};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
-use zk_providers::{RetryPolicy, Retrying};
+use zk_providers::{Anthropic, AnthropicOptions};
 
 use super::faults::Case;
 use super::streams::Sample;
 use super::{Outcome, clocks, every_case, same};
 use crate::collect::{Answer, collect, question};
 use crate::recordings::print_table;
-use crate::server::Server;
+use crate::server::{Reply, Server};
+
+const ANSWER: &str = r#"event: message_start
+data: {"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1,"output_tokens":1}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi."}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"#;
 
 /// The faults that may pass.
 const PASSING: &[&str] =
@@ -120,4 +141,16 @@ async fn a_request_is_sent_again_exactly_if_nothing_of_an_answer_was_handed_out(
     .await;
     print_table("fault", &counts);
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn one_overloaded_answer_does_not_end_the_run_of_an_embedded_agent() {
+    let refused = Reply::json("529 Overloaded", r#"{"type":"error","error":{"type":"overloaded_error"}}"#);
+    let server = Server::start([refused, Reply::sse(ANSWER)]).await;
+    let connection = Anthropic::connection().base_url(&server.url).key("k-test");
+    let claude = Anthropic::new(connection, AnthropicOptions::default()).expect("valid");
+    let agent = Agent::builder(Arc::new(claude)).model_id("claude-test").build().expect("an agent");
+    let outcome = agent.run("Hello?").expect("a run").wait().await;
+    outcome.result.expect("the second answer counts");
+    assert_eq!((outcome.text.as_str(), server.received().len()), ("Hi.", 2));
 }

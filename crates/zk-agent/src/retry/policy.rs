@@ -4,7 +4,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use zk_providers::RetryPolicy;
+/// use zk_agent::RetryPolicy;
 ///
 /// let patient = RetryPolicy { retries: 8, longest_wait: Duration::from_secs(600), ..RetryPolicy::default() };
 /// assert_eq!(patient.base, Duration::from_secs(1));
@@ -36,6 +36,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// No request is sent again.
+    #[must_use]
+    pub fn never() -> Self {
+        Self { retries: 0, ..Self::default() }
+    }
+
     /// The wait after the failed attempt `attempt` (from 1): what the provider asks for, else full jitter,
     /// `random` being from 0 to 1.
     pub(super) fn delay(&self, attempt: u32, asked: Option<Duration>, random: f64) -> Duration {

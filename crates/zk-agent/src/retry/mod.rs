@@ -23,21 +23,20 @@ pub use policy::RetryPolicy;
 
 /// A provider whose failed requests are sent again, as long as nothing of an answer has been handed out.
 ///
+/// An agent puts one around every provider that has none; by hand it is for another policy or for shared limits.
 /// Everybody who shares one `Retrying` shares its limit: after a rate-limit error all requests wait, and one
 /// of them tries first. [`RateLimits`] share it between several.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use zk_core::kernel::Bus;
+/// use zk_agent::{RetryPolicy, Retrying};
 /// use zk_core::service::Provider;
-/// use zk_providers::{Anthropic, AnthropicOptions, RetryPolicy, Retrying};
+/// use zk_testkit::{Script, ScriptedProvider};
 ///
-/// let claude = Anthropic::new(Anthropic::connection().key("sk-ant-…"), AnthropicOptions::default())?;
-/// let claude = Arc::new(Retrying::new(Arc::new(claude), RetryPolicy::default()));
-/// let bus = Bus::new();
-/// let _ = bus.scope("providers").provide::<dyn Provider>("anthropic", claude);
-/// # Ok::<(), zk_providers::SetupError>(())
+/// let provider = Arc::new(ScriptedProvider::new(Script::new()));
+/// let patient = Retrying::new(provider, RetryPolicy { retries: 8, ..RetryPolicy::default() });
+/// assert!(patient.is_retrying());
 /// ```
 #[derive(Clone)]
 pub struct Retrying {
@@ -69,6 +68,19 @@ impl Retrying {
         Self { inner, policy, limit }
     }
 
+    /// `inner` as it is if it sends failed requests again by itself or `policy` has no retries, else inside one of these.
+    #[must_use]
+    pub fn unless_retrying(
+        limits: &RateLimits,
+        inner: Arc<dyn Provider>,
+        policy: &RetryPolicy,
+    ) -> Arc<dyn Provider> {
+        if policy.retries == 0 || inner.is_retrying() {
+            return inner;
+        }
+        Arc::new(Self::sharing(limits, inner, policy.clone()))
+    }
+
     /// As [`RateLimits::skip_waits`], for the requests that share this one's limit.
     pub fn skip_waits(&self) -> bool {
         self.limit.skip()
@@ -82,6 +94,10 @@ impl Provider for Retrying {
 
     fn inner(&self) -> Option<&dyn Provider> {
         Some(&*self.inner)
+    }
+
+    fn is_retrying(&self) -> bool {
+        true
     }
 
     fn model(&self, id: &str) -> Model {

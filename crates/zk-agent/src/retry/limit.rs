@@ -14,15 +14,15 @@ use zk_core::service::Provider;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use zk_providers::{Anthropic, AnthropicOptions, RateLimits, RetryPolicy, Retrying};
+/// use zk_agent::{RateLimits, RetryPolicy, Retrying};
+/// use zk_testkit::{Script, ScriptedProvider};
 ///
 /// let limits = RateLimits::default();
-/// let claude = || Anthropic::new(Anthropic::connection().key("sk-ant-…"), AnthropicOptions::default());
+/// let claude = || Arc::new(ScriptedProvider::new(Script::new()));
 /// // Two values, one key: what the server refuses the one, the other does not ask for.
-/// let first = Retrying::sharing(&limits, Arc::new(claude()?), RetryPolicy::default());
-/// let second = Retrying::sharing(&limits, Arc::new(claude()?), RetryPolicy::default());
+/// let first = Retrying::sharing(&limits, claude(), RetryPolicy::default());
+/// let second = Retrying::sharing(&limits, claude(), RetryPolicy::default());
 /// # let _ = (first, second);
-/// # Ok::<(), zk_providers::SetupError>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct RateLimits(Arc<Mutex<Known>>);

@@ -1,0 +1,63 @@
+//! Requests that fail before anything of an answer came.
+
+use std::sync::Arc;
+
+use zk_agent::{RetryPolicy, Retrying};
+use zk_core::kernel::Bus;
+use zk_core::model::ErrorKind;
+use zk_core::service::Provider;
+use zk_testkit::{Script, ScriptedProvider};
+
+use crate::support::{Rig, rig, rig_with};
+
+/// One that is overloaded so often before it answers.
+fn overloaded(times: usize) -> Script {
+    let failing = (0..times).fold(Script::new(), |script, _| {
+        script.turn(|turn| turn.error(ErrorKind::Overloaded, "come back later"))
+    });
+    failing.turn(|turn| turn.text("Here."))
+}
+
+async fn asked(rig: &Rig) -> (Result<String, ErrorKind>, usize) {
+    let outcome = rig.run("Hello?").await;
+    let kind = |error: zk_core::model::AgentError| error.provider().map(|error| error.kind);
+    let text = outcome.result.map(|()| outcome.text).map_err(|error| kind(error).unwrap());
+    (text, rig.provider.asked().len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_provider_does_not_end_the_run_of_an_agent_that_was_told_nothing() {
+    let rig = rig(overloaded(2));
+    assert_eq!(asked(&rig).await, (Ok("Here.".into()), 3));
+    assert_eq!(rig.names(&["provider:retry"]).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_told_not_to_retry_asks_once() {
+    let rig = rig_with(overloaded(1), |builder| builder.retry(RetryPolicy::never()));
+    assert_eq!(asked(&rig).await, (Err(ErrorKind::Overloaded), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_retries_by_itself_keeps_its_own_policy() {
+    let inner = ScriptedProvider::new(overloaded(5));
+    let policy = RetryPolicy { retries: 1, ..RetryPolicy::default() };
+    let retrying = Retrying::new(Arc::new(inner.clone()), policy);
+    let agent = zk_agent::Agent::builder(Arc::new(retrying)).build().unwrap();
+    agent.run("Hello?").unwrap().wait().await.result.unwrap_err();
+    assert_eq!(inner.asked().len(), 2, "its own retry, and no other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_registered_provider_of_a_chosen_model_is_retried_too() {
+    let (bus, other) = (Bus::new(), ScriptedProvider::new(overloaded(1)).named("other"));
+    let _ = bus.scope("providers").provide::<dyn Provider>("other", Arc::new(other.clone()));
+    let agent = zk_agent::Agent::builder(Arc::new(ScriptedProvider::new(Script::new())))
+        .bus(bus)
+        .model(other.model("other-1"))
+        .build()
+        .unwrap();
+    let outcome = agent.run("Hello?").unwrap().wait().await;
+    outcome.result.unwrap();
+    assert_eq!((outcome.text.as_str(), other.asked().len()), ("Here.", 2));
+}
