@@ -48,7 +48,7 @@ pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, PendingQuestion, Question, QuestionDigest,
     QuestionId, Questions, Section, SectionKind, text_of_visible_lines, visible_line, visible_lines,
 };
-pub use redact::{REDACTED, Redactor};
+pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};
 pub use run_tools::{RunTool, RunTools, UnknownTool};
 pub use session_log::{Audience, CustomEntry, NewEntry, SessionLog};

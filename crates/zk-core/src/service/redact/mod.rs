@@ -1,6 +1,8 @@
 //! What keeps secrets out of everything that is written.
 
 mod history;
+mod open;
+mod pieces;
 mod shapes;
 mod starts;
 
@@ -11,6 +13,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
+pub use pieces::RedactedPieces;
 use shapes::shapes;
 use starts::Starts;
 

@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 use super::starts::Starts;
 
 /// Prefixes of well-known keys, and how many characters of a key follow at least.
-const PREFIXES: &[(&str, usize)] = &[
+pub(super) const PREFIXES: &[(&str, usize)] = &[
     ("sk-ant-", 20),
     ("sk-proj-", 20),
     ("sk-or-", 20),
@@ -38,23 +38,31 @@ const PREFIXES: &[(&str, usize)] = &[
 ];
 
 /// How a web token and a private key begin.
-const WEB_TOKEN: &[u8] = b"eyJ";
-const PRIVATE_KEY: &str = "-----BEGIN ";
+pub(super) const WEB_TOKEN: &str = "eyJ";
+pub(super) const PRIVATE_KEY: &str = "-----BEGIN ";
 
 /// What stands before the user's name in an address.
 static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("://"));
 
 static STARTS: LazyLock<Starts> = LazyLock::new(|| {
     let keys = PREFIXES.iter().map(|(prefix, _)| prefix.as_bytes());
-    Starts::new(keys.chain([WEB_TOKEN, PRIVATE_KEY.as_bytes()]))
+    Starts::new(keys.chain([WEB_TOKEN, PRIVATE_KEY].map(str::as_bytes)))
 });
 
 /// Where `text` has the shape of a secret. Two of them may overlap.
 pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
+    shapes_from(text, 0)
+}
+
+/// Where `text` has the shape of a secret that begins at `from` or later.
+pub(super) fn shapes_from(text: &str, from: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
+    let around = from.saturating_sub(LONGEST_IN_URL + "://".len());
+    let users = USERS.find_iter(bytes.get(around..).unwrap_or_default());
     let mut found: Vec<_> =
-        USERS.find_iter(bytes).filter_map(|at| password_in_url(bytes, at + "://".len())).collect();
-    let mut at = 0;
+        users.filter_map(|at| password_in_url(bytes, around + at + "://".len())).collect();
+    found.retain(|range| range.start >= from);
+    let mut at = from;
     while let Some(start) = STARTS.next(bytes, at) {
         let end = match bytes.get(start) {
             Some(b'-') => private_key(text, start),
@@ -70,11 +78,11 @@ pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-fn is_key_byte(byte: u8) -> bool {
+pub(super) fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-fn begins_word(bytes: &[u8], at: usize) -> bool {
+pub(super) fn begins_word(bytes: &[u8], at: usize) -> bool {
     at.checked_sub(1).and_then(|before| bytes.get(before)).is_none_or(|before| !is_key_byte(*before))
 }
 
@@ -96,7 +104,7 @@ fn prefixed(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// A signed web token: three parts of base 64, the first of which is a JSON object.
 fn web_token(bytes: &[u8], at: usize) -> Option<usize> {
-    if !bytes.get(at..)?.starts_with(WEB_TOKEN) {
+    if !bytes.get(at..)?.starts_with(WEB_TOKEN.as_bytes()) {
         return None;
     }
     let mut end = run(bytes, at);
@@ -113,6 +121,11 @@ fn web_token(bytes: &[u8], at: usize) -> Option<usize> {
     Some(end)
 }
 
+/// Whether a private key has it: base 64 over several lines, whose ends may be escaped.
+pub(super) fn is_private_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+/=\\:,".contains(&byte)
+}
+
 fn private_key(text: &str, at: usize) -> Option<usize> {
     let before = text.get(..at)?;
     let after = text.get(at..)?.strip_prefix(PRIVATE_KEY).filter(|_| !before.ends_with('-'))?;
@@ -120,10 +133,8 @@ fn private_key(text: &str, at: usize) -> Option<usize> {
     if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
         return None;
     }
-    // The key itself: base 64 over several lines, whose ends may be escaped. One that is cut off ends with it.
-    let is_body =
-        |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+/=\\:,".contains(&byte);
-    let key = body.bytes().take_while(|byte| is_body(*byte)).count();
+    // One that is cut off ends with the text.
+    let key = body.bytes().take_while(|byte| is_private_key_byte(*byte)).count();
     let end = text.len() - body.len() + key;
     let tail = text.get(end..).and_then(|tail| tail.strip_prefix("-----END "));
     let closed = tail.and_then(|tail| tail.find("-----")).filter(|label| *label <= 40);
@@ -131,7 +142,7 @@ fn private_key(text: &str, at: usize) -> Option<usize> {
 }
 
 /// The longest name or password in an address that is looked for, in bytes.
-const LONGEST_IN_URL: usize = 256;
+pub(super) const LONGEST_IN_URL: usize = 256;
 
 /// The password of `scheme://user:password@host`, whose user begins at `user`.
 fn password_in_url(bytes: &[u8], user: usize) -> Option<Range<usize>> {

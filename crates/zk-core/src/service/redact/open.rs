@@ -1,0 +1,84 @@
+//! What may turn out to be a key when more of its text arrives.
+
+use super::shapes::{
+    LONGEST_IN_URL, PREFIXES, PRIVATE_KEY, WEB_TOKEN, begins_word, is_key_byte, is_private_key_byte,
+};
+
+const END: &str = "-----END ";
+
+/// The longest label of a private key, the dashes behind it included.
+const LABEL: usize = 45;
+
+/// Where from `from` on a shape may begin that needs more text than there is to be known, or to end.
+pub(super) fn open_shape(text: &str, from: usize) -> Option<usize> {
+    let candidates = [open_word(text), open_token(text), open_private_key(text, from), open_password(text)];
+    candidates.into_iter().flatten().filter(|at| *at >= from).min()
+}
+
+/// Where the run of key characters begins that the first `end` bytes end with.
+fn run_before(text: &[u8], end: usize) -> usize {
+    let before = text.get(..end).unwrap_or_default();
+    end - before.iter().rev().take_while(|byte| is_key_byte(**byte)).count()
+}
+
+/// A key with a well-known prefix, at whose end more of it may follow.
+fn open_word(text: &str) -> Option<usize> {
+    let at = run_before(text.as_bytes(), text.len());
+    let word = text.get(at..).filter(|word| !word.is_empty())?;
+    let mut prefixes = PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN]);
+    prefixes.any(|prefix| prefix.starts_with(word) || word.starts_with(prefix)).then_some(at)
+}
+
+/// A web token, of which one or two parts are there.
+fn open_token(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let dot_before = |at: usize| at.checked_sub(1).filter(|dot| bytes.get(*dot) == Some(&b'.'));
+    let last = run_before(bytes, bytes.len());
+    let second_dot = dot_before(last)?;
+    let second = run_before(bytes, second_dot);
+    let is_token = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(WEB_TOKEN));
+    // Every part but the first has ten characters at least.
+    let of_three = dot_before(second).filter(|first_dot| second_dot - first_dot > 10);
+    let of_three = of_three.map(|first_dot| run_before(bytes, first_dot)).filter(|at| is_token(*at));
+    of_three.or_else(|| is_token(second).then_some(second)).filter(|at| begins_word(bytes, *at))
+}
+
+/// A private key, of which some or all is there.
+fn open_private_key(text: &str, from: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let is_first_dash = |at: &usize| at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'-');
+    let mut begun =
+        text.get(from..)?.match_indices(PRIVATE_KEY).map(|(at, _)| from + at).filter(is_first_dash);
+    let begun = begun.find(|at| text.get(at + PRIVATE_KEY.len()..).is_some_and(is_open_key));
+    let beginning =
+        (1..PRIVATE_KEY.len()).filter(|len| text.ends_with(PRIVATE_KEY.get(..*len).unwrap_or_default()));
+    let beginning = beginning.map(|len| text.len() - len).find(is_first_dash);
+    begun.or(beginning)
+}
+
+/// Whether what follows `-----BEGIN ` may go on.
+fn is_open_key(after: &str) -> bool {
+    let Some((label, body)) = after.split_once("-----") else { return after.len() < LABEL };
+    if label.len() > 40 || !label.ends_with("PRIVATE KEY") {
+        return false;
+    }
+    let rest = body.trim_start_matches(|c: char| u8::try_from(c).is_ok_and(is_private_key_byte));
+    match rest.strip_prefix(END) {
+        Some(label) => !label.contains("-----") && label.len() < LABEL,
+        None => END.starts_with(rest),
+    }
+}
+
+/// The colon before what may be a password: `scheme://user:`, with no `@` yet.
+fn open_password(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let ends = |byte: &u8| {
+        byte.is_ascii_whitespace() || matches!(byte, b'/' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'@')
+    };
+    let len = bytes.iter().rev().take(2 * LONGEST_IN_URL).take_while(|byte| !ends(byte)).count();
+    let user = bytes.len() - len;
+    let colon = user + bytes.get(user..)?.iter().position(|byte| *byte == b':')?;
+    let is_open = bytes.len() - colon <= LONGEST_IN_URL && colon - user < LONGEST_IN_URL;
+    let is_open = is_open && bytes.get(..user)?.ends_with(b"://");
+    is_open.then_some(colon)
+}

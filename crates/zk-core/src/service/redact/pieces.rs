@@ -1,0 +1,144 @@
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use super::open::open_shape;
+use super::shapes::shapes_from;
+use super::{REDACTED, Redactor};
+
+/// How much of an emitted text is kept, since what stands before a key says whether it is one.
+const CONTEXT: usize = 512;
+
+/// The longest text that is held back for its shape alone: longer than any key.
+const LONGEST_SHAPE: usize = 64 * 1024;
+
+/// Keeps secrets out of one text that comes in pieces, also where a key is cut between two of them.
+///
+/// Only what may be the beginning of a key is held back: at most as much as the longest value that the redactor was
+/// told, or 64 KiB of what has the shape of a key. All pieces together are what [`Redactor::redact`] makes of the
+/// whole text.
+///
+/// ```
+/// use std::sync::Arc;
+/// use zk_core::service::{Redactor, RedactedPieces};
+///
+/// let redactor = Arc::new(Redactor::new());
+/// redactor.learn("correct-horse-battery");
+/// let mut pieces = RedactedPieces::new(redactor);
+/// assert_eq!(pieces.push("it is corr".to_owned()), "it is ");
+/// assert_eq!(pieces.push("ect-horse-battery, I ".to_owned()), "[redacted], I ");
+/// assert_eq!(pieces.push("am corr".to_owned()), "am ");
+/// assert_eq!(pieces.finish(), "corr");
+/// ```
+#[derive(Debug)]
+pub struct RedactedPieces {
+    redactor: Arc<Redactor>,
+    /// Some of what was emitted, and what is held back.
+    text: String,
+    /// Where in `text` that begins which is held back.
+    from: usize,
+    /// Up to where in `text` a placeholder stands already; no less than `from`.
+    covered: usize,
+}
+
+impl RedactedPieces {
+    /// A text that has not begun.
+    #[must_use]
+    pub fn new(redactor: Arc<Redactor>) -> Self {
+        Self { redactor, text: String::new(), from: 0, covered: 0 }
+    }
+
+    /// Takes the next piece; gives what can be shown by now.
+    pub fn push(&mut self, piece: String) -> String {
+        let is_fresh = self.covered == self.text.len();
+        self.text.push_str(&piece);
+        let found = self.find();
+        let hold = self.undecided();
+        if is_fresh && found.is_empty() && hold == self.text.len() {
+            self.go_to(hold, hold);
+            return piece;
+        }
+        self.emit(found, hold)
+    }
+
+    /// Gives what was held back: no more of this text follows. Another one may begin.
+    pub fn finish(&mut self) -> String {
+        let found = self.find();
+        let shown = self.emit(found, self.text.len());
+        (self.from, self.covered) = (0, 0);
+        self.text.clear();
+        shown
+    }
+
+    /// Everything found in what is held back, in order.
+    fn find(&self) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        self.redactor.find_known(self.text.as_bytes().get(self.from..).unwrap_or_default(), &mut found);
+        for range in &mut found {
+            *range = range.start + self.from..range.end + self.from;
+        }
+        found.extend(shapes_from(&self.text, self.from));
+        found.sort_unstable_by_key(|range| (range.start, range.end));
+        found
+    }
+
+    /// From where on the text may turn out to be a key when more of it arrives; its end if nowhere.
+    fn undecided(&self) -> usize {
+        let end = self.text.len();
+        let known = self.redactor.open_value(self.text.as_bytes(), self.from);
+        let shape = open_shape(&self.text, self.from).filter(|at| end - at <= LONGEST_SHAPE);
+        known.into_iter().chain(shape).min().unwrap_or(end)
+    }
+
+    /// The text up to `hold`, without what was found.
+    fn emit(&mut self, found: Vec<Range<usize>>, hold: usize) -> String {
+        let mut shown = String::new();
+        let mut at = self.covered;
+        for range in found.into_iter().filter(|range| range.start < hold) {
+            if range.end <= at {
+                continue;
+            }
+            if range.start >= at {
+                shown.push_str(self.text.get(at..range.start).unwrap_or_default());
+                shown.push_str(REDACTED);
+            }
+            at = range.end;
+        }
+        shown.push_str(self.text.get(at..hold).unwrap_or_default());
+        self.go_to(hold, at);
+        shown
+    }
+
+    fn go_to(&mut self, hold: usize, covered: usize) {
+        let mut gone = hold.saturating_sub(CONTEXT);
+        while !self.text.is_char_boundary(gone) {
+            gone -= 1;
+        }
+        self.text.drain(..gone);
+        self.from = hold - gone;
+        self.covered = covered.saturating_sub(gone).max(self.from);
+    }
+}
+
+impl Redactor {
+    /// Where from `from` on a known value may begin that `text` ends in.
+    fn open_value(&self, text: &[u8], from: usize) -> Option<usize> {
+        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let longest = all.values.iter().map(|known| known.len).max()?;
+        let start = all.values.first()?.start.len();
+        let from = from.max((text.len() + 1).saturating_sub(longest));
+        let is_open = |at: &usize| {
+            let rest = text.get(*at..).unwrap_or_default();
+            all.values.iter().any(|known| {
+                rest.len() < known.len && rest.iter().zip(&known.start).all(|(byte, start)| byte == start)
+            })
+        };
+        // Whole beginnings are found fast; the last bytes may be less than one.
+        let whole =
+            std::iter::successors(all.starts().next(text, from), |at| all.starts().next(text, at + 1));
+        let last = from.max((text.len() + 1).saturating_sub(start))..text.len();
+        whole.chain(last).find(is_open)
+    }
+}
+
+#[cfg(test)]
+mod tests;
