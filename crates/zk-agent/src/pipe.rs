@@ -1,59 +1,131 @@
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
-use zk_core::events::{StreamText, StreamTransform};
+use zk_core::events::{StreamText, StreamThinking, StreamToolArgs, StreamTransform};
 use zk_core::kernel::{Cx, EmitError};
-use zk_core::model::TurnId;
+use zk_core::model::{CallId, TurnId};
+use zk_core::service::{RedactedPieces, Redactor};
 
-/// The way of an answer's text to those who show it: through the handlers of `stream:transform`, if there are any.
-pub(crate) struct TextPipe<'a> {
+/// The way of an answer's pieces to those who show them: without secrets, also where one is cut between two pieces,
+/// and text through the handlers of `stream:transform`, if there are any.
+pub(crate) struct AnswerPipe<'a> {
     cx: &'a Cx,
     turn_id: &'a TurnId,
-    /// The block of which a handler may hold something back.
-    open: Option<u32>,
+    redactor: Option<Arc<Redactor>>,
+    /// The blocks that have begun, of which something may be held back.
+    open: Vec<Open>,
+    /// The block of text of which a handler may hold something back.
+    transformed: Option<u32>,
 }
 
-impl<'a> TextPipe<'a> {
+struct Open {
+    block: u32,
+    part: Part,
+    pieces: RedactedPieces,
+}
+
+/// What a piece is of.
+#[derive(Clone)]
+pub(crate) enum Part {
+    Text,
+    Thinking,
+    Args { call_id: CallId, name: String },
+}
+
+impl<'a> AnswerPipe<'a> {
     pub(crate) fn new(cx: &'a Cx, turn_id: &'a TurnId) -> Self {
-        Self { cx, turn_id, open: None }
+        Self { cx, turn_id, redactor: cx.service::<Redactor>(), open: Vec::new(), transformed: None }
     }
 
-    /// More text of `block`.
-    pub(crate) async fn text(&mut self, block: u32, delta: String) -> Result<(), EmitError> {
-        if !self.cx.bus().has_handlers::<StreamTransform>() {
-            return self.show(self.cx, delta).await;
+    /// More of `block`.
+    pub(crate) async fn push(
+        &mut self,
+        block: u32,
+        part: impl FnOnce() -> Part,
+        delta: String,
+    ) -> Result<(), EmitError> {
+        let Some(redactor) = &self.redactor else { return self.pass(self.cx, block, part(), delta).await };
+        let at = match self.open.iter().rposition(|open| open.block == block) {
+            Some(at) => at,
+            None => {
+                let pieces = RedactedPieces::new(redactor.clone());
+                self.open.push(Open { block, part: part(), pieces });
+                self.open.len() - 1
+            }
+        };
+        let Some(open) = self.open.get_mut(at) else { return Ok(()) };
+        let delta = open.pieces.push(delta);
+        if delta.is_empty() {
+            return Ok(());
         }
-        if self.open != Some(block) {
-            self.end().await?;
-            self.open = Some(block);
-        }
-        self.pass(self.cx, delta, false).await
+        let part = open.part.clone();
+        self.pass(self.cx, block, part, delta).await
     }
 
     /// Nothing more of `block` follows.
     pub(crate) async fn finish(&mut self, block: u32) -> Result<(), EmitError> {
-        if self.open == Some(block) { self.end().await } else { Ok(()) }
+        if let Some(at) = self.open.iter().position(|open| open.block == block) {
+            let open = self.open.remove(at);
+            self.flush(self.cx, open).await?;
+        }
+        if self.transformed == Some(block) { self.end_text(self.cx).await } else { Ok(()) }
     }
 
     /// Nothing more of any block follows.
     pub(crate) async fn end(&mut self) -> Result<(), EmitError> {
-        match self.open.take() {
-            Some(_) => self.pass(self.cx, String::new(), true).await,
-            None => Ok(()),
-        }
+        self.end_all(self.cx).await
     }
 
     /// Flushes held-back text without blocking a cancelled run. The response has failed already, so a handler
     /// that fails now changes nothing.
     pub(crate) async fn break_off(&mut self) {
-        if !self.cx.is_stopped() {
-            let _ = self.end().await;
-        } else if self.open.take().is_some() {
+        if self.cx.is_stopped() {
             let cx = self.cx.with_stop(CancellationToken::new());
-            let _ = self.pass(&cx, String::new(), true).now_or_never();
+            let _ = self.end_all(&cx).now_or_never();
+        } else {
+            let _ = self.end().await;
         }
     }
 
-    async fn pass(&self, cx: &Cx, delta: String, last: bool) -> Result<(), EmitError> {
+    async fn end_all(&mut self, cx: &Cx) -> Result<(), EmitError> {
+        for open in std::mem::take(&mut self.open) {
+            self.flush(cx, open).await?;
+        }
+        self.end_text(cx).await
+    }
+
+    async fn flush(&mut self, cx: &Cx, mut open: Open) -> Result<(), EmitError> {
+        let delta = open.pieces.finish();
+        if delta.is_empty() { Ok(()) } else { self.pass(cx, open.block, open.part, delta).await }
+    }
+
+    async fn pass(&mut self, cx: &Cx, block: u32, part: Part, delta: String) -> Result<(), EmitError> {
+        let turn_id = || self.turn_id.clone();
+        match part {
+            Part::Thinking => cx.emit(StreamThinking { turn_id: turn_id(), delta }).await,
+            Part::Args { call_id, name } => {
+                cx.emit_with(|| StreamToolArgs { turn_id: turn_id(), call_id, name, delta }).await
+            }
+            Part::Text if cx.bus().has_handlers::<StreamTransform>() => {
+                if self.transformed != Some(block) {
+                    self.end_text(cx).await?;
+                    self.transformed = Some(block);
+                }
+                self.transform(cx, delta, false).await
+            }
+            Part::Text => self.show(cx, delta).await,
+        }
+    }
+
+    async fn end_text(&mut self, cx: &Cx) -> Result<(), EmitError> {
+        match self.transformed.take() {
+            Some(_) => self.transform(cx, String::new(), true).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn transform(&self, cx: &Cx, delta: String, last: bool) -> Result<(), EmitError> {
         let delta = cx.emit(StreamTransform { turn_id: self.turn_id.clone(), delta, last }).await?.delta;
         if delta.is_empty() { Ok(()) } else { self.show(cx, delta).await }
     }

@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use serde_json::{Map, Value};
 use zk_core::events::{
-    ProviderReport, StreamEnd, StreamProvider, StreamStart, StreamThinking, StreamToolArgs, ToolArgsRepaired,
+    ProviderReport, StreamEnd, StreamProvider, StreamStart, StreamToolArgs, ToolArgsRepaired,
 };
 use zk_core::kernel::Cx;
 use zk_core::model::{
@@ -13,7 +13,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, StreamEvent};
 
-use crate::pipe::TextPipe;
+use crate::pipe::{AnswerPipe, Part};
 use crate::shared::RunShared;
 use crate::tools::Aliases;
 
@@ -46,7 +46,7 @@ pub(crate) async fn sample(
     shared: &RunShared,
 ) -> Sampled {
     let mut draft = Draft::default();
-    let mut pipe = TextPipe::new(cx, turn_id);
+    let mut pipe = AnswerPipe::new(cx, turn_id);
     let mut counted = Usage::default();
     let mut stopped = pin!(cx.stop_token().cancelled());
     let error = loop {
@@ -74,11 +74,11 @@ pub(crate) async fn sample(
             }
             StreamEvent::Text { block, delta } => {
                 draft.add_text(block, &delta);
-                pipe.text(block, delta).await
+                pipe.push(block, || Part::Text, delta).await
             }
             StreamEvent::Thinking { block, delta } => {
                 draft.add_thinking(block, &delta);
-                cx.emit(StreamThinking { turn_id: turn_id.clone(), delta }).await
+                pipe.push(block, || Part::Thinking, delta).await
             }
             StreamEvent::ToolCall { block, id, name } => {
                 let name = aliases.canonical(name);
@@ -89,8 +89,8 @@ pub(crate) async fn sample(
             }
             StreamEvent::ToolArgs { block, delta } => match draft.add_args(block, &delta) {
                 Some((id, name)) => {
-                    let (call_id, name) = (id.clone(), name.to_owned());
-                    cx.emit_with(|| StreamToolArgs { turn_id: turn_id.clone(), call_id, name, delta }).await
+                    let args = || Part::Args { call_id: id.clone(), name: name.to_owned() };
+                    pipe.push(block, args, delta).await
                 }
                 None => Ok(()),
             },
@@ -104,12 +104,14 @@ pub(crate) async fn sample(
                     ToolArgsRepaired { turn_id, call_id, name, text }
                 });
                 draft.finish(block, content);
-                match (opaque, repaired) {
-                    (Some(text), _) => {
+                let finished = pipe.finish(block).await;
+                match (finished, opaque, repaired) {
+                    (Err(error), _, _) => Err(error),
+                    (Ok(()), Some(text), _) => {
                         cx.emit_with(|| StreamProvider { turn_id: turn_id.clone(), text }).await
                     }
-                    (None, Some(repaired)) => cx.emit_with(|| repaired).await,
-                    (None, None) => pipe.finish(block).await,
+                    (Ok(()), None, Some(repaired)) => cx.emit_with(|| repaired).await,
+                    (Ok(()), None, None) => Ok(()),
                 }
             }
             StreamEvent::Report(report) => {

@@ -15,7 +15,7 @@ use zk_core::model::{
     AgentError, Approved, Block, Display, ToolContent, ToolError, ToolErrorKind, ToolOutput, output_bytes,
     wire,
 };
-use zk_core::service::{Progress, Tool, ToolCx};
+use zk_core::service::{Progress, RedactedPieces, Redactor, Tool, ToolCx};
 
 use super::call::{Calls, NOT_RUN, Settled, catch_panic, settled, skipped};
 use super::preflight::Ready;
@@ -98,6 +98,7 @@ impl Calls<'_> {
         } else {
             (Progress::default(), None)
         };
+        let mut pieces = self.cx.service::<Redactor>().map(RedactedPieces::new);
         let cx = ToolCx {
             cx: self.cx.with_stop(cancel.stop.clone()),
             call_id: approved.call().call_id.clone(),
@@ -122,7 +123,7 @@ impl Calls<'_> {
             match select(work.as_mut(), select(std::pin::pin!(more), deadline.as_mut())).await {
                 Either::Left((ended, _)) => break Some(ended),
                 Either::Right((Either::Left((Some(text), _)), _)) => {
-                    let _ = self.cx.emit(ToolProgress { call: call.clone(), text }).await;
+                    self.show_progress(call, &mut pieces, text).await;
                 }
                 // Not while the tool's context, which holds the sender, is alive.
                 Either::Right((Either::Left((None, _)), _)) => {}
@@ -131,7 +132,10 @@ impl Calls<'_> {
         };
         if let Some(shown) = &mut shown {
             while let Ok(text) = shown.try_recv() {
-                let _ = self.cx.emit(ToolProgress { call: call.clone(), text }).await;
+                self.show_progress(call, &mut pieces, text).await;
+            }
+            if let Some(mut pieces) = pieces {
+                self.show_progress(call, &mut None, pieces.finish()).await;
             }
         }
         let outcome = match ended {
@@ -153,6 +157,17 @@ impl Calls<'_> {
                 })
             }
             outcome => outcome,
+        }
+    }
+
+    /// Announces more of a call's output, without secrets that it comes in pieces of.
+    async fn show_progress(&self, call: &Arc<CallRef>, pieces: &mut Option<RedactedPieces>, text: String) {
+        let text = match pieces {
+            Some(pieces) => pieces.push(text),
+            None => text,
+        };
+        if !text.is_empty() {
+            let _ = self.cx.emit(ToolProgress { call: call.clone(), text }).await;
         }
     }
 

@@ -14,6 +14,7 @@ mod commits;
 mod context;
 mod control;
 mod conversation;
+mod cut_keys;
 mod dispatch;
 mod errors;
 mod gates;
