@@ -1,14 +1,18 @@
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Redactor;
-use crate::model::{Block, Display, Message, Text, Thinking, ToolContent, ToolResult, WireData};
+use crate::model::{Block, Display, Document, Message, Text, Thinking, ToolContent, ToolResult, WireData};
 
 impl Redactor {
     /// The message without secrets; nothing if there are none.
     ///
     /// Every text, call and result is looked through. A text that was signed by its provider loses the signature
-    /// with the secret. What only its provider understands is looked through for known values; the bytes of images
-    /// and documents are left alone.
+    /// with the secret. What only its provider understands is looked through for known values. A document is looked
+    /// through if its bytes are text, and its name always; other bytes are not, those of images and PDFs for
+    /// example.
     #[must_use]
     pub fn redact_message(&self, message: &Message) -> Option<Message> {
         let blocks = self.redact_blocks(&message.content)?;
@@ -84,8 +88,22 @@ impl Redactor {
                 let found = self.redact_string(&mut clean.text) | self.redact_opaque(&mut clean.wire.data);
                 found.then_some(Block::Provider(clean))
             }
-            Block::Image(_) | Block::Document(_) => None,
+            Block::Document(document) => self.redact_document(document).map(Block::Document),
+            Block::Image(_) => None,
         }
+    }
+
+    fn redact_document(&self, document: &Document) -> Option<Document> {
+        let mut clean = document.clone();
+        let mut found = clean.name.as_mut().is_some_and(|name| self.redact_string(name));
+        let bytes = STANDARD.decode(document.data.trim()).ok();
+        if let Some(mut text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok())
+            && self.redact_string(&mut text)
+        {
+            clean.data = STANDARD.encode(text);
+            found = true;
+        }
+        found.then_some(clean)
     }
 
     /// The text without secrets, if there are any in it or in what its provider wants back with it: that does not
@@ -135,6 +153,23 @@ mod tests {
         let text = serde_json::to_string(&clean).unwrap();
         assert!(!text.contains(SECRET) && !text.contains("signed"), "{text}");
         assert_eq!(text.matches(crate::service::REDACTED).count(), 4, "{text}");
+    }
+
+    #[test]
+    fn a_document_of_text_and_a_name_keep_no_secret_and_other_bytes_stay() {
+        let document = |name: &str, bytes: &[u8]| {
+            let (media_type, data) = ("application/json".to_owned(), STANDARD.encode(bytes));
+            Document { media_type, name: Some(name.to_owned()), data }
+        };
+        let told = format!("{{\"key\":\"{SECRET}\"}}");
+        let redact = |document: Document| {
+            let message = Message::user(vec![Block::Document(document)]);
+            redactor().redact_message(&message).map(|clean| clean.content)
+        };
+        let clean = Block::Document(document("[redacted].json", br#"{"key":"[redacted]"}"#));
+        assert_eq!(redact(document(&format!("{SECRET}.json"), told.as_bytes())), Some(vec![clean]));
+        assert_eq!(redact(document("a.pdf", &[told.as_bytes(), &[0xff]].concat())), None);
+        assert_eq!(redact(document("a.txt", b"nothing")), None);
     }
 
     #[test]
