@@ -1,0 +1,51 @@
+//! What a verdict costs: `cargo bench -p zk-permission`, or `--profile quick` for a quick look.
+//!
+//! The bar: a command of 200 bytes ≤ 50 µs, with fifty rules.
+
+#![expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
+
+use std::path::Path;
+
+use divan::{Bencher, black_box};
+use zk_core::model::Effects;
+use zk_permission::{
+    AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, Script, judge,
+};
+
+fn main() {
+    divan::main();
+}
+
+const COMMAND: &str = "cargo test -p zk-core --all-targets 2>&1 | tail -n 40 && git log --oneline -n 10 -- crates/zk-core \
+                       && grep -rn --include='*.rs' 'fn main' crates/zk-core/src | sort -u | head -n 20 > /dev/null";
+
+fn rules() -> Rules {
+    let base = RuleBase { root: "/p".into(), home: None };
+    let mut rules = Rules::new();
+    for at in 0..48 {
+        rules.push(Rule::parse(Layer::User, Decision::Allow, &format!("tool{at} run * **"), &base).unwrap());
+    }
+    rules.push(Rule::parse(Layer::User, Decision::Allow, "cargo test **", &base).unwrap());
+    rules.push(Rule::parse(Layer::User, Decision::Deny, "git push **", &base).unwrap());
+    rules
+}
+
+#[divan::bench]
+fn judge_200_bytes(bencher: Bencher<'_, '_>) {
+    let (rules, surroundings) = (rules(), AssumedSurroundings::new(["/p"]));
+    let here = Circumstances {
+        cwd: Path::new("/p"),
+        surroundings: &surroundings,
+        is_contained: false,
+        trusts_repository: true,
+    };
+    let effects = Effects::executes(COMMAND);
+    let call = Call { tool: "shell", effects: &effects };
+    assert_eq!(judge(&call, Mode::Ask, &rules, &here).decision, Decision::Allow);
+    bencher.bench(|| judge(black_box(&call), Mode::Ask, &rules, &here));
+}
+
+#[divan::bench]
+fn parse_200_bytes(bencher: Bencher<'_, '_>) {
+    bencher.bench(|| Script::parse(black_box(COMMAND)));
+}

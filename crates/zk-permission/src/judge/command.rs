@@ -1,0 +1,476 @@
+use std::path::{Component, Path, PathBuf};
+
+use zk_core::model::Effect;
+
+use super::{Bench, JudgedProgram, RuleRef};
+use crate::mode::Mode;
+use crate::program::{Form, Hazard, Leaf, base_name, hazard_in, inspect, inspect_program};
+use crate::rules::{Access, Decision, Likeness, Rule};
+use crate::shell::{Assignment, Redirect, Script, quote_all};
+use crate::surroundings::{PathPlace, ProgramPlace};
+
+/// The most directories that a text may go through before nobody knows where it is.
+const MAX_DIRECTORIES: usize = 8;
+
+/// Variables that change how a program shows things, and nothing of what it does.
+const HARMLESS_VARIABLES: [&str; 17] = [
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "DEBIAN_FRONTEND",
+    "FORCE_COLOR",
+    "INSTA_UPDATE",
+    "LANG",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LINES",
+    "NO_COLOR",
+    "PYTHONUNBUFFERED",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "RUST_TEST_THREADS",
+];
+
+/// Where a text may be while it runs; nothing once nobody knows.
+#[derive(Clone)]
+struct Whereabouts(Option<Vec<PathBuf>>);
+
+impl Whereabouts {
+    fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// All places that a path may mean.
+    fn of(&self, path: &Path) -> Option<Vec<PathBuf>> {
+        if path.is_absolute() {
+            return Some(vec![path.to_owned()]);
+        }
+        self.0.as_ref().map(|all| all.iter().map(|cwd| cwd.join(path)).collect())
+    }
+
+    /// After a `cd` that may also have failed.
+    fn go(&mut self, target: &str) {
+        let target = Path::new(target);
+        // The shell takes `..` by text, everybody else by the directory: after a link they disagree.
+        let is_plain = !target.components().any(|part| part == Component::ParentDir);
+        let gone = self.of(target).filter(|_| is_plain);
+        self.0 = match (self.0.take(), gone) {
+            (Some(mut all), Some(gone)) if all.len() + gone.len() <= MAX_DIRECTORIES => {
+                all.extend(gone);
+                Some(all)
+            }
+            _ => None,
+        };
+    }
+}
+
+impl Bench<'_> {
+    /// A shell text.
+    pub(super) fn command(&mut self, text: &str) {
+        let before = self.reasons.len();
+        let exact = self.exact_allowance(text);
+        match Script::parse(text) {
+            Err(why) => {
+                self.effects.push(Effect::Executes { command: Some(text.to_owned()), argv: Vec::new() });
+                let why = format!("not understood: {why}");
+                self.not_known(text, &why);
+            }
+            Ok(script) => {
+                let mut place = Whereabouts(Some(vec![self.here.cwd.to_owned()]));
+                for command in &script.commands {
+                    for leaf in inspect(command) {
+                        self.leaf(&leaf, &place);
+                        if let Some(target) = &leaf.goes_to {
+                            place.go(target);
+                        } else if leaf.changes_shell {
+                            place = Whereabouts(None);
+                        }
+                    }
+                    for redirect in &command.redirects {
+                        self.redirect(redirect, &place);
+                    }
+                }
+                if let Some(argv) = script.argv() {
+                    self.argv = Some(argv.to_vec());
+                }
+            }
+        }
+        // A person approved these very bytes; that answers every question except those that rules ask.
+        if let Some(rule) = exact {
+            let mine = self.reasons.get_mut(before..).unwrap_or_default();
+            for reason in
+                mine.iter_mut().filter(|reason| reason.decision == Decision::Ask && reason.rule.is_none())
+            {
+                reason.decision = Decision::Allow;
+                reason.why = format!("approved exactly so, although {}", reason.why);
+                reason.rule = Some(rule.clone());
+            }
+        }
+    }
+
+    /// A program with its arguments, without a shell.
+    pub(super) fn program(&mut self, argv: &[String]) {
+        let place = Whereabouts(Some(vec![self.here.cwd.to_owned()]));
+        for leaf in inspect_program(argv) {
+            self.leaf(&leaf, &place);
+        }
+        self.argv = Some(argv.to_vec());
+    }
+
+    fn exact_allowance(&self, text: &str) -> Option<RuleRef> {
+        if self.mode == Mode::ReadOnly {
+            return None;
+        }
+        self.rules.saying(Decision::Allow).find(|rule| rule.is_exactly(text)).map(RuleRef::from)
+    }
+
+    /// A part of which nobody can tell what it runs, so that a rule could be about it unseen.
+    fn not_known(&mut self, subject: &str, why: &str) {
+        let contained = self.mode == Mode::Auto && self.here.is_contained;
+        if self.rules.restrict_commands() && self.mode != Mode::ReadOnly {
+            for rule in
+                self.rules.iter().filter(|rule| rule.decision != Decision::Allow && rule.pattern().is_some())
+            {
+                let why = format!("{why}; a rule restricts commands and this could be one");
+                self.say(Decision::Ask, subject, why, Some(rule.into()));
+            }
+        } else if contained {
+            // The words that a hazard begins with are seen in any text that does not hide them.
+            match hazard_in(subject) {
+                Some(hazard) => {
+                    self.say(Decision::Ask, subject, format!("{why}; {}", hazard.describe()), None)
+                }
+                None => self.say(Decision::Allow, subject, format!("{why}; the sandbox bounds it"), None),
+            }
+        } else if let Some(rule) = self.tool_allowance() {
+            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
+        } else {
+            self.otherwise(subject, why);
+        }
+    }
+
+    fn leaf(&mut self, leaf: &Leaf, place: &Whereabouts) {
+        self.effects.extend(leaf.effects.iter().cloned());
+        self.programs.extend(leaf.forms.iter().map(|form| JudgedProgram {
+            argv: form.argv.clone(),
+            has_more: form.has_unknown_tail,
+            is_opaque: leaf.is_opaque,
+        }));
+        let outermost = leaf.forms.first().map(|form| form.argv.as_slice()).unwrap_or_default();
+        let subject = quote_all(outermost);
+        let restricted =
+            self.restricting_rules(leaf, &subject) | self.restricted_files(leaf, place, &subject);
+        // What a rule only asks about is denied all the same where nothing may change.
+        if restricted && !(self.mode == Mode::ReadOnly && leaf.changes.is_some()) {
+            return;
+        }
+        let doubt = self.doubt(leaf, place);
+        if doubt.is_none() {
+            self.say(Decision::Allow, &subject, "it only reads", None);
+            return;
+        }
+        match self.allowance(leaf, place) {
+            Some(rule) => {
+                self.say(Decision::Allow, &subject, "a rule about this command", Some(rule));
+                return;
+            }
+            None => {
+                if let Some(rule) = self.tool_allowance() {
+                    self.say(Decision::Allow, &subject, "a rule about this tool", Some(rule));
+                    return;
+                }
+            }
+        }
+        let why = doubt.unwrap_or_default();
+        if leaf.changes.is_none() && self.mode == Mode::ReadOnly {
+            // It only reads, and a person may want it to.
+            self.say(Decision::Ask, &subject, why, None);
+            return;
+        }
+        let is_contained = self.mode == Mode::Auto && self.here.is_contained;
+        if let Some(hazard) = leaf.hazard.filter(|_| is_contained) {
+            self.say(Decision::Ask, &subject, hazard.describe(), None);
+            return;
+        }
+        if leaf.is_opaque {
+            self.not_known(&subject, &why);
+            return;
+        }
+        if is_contained {
+            self.say(Decision::Allow, &subject, format!("{why}; the sandbox bounds it"), None);
+            return;
+        }
+        let why = match leaf.hazard {
+            Some(hazard @ (Hazard::Publishes | Hazard::Discards)) => format!("{why}; {}", hazard.describe()),
+            Some(Hazard::Network | Hazard::Privilege | Hazard::Delegates) | None => why,
+        };
+        self.otherwise(&subject, &why);
+    }
+
+    /// Says which rules deny or ask about a command; whether any did.
+    fn restricting_rules(&mut self, leaf: &Leaf, subject: &str) -> bool {
+        let mut spoke = false;
+        for decision in [Decision::Deny, Decision::Ask] {
+            for rule in self.rules.saying(decision) {
+                let Some(pattern) = rule.pattern() else { continue };
+                match likeness(leaf, rule) {
+                    Likeness::No => continue,
+                    Likeness::Yes => {
+                        self.say(decision, subject, "a rule about this command", Some(rule.into()))
+                    }
+                    Likeness::Possible => {
+                        let why = format!("it could be what the rule `{pattern}` is about");
+                        self.say(Decision::Ask, subject, why, Some(rule.into()));
+                    }
+                }
+                spoke = true;
+            }
+        }
+        spoke
+    }
+
+    /// Says which rules deny or ask about the files that a command is known to read or write; whether any did.
+    fn restricted_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
+        let mut spoke = false;
+        for effect in &leaf.effects {
+            let (access, paths) = match effect {
+                Effect::Reads { paths } => (Access::Read, paths),
+                Effect::Writes { paths } => (Access::Write, paths),
+                Effect::Executes { .. } | Effect::Network { .. } => continue,
+            };
+            for full in paths.iter().filter_map(|path| place.of(path)).flatten() {
+                spoke |= self.path_rules(access, &full, subject);
+            }
+        }
+        spoke
+    }
+
+    /// Why a command does not run unasked; nothing if it only reads what it may.
+    fn doubt(&self, leaf: &Leaf, place: &Whereabouts) -> Option<String> {
+        if let Some(why) = &leaf.changes {
+            return Some(why.clone());
+        }
+        if let Some(why) = self.unsafe_programs(leaf) {
+            return Some(why);
+        }
+        if let Some(variable) = leaf.assignments.iter().find(|assignment| !is_harmless(assignment)) {
+            return Some(format!("it sets the variable `{}`", variable.name));
+        }
+        if leaf.reads_repository && (!self.here.trusts_repository || !place.is_only_start()) {
+            return Some("git runs programs that the configuration of the repository names".to_owned());
+        }
+        if !place.is_known() {
+            return Some("nobody can tell in which directory it runs".to_owned());
+        }
+        for effect in &leaf.effects {
+            let Effect::Reads { paths } = effect else { continue };
+            for path in paths {
+                let all = place.of(path).unwrap_or_default();
+                let shown = path.display();
+                match all.iter().map(|full| self.read_place(full)).find(|place| *place != PathPlace::Inside) {
+                    None => {}
+                    Some(PathPlace::Secret) => return Some(format!("`{shown}` may hold credentials")),
+                    Some(PathPlace::Inside | PathPlace::Protected | PathPlace::Outside) => {
+                        return Some(format!("`{shown}` is outside of the workspace"));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn read_place(&self, full: &Path) -> PathPlace {
+        if full == Path::new("/dev/null") || full == Path::new("/dev/stdin") {
+            return PathPlace::Inside;
+        }
+        match self.here.surroundings.path(full) {
+            // Everybody may look at it.
+            PathPlace::Protected => PathPlace::Inside,
+            place => place,
+        }
+    }
+
+    /// Why the names of the programs do not say what runs.
+    fn unsafe_programs(&self, leaf: &Leaf) -> Option<String> {
+        leaf.forms.iter().find_map(|form| {
+            let word = form.argv.first()?;
+            if form.is_builtin || self.plain_name(word).is_some() {
+                return None;
+            }
+            Some(if word.contains('/') {
+                format!("`{word}` is not the program of that name in the path")
+            } else {
+                format!("`{word}` is missing in the path, or others can change it")
+            })
+        })
+    }
+
+    /// The name of a program if it is the one that the path leads to, and nobody else can change that one.
+    fn plain_name<'w>(&self, word: &'w str) -> Option<&'w str> {
+        let name = base_name(word);
+        if name.is_empty() {
+            return None;
+        }
+        match self.here.surroundings.program(name) {
+            ProgramPlace::Trusted(path) if !word.contains('/') || Path::new(word) == path => Some(name),
+            ProgramPlace::Trusted(_) | ProgramPlace::Writable(_) | ProgramPlace::Missing => None,
+        }
+    }
+
+    /// The rule that allows a command.
+    fn allowance(&self, leaf: &Leaf, place: &Whereabouts) -> Option<RuleRef> {
+        let reads_secret = || {
+            leaf.effects.iter().any(|effect| match effect {
+                Effect::Reads { paths } | Effect::Writes { paths } => paths
+                    .iter()
+                    .filter_map(|path| place.of(path))
+                    .flatten()
+                    .any(|full| self.here.surroundings.path(&full) == PathPlace::Secret),
+                Effect::Executes { .. } | Effect::Network { .. } => false,
+            })
+        };
+        let is_excluded = self.mode == Mode::ReadOnly
+            || leaf.changes_shell
+            || !leaf.assignments.iter().all(is_harmless)
+            || reads_secret();
+        if is_excluded {
+            return None;
+        }
+        // Only what is innermost runs; what stands around it has to be said literally.
+        let mut names = Vec::new();
+        for form in &leaf.forms {
+            names.push(self.argv_for_rules(form, place)?);
+        }
+        let innermost = leaf.forms.len().checked_sub(1)?;
+        let outermost_to_name = leaf.forms.iter().position(|form| form.has_to_be_named).unwrap_or(innermost);
+        self.rules
+            .saying(Decision::Allow)
+            .find(|rule| {
+                let Some(pattern) = rule.pattern() else { return false };
+                leaf.forms.iter().zip(&names).enumerate().any(|(at, (form, argv))| {
+                    let tail_fits = !form.has_unknown_tail || pattern.has_rest();
+                    let says_inner = at == innermost || names_inner(&leaf.forms, at, pattern);
+                    at <= outermost_to_name && tail_fits && says_inner && pattern.matches(argv)
+                })
+            })
+            .map(RuleRef::from)
+    }
+
+    /// The arguments as rules that allow see them; nothing if the program is not what its name says.
+    fn argv_for_rules(&self, form: &Form, place: &Whereabouts) -> Option<Vec<String>> {
+        let word = form.argv.first()?;
+        let mut argv = form.argv.clone();
+        if form.is_builtin {
+            return Some(argv);
+        }
+        if let Some(name) = self.plain_name(word) {
+            *argv.first_mut()? = name.to_owned();
+            return Some(argv);
+        }
+        // A program by its path: only a rule that names this path, and only where the path means what it says.
+        (word.contains('/') && (word.starts_with('/') || place.is_only_start())).then_some(argv)
+    }
+
+    fn redirect(&mut self, redirect: &Redirect, place: &Whereabouts) {
+        let (access, path, subject) = match redirect {
+            Redirect::Duplicate => return,
+            Redirect::Read { path } => (Access::Read, path, format!("< {path}")),
+            Redirect::Write { path, appends: false } => (Access::Write, path, format!("> {path}")),
+            Redirect::Write { path, appends: true } => (Access::Write, path, format!(">> {path}")),
+        };
+        if access == Access::Write && matches!(path.as_str(), "/dev/null" | "/dev/stdout" | "/dev/stderr") {
+            return;
+        }
+        let path = Path::new(path);
+        self.effects.push(match access {
+            Access::Read => Effect::Reads { paths: vec![path.to_owned()] },
+            Access::Write => Effect::Writes { paths: vec![path.to_owned()] },
+        });
+        let all = place.of(path);
+        let mut restricted = false;
+        for full in all.iter().flatten() {
+            restricted |= self.path_rules(access, full, &subject);
+        }
+        if restricted && !(self.mode == Mode::ReadOnly && access == Access::Write) {
+            return;
+        }
+        let all = all.unwrap_or_default();
+        let places: Vec<PathPlace> = all.iter().map(|full| self.read_place(full)).collect();
+        let is_inside = !places.is_empty() && places.iter().all(|place| *place == PathPlace::Inside);
+        if access == Access::Read && is_inside {
+            self.say(Decision::Allow, &subject, "it only reads", None);
+            return;
+        }
+        if access == Access::Write && is_inside {
+            let rules: Option<Vec<RuleRef>> = all.iter().map(|full| self.write_allowance(full)).collect();
+            if let Some(rule) = rules.and_then(|rules| rules.into_iter().next()) {
+                self.say(Decision::Allow, &subject, "a rule about this file", Some(rule));
+                return;
+            }
+        }
+        if self.mode == Mode::Auto && self.here.is_contained {
+            self.say(Decision::Allow, &subject, "the sandbox bounds it", None);
+            return;
+        }
+        self.otherwise(
+            &subject,
+            match (access, is_inside) {
+                (Access::Read, _) => "the redirection reads a file outside of the workspace",
+                (Access::Write, true) => "the redirection writes a file",
+                (Access::Write, false) => "the redirection writes a file outside of the workspace",
+            },
+        );
+    }
+}
+
+impl Whereabouts {
+    /// Whether nothing has changed the directory.
+    fn is_only_start(&self) -> bool {
+        self.0.as_ref().is_some_and(|all| all.len() == 1)
+    }
+}
+
+fn is_harmless(assignment: &Assignment) -> bool {
+    HARMLESS_VARIABLES.contains(&assignment.name.as_str())
+}
+
+/// Whether a pattern says literally which programs the form at `at` starts.
+fn names_inner(forms: &[Form], at: usize, pattern: &crate::rules::CommandPattern) -> bool {
+    let mut index = 0;
+    forms.get(at..).unwrap_or_default().iter().all(|form| match form.inner {
+        Some(inner) => {
+            index += inner;
+            pattern.is_literal_at(index)
+        }
+        None => true,
+    })
+}
+
+/// How far a rule that restricts is about a program, as any program on the way to it sees it.
+fn likeness(leaf: &Leaf, rule: &Rule) -> Likeness {
+    let Some(pattern) = rule.pattern() else { return Likeness::No };
+    let of = |form: &Form| pattern.likeness(&form.argv, form.has_unknown_tail);
+    let direct = leaf.forms.iter().map(of).max().unwrap_or(Likeness::No);
+    let git = leaf.innermost().split_first().filter(|(word, _)| base_name(word) == "git").and_then(
+        |(word, args)| {
+            let (at, _) = crate::program::git_subcommand(args)?;
+            let plain: Vec<String> =
+                std::iter::once(word.clone()).chain(args.get(at..)?.iter().cloned()).collect();
+            Some(pattern.likeness(&plain, false))
+        },
+    );
+    let direct = direct.max(git.unwrap_or(Likeness::No));
+    if direct != Likeness::No || leaf.changes.is_none() {
+        return direct;
+    }
+    // A program that nobody knows may run what follows its name.
+    let innermost = leaf.innermost();
+    let is_argument = !pattern.is_any_program()
+        && (1..innermost.len()).any(|at| {
+            let rest = innermost.get(at..).unwrap_or_default();
+            pattern.likeness(rest, false) != Likeness::No
+        });
+    if is_argument { Likeness::Possible } else { Likeness::No }
+}

@@ -1,0 +1,277 @@
+//! The judge: from a call, a mode and rules to a verdict. It asks nobody.
+
+mod command;
+mod verdict;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use zk_core::model::{Effect, Effects};
+
+pub use verdict::{JudgedProgram, Reason, RuleRef, Verdict};
+
+use crate::mode::Mode;
+use crate::rules::{Access, Decision, Rules};
+use crate::surroundings::{PathPlace, Surroundings};
+
+/// A call that wants to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The tool's canonical name.
+    pub tool: &'a str,
+    /// What it does, as its tool says.
+    pub effects: &'a Effects,
+}
+
+/// What a verdict depends on beside call, mode and rules.
+#[derive(Clone)]
+pub struct Circumstances<'a> {
+    /// Where the call runs; absolute.
+    pub cwd: &'a Path,
+    /// Where names and paths lead.
+    pub surroundings: &'a dyn Surroundings,
+    /// Whether it runs in a sandbox that was proven to hold.
+    pub is_contained: bool,
+    /// Whether nothing but the person configured the repository: git runs programs that its configuration names.
+    pub trusts_repository: bool,
+}
+
+impl fmt::Debug for Circumstances<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Circumstances")
+            .field("cwd", &self.cwd)
+            .field("is_contained", &self.is_contained)
+            .field("trusts_repository", &self.trusts_repository)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Decides about a call: the strictest of what is said about its parts. Of each part a rule that denies decides
+/// first, then one that asks; then comes what only reads, what a rule allows, and what the mode allows. What is not
+/// understood is never allowed while a rule restricts commands.
+///
+/// ```
+/// use std::path::Path;
+/// use zk_core::model::Effects;
+/// use zk_permission::{AssumedSurroundings, Call, Circumstances, Decision, Layer, Mode, Rule, RuleBase, Rules, judge};
+///
+/// let mut rules = Rules::new();
+/// let base = RuleBase { root: "/p".into(), home: None };
+/// rules.push(Rule::parse(Layer::User, Decision::Allow, "cargo test **", &base)?);
+/// rules.push(Rule::parse(Layer::User, Decision::Deny, "git push **", &base)?);
+///
+/// let surroundings = AssumedSurroundings::new(["/p"]);
+/// let here = Circumstances {
+///     cwd: Path::new("/p"),
+///     surroundings: &surroundings,
+///     is_contained: false,
+///     trusts_repository: true,
+/// };
+/// let decide = |command: &str| {
+///     let effects = Effects::executes(command);
+///     judge(&Call { tool: "shell", effects: &effects }, Mode::Ask, &rules, &here).decision
+/// };
+/// assert_eq!(decide("cargo test -p core 2>&1 | tail -n 20"), Decision::Allow);
+/// assert_eq!(decide("cargo test && rm -rf target"), Decision::Ask);
+/// assert_eq!(decide("cargo test && git push"), Decision::Deny);
+/// # Ok::<(), zk_permission::RuleError>(())
+/// ```
+#[must_use]
+pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_>) -> Verdict {
+    let mut bench = Bench {
+        mode,
+        rules,
+        here,
+        tool: call.tool,
+        reasons: Vec::new(),
+        effects: Vec::new(),
+        argv: None,
+        programs: Vec::new(),
+    };
+    bench.tool_rules();
+    let effects = match call.effects {
+        Effects::Unknown => {
+            bench.unknown();
+            Effects::Unknown
+        }
+        Effects::Known { list } => {
+            list.iter().for_each(|effect| bench.effect(effect));
+            if list.is_empty() {
+                bench.say(Decision::Allow, call.tool, "it has no effect", None);
+            }
+            Effects::Known { list: std::mem::take(&mut bench.effects) }
+        }
+    };
+    let decision = bench.reasons.iter().map(|reason| reason.decision).max().unwrap_or(Decision::Ask);
+    Verdict { decision, reasons: bench.reasons, effects, argv: bench.argv, programs: bench.programs }
+}
+
+/// One judgement in the making.
+struct Bench<'a> {
+    mode: Mode,
+    rules: &'a Rules,
+    here: &'a Circumstances<'a>,
+    tool: &'a str,
+    reasons: Vec<Reason>,
+    effects: Vec<Effect>,
+    argv: Option<Vec<String>>,
+    programs: Vec<JudgedProgram>,
+}
+
+impl<'a> Bench<'a> {
+    fn say(&mut self, decision: Decision, subject: &str, why: impl Into<String>, rule: Option<RuleRef>) {
+        self.reasons.push(Reason { decision, subject: subject.to_owned(), why: why.into(), rule });
+    }
+
+    /// What becomes of a part that nothing allows.
+    fn otherwise(&mut self, subject: &str, why: &str) {
+        match self.mode {
+            Mode::ReadOnly => {
+                self.say(Decision::Deny, subject, format!("{why}, and the mode is read-only"), None)
+            }
+            Mode::Ask | Mode::AcceptEdits | Mode::Auto => self.say(Decision::Ask, subject, why, None),
+            Mode::All => self.say(Decision::Allow, subject, "the mode allows everything", None),
+        }
+    }
+
+    /// Rules that deny or ask about the tool as such.
+    fn tool_rules(&mut self) {
+        let tool = self.tool;
+        for decision in [Decision::Deny, Decision::Ask] {
+            for rule in self.rules.saying(decision).filter(|rule| rule.matches_tool(tool)) {
+                self.say(decision, tool, "a rule about this tool", Some(rule.into()));
+            }
+        }
+    }
+
+    /// The rule that allows every call of the tool.
+    fn tool_allowance(&self) -> Option<RuleRef> {
+        if self.mode == Mode::ReadOnly {
+            return None;
+        }
+        self.rules.saying(Decision::Allow).find(|rule| rule.matches_tool(self.tool)).map(RuleRef::from)
+    }
+
+    fn unknown(&mut self) {
+        let tool = self.tool;
+        match self.tool_allowance() {
+            Some(rule) => self.say(Decision::Allow, tool, "a rule about this tool", Some(rule)),
+            None => self.otherwise(tool, "its tool does not say what it does"),
+        }
+    }
+
+    fn effect(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Reads { paths } => {
+                self.effects.push(effect.clone());
+                self.files(Access::Read, paths);
+            }
+            Effect::Writes { paths } => {
+                self.effects.push(effect.clone());
+                self.files(Access::Write, paths);
+            }
+            Effect::Executes { command: Some(command), .. } => self.command(command),
+            Effect::Executes { command: None, argv } if argv.is_empty() => {
+                self.effects.push(effect.clone());
+                self.unknown();
+            }
+            Effect::Executes { command: None, argv } => self.program(argv),
+            Effect::Network { hosts } => {
+                self.effects.push(effect.clone());
+                let subject = if hosts.is_empty() { self.tool.to_owned() } else { hosts.join(", ") };
+                match self.tool_allowance() {
+                    Some(rule) => self.say(Decision::Allow, &subject, "a rule about this tool", Some(rule)),
+                    None => self.otherwise(&subject, "it opens connections"),
+                }
+            }
+        }
+    }
+
+    /// Files that a tool itself reads or writes, through the path service that bounds it.
+    fn files(&mut self, access: Access, paths: &[PathBuf]) {
+        let tool = self.tool;
+        if paths.is_empty() {
+            // It cannot tell which: then it could be one that a rule is about.
+            let asked =
+                self.rules.iter().find(|rule| rule.decision != Decision::Allow && rule.is_about(access));
+            match (asked, access, self.tool_allowance()) {
+                (Some(rule), ..) if self.mode != Mode::ReadOnly || access == Access::Read => {
+                    let why = "it does not say which files, and a rule restricts some";
+                    self.say(Decision::Ask, tool, why, Some(rule.into()));
+                }
+                (_, Access::Read, _) => self.say(Decision::Allow, tool, "it only reads", None),
+                (_, Access::Write, Some(rule)) => {
+                    self.say(Decision::Allow, tool, "a rule about this tool", Some(rule));
+                }
+                (_, Access::Write, None) => self.otherwise(tool, "it writes files and does not say which"),
+            }
+            return;
+        }
+        for path in paths {
+            let subject = path.display().to_string();
+            let full = self.here.cwd.join(path);
+            let restricted = self.path_rules(access, &full, &subject);
+            if restricted && !(self.mode == Mode::ReadOnly && access == Access::Write) {
+                continue;
+            }
+            match access {
+                Access::Read => self.say(Decision::Allow, &subject, "it only reads", None),
+                Access::Write => self.file_write(&full, &subject),
+            }
+        }
+    }
+
+    fn file_write(&mut self, full: &Path, subject: &str) {
+        if let Some(rule) = self.write_allowance(full) {
+            self.say(Decision::Allow, subject, "a rule about this file", Some(rule));
+            return;
+        }
+        if let Some(rule) = self.tool_allowance() {
+            self.say(Decision::Allow, subject, "a rule about this tool", Some(rule));
+            return;
+        }
+        let place = self.here.surroundings.path(full);
+        let accepts = match self.mode {
+            Mode::AcceptEdits => true,
+            Mode::Auto => self.here.is_contained,
+            Mode::ReadOnly | Mode::Ask | Mode::All => false,
+        };
+        match place {
+            PathPlace::Inside if accepts => {
+                self.say(
+                    Decision::Allow,
+                    subject,
+                    format!("the mode {} allows changes in the workspace", self.mode),
+                    None,
+                );
+            }
+            PathPlace::Inside => self.otherwise(subject, "it changes a file"),
+            PathPlace::Protected => self.otherwise(subject, "programs are started from what it changes"),
+            PathPlace::Secret => self.otherwise(subject, "it changes a file with credentials"),
+            PathPlace::Outside => self.otherwise(subject, "it changes a file outside of the workspace"),
+        }
+    }
+
+    /// The rule that allows writing a file; what programs are started from is no matter of patterns.
+    fn write_allowance(&self, full: &Path) -> Option<RuleRef> {
+        if self.mode == Mode::ReadOnly || self.here.surroundings.path(full) != PathPlace::Inside {
+            return None;
+        }
+        self.rules
+            .saying(Decision::Allow)
+            .find(|rule| rule.matches_path(Access::Write, full))
+            .map(RuleRef::from)
+    }
+
+    /// Says what rules deny or ask about a file; whether any did.
+    fn path_rules(&mut self, access: Access, full: &Path, subject: &str) -> bool {
+        let mut spoke = false;
+        for decision in [Decision::Deny, Decision::Ask] {
+            for rule in self.rules.saying(decision).filter(|rule| rule.matches_path(access, full)) {
+                spoke = true;
+                self.say(decision, subject, "a rule about this file", Some(rule.into()));
+            }
+        }
+        spoke
+    }
+}

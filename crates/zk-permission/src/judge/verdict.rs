@@ -1,0 +1,88 @@
+use std::fmt;
+
+use zk_core::model::Effects;
+
+use crate::rules::{Decision, Layer, Rule};
+
+/// What is to become of a call, and everything that was said about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The strictest of all reasons.
+    pub decision: Decision,
+    /// What was said about each part of the call, in its order; at least one reason, and one that says what
+    /// `decision` says.
+    pub reasons: Vec<Reason>,
+    /// What the call does, as far as its words tell. More is known than before if it is a command.
+    pub effects: Effects,
+    /// Program and arguments, if no shell is needed to run it.
+    pub argv: Option<Vec<String>>,
+    /// The programs that were judged, each behind those that start it. A part that is not understood has none.
+    pub programs: Vec<JudgedProgram>,
+}
+
+/// A program that runs, or that the shell carries out itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JudgedProgram {
+    /// It and its arguments. Where `find` starts it, `{}` stands for what is found.
+    pub argv: Vec<String>,
+    /// Whether arguments follow that nobody knows yet.
+    pub has_more: bool,
+    /// Whether it may start programs that its arguments do not tell.
+    pub is_opaque: bool,
+}
+
+/// What was said about one part of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// What follows for this part.
+    pub decision: Decision,
+    /// The part: a command of a text, a redirection, the whole.
+    pub subject: String,
+    /// Why, in words.
+    pub why: String,
+    /// The rule that said it, if it was one.
+    pub rule: Option<RuleRef>,
+}
+
+/// A rule that spoke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleRef {
+    /// Where it is from.
+    pub layer: Layer,
+    /// What it says.
+    pub decision: Decision,
+    /// As it was written.
+    pub text: String,
+}
+
+impl From<&Rule> for RuleRef {
+    fn from(rule: &Rule) -> Self {
+        Self { layer: rule.layer, decision: rule.decision, text: rule.text.clone() }
+    }
+}
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}` ({})", self.decision, self.text, self.layer)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: `{}`: {}", self.decision, self.subject, self.why)?;
+        match &self.rule {
+            Some(rule) => write!(f, "; rule: {rule}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.decision)?;
+        for reason in &self.reasons {
+            write!(f, "\n  {reason}")?;
+        }
+        Ok(())
+    }
+}

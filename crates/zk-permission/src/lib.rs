@@ -1,0 +1,34 @@
+//! The permission judge of zk.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `shell` | [`Script`]: the subset of bash that can be judged, and why a text is not in it |
+//! | `program` | what well-known programs do, as data; what starts other programs |
+//! | `rules` | [`Rules`]: allow, ask and deny, from all layers; [`CommandPattern`]; [`Rule::explain`] |
+//! | `judge` | [`judge`](fn@judge): call, [`Mode`] and rules in, [`Verdict`] with every reason out |
+//! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
+//!
+//! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
+//! only reads, what a person already decided, and what has to be asked.
+//!
+//! # What this crate must never know
+//!
+//! No terminal, no model and no tool. It knows `zk-core` and no sibling. It asks nobody, prints nothing and starts
+//! nothing; the file of approvals is the only one that it writes.
+
+mod approvals;
+mod judge;
+mod mode;
+mod program;
+mod rules;
+mod shell;
+mod surroundings;
+
+pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
+pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
+pub use mode::{Mode, UnknownMode};
+pub use rules::{Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules};
+pub use shell::{
+    Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,
+};
+pub use surroundings::{AssumedSurroundings, PathPlace, ProgramPlace, Surroundings, by_name};

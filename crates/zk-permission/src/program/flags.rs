@@ -1,0 +1,158 @@
+/// What of a command line was taken for flags, and what for operands.
+#[derive(Debug, Default)]
+pub(super) struct Scanned<'a> {
+    pub(super) flags: Vec<(&'a str, Option<&'a str>)>,
+    pub(super) operands: Vec<&'a str>,
+    /// Values of flags that name files which are read.
+    pub(super) reads: Vec<&'a str>,
+    /// The index in the arguments of the first operand.
+    pub(super) first_operand: Option<usize>,
+}
+
+impl<'a> Scanned<'a> {
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.flags.iter().any(|(name, _)| names.contains(name))
+    }
+
+    pub(super) fn values<'s>(&'s self, names: &'s [&str]) -> impl Iterator<Item = &'a str> + 's {
+        self.flags.iter().filter(move |(name, _)| names.contains(name)).filter_map(|(_, value)| *value)
+    }
+}
+
+/// Where flags end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// At `--`: flags may come behind operands.
+    Dashes,
+    /// At the first operand, as in programs that start others.
+    Operand,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    Nothing,
+    Value,
+    /// Only in the same word.
+    Optional,
+    /// A file that is read.
+    File,
+}
+
+/// Reads arguments by the flags of `spec`, as `getopt_long` does. A flag that is not in it, also one that is an
+/// abbreviation of one in it, is an error.
+///
+/// `spec` is a list of words. `abc` are single letters without a value, which may be joined; `ab:` take a value,
+/// `ab?` one in the same word only, `ab<` a file that is read. `--long` takes nothing, `--long=` a value,
+/// `--long?` one behind `=` only, `--long<` a file. `-name` is one flag although it has one dash. `#` stands for
+/// `-20`.
+pub(super) fn scan<'a>(spec: &str, args: &'a [String], until: Until) -> Result<Scanned<'a>, String> {
+    let mut scanned = Scanned::default();
+    let mut at = 0;
+    let mut only_operands = false;
+    while let Some(word) = args.get(at).map(String::as_str) {
+        let here = at;
+        at += 1;
+        if only_operands || !word.starts_with('-') || word == "-" {
+            scanned.first_operand.get_or_insert(here);
+            only_operands |= until == Until::Operand;
+            scanned.operands.push(word);
+            continue;
+        }
+        if word == "--" {
+            only_operands = true;
+            continue;
+        }
+        let mut value_behind = || {
+            let value = args.get(at).map(String::as_str);
+            at += 1;
+            value.ok_or_else(|| format!("`{word}` needs a value"))
+        };
+        if let Some(long) = word.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, None),
+            };
+            let Some(takes) = find_long(spec, name) else { return Err(unknown(word)) };
+            let value = match (takes, value) {
+                (Takes::Nothing, Some(_)) => return Err(unknown(word)),
+                (Takes::Nothing, None) => None,
+                (Takes::Optional, value) => value,
+                (Takes::Value | Takes::File, Some(value)) => Some(value),
+                (Takes::Value | Takes::File, None) => Some(value_behind()?),
+            };
+            scanned.push(name, takes, value);
+        } else if spec.split_ascii_whitespace().any(|known| known == word) {
+            scanned.push(word, Takes::Nothing, None);
+        } else {
+            let letters = word.get(1..).unwrap_or_default();
+            if letters.bytes().all(|byte| byte.is_ascii_digit())
+                && spec.split_ascii_whitespace().any(|w| w == "#")
+            {
+                continue;
+            }
+            for (offset, letter) in letters.char_indices() {
+                let end = offset + letter.len_utf8();
+                let name = letters.get(offset..end).unwrap_or_default();
+                let Some(takes) = find_short(spec, letter) else { return Err(unknown(word)) };
+                let rest = letters.get(end..).filter(|rest| !rest.is_empty());
+                let value = match takes {
+                    Takes::Nothing => None,
+                    Takes::Optional => rest,
+                    Takes::Value | Takes::File => match rest {
+                        Some(rest) => Some(rest),
+                        None => Some(value_behind()?),
+                    },
+                };
+                scanned.push(name, takes, value);
+                if takes != Takes::Nothing {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(scanned)
+}
+
+impl<'a> Scanned<'a> {
+    fn push(&mut self, name: &'a str, takes: Takes, value: Option<&'a str>) {
+        self.flags.push((name, value));
+        if takes == Takes::File {
+            self.reads.extend(value);
+        }
+    }
+}
+
+fn unknown(word: &str) -> String {
+    format!("the flag `{word}` is not known to be harmless")
+}
+
+fn find_long(spec: &str, name: &str) -> Option<Takes> {
+    spec.split_ascii_whitespace().filter_map(|word| word.strip_prefix("--")).find_map(|known| {
+        let (known, takes) = match known.strip_suffix('=') {
+            Some(known) => (known, Takes::Value),
+            None => match known.strip_suffix('?') {
+                Some(known) => (known, Takes::Optional),
+                None => match known.strip_suffix('<') {
+                    Some(known) => (known, Takes::File),
+                    None => (known, Takes::Nothing),
+                },
+            },
+        };
+        (known == name).then_some(takes)
+    })
+}
+
+fn find_short(spec: &str, letter: char) -> Option<Takes> {
+    if !letter.is_ascii_alphanumeric() {
+        return None;
+    }
+    spec.split_ascii_whitespace().filter(|word| !word.starts_with(['-', '#'])).find_map(|word| {
+        let takes = match word.chars().next_back() {
+            Some(':') => Takes::Value,
+            Some('?') => Takes::Optional,
+            Some('<') => Takes::File,
+            _ => Takes::Nothing,
+        };
+        word.contains(letter).then_some(takes)
+    })
+}

@@ -1,0 +1,231 @@
+use super::flags::{Until, scan};
+use super::{Hazard, Outcome};
+use zk_core::model::Effect;
+
+/// What the operands of a subcommand may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    /// Revisions and paths.
+    Any,
+    None,
+    AtMost(usize),
+    /// Only behind one of these flags, which make it a list.
+    WithFlag(&'static [&'static str]),
+    /// The first word is one of these.
+    First(&'static [&'static str]),
+}
+
+const LOG: &str = "pusbwaRizqmcvtrgEFP UnGSOlL: M? C? B? D? # --oneline --graph --all --branches? --tags? --remotes? --stat? \
+    --numstat --shortstat --dirstat? --summary --name-only --name-status --patch --no-patch --raw --color? --no-color \
+    --abbrev-commit --no-abbrev-commit --abbrev? --decorate? --no-decorate --date= --format= --pretty? --since= \
+    --after= --until= --before= --author= --committer= --grep= --all-match --invert-grep --regexp-ignore-case \
+    --extended-regexp --fixed-strings --perl-regexp --max-count= --skip= --reverse --first-parent --merges \
+    --no-merges --follow --full-history --topo-order --date-order --author-date-order --left-right --cherry-pick \
+    --cherry-mark --cherry --boundary --not --unified= --word-diff? --word-diff-regex= --color-words? --ignore-all-space \
+    --ignore-space-change --ignore-space-at-eol --ignore-blank-lines --ignore-cr-at-eol --minimal --patience \
+    --histogram --diff-algorithm= --diff-filter= --find-renames? --find-copies? --no-renames --full-index --binary \
+    --text --exit-code --quiet --check --cached --staged --merge-base --no-ext-diff --no-textconv --relative? \
+    --no-relative --inter-hunk-context= --function-context --no-prefix --source --walk-reflogs --simplify-by-decoration \
+    --ancestry-path --parents --children --no-notes --notes? --submodule? --ignore-submodules? --compact-summary \
+    --pickaxe-all --pickaxe-regex --no-color-moved --color-moved? --encoding= --count --no-mailmap --mailmap";
+
+/// Subcommands that only read, with the flags that leave it so.
+const READERS: &[(&str, &str, Operands)] = &[
+    (
+        "blame",
+        "lstpcfnwebM? C? LS: --porcelain --line-porcelain --root --show-stats --date= --abbrev= --show-name \
+        --show-number --show-email --color-lines --color-by-age --since= --incremental --score-debug --first-parent",
+        Operands::Any,
+    ),
+    (
+        "branch",
+        "arv --all --remotes --list --show-current --verbose --contains? --no-contains? --merged? --no-merged? \
+        --points-at= --sort= --format= --color? --no-color --column? --no-column --abbrev= --no-abbrev --ignore-case",
+        Operands::WithFlag(&["list", "contains", "no-contains", "merged", "no-merged"]),
+    ),
+    ("cat-file", "tspe --batch-check? --batch? --allow-unknown-type", Operands::Any),
+    ("check-ignore", "qvn --quiet --verbose --non-matching --no-index", Operands::Any),
+    ("cherry", "v --abbrev?", Operands::Any),
+    ("count-objects", "vH --verbose --human-readable", Operands::None),
+    (
+        "describe",
+        "--all --tags --contains --abbrev= --candidates= --exact-match --always --long --match= --exclude= \
+        --first-parent --dirty? --broken?",
+        Operands::Any,
+    ),
+    ("diff", LOG, Operands::Any),
+    ("diff-tree", LOG, Operands::Any),
+    (
+        "for-each-ref",
+        "--count= --sort= --format= --contains? --merged? --no-merged? --points-at= --ignore-case",
+        Operands::Any,
+    ),
+    (
+        "grep",
+        "acEFGhHiIlLnoPpqvwWz ABCem: f< # --cached --untracked --no-index --count --line-number --column \
+        --files-with-matches --name-only --files-without-match --null --only-matching --quiet --break --heading \
+        --show-function --context= --after-context= --before-context= --function-context --ignore-case --word-regexp \
+        --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings --all-match --and \
+        --or --not --text --color? --no-color --max-depth= --max-count= --recurse-submodules --threads=",
+        Operands::Any,
+    ),
+    ("log", LOG, Operands::Any),
+    (
+        "ls-files",
+        "cdmoistukvfz xX: --cached --deleted --modified --others --ignored --stage --unmerged --killed \
+        --exclude= --exclude-standard --error-unmatch --full-name --abbrev? --eol --deduplicate --directory \
+        --no-empty-directory --recurse-submodules",
+        Operands::Any,
+    ),
+    (
+        "ls-tree",
+        "drtlz --long --name-only --name-status --object-only --full-name --full-tree --abbrev? --format=",
+        Operands::Any,
+    ),
+    ("merge-base", "a --all --octopus --independent --is-ancestor --fork-point", Operands::Any),
+    ("name-rev", "--tags --refs= --exclude= --all --always --name-only", Operands::Any),
+    ("range-diff", LOG, Operands::Any),
+    ("reflog", LOG, Operands::First(&["show", "HEAD", "exists"])),
+    ("remote", "v --verbose", Operands::First(&["get-url"])),
+    ("rev-list", LOG, Operands::Any),
+    (
+        "rev-parse",
+        "q --abbrev-ref? --short? --verify --quiet --show-toplevel --show-prefix --show-cdup --git-dir \
+        --git-common-dir --absolute-git-dir --is-inside-work-tree --is-inside-git-dir --is-bare-repository --symbolic \
+        --symbolic-full-name --all --branches? --tags? --remotes? --is-shallow-repository --show-object-format? \
+        --git-path= --show-superproject-working-tree --not",
+        Operands::Any,
+    ),
+    (
+        "shortlog",
+        "nsec w? --numbered --summary --email --committer --group= --since= --until= --author= --all --no-merges",
+        Operands::Any,
+    ),
+    ("show", LOG, Operands::Any),
+    (
+        "show-branch",
+        "ar --all --remotes --current --topo-order --sparse --list --merge-base --sha1-name --no-name",
+        Operands::Any,
+    ),
+    (
+        "show-ref",
+        "dqs --head --heads --branches --tags --dereference --hash? --abbrev? --verify --quiet --exists",
+        Operands::Any,
+    ),
+    ("stash", LOG, Operands::First(&["list", "show"])),
+    (
+        "status",
+        "sbvz u? M? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? \
+        --ignore-submodules? --ignored? --column? --no-column --ahead-behind --no-ahead-behind --renames --no-renames \
+        --find-renames?",
+        Operands::Any,
+    ),
+    ("symbolic-ref", "q --quiet --short", Operands::AtMost(1)),
+    (
+        "tag",
+        "ln? i --list --contains? --no-contains? --merged? --no-merged? --points-at= --sort= --format= --column? \
+        --no-column --color? --ignore-case",
+        Operands::WithFlag(&["l", "list", "contains", "no-contains", "merged", "no-merged"]),
+    ),
+    ("var", "l", Operands::AtMost(1)),
+    ("version", "--build-options", Operands::None),
+    ("worktree", "v --porcelain --verbose z", Operands::First(&["list"])),
+];
+
+/// Flags before the subcommand that change nothing of what is run.
+pub(crate) const HARMLESS_BEFORE: [&str; 5] =
+    ["--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"];
+
+/// Flags before the subcommand with a value in the next word.
+const VALUE_BEFORE: [&str; 8] =
+    ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--super-prefix"];
+
+/// The index of the subcommand, and whether all before it changes nothing.
+pub(crate) fn subcommand(args: &[String]) -> Option<(usize, bool)> {
+    let mut at = 0;
+    let mut is_harmless = true;
+    while let Some(word) = args.get(at).map(String::as_str) {
+        if !word.starts_with('-') {
+            return Some((at, is_harmless));
+        }
+        is_harmless &= HARMLESS_BEFORE.contains(&word);
+        at += if VALUE_BEFORE.contains(&word) { 2 } else { 1 };
+    }
+    None
+}
+
+pub(super) fn outcome(args: &[String]) -> Outcome {
+    if matches!(args, [only] if only == "--version") {
+        return Outcome::default();
+    }
+    let Some((at, is_harmless)) = subcommand(args) else { return asks("`git` without a subcommand", None) };
+    let name = args.get(at).map(String::as_str).unwrap_or_default();
+    let rest = args.get(at + 1..).unwrap_or_default();
+    if !is_harmless {
+        return asks("`git` with flags before its subcommand can run programs", hazard(name, rest));
+    }
+    let Some((_, flags, operands)) = READERS.iter().find(|(known, ..)| *known == name) else {
+        return asks(&format!("`git {name}` changes something or is not known"), hazard(name, rest));
+    };
+    let scanned = match scan(flags, rest, Until::Dashes) {
+        Ok(scanned) => scanned,
+        Err(why) => return asks(&format!("`git {name}`: {why}"), hazard(name, rest)),
+    };
+    let count = scanned.operands.len();
+    let fits = match operands {
+        Operands::Any => true,
+        Operands::None => count == 0,
+        Operands::AtMost(most) => count <= *most,
+        Operands::WithFlag(names) => count == 0 || scanned.has(names),
+        // With a flag before it, `list` is no longer a command but a path to put away.
+        Operands::First(names) if count > 0 => {
+            rest.first().is_some_and(|first| names.contains(&first.as_str()))
+        }
+        Operands::First(_) => !matches!(name, "stash" | "worktree"),
+    };
+    if !fits {
+        return asks(&format!("`git {name}` with these operands may change something"), hazard(name, rest));
+    }
+    // `%G` verifies signatures by a program that the configuration names.
+    let formats = ["format", "pretty", "sort"];
+    if scanned.values(&formats).any(|format| format.contains("%G") || format.contains("signature")) {
+        return asks(&format!("`git {name}` with this format runs a program"), None);
+    }
+    let outside = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-') && leads_out(word));
+    Outcome { reads_repository: true, ..Outcome::reads(outside.chain(scanned.reads.iter().copied())) }
+}
+
+/// Whether an operand can be a file outside of the repository, which `git diff` and its like would read.
+fn leads_out(word: &str) -> bool {
+    word.starts_with('/') || word.split('/').any(|part| part == "..")
+}
+
+fn asks(why: &str, hazard: Option<Hazard>) -> Outcome {
+    let argv = vec!["git".to_owned()];
+    let mut effects = vec![Effect::Executes { command: None, argv }];
+    if matches!(hazard, Some(Hazard::Network | Hazard::Publishes)) {
+        effects.push(Effect::Network { hosts: Vec::new() });
+    }
+    Outcome { effects, hazard, ..Outcome::asks(why) }
+}
+
+fn hazard(name: &str, args: &[String]) -> Option<Hazard> {
+    let has = |words: &[&str]| args.iter().any(|arg| words.contains(&arg.as_str()));
+    match name {
+        "push" | "send-email" | "send-pack" => Some(Hazard::Publishes),
+        "clone" | "fetch" | "pull" | "ls-remote" | "remote" | "submodule" | "fetch-pack" => {
+            Some(Hazard::Network)
+        }
+        "clean" | "checkout" | "restore" | "rm" | "filter-branch" | "gc" | "prune" | "reflog"
+        | "update-ref" => Some(Hazard::Discards),
+        "reset" => has(&["--hard", "--merge", "--keep"]).then_some(Hazard::Discards),
+        "switch" => has(&["-f", "--force", "--discard-changes", "-C"]).then_some(Hazard::Discards),
+        "stash" => has(&["drop", "clear", "pop"]).then_some(Hazard::Discards),
+        "branch" => args
+            .iter()
+            .any(|arg| arg.starts_with("-d") || arg.starts_with("-D") || arg.starts_with("--del"))
+            .then_some(Hazard::Discards),
+        "worktree" => has(&["remove", "prune"]).then_some(Hazard::Discards),
+        _ => None,
+    }
+}

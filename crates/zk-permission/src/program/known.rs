@@ -1,0 +1,205 @@
+use zk_core::model::Effect;
+
+use super::Outcome;
+
+/// What a person should be asked about even where everything else may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hazard {
+    /// It sends work elsewhere.
+    Publishes,
+    /// It may throw away work that nobody else has.
+    Discards,
+    /// It opens connections.
+    Network,
+    /// It runs something as somebody else.
+    Privilege,
+    /// It gives work to a service that is not bound by what binds this process.
+    Delegates,
+}
+
+impl Hazard {
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Publishes => "it sends work elsewhere",
+            Self::Discards => "it may throw away work that is nowhere else",
+            Self::Network => "it opens connections",
+            Self::Privilege => "it runs something as another user",
+            Self::Delegates => "it gives work to a service outside",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Writes, makes or removes the files it names.
+    Writes,
+    Network,
+    Code,
+    Shell,
+    Privilege,
+    Delegates,
+    Opaque,
+}
+
+/// Programs that are asked about, by what to say of them.
+const KNOWN: &[(Kind, &[&str])] = &[
+    (
+        Kind::Writes,
+        &[
+            "rm", "rmdir", "mv", "cp", "mkdir", "touch", "ln", "chmod", "chown", "chgrp", "tee", "dd",
+            "truncate", "install", "shred", "unlink", "link", "mkfifo", "mknod", "patch", "split", "csplit",
+            "tar", "zip", "unzip", "gzip", "gunzip", "bzip2", "xz", "zstd", "7z", "rsync",
+        ],
+    ),
+    (
+        Kind::Network,
+        &[
+            "curl", "wget", "ssh", "scp", "sftp", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "ping",
+            "dig", "nslookup", "host", "gh", "glab", "aws", "gcloud", "az",
+        ],
+    ),
+    (
+        Kind::Code,
+        &[
+            "make", "gmake", "ninja", "cmake", "cargo", "rustc", "npm", "npx", "yarn", "pnpm", "bun", "deno",
+            "pip", "pip3", "uv", "go", "gradle", "mvn", "ant", "bazel", "pytest", "tox", "python", "python2",
+            "python3", "perl", "ruby", "node", "php", "lua", "Rscript", "java", "dotnet", "swift", "just",
+            "rake", "meson",
+        ],
+    ),
+    (Kind::Shell, &["bash", "sh", "dash", "zsh", "ksh", "fish", "tcsh", "csh", "ash", "rbash"]),
+    (
+        Kind::Privilege,
+        &["su", "runuser", "pkexec", "setpriv", "newgrp", "sg", "chroot", "unshare", "nsenter", "capsh"],
+    ),
+    (
+        Kind::Delegates,
+        &[
+            "docker",
+            "podman",
+            "kubectl",
+            "helm",
+            "systemctl",
+            "systemd-run",
+            "crontab",
+            "at",
+            "batch",
+            "tmux",
+            "screen",
+            "dbus-send",
+            "busctl",
+            "gdbus",
+            "xdg-open",
+            "open",
+            "osascript",
+            "loginctl",
+            "machinectl",
+            "virsh",
+        ],
+    ),
+    (
+        Kind::Opaque,
+        &[
+            "parallel",
+            "watch",
+            "flock",
+            "script",
+            "expect",
+            "strace",
+            "ltrace",
+            "gdb",
+            "lldb",
+            "perf",
+            "ip",
+            "entr",
+            "less",
+            "more",
+            "man",
+            "vi",
+            "vim",
+            "nvim",
+            "ed",
+            "ex",
+            "emacs",
+            "nano",
+            "busybox",
+            "toybox",
+            "start-stop-daemon",
+            "ld.so",
+            "run-parts",
+            "fakeroot",
+            "dbus-run-session",
+            "xvfb-run",
+            "unbuffer",
+        ],
+    ),
+];
+
+/// What a program that is in no other table does.
+pub(super) fn outcome(name: &str, args: &[String]) -> Outcome {
+    let kind = KNOWN.iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| *kind);
+    let argv = || std::iter::once(name.to_owned()).chain(args.iter().cloned()).collect::<Vec<_>>();
+    let executes = || Effect::Executes { command: None, argv: argv() };
+    let Some(kind) = kind else {
+        let changes = Some(format!("nothing is known of what `{name}` does"));
+        return Outcome { effects: vec![executes()], changes, ..Outcome::default() };
+    };
+    if is_version_question(name, args) {
+        return Outcome::default();
+    }
+    let operands = || args.iter().filter(|word| !word.starts_with('-'));
+    let (effects, changes, hazard) = match kind {
+        Kind::Writes => {
+            let hazard = discards(name, args).then_some(Hazard::Discards);
+            let paths = operands().map(Into::into).collect();
+            (vec![Effect::Writes { paths }], format!("`{name}` writes or removes files"), hazard)
+        }
+        Kind::Network => {
+            let effects = vec![executes(), Effect::Network { hosts: Vec::new() }];
+            (effects, format!("`{name}` opens connections"), Some(Hazard::Network))
+        }
+        Kind::Code => {
+            let hazard = publishes(name, args).then_some(Hazard::Publishes);
+            (vec![executes()], format!("`{name}` runs code of the project or of its arguments"), hazard)
+        }
+        Kind::Shell => (vec![executes()], format!("`{name}` runs what it is given"), None),
+        Kind::Privilege => (vec![executes()], format!("`{name}` changes rights"), Some(Hazard::Privilege)),
+        Kind::Delegates => {
+            (vec![executes()], format!("`{name}` gives work to a service outside"), Some(Hazard::Delegates))
+        }
+        Kind::Opaque => (vec![executes()], format!("`{name}` can start any program"), None),
+    };
+    let is_opaque = match kind {
+        Kind::Shell | Kind::Privilege | Kind::Opaque => true,
+        Kind::Network => matches!(name, "ssh" | "nc" | "ncat" | "netcat" | "socat"),
+        Kind::Writes | Kind::Code | Kind::Delegates => false,
+    };
+    Outcome { effects, changes: Some(changes), is_opaque, hazard, ..Outcome::default() }
+}
+
+/// Programs that print their version and do nothing before; version managers stand before many others.
+fn is_version_question(name: &str, args: &[String]) -> bool {
+    matches!(args, [only] if only == "--version")
+        && matches!(
+            name,
+            "bash" | "make" | "cmake" | "curl" | "node" | "python3" | "perl" | "tar" | "rsync" | "ninja"
+        )
+}
+
+/// Whether a deletion goes further than the files that it names, or whole files are emptied.
+fn discards(name: &str, args: &[String]) -> bool {
+    match name {
+        "rm" => args.iter().any(|word| {
+            word == "--recursive"
+                || (word.starts_with('-') && !word.starts_with("--") && word.contains(['r', 'R']))
+                || word.starts_with("--r")
+        }),
+        "shred" | "dd" | "truncate" | "rsync" => true,
+        _ => false,
+    }
+}
+
+fn publishes(name: &str, args: &[String]) -> bool {
+    let has = |word: &str| args.iter().any(|arg| arg == word);
+    matches!(name, "cargo" | "npm" | "yarn" | "pnpm" | "bun" | "uv") && has("publish")
+}

@@ -1,0 +1,310 @@
+//! What a command does, as far as its words tell: a table of well-known programs, and rules for the few that
+//! need more than a table.
+
+mod expressions;
+mod flags;
+mod git;
+mod known;
+mod scripts;
+mod table;
+mod wrappers;
+
+use zk_core::model::Effect;
+
+use crate::shell::{Assignment, Command, is_builtin};
+
+pub(crate) use git::subcommand as git_subcommand;
+pub(crate) use known::Hazard;
+
+/// How deep programs that start programs are followed.
+const MAX_DEPTH: usize = 6;
+
+/// One program that runs, behind all that starts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    /// The program and its arguments as every program on the way has them, the outermost first; at least one.
+    pub(crate) forms: Vec<Form>,
+    /// The variables set for it.
+    pub(crate) assignments: Vec<Assignment>,
+    /// What it does.
+    pub(crate) effects: Vec<Effect>,
+    /// Why it may not run unasked; nothing if it only reads.
+    pub(crate) changes: Option<String>,
+    /// Whether it starts something that its words do not tell, so that no rule can be sure to have seen all.
+    pub(crate) is_opaque: bool,
+    /// Whether what follows in the same shell means something else after it.
+    pub(crate) changes_shell: bool,
+    pub(crate) hazard: Option<Hazard>,
+    /// Where it goes, if it is `cd`.
+    pub(crate) goes_to: Option<String>,
+    /// Whether it runs what the configuration of a repository names.
+    pub(crate) reads_repository: bool,
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) argv: Vec<String>,
+    /// The index of the inner program, if it starts one.
+    pub(crate) inner: Option<usize>,
+    /// Whether arguments that nobody knows yet follow.
+    pub(crate) has_unknown_tail: bool,
+    /// Whether the shell itself carries it out.
+    pub(crate) is_builtin: bool,
+    /// Whether it gives what it starts more rights or a longer life, so that a rule that allows has to name it.
+    pub(crate) has_to_be_named: bool,
+}
+
+impl Leaf {
+    pub(crate) fn innermost(&self) -> &[String] {
+        self.forms.last().map(|form| form.argv.as_slice()).unwrap_or_default()
+    }
+}
+
+/// What running a program comes to, before wrappers are looked into.
+#[derive(Debug, Default)]
+struct Outcome {
+    effects: Vec<Effect>,
+    changes: Option<String>,
+    is_opaque: bool,
+    changes_shell: bool,
+    hazard: Option<Hazard>,
+    goes_to: Option<String>,
+    reads_repository: bool,
+}
+
+impl Outcome {
+    fn reads<'a>(paths: impl IntoIterator<Item = &'a str>) -> Self {
+        let paths: Vec<_> = paths.into_iter().filter(|path| *path != "-").map(Into::into).collect();
+        let effects = if paths.is_empty() { Vec::new() } else { vec![Effect::Reads { paths }] };
+        Self { effects, ..Self::default() }
+    }
+
+    fn asks(why: impl Into<String>) -> Self {
+        Self { changes: Some(why.into()), ..Self::default() }
+    }
+
+    fn opaque(why: impl Into<String>) -> Self {
+        Self { is_opaque: true, ..Self::asks(why) }
+    }
+}
+
+/// The programs that a command of a script runs; never empty.
+pub(crate) fn inspect(command: &Command) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    let context = Context { forms: Vec::new(), assignments: command.assignments.clone(), in_shell: true };
+    inspect_argv(&command.words, context, false, &mut leaves);
+    leaves
+}
+
+/// The programs that run if this one is executed without a shell; never empty.
+pub(crate) fn inspect_program(argv: &[String]) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    let context = Context { forms: Vec::new(), assignments: Vec::new(), in_shell: false };
+    inspect_argv(argv, context, false, &mut leaves);
+    leaves
+}
+
+/// What surrounds the program that is looked at.
+#[derive(Clone)]
+struct Context {
+    forms: Vec<Form>,
+    assignments: Vec<Assignment>,
+    /// Whether a shell starts it, which has commands of its own.
+    in_shell: bool,
+}
+
+/// What a program that starts others starts.
+enum Inner {
+    /// The program at this index of its arguments, with variables and perhaps more arguments behind it.
+    Program {
+        at: usize,
+        assignments: Vec<Assignment>,
+        has_unknown_tail: bool,
+        note: Option<String>,
+        hazard: Option<Hazard>,
+    },
+    /// The shell text at this index.
+    Script { at: usize },
+    /// Programs inside an expression, between these indexes, beside the program itself.
+    Many { outcome: Outcome, ranges: Vec<(usize, usize)> },
+}
+
+fn inspect_argv(argv: &[String], context: Context, has_unknown_tail: bool, leaves: &mut Vec<Leaf>) {
+    let depth = context.forms.len();
+    let in_shell = context.in_shell;
+    let word = argv.first().map(String::as_str).unwrap_or_default();
+    let is_own = in_shell && is_builtin(word);
+    let form = |inner| Form {
+        argv: argv.to_vec(),
+        inner,
+        has_unknown_tail,
+        is_builtin: is_own,
+        has_to_be_named: false,
+    };
+    let leaf = |outcome: Outcome, context: Context, form: Form| {
+        let mut forms = context.forms;
+        forms.push(form);
+        Leaf {
+            forms,
+            assignments: context.assignments,
+            effects: outcome.effects,
+            changes: outcome.changes,
+            is_opaque: outcome.is_opaque,
+            changes_shell: outcome.changes_shell,
+            hazard: outcome.hazard,
+            goes_to: outcome.goes_to,
+            reads_repository: outcome.reads_repository,
+        }
+    };
+    let name = base_name(word);
+    let args = argv.get(1..).unwrap_or_default();
+    if depth >= MAX_DEPTH {
+        leaves.push(leaf(Outcome::opaque("too many programs start one another"), context, form(None)));
+        return;
+    }
+    match wrappers::inner(name, argv, in_shell) {
+        None => {
+            let mut outcome = outcome(name, args, is_own);
+            // Wherever a builtin takes the name of a variable, it evaluates what stands in its brackets.
+            outcome.is_opaque |=
+                is_own && outcome.changes.is_some() && args.iter().any(|arg| arg.contains(['$', '`']));
+            if has_unknown_tail && outcome.changes.is_none() {
+                outcome.changes = Some(format!("`{name}` gets arguments that are not known yet"));
+            }
+            leaves.push(leaf(outcome, context, form(None)));
+        }
+        Some(Err(outcome)) => {
+            let changes_shell = is_own || outcome.changes_shell;
+            leaves.push(leaf(Outcome { changes_shell, ..outcome }, context, form(None)));
+        }
+        Some(Ok(Inner::Program { at, assignments, has_unknown_tail: tail, note, hazard })) => {
+            let mut inside = context;
+            let is_mighty = matches!(name, "nohup" | "setsid" | "exec" | "sudo" | "doas" | "busybox");
+            inside.forms.push(Form { has_to_be_named: is_mighty, ..form(Some(at)) });
+            inside.assignments.extend(assignments);
+            // These stay in the shell; whatever is a program of its own does not.
+            inside.in_shell = in_shell && matches!(name, "command" | "builtin" | "time");
+            let before = leaves.len();
+            inspect_argv(argv.get(at..).unwrap_or_default(), inside, has_unknown_tail || tail, leaves);
+            for leaf in leaves.get_mut(before..).unwrap_or_default() {
+                leaf.changes = note.clone().or(leaf.changes.take());
+                leaf.hazard = hazard.or(leaf.hazard);
+            }
+        }
+        Some(Ok(Inner::Script { at })) => {
+            let text = argv.get(at).map(String::as_str).unwrap_or_default();
+            match crate::shell::Script::parse(text) {
+                Err(why) => {
+                    let why = format!("the text given to `{name}` is not understood: {why}");
+                    leaves.push(leaf(Outcome::opaque(why), context, form(None)));
+                }
+                Ok(script) if script.commands.iter().any(|command| !command.redirects.is_empty()) => {
+                    let why = format!("the text given to `{name}` redirects");
+                    leaves.push(leaf(Outcome::opaque(why), context, form(None)));
+                }
+                Ok(script) => {
+                    for command in &script.commands {
+                        let mut inside = context.clone();
+                        inside.forms.push(form(Some(at)));
+                        inside.assignments.extend(command.assignments.iter().cloned());
+                        inside.in_shell = true;
+                        inspect_argv(&command.words, inside, false, leaves);
+                    }
+                }
+            }
+        }
+        Some(Ok(Inner::Many { outcome, ranges })) => {
+            for (begin, end) in ranges {
+                let mut inside = context.clone();
+                inside.forms.push(form(Some(begin)));
+                inside.in_shell = false;
+                let before = leaves.len();
+                inspect_argv(argv.get(begin..end).unwrap_or_default(), inside, false, leaves);
+                for leaf in leaves.get_mut(before..).unwrap_or_default() {
+                    let why = format!("`{name}` runs it for what it finds");
+                    leaf.changes.get_or_insert(why);
+                }
+            }
+            leaves.push(leaf(outcome, context, form(None)));
+        }
+    }
+}
+
+/// The hazard of any part of a text that is not understood: of every word as if it were a program, with the words
+/// behind it. Quotes do not hide a word, expansions do.
+pub(crate) fn hazard_in(text: &str) -> Option<Hazard> {
+    let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let ends_word = |c: char| c.is_whitespace() || c.is_control() || ";|&()<>{}`$#".contains(c);
+    let words: Vec<String> =
+        plain.split(ends_word).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    words.iter().enumerate().find_map(|(at, word)| {
+        let rest = words.get(at + 1..).unwrap_or_default();
+        match base_name(word) {
+            "git" => git::outcome(rest).hazard,
+            "sudo" | "doas" => Some(Hazard::Privilege),
+            "find" => rest.iter().any(|word| word == "-delete").then_some(Hazard::Discards),
+            name => known::outcome(name, rest).hazard,
+        }
+    })
+}
+
+/// The name of a program without its directory.
+pub(crate) fn base_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+fn outcome(name: &str, args: &[String], is_own: bool) -> Outcome {
+    if let Some(special) = expressions::outcome(name, args).or_else(|| scripts::outcome(name, args)) {
+        return special;
+    }
+    if name == "git" {
+        return git::outcome(args);
+    }
+    if let Some(row) = table::find(name) {
+        return reader(row, args);
+    }
+    if is_own {
+        let is_opaque = matches!(
+            name,
+            "." | "alias"
+                | "enable"
+                | "eval"
+                | "exec"
+                | "fc"
+                | "hash"
+                | "mapfile"
+                | "readarray"
+                | "source"
+                | "trap"
+        );
+        let changes = Outcome::asks(format!("`{name}` changes the shell itself"));
+        return Outcome { changes_shell: true, is_opaque, ..changes };
+    }
+    known::outcome(name, args)
+}
+
+fn reader(row: &table::Row, args: &[String]) -> Outcome {
+    use table::Operands;
+    let scanned = match flags::scan(row.flags, args, flags::Until::Dashes) {
+        Ok(scanned) => scanned,
+        Err(why) => return Outcome::asks(format!("`{}`: {why}", row.name)),
+    };
+    let operands = scanned.operands.as_slice();
+    let files = match row.operands {
+        Operands::Files => operands,
+        Operands::AtMost(most) if operands.len() <= most => operands,
+        Operands::AtMost(most) => {
+            return Outcome::asks(format!("`{}` may write the file behind its first {most}", row.name));
+        }
+        Operands::Text => &[],
+        Operands::PatternThenFiles(flags) if scanned.has(flags) => operands,
+        Operands::PatternThenFiles(_) => operands.get(1..).unwrap_or_default(),
+        Operands::None if operands.is_empty() => &[],
+        Operands::Format if operands.iter().all(|operand| operand.starts_with('+')) => &[],
+        Operands::None | Operands::Format => {
+            return Outcome::asks(format!("`{}` with an operand may set something", row.name));
+        }
+    };
+    Outcome::reads(files.iter().chain(&scanned.reads).copied())
+}

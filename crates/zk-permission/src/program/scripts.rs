@@ -1,0 +1,167 @@
+use super::Outcome;
+use super::flags::{Until, scan};
+
+/// Programs that run a small script which they get as an argument.
+pub(super) fn outcome(name: &str, args: &[String]) -> Option<Outcome> {
+    Some(match name {
+        "sed" => sed(args),
+        "awk" | "gawk" | "mawk" | "nawk" => awk(name, args),
+        "jq" => jq(args),
+        _ => return None,
+    })
+}
+
+fn sed(args: &[String]) -> Outcome {
+    let spec = "nErsuz e: --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --sandbox \
+                --expression=";
+    let scanned = match scan(spec, args, Until::Dashes) {
+        Ok(scanned) => scanned,
+        Err(why) => return Outcome::asks(format!("`sed`: {why}")),
+    };
+    let expressions = ["e", "expression"];
+    let has_flag = scanned.has(&expressions);
+    let first = if has_flag { None } else { scanned.operands.first().copied() };
+    let mut scripts = scanned.values(&expressions).chain(first);
+    if (!has_flag && first.is_none()) || !scripts.all(is_harmless_sed) {
+        return Outcome::asks("the script of `sed` is not known to be harmless");
+    }
+    Outcome::reads(scanned.operands.get(usize::from(!has_flag)..).unwrap_or_default().iter().copied())
+}
+
+/// Whether a script only has addresses, `p`, `d`, `q`, `=`, `n`, `s` and `y`. `e`, `w`, `r` and their like run and
+/// write.
+fn is_harmless_sed(script: &str) -> bool {
+    !script.contains('\n') && script.split_sed().is_some_and(|commands| !commands.is_empty())
+}
+
+trait SplitSed {
+    fn split_sed(&self) -> Option<Vec<char>>;
+}
+
+impl SplitSed for str {
+    /// The commands of a script, without what they say; nothing if there is more than the few that are read.
+    fn split_sed(&self) -> Option<Vec<char>> {
+        let mut rest = self.trim();
+        let mut commands = Vec::new();
+        while !rest.is_empty() {
+            rest = after_address(rest)?;
+            if let Some(second) = rest.strip_prefix(',') {
+                rest = after_address(second.strip_prefix(['+', '~']).unwrap_or(second))?;
+            }
+            rest = rest.trim_start_matches([' ', '!']);
+            let command = rest.chars().next()?;
+            rest = rest.get(1..)?;
+            match command {
+                'p' | 'd' | '=' | 'n' | 'q' | 'h' | 'H' | 'g' | 'G' | 'x' | 'N' | 'P' | 'D' => {}
+                's' | 'y' => rest = after_substitution(rest, command == 's')?,
+                _ => return None,
+            }
+            commands.push(command);
+            rest = rest.trim_start_matches(' ');
+            rest = match rest.strip_prefix(';') {
+                Some(next) => next.trim_start_matches([' ', ';']),
+                None if rest.is_empty() => rest,
+                None => return None,
+            };
+        }
+        Some(commands)
+    }
+}
+
+fn after_address(text: &str) -> Option<&str> {
+    if let Some(rest) = text.strip_prefix('$') {
+        return Some(rest);
+    }
+    if let Some(rest) = text.strip_prefix('/') {
+        let (_, rest) = until_delimiter(rest, '/', true)?;
+        return Some(rest.trim_start_matches(['I', 'M']));
+    }
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    match rest.strip_prefix('~') {
+        Some(step) if rest.len() < text.len() => Some(step.trim_start_matches(|c: char| c.is_ascii_digit())),
+        _ => Some(rest),
+    }
+}
+
+fn after_substitution(text: &str, has_flags: bool) -> Option<&str> {
+    let delimiter =
+        text.chars().next().filter(|c| c.is_ascii_punctuation() && !matches!(c, '\\' | ';' | '['))?;
+    let (_, rest) = until_delimiter(text.get(1..)?, delimiter, true)?;
+    let (_, rest) = until_delimiter(rest, delimiter, false)?;
+    Some(if has_flags {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || "gpiI".contains(c))
+    } else {
+        rest
+    })
+}
+
+/// What stands before an unescaped delimiter and behind it. Implementations disagree on a delimiter in brackets, so
+/// that brackets must be closed before it.
+fn until_delimiter(text: &str, delimiter: char, is_pattern: bool) -> Option<(&str, &str)> {
+    let mut escaped = false;
+    let mut in_brackets = false;
+    for (at, found) in text.char_indices() {
+        match found {
+            _ if escaped => escaped = false,
+            '\\' if !in_brackets => escaped = true,
+            // In brackets a backslash is itself for some, an escape for others.
+            '\\' => return None,
+            '[' if is_pattern => in_brackets = true,
+            ']' => in_brackets = false,
+            found if found == delimiter && in_brackets => return None,
+            found if found == delimiter => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn awk(name: &str, args: &[String]) -> Outcome {
+    let scanned = match scan("F: --field-separator=", args, Until::Operand) {
+        Ok(scanned) => scanned,
+        Err(why) => return Outcome::asks(format!("`{name}`: {why}")),
+    };
+    let Some((script, files)) = scanned.operands.split_first() else {
+        return Outcome::asks(format!("`{name}` without a script"));
+    };
+    let banned = [
+        "|", ">", "<", "@", "\n", "system", "getline", "ARGV", "ARGC", "ENVIRON", "close", "fflush", "load",
+        "include",
+    ];
+    if banned.iter().any(|word| script.contains(word)) {
+        return Outcome::asks(format!("the script of `{name}` is not known to be harmless"));
+    }
+    Outcome::reads(files.iter().copied())
+}
+
+fn jq(args: &[String]) -> Outcome {
+    let spec = "rcesnSMCaj --raw-output --compact-output --exit-status --slurp --null-input --sort-keys \
+                --monochrome-output --color-output --ascii-output --join-output --tab --indent=";
+    let scanned = match scan(spec, args, Until::Dashes) {
+        // Its value is a word of its own.
+        Ok(scanned) if !scanned.has(&["indent"]) => scanned,
+        Ok(_) => return Outcome::asks("`jq --indent` is not judged"),
+        Err(why) => return Outcome::asks(format!("`jq`: {why}")),
+    };
+    let Some((script, files)) = scanned.operands.split_first() else {
+        return Outcome::asks("`jq` without a script");
+    };
+    if [
+        "import",
+        "include",
+        "env",
+        "ENV",
+        "input",
+        "get_search_list",
+        "modulemeta",
+        "halt",
+        "debug",
+        "stderr",
+    ]
+    .iter()
+    .any(|word| script.contains(word))
+    {
+        return Outcome::asks("the script of `jq` is not known to be harmless");
+    }
+    Outcome::reads(files.iter().copied())
+}

@@ -1,0 +1,261 @@
+/// What the operands of a program are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operands {
+    /// Files that are read.
+    Files,
+    /// At most so many files; the one behind them would be written.
+    AtMost(usize),
+    /// Text.
+    Text,
+    /// A pattern, unless one of these flags gave it, then files.
+    PatternThenFiles(&'static [&'static str]),
+    /// None may be there.
+    None,
+    /// Only one that begins with `+`, a format.
+    Format,
+}
+
+/// A program that reads and writes nothing but its output, as long as it has these flags only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// The flags, in the language of [`super::flags::scan`].
+    pub(super) flags: &'static str,
+    pub(super) operands: Operands,
+}
+
+pub(super) fn find(name: &str) -> Option<&'static Row> {
+    READERS.binary_search_by(|row| row.name.cmp(name)).ok().and_then(|at| READERS.get(at))
+}
+
+const fn row(name: &'static str, flags: &'static str, operands: Operands) -> Row {
+    Row { name, flags, operands }
+}
+
+use Operands::{AtMost, Files, Format, None as NoOperands, PatternThenFiles, Text};
+
+const GREP_FLAGS: &str = "acEFGhHiIlLnoPqrRsTUvwxyzZb ABCmdDe: f< # --count --context= --after-context= \
+    --before-context= --color? --colour? --include= --exclude= --exclude-dir= --files-with-matches \
+    --files-without-match --fixed-strings --extended-regexp --perl-regexp --basic-regexp --ignore-case \
+    --no-ignore-case --invert-match --line-number --line-regexp --word-regexp --max-count= --no-filename \
+    --with-filename --no-messages --null --null-data --only-matching --quiet --silent --recursive \
+    --dereference-recursive --regexp= --file< --text --binary-files= --byte-offset --initial-tab --label= \
+    --line-buffered --directories= --devices=";
+const GREP: Operands = PatternThenFiles(&["e", "f", "regexp", "file"]);
+const HASH: &str = "bt --binary --text --tag --zero z";
+const HEAD: &str = "qvz cn: # --bytes= --lines= --quiet --silent --verbose --zero-terminated";
+
+/// Sorted by name. A flag that is missing here is asked about; a wrong one here runs unasked.
+pub(super) const READERS: &[Row] = &[
+    row(":", "", Text),
+    row("b2sum", HASH, Files),
+    row("basename", "az s: --multiple --suffix= --zero", Text),
+    row(
+        "cat",
+        "AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs \
+        --show-nonprinting",
+        Files,
+    ),
+    row("cksum", "", Files),
+    row("cmp", "bls in: --print-bytes --verbose --silent --quiet --bytes= --ignore-initial=", AtMost(2)),
+    row(
+        "comm",
+        "123z --check-order --nocheck-order --output-delimiter= --total --zero-terminated",
+        AtMost(2),
+    ),
+    row(
+        "cut",
+        "nsz bcdf: --bytes= --characters= --delimiter= --fields= --complement --only-delimited \
+        --output-delimiter= --zero-terminated",
+        Files,
+    ),
+    row("date", "uR d: I? --utc --universal --rfc-email --date= --rfc-3339= --iso-8601?", Format),
+    row(
+        "df",
+        "ahHiklPT txB: --all --human-readable --si --inodes --local --portability --print-type --total --type= \
+        --exclude-type= --output?",
+        Files,
+    ),
+    row(
+        "diff",
+        "abBcdeEinNpqrstTuwyZ UCLWxFI: --brief --unified? --context? --side-by-side --recursive --new-file \
+        --ignore-case --ignore-all-space --ignore-space-change --ignore-blank-lines --text --color? --width= \
+        --exclude= --label= --show-c-function --report-identical-files --minimal --strip-trailing-cr \
+        --suppress-common-lines --no-dereference --speed-large-files",
+        AtMost(2),
+    ),
+    row("dirname", "z --zero", Text),
+    row(
+        "du",
+        "0abcDhHklLmPsSx dBt: --all --apparent-size --bytes --total --dereference --human-readable --max-depth= \
+        --null --summarize --one-file-system --exclude= --si --separate-dirs --threshold= --block-size= --time?",
+        Files,
+    ),
+    row("echo", "neE", Text),
+    row("egrep", GREP_FLAGS, GREP),
+    row("exit", "", Text),
+    row("expand", "it: --initial --tabs=", Files),
+    row("expr", "", Text),
+    row("factor", "h", Text),
+    row("false", "", Text),
+    row("fgrep", GREP_FLAGS, GREP),
+    row(
+        "file",
+        "bdhikLNrv0 eF: --brief --mime --mime-type --mime-encoding --extension --dereference \
+        --no-dereference --keep-going --print0 --raw --exclude= --separator=",
+        Files,
+    ),
+    row(
+        "fmt",
+        "cstu wgp: --crown-margin --split-only --tagged-paragraph --uniform-spacing --width= --goal= --prefix=",
+        Files,
+    ),
+    row("fold", "bs w: --bytes --spaces --width=", Files),
+    row("free", "bkmghltw sc: --bytes --kibi --mebi --gibi --human --lohi --total --wide", NoOperands),
+    row("grep", GREP_FLAGS, GREP),
+    row("groups", "", Text),
+    row("head", HEAD, Files),
+    row("hexdump", "bcCdovx n: s: e: --canonical --length= --skip= --no-squeezing", Files),
+    row("hostname", "fsdiI --fqdn --short --domain --ip-address --all-ip-addresses", NoOperands),
+    row("id", "agGnruzZ --group --groups --name --real --user --zero", Text),
+    row(
+        "join",
+        "iz aejtov12: --ignore-case --check-order --nocheck-order --header --zero-terminated",
+        AtMost(2),
+    ),
+    row(
+        "ls",
+        "1aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ ITw: --all --almost-all --author --escape --block-size= \
+        --ignore-backups --color? --directory --classify? --format= --full-time --group-directories-first --no-group \
+        --human-readable --si --dereference --indicator-style= --inode --ignore= --hide= --kibibytes \
+        --numeric-uid-gid --literal --quote-name --quoting-style= --reverse --recursive --size --sort= --time= \
+        --time-style= --width= --zero",
+        Files,
+    ),
+    row("md5sum", HASH, Files),
+    row(
+        "nl",
+        "p bdfhilnsvw: --body-numbering= --number-format= --number-separator= --number-width= \
+        --starting-line-number= --line-increment= --no-renumber",
+        Files,
+    ),
+    row("nproc", "--all --ignore=", NoOperands),
+    row(
+        "numfmt",
+        "z d: --from= --to= --field= --format= --suffix= --padding= --round= --grouping --header? --invalid= \
+        --from-unit= --to-unit= --delimiter=",
+        Text,
+    ),
+    row(
+        "od",
+        "abcdfFhilosvx AjNtS: w? --address-radix= --skip-bytes= --read-bytes= --format= --output-duplicates \
+        --strings? --width?",
+        Files,
+    ),
+    row("paste", "sz d: --serial --delimiters= --zero-terminated", Files),
+    row("printf", "", Text),
+    row("pwd", "LP --logical --physical", NoOperands),
+    row(
+        "readlink",
+        "efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --quiet \
+        --silent --verbose --zero",
+        Files,
+    ),
+    row(
+        "realpath",
+        "eLmPqsz --canonicalize-existing --canonicalize-missing --logical --physical --quiet \
+        --relative-to= --relative-base= --strip --no-symlinks --zero",
+        Files,
+    ),
+    row("rev", "0", Files),
+    row(
+        "rg",
+        "abcFHhiIlLnNopPqsSuUvwx0 ABCdEegMmrtTj: f< # --after-context= --before-context= --context= --block-buffered \
+        --byte-offset --case-sensitive --color= --colors= --column --no-column --context-separator= --count \
+        --count-matches --crlf --encoding= --engine= --field-context-separator= --field-match-separator= --files \
+        --files-with-matches --files-without-match --fixed-strings --follow --glob= --iglob= --heading --no-heading \
+        --hidden --no-hidden --ignore-case --invert-match --json --line-buffered --line-number --no-line-number \
+        --line-regexp --max-columns= --max-columns-preview --max-count= --max-depth= --maxdepth= --max-filesize= \
+        --multiline --multiline-dotall --no-config --no-filename --no-ignore --no-ignore-dot --no-ignore-vcs \
+        --no-ignore-parent --no-messages --no-mmap --null --null-data --one-file-system --only-matching --passthru \
+        --path-separator= --pcre2 --pretty --quiet --regexp= --replace= --smart-case --sort= --sortr= --stats \
+        --text --threads= --trim --type= --type-not= --type-list --unrestricted --vimgrep --with-filename \
+        --word-regexp --binary --debug",
+        PatternThenFiles(&["e", "f", "regexp", "files", "type-list"]),
+    ),
+    row("seq", "w fs: --equal-width --format= --separator=", Text),
+    row("sha1sum", HASH, Files),
+    row("sha224sum", HASH, Files),
+    row("sha256sum", HASH, Files),
+    row("sha384sum", HASH, Files),
+    row("sha512sum", HASH, Files),
+    row("sleep", "", Text),
+    row(
+        "sort",
+        "bdfghiMnRrVcCmsuz ktS: --ignore-leading-blanks --dictionary-order --ignore-case \
+        --general-numeric-sort --human-numeric-sort --ignore-nonprinting --month-sort --numeric-sort --random-sort \
+        --reverse --version-sort --sort= --check? --merge --stable --unique --zero-terminated --key= \
+        --field-separator= --buffer-size= --parallel= --debug",
+        Files,
+    ),
+    row("stat", "fLt c: --file-system --dereference --terse --format= --printf=", Files),
+    row("strings", "af nte: --all --bytes= --radix= --encoding= --print-file-name", Files),
+    row("sum", "rs --sysv", Files),
+    row("tac", "br s: --before --regex --separator=", Files),
+    row("tail", HEAD, Files),
+    row("tr", "cCdst --complement --delete --squeeze-repeats --truncate-set1", Text),
+    row(
+        "tree",
+        "adfilnpqrsStuUvxXACDFhJQN IPL: --charset= --dirsfirst --du --filelimit= --fromfile --gitignore \
+        --ignore-case --inodes --matchdirs --noreport --prune --si --sort= --filesfirst",
+        Files,
+    ),
+    row("true", "", Text),
+    row("tsort", "", Files),
+    row("tty", "s --silent --quiet", NoOperands),
+    row("type", "aftpP", Text),
+    row(
+        "uname",
+        "asnrvmpio --all --kernel-name --nodename --kernel-release --kernel-version --machine --processor \
+        --hardware-platform --operating-system",
+        NoOperands,
+    ),
+    row("unexpand", "at: --all --first-only --tabs=", Files),
+    row(
+        "uniq",
+        "cdDiuz fsw: --count --repeated --all-repeated? --group? --skip-fields= --ignore-case --skip-chars= \
+        --unique --zero-terminated --check-chars=",
+        AtMost(1),
+    ),
+    row("uptime", "ps --pretty --since", NoOperands),
+    row("wc", "clLmw --bytes --chars --lines --max-line-length --words --total=", Files),
+    row("which", "as --all", Text),
+    row("whoami", "", NoOperands),
+    row("xxd", "cglos: -a -b -bits -e -i -p -ps -plain -u", AtMost(1)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_for_its_search() {
+        let names: Vec<&str> = READERS.iter().map(|row| row.name).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        assert!(names.iter().all(|name| find(name).is_some()));
+    }
+
+    /// What a letter takes is decided by the first word that has it.
+    #[test]
+    fn no_letter_of_a_program_is_said_to_take_two_things() {
+        for row in READERS {
+            let words = row.flags.split_ascii_whitespace().filter(|word| !word.starts_with(['-', '#']));
+            let mut letters: Vec<char> =
+                words.flat_map(|word| word.chars().filter(|c| c.is_alphanumeric())).collect();
+            letters.sort_unstable();
+            let all = letters.len();
+            letters.dedup();
+            assert_eq!(all, letters.len(), "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+use super::flags::{Scanned, Until, scan};
+use super::{Hazard, Inner, Outcome, expressions};
+use crate::shell::Assignment;
+use crate::shell::parser::is_name;
+
+/// What a program that starts others starts; nothing if it is none, an outcome if that cannot be told.
+pub(super) fn inner(name: &str, argv: &[String], in_shell: bool) -> Option<Result<Inner, Outcome>> {
+    let args = argv.get(1..).unwrap_or_default();
+    // Index 0 of the arguments is index 1 of the command.
+    let found = match name {
+        "env" => env(args),
+        "nice" => plain(name, args, "# n: --adjustment=", 0),
+        "ionice" => plain(name, args, "t cn: --class= --classdata= --ignore", 0),
+        "chrt" => plain(name, args, "bfior", 1),
+        "taskset" => plain(name, args, "c --cpu-list", 1),
+        "nohup" => plain(name, args, "", 0),
+        "timeout" => {
+            plain(name, args, "fpv ks: --foreground --preserve-status --verbose --kill-after= --signal=", 1)
+        }
+        "stdbuf" => plain(name, args, "ioe: --input= --output= --error=", 0),
+        "setsid" => plain(name, args, "w --wait", 0),
+        "time" => plain(name, args, "p", 0),
+        "command" if in_shell => command(args)?,
+        "builtin" | "exec" if in_shell => plain(name, args, "", 0),
+        "sudo" => {
+            privileged(name, args, "nEHkS ugp: --non-interactive --preserve-env --set-home --user= --group=")
+        }
+        "doas" => privileged(name, args, "n u:"),
+        "xargs" => xargs(args),
+        "bash" | "sh" | "dash" => shell(args)?,
+        "busybox" => applet(args),
+        "find" => return expressions::find(args),
+        _ => return None,
+    };
+    Some(found)
+}
+
+type Found = Result<Inner, Outcome>;
+
+fn program(at: usize) -> Inner {
+    Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note: None, hazard: None }
+}
+
+/// Where the program begins that stands behind the flags and `skipped` operands.
+fn behind<'a>(
+    name: &str,
+    args: &'a [String],
+    spec: &str,
+    skipped: usize,
+) -> Result<(usize, Scanned<'a>), Outcome> {
+    let scanned =
+        scan(spec, args, Until::Operand).map_err(|why| Outcome::opaque(format!("`{name}`: {why}")))?;
+    let first = scanned.first_operand.map(|at| at + skipped).filter(|at| *at < args.len());
+    match first {
+        Some(at) => Ok((at + 1, scanned)),
+        None => Err(Outcome::opaque(format!("`{name}` without a program"))),
+    }
+}
+
+fn plain(name: &str, args: &[String], spec: &str, skipped: usize) -> Found {
+    let (at, _) = behind(name, args, spec, skipped)?;
+    match name {
+        // It writes `nohup.out` if the output is a terminal.
+        "nohup" | "setsid" | "exec" => Ok(Inner::Program {
+            at,
+            assignments: Vec::new(),
+            has_unknown_tail: false,
+            note: Some(format!("`{name}` lets a program outlive or replace the shell")),
+            hazard: None,
+        }),
+        _ => Ok(program(at)),
+    }
+}
+
+fn env(args: &[String]) -> Found {
+    let (first, _) = behind("env", args, "i0 u: --ignore-environment --unset= --null", 0)?;
+    if args.get(first - 1).is_some_and(|word| word == "-") {
+        return Err(Outcome::opaque("`env -` is not followed"));
+    }
+    let mut assignments = Vec::new();
+    let mut at = first;
+    while let Some((name, value)) = args.get(at - 1).and_then(|word| word.split_once('=')) {
+        if !is_name(name) {
+            return Err(Outcome::opaque("`env` sets something that is no variable"));
+        }
+        assignments.push(Assignment { name: name.to_owned(), value: value.to_owned() });
+        at += 1;
+    }
+    if at > args.len() {
+        return Err(Outcome::opaque("`env` without a program prints the environment"));
+    }
+    Ok(Inner::Program { at, assignments, has_unknown_tail: false, note: None, hazard: None })
+}
+
+/// `command -v NAME` asks where a program is; without it the rest is run.
+fn command(args: &[String]) -> Option<Found> {
+    match args.first().map(String::as_str) {
+        Some("-v" | "-V") => None,
+        Some(_) => Some(plain("command", args, "", 0)),
+        None => None,
+    }
+}
+
+fn privileged(name: &str, args: &[String], spec: &str) -> Found {
+    let (at, _) = behind(name, args, spec, 0)?;
+    if args.get(at - 1).is_some_and(|word| word.contains('=')) {
+        return Err(Outcome {
+            hazard: Some(Hazard::Privilege),
+            ..Outcome::opaque(format!("`{name}` sets variables"))
+        });
+    }
+    let note = Some(format!("`{name}` runs it as another user"));
+    let hazard = Some(Hazard::Privilege);
+    Ok(Inner::Program { at, assignments: Vec::new(), has_unknown_tail: false, note, hazard })
+}
+
+fn xargs(args: &[String]) -> Found {
+    let spec = "0rtx nPsLdEI: --null --no-run-if-empty --verbose --exit --max-args= --max-procs= --max-chars= \
+                --max-lines= --delimiter= --replace=";
+    let (at, scanned) = behind("xargs", args, spec, 0)?;
+    let inner = args.get(at - 1..).unwrap_or_default();
+    let mark = scanned.values(&["I", "replace"]).last();
+    let note = "`xargs` runs it with what it reads".to_owned();
+    let Some(mark) = mark else {
+        let note = Some(note);
+        return Ok(Inner::Program {
+            at,
+            assignments: Vec::new(),
+            has_unknown_tail: true,
+            note,
+            hazard: None,
+        });
+    };
+    // Where the mark stands anything can be put, also the name of a program.
+    if inner.iter().any(|word| word.contains(mark)) {
+        return Err(Outcome::opaque(note));
+    }
+    Ok(Inner::Program {
+        at,
+        assignments: Vec::new(),
+        has_unknown_tail: false,
+        note: Some(note),
+        hazard: None,
+    })
+}
+
+/// `sh -c TEXT`. Whatever else a shell is given is not looked into.
+fn shell(args: &[String]) -> Option<Found> {
+    match args {
+        [flag, _] if flag == "-c" => Some(Ok(Inner::Script { at: 2 })),
+        _ => None,
+    }
+}
+
+fn applet(args: &[String]) -> Found {
+    match args.first() {
+        // Its applets know other flags than the programs of the same name.
+        Some(word) if !word.starts_with('-') => Ok(Inner::Program {
+            at: 1,
+            assignments: Vec::new(),
+            has_unknown_tail: false,
+            note: Some("`busybox` has programs of its own".to_owned()),
+            hazard: None,
+        }),
+        Some(_) | None => Err(Outcome::opaque("`busybox` can start any program")),
+    }
+}

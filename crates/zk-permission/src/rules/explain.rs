@@ -1,0 +1,114 @@
+use super::pattern::PatternWord;
+use super::{Access, CommandPattern, Decision, Rule, Subject};
+use crate::shell::{quote, quote_all};
+
+/// What a rule will and will not match, by examples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// In one sentence.
+    pub says: String,
+    /// Calls that it matches.
+    pub matches: Vec<String>,
+    /// Calls that resemble those and are not matched, each with why.
+    pub misses: Vec<(String, String)>,
+}
+
+impl Rule {
+    /// Says what the rule will and will not match.
+    #[must_use]
+    pub fn explain(&self) -> Explanation {
+        match &self.subject {
+            Subject::Command(pattern) => command(pattern, self.decision),
+            Subject::Exact(text) => Explanation {
+                says: format!("{}: exactly this text, byte by byte", self.decision),
+                matches: vec![text.clone()],
+                misses: vec![
+                    (format!("{text} "), "one more blank is another text".to_owned()),
+                    (format!("{text} && true"), "it is a longer text".to_owned()),
+                ],
+            },
+            Subject::Path { access, .. } => path(*access, self),
+            Subject::Below(_) => path(Access::Write, self),
+            Subject::Tool(name) => Explanation {
+                says: format!("{}: every call of the tools named {}", self.decision, name.glob()),
+                matches: vec![name.glob().glob().replace('*', "x")],
+                misses: vec![(
+                    format!("not-{}", name.glob().glob().replace('*', "x")),
+                    "another name".to_owned(),
+                )],
+            },
+        }
+    }
+}
+
+fn command(pattern: &CommandPattern, decision: Decision) -> Explanation {
+    let sample: Vec<String> = pattern
+        .words
+        .iter()
+        .enumerate()
+        .map(|(at, word)| match word {
+            PatternWord::Exact(word) => word.clone(),
+            PatternWord::Any if at == 0 => "program".to_owned(),
+            PatternWord::Any => "one".to_owned(),
+        })
+        .chain(pattern.words.is_empty().then(|| "program".to_owned()))
+        .collect();
+    let mut longer = sample.clone();
+    longer.push("--more".to_owned());
+    let text = quote_all(&sample);
+    let mut explanation = Explanation {
+        says: match (pattern.has_rest, pattern.words.is_empty()) {
+            (_, true) => format!("{decision}: every command"),
+            (true, false) => format!("{decision}: commands that begin with these words, whatever follows"),
+            (false, false) => format!("{decision}: commands with exactly these words"),
+        },
+        matches: vec![text.clone()],
+        misses: Vec::new(),
+    };
+    if pattern.has_rest {
+        explanation.matches.push(quote_all(&longer));
+    } else {
+        explanation.misses.push((quote_all(&longer), "it has one more argument".to_owned()));
+    }
+    if let Some((_, shorter)) = sample.split_last()
+        && !shorter.is_empty()
+    {
+        explanation.misses.push((quote_all(shorter), "an argument is missing".to_owned()));
+    }
+    if decision == Decision::Allow {
+        explanation
+            .misses
+            .push((format!("{text} && rm x"), "every other part is judged by itself".to_owned()));
+        explanation.misses.push((format!("{text} > file"), "the redirection writes a file".to_owned()));
+        if let Some(program) = pattern.program().filter(|program| !program.contains('/')) {
+            let mut elsewhere = sample;
+            if let Some(first) = elsewhere.first_mut() {
+                *first = format!("./{}", quote(program));
+            }
+            explanation.misses.push((elsewhere.join(" "), "it is another program of that name".to_owned()));
+        }
+    }
+    explanation
+}
+
+fn path(access: Access, rule: &Rule) -> Explanation {
+    let (verb, other) = match access {
+        Access::Read => ("reads", "writes"),
+        Access::Write => ("writes", "reads"),
+    };
+    let pattern = rule.text.split_once('(').map_or("", |(_, pattern)| pattern.trim_end_matches(')'));
+    let sample = pattern.replace("**", "a/b").replace('*', "name").replace('?', "x");
+    let mut explanation = Explanation {
+        says: format!("{}: a call that {verb} files matching `{pattern}`", rule.decision),
+        matches: vec![format!("a tool that {verb} {sample}")],
+        misses: vec![(
+            format!("a tool that {other} {sample}"),
+            format!("it {other}, the rule is about what {verb}"),
+        )],
+    };
+    if rule.decision == Decision::Allow {
+        let why = "what a program does with files is not known; only files that a tool or a redirection names count";
+        explanation.misses.push((format!("python script.py {sample}"), why.to_owned()));
+    }
+    explanation
+}

@@ -1,0 +1,341 @@
+//! Rules: what a person or an administrator wrote down about calls.
+
+mod explain;
+mod pattern;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+pub use explain::Explanation;
+pub use pattern::CommandPattern;
+pub(crate) use pattern::Likeness;
+
+use crate::surroundings::normalise;
+
+/// What is to become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decision {
+    /// It runs.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+impl Decision {
+    /// `allow`, `ask` or `deny`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a rule was written down. It is told with a verdict and decides nothing: a denial wins wherever it is
+/// from, then a rule to ask, then one to allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// By an administrator.
+    Managed,
+    /// On the command line.
+    CommandLine,
+    /// In the project, for this checkout only.
+    ProjectLocal,
+    /// In the project; it allows nothing before a person trusts it.
+    Project,
+    /// In the settings of the person.
+    User,
+    /// Chosen for this session.
+    Session,
+    /// Approved for good, in the file of approvals.
+    Approvals,
+}
+
+impl Layer {
+    /// What people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Managed => "managed settings",
+            Self::CommandLine => "command line",
+            Self::ProjectLocal => "local project settings",
+            Self::Project => "project settings",
+            Self::User => "user settings",
+            Self::Session => "this session",
+            Self::Approvals => "approvals",
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A rule that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the rule `{rule}` is not usable: {why}")]
+pub struct RuleError {
+    /// The rule as it was written.
+    pub rule: String,
+    /// What is wrong, and what to write instead.
+    pub why: String,
+}
+
+/// What a path rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading files.
+    Read,
+    /// Writing, making and removing files.
+    Write,
+}
+
+/// Where relative paths of rules begin, and what `~/` stands for.
+#[derive(Clone, Debug, Default)]
+pub struct RuleBase {
+    /// The project's root, absolute.
+    pub root: PathBuf,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+}
+
+/// One rule.
+///
+/// | written | about |
+/// |---|---|
+/// | `git push **` | commands, see [`CommandPattern`] |
+/// | `read(docs/**)`, `write(src/*.rs)` | files that a call says it reads or writes; relative to the project |
+/// | `tool(fetch)`, `tool(mcp__*)` | calls of tools by their names |
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Where it is from.
+    pub layer: Layer,
+    /// What it says.
+    pub decision: Decision,
+    /// As it was written.
+    pub text: String,
+    pub(crate) subject: Subject,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    Command(CommandPattern),
+    /// A whole shell text, byte by byte.
+    Exact(String),
+    Path {
+        access: Access,
+        glob: GlobMatcher,
+        and_itself: Option<PathBuf>,
+    },
+    /// Writing below this directory.
+    Below(PathBuf),
+    Tool(GlobMatcher),
+}
+
+impl Rule {
+    /// Reads a rule.
+    ///
+    /// # Errors
+    /// [`RuleError`] when the text is no rule, or would allow every program.
+    pub fn parse(layer: Layer, decision: Decision, text: &str, base: &RuleBase) -> Result<Self, RuleError> {
+        let text = text.trim();
+        let wrong = |why: String| RuleError { rule: text.to_owned(), why };
+        let subject = if let Some(pattern) = inside(text, "read") {
+            path_subject(Access::Read, pattern, decision, base).map_err(wrong)?
+        } else if let Some(pattern) = inside(text, "write") {
+            path_subject(Access::Write, pattern, decision, base).map_err(wrong)?
+        } else if let Some(name) = inside(text, "tool") {
+            Subject::Tool(glob(name, false).map_err(wrong)?)
+        } else {
+            let pattern = CommandPattern::parse(text)?;
+            if decision == Decision::Allow && pattern.is_any_program() {
+                return Err(wrong(
+                    "a star cannot stand for the program of a rule that allows; name it".to_owned(),
+                ));
+            }
+            Subject::Command(pattern)
+        };
+        Ok(Self { layer, decision, text: text.to_owned(), subject })
+    }
+
+    /// A rule for exactly this shell text.
+    #[must_use]
+    pub fn exact(layer: Layer, decision: Decision, command: &str) -> Self {
+        Self { layer, decision, text: command.to_owned(), subject: Subject::Exact(command.to_owned()) }
+    }
+
+    /// A rule for all commands that begin with these words.
+    #[must_use]
+    pub fn prefix<S: AsRef<str>>(layer: Layer, decision: Decision, words: &[S]) -> Self {
+        let pattern = CommandPattern::prefix(words);
+        Self { layer, decision, text: pattern.to_string(), subject: Subject::Command(pattern) }
+    }
+
+    /// A rule for all files below a directory, absolute.
+    #[must_use]
+    pub fn directory(layer: Layer, decision: Decision, directory: &Path) -> Self {
+        let text = format!("write({}/**)", directory.display());
+        let subject = Subject::Below(normalise(directory));
+        Self { layer, decision, text, subject }
+    }
+
+    /// Whether a file is one that this rule is about. `path` is absolute.
+    pub(crate) fn matches_path(&self, wanted: Access, path: &Path) -> bool {
+        match &self.subject {
+            Subject::Path { access, glob, and_itself } => {
+                let path = normalise(path);
+                *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
+            }
+            Subject::Below(directory) => wanted == Access::Write && normalise(path).starts_with(directory),
+            Subject::Command(_) | Subject::Exact(_) | Subject::Tool(_) => false,
+        }
+    }
+
+    pub(crate) fn matches_tool(&self, tool: &str) -> bool {
+        match &self.subject {
+            Subject::Tool(name) => name.is_match(tool),
+            Subject::Command(_) | Subject::Exact(_) | Subject::Path { .. } | Subject::Below(_) => false,
+        }
+    }
+
+    /// Whether it is about reading or about writing files.
+    pub(crate) fn is_about(&self, wanted: Access) -> bool {
+        match &self.subject {
+            Subject::Path { access, .. } => *access == wanted,
+            Subject::Below(_) => wanted == Access::Write,
+            Subject::Command(_) | Subject::Exact(_) | Subject::Tool(_) => false,
+        }
+    }
+
+    pub(crate) fn is_exactly(&self, command: &str) -> bool {
+        match &self.subject {
+            Subject::Exact(text) => text == command,
+            Subject::Command(_) | Subject::Path { .. } | Subject::Below(_) | Subject::Tool(_) => false,
+        }
+    }
+
+    pub(crate) fn pattern(&self) -> Option<&CommandPattern> {
+        match &self.subject {
+            Subject::Command(pattern) => Some(pattern),
+            Subject::Exact(_) | Subject::Path { .. } | Subject::Below(_) | Subject::Tool(_) => None,
+        }
+    }
+}
+
+fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.strip_prefix(name)?.strip_prefix('(')?.strip_suffix(')')
+}
+
+fn path_subject(
+    access: Access,
+    pattern: &str,
+    decision: Decision,
+    base: &RuleBase,
+) -> Result<Subject, String> {
+    if pattern.is_empty() {
+        return Err("it names no path".to_owned());
+    }
+    let full = if pattern.starts_with('/') {
+        pattern.to_owned()
+    } else if let Some(rest) = pattern.strip_prefix("~/") {
+        let Some(home) = &base.home else { return Err("there is no home directory for `~/`".to_owned()) };
+        format!("{}/{rest}", literal(home)?)
+    } else {
+        format!("{}/{}", literal(&base.root)?, pattern.strip_prefix("./").unwrap_or(pattern))
+    };
+    if full.split('/').any(|part| part == "..") {
+        return Err("`..` is not resolved in patterns; write where it leads".to_owned());
+    }
+    // What is forbidden below a directory is forbidden for the directory itself.
+    let directory = full.strip_suffix("/**").filter(|_| decision != Decision::Allow);
+    let and_itself = directory.map(PathBuf::from);
+    Ok(Subject::Path { access, glob: glob(&full, true)?, and_itself })
+}
+
+fn literal(path: &Path) -> Result<String, String> {
+    let text = path.to_str().ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
+    Ok(globset::escape(text.trim_end_matches('/')))
+}
+
+fn glob(text: &str, is_path: bool) -> Result<GlobMatcher, String> {
+    if text.is_empty() {
+        return Err("it names no tool".to_owned());
+    }
+    let built = GlobBuilder::new(text).literal_separator(is_path).backslash_escape(true).build();
+    built.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
+}
+
+/// All rules that hold.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+}
+
+impl Rules {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a rule.
+    pub fn push(&mut self, rule: Rule) {
+        self.rules.push(rule);
+    }
+
+    /// Adds the rules of one list of settings; those that cannot be read are given back and hold not at all.
+    #[must_use = "a rule that cannot be read must be told"]
+    pub fn extend<S: AsRef<str>>(
+        &mut self,
+        layer: Layer,
+        decision: Decision,
+        texts: &[S],
+        base: &RuleBase,
+    ) -> Vec<RuleError> {
+        let mut wrong = Vec::new();
+        for text in texts {
+            match Rule::parse(layer, decision, text.as_ref(), base) {
+                Ok(rule) => self.push(rule),
+                Err(error) => wrong.push(error),
+            }
+        }
+        wrong
+    }
+
+    /// Takes away what an untrusted project allows; what it forbids stays. Says how many rules that were.
+    pub fn distrust_project(&mut self) -> usize {
+        let before = self.rules.len();
+        let is_projects = |rule: &Rule| matches!(rule.layer, Layer::Project | Layer::ProjectLocal);
+        self.rules.retain(|rule| !(is_projects(rule) && rule.decision == Decision::Allow));
+        before - self.rules.len()
+    }
+
+    /// All of them, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// Those that say this.
+    pub(crate) fn saying(&self, decision: Decision) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.decision == decision)
+    }
+
+    /// Whether any rule restricts commands, so that one that is not understood could be meant.
+    pub(crate) fn restrict_commands(&self) -> bool {
+        self.rules.iter().any(|rule| rule.decision != Decision::Allow && rule.pattern().is_some())
+    }
+}

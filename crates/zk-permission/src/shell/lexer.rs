@@ -1,0 +1,325 @@
+use super::{NotUnderstood, Obstacle};
+
+/// The longest text that is judged.
+pub(crate) const MAX_BYTES: usize = 4_096;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) at: usize,
+    pub(super) kind: TokenKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TokenKind {
+    Word(Word),
+    /// `;` or a line end; true for a line end.
+    Separator(bool),
+    And,
+    Or,
+    Pipe,
+    /// `<`, `>`, `>>`; what follows is a word.
+    Redirect(Direction),
+    /// `>&1` and its like, complete.
+    Duplicate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Read,
+    Write,
+    Append,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) text: String,
+    /// Whether any of it was quoted.
+    pub(crate) is_quoted: bool,
+    /// How much of `text` came before anything quoted.
+    pub(super) bare: usize,
+}
+
+/// Refuses what makes a text look different from what it is, wherever it stands.
+fn check_characters(text: &str) -> Result<(), NotUnderstood> {
+    if text.len() > MAX_BYTES {
+        return Err(NotUnderstood { at: MAX_BYTES, what: Obstacle::TooLong });
+    }
+    for (at, found) in text.char_indices() {
+        let what = match found {
+            '\n' | '\t' => continue,
+            found if found.is_control() => Obstacle::Control(found),
+            found if !found.is_ascii() && is_invisible(found) => Obstacle::Invisible(found),
+            _ => continue,
+        };
+        return Err(NotUnderstood { at, what });
+    }
+    Ok(())
+}
+
+/// Blanks outside of ASCII, and characters that take no space or reorder what is around them.
+fn is_invisible(found: char) -> bool {
+    found.is_whitespace()
+        || matches!(found,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, NotUnderstood> {
+    check_characters(text)?;
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: false };
+    while lexer.next()? {}
+    Ok(lexer.tokens)
+}
+
+/// The words of a pattern: as those of a command, with `*` and `**` as words of their own, unquoted.
+pub(crate) fn pattern_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
+    check_characters(text)?;
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), has_stars: true };
+    while lexer.next()? {}
+    let word = |token: Token| match token.kind {
+        TokenKind::Word(word) => Ok(word),
+        _ => Err(NotUnderstood { at: token.at, what: Obstacle::Operator }),
+    };
+    lexer.tokens.into_iter().map(word).collect()
+}
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    tokens: Vec<Token>,
+    /// Whether `*` and `**` are words.
+    has_stars: bool,
+}
+
+impl Lexer<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.at..)?.chars().next()
+    }
+
+    fn take(&mut self) -> Option<char> {
+        let found = self.peek()?;
+        self.at += found.len_utf8();
+        Some(found)
+    }
+
+    fn take_if(&mut self, wanted: char) -> bool {
+        let is_there = self.peek() == Some(wanted);
+        if is_there {
+            self.at += wanted.len_utf8();
+        }
+        is_there
+    }
+
+    fn push(&mut self, at: usize, kind: TokenKind) {
+        self.tokens.push(Token { at, kind });
+    }
+
+    /// Reads one token; false at the end.
+    fn next(&mut self) -> Result<bool, NotUnderstood> {
+        while self.peek().is_some_and(|found| matches!(found, ' ' | '\t')) {
+            self.take();
+        }
+        let at = self.at;
+        let refuse = |what| Err(NotUnderstood { at, what });
+        let Some(found) = self.peek() else { return Ok(false) };
+        match found {
+            '#' => {
+                while self.peek().is_some_and(|found| found != '\n') {
+                    self.take();
+                }
+            }
+            '\n' => {
+                self.take();
+                self.push(at, TokenKind::Separator(true));
+            }
+            ';' => {
+                self.take();
+                if self.peek().is_some_and(|found| matches!(found, ';' | '&')) {
+                    return refuse(Obstacle::Operator);
+                }
+                self.push(at, TokenKind::Separator(false));
+            }
+            '&' => {
+                self.take();
+                if !self.take_if('&') {
+                    let is_redirect = self.peek() == Some('>');
+                    return refuse(if is_redirect { Obstacle::Operator } else { Obstacle::Background });
+                }
+                self.push(at, TokenKind::And);
+            }
+            '|' => {
+                self.take();
+                if self.take_if('|') {
+                    self.push(at, TokenKind::Or);
+                } else if self.peek() == Some('&') {
+                    return refuse(Obstacle::Operator);
+                } else {
+                    self.push(at, TokenKind::Pipe);
+                }
+            }
+            '<' | '>' => self.redirect()?,
+            _ => self.word()?,
+        }
+        Ok(true)
+    }
+
+    fn redirect(&mut self) -> Result<(), NotUnderstood> {
+        let at = self.at;
+        let refuse = |what| Err(NotUnderstood { at, what });
+        let is_read = self.take() == Some('<');
+        match (is_read, self.peek()) {
+            (true, Some('<')) => refuse(Obstacle::HereDocument),
+            (_, Some('(')) => refuse(Obstacle::Parenthesis('(')),
+            (true, Some('&' | '>')) | (false, Some('|' | '<')) => refuse(Obstacle::Operator),
+            (true, _) => {
+                self.push(at, TokenKind::Redirect(Direction::Read));
+                Ok(())
+            }
+            (false, Some('>')) => {
+                self.take();
+                if self.peek().is_some_and(|found| matches!(found, '&' | '|' | '>' | '<' | '(')) {
+                    return refuse(Obstacle::Operator);
+                }
+                self.push(at, TokenKind::Redirect(Direction::Append));
+                Ok(())
+            }
+            (false, Some('&')) => {
+                self.take();
+                let is_standard = self.take().is_some_and(|found| matches!(found, '1' | '2'));
+                let ends =
+                    self.peek().is_none_or(|found| matches!(found, ' ' | '\t' | '\n' | ';' | '|' | '&'));
+                if !is_standard || !ends {
+                    return refuse(Obstacle::Redirection);
+                }
+                self.push(at, TokenKind::Duplicate);
+                Ok(())
+            }
+            (false, _) => {
+                self.push(at, TokenKind::Redirect(Direction::Write));
+                Ok(())
+            }
+        }
+    }
+
+    fn word(&mut self) -> Result<(), NotUnderstood> {
+        let at = self.at;
+        let mut word = Word::default();
+        while let Some(found) = self.peek() {
+            let here = self.at;
+            let refuse = |what| Err(NotUnderstood { at: here, what });
+            match found {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' => break,
+                '<' | '>' => {
+                    // Digits right before it are the file descriptor.
+                    if !word.is_quoted
+                        && !word.text.is_empty()
+                        && word.text.bytes().all(|byte| byte.is_ascii_digit())
+                    {
+                        return match (word.text.as_str(), found) {
+                            ("0", '<') | ("1" | "2", '>') => self.redirect(),
+                            _ => refuse(Obstacle::Redirection),
+                        };
+                    }
+                    break;
+                }
+                '\'' => {
+                    self.take();
+                    word.is_quoted = true;
+                    self.single_quotes(here, &mut word)?;
+                }
+                '"' => {
+                    self.take();
+                    word.is_quoted = true;
+                    self.double_quotes(here, &mut word)?;
+                }
+                '\\' => {
+                    self.take();
+                    word.is_quoted = true;
+                    match self.take() {
+                        Some(escaped) if escaped.is_ascii_graphic() || matches!(escaped, ' ' | '\t') => {
+                            word.text.push(escaped);
+                        }
+                        _ => return refuse(Obstacle::Backslash),
+                    }
+                }
+                '$' | '`' => return refuse(Obstacle::Expansion(found)),
+                '(' | ')' => return refuse(Obstacle::Parenthesis(found)),
+                '[' if here == at && self.is_lone_bracket() => self.bare(&mut word),
+                '*' if self.has_stars && here == at => {
+                    self.bare(&mut word);
+                    if self.peek() == Some('*') {
+                        self.bare(&mut word);
+                    }
+                    if self.peek().is_some_and(|next| !matches!(next, ' ' | '\t')) {
+                        return refuse(Obstacle::Glob('*'));
+                    }
+                }
+                '*' | '?' | '[' => return refuse(Obstacle::Glob(found)),
+                '{' if self.text.get(here..).is_some_and(|rest| rest.starts_with("{}")) => {
+                    self.bare(&mut word);
+                    self.bare(&mut word);
+                }
+                '{' | '}' => return refuse(Obstacle::Brace(found)),
+                '~' if word.text.is_empty() || word.text.ends_with(['=', ':']) => {
+                    return refuse(Obstacle::Tilde);
+                }
+                found if !found.is_ascii() => return refuse(Obstacle::NotAscii(found)),
+                _ => self.bare(&mut word),
+            }
+        }
+        self.push(at, TokenKind::Word(word));
+        Ok(())
+    }
+
+    /// Takes a character without quotes.
+    fn bare(&mut self, word: &mut Word) {
+        if let Some(found) = self.take() {
+            word.text.push(found);
+            if !word.is_quoted {
+                word.bare = word.text.len();
+            }
+        }
+    }
+
+    /// Whether the bracket at the current place is a word of its own, which no shell takes for a pattern.
+    fn is_lone_bracket(&self) -> bool {
+        let next = self.text.get(self.at + 1..).and_then(|rest| rest.chars().next());
+        next.is_none_or(|found| matches!(found, ' ' | '\t' | '\n'))
+    }
+
+    fn single_quotes(&mut self, opened: usize, word: &mut Word) -> Result<(), NotUnderstood> {
+        while let Some(found) = self.take() {
+            if found == '\'' {
+                return Ok(());
+            }
+            word.text.push(found);
+        }
+        Err(NotUnderstood { at: opened, what: Obstacle::OpenQuote('\'') })
+    }
+
+    fn double_quotes(&mut self, opened: usize, word: &mut Word) -> Result<(), NotUnderstood> {
+        while let Some(found) = self.take() {
+            let at = self.at - found.len_utf8();
+            match found {
+                '"' => return Ok(()),
+                '$' | '`' => return Err(NotUnderstood { at, what: Obstacle::Expansion(found) }),
+                // The second byte of a letter in some encodings of the East is a backslash.
+                '\\' if word.text.ends_with(|before: char| !before.is_ascii()) => {
+                    return Err(NotUnderstood { at, what: Obstacle::Backslash });
+                }
+                '\\' => match self.take() {
+                    Some(escaped @ ('$' | '`' | '"' | '\\')) => word.text.push(escaped),
+                    Some('\n') | None => return Err(NotUnderstood { at, what: Obstacle::Backslash }),
+                    Some(other) => {
+                        word.text.push('\\');
+                        word.text.push(other);
+                    }
+                },
+                found => word.text.push(found),
+            }
+        }
+        Err(NotUnderstood { at: opened, what: Obstacle::OpenQuote('"') })
+    }
+}

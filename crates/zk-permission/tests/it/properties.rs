@@ -1,0 +1,95 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use zk_permission::{Command, Decision, Mode, Script};
+
+use crate::support::{Setup, rules};
+use crate::verdicts::rows;
+
+/// What can follow a command.
+const SEPARATORS: [&str; 8] = [";", " ; ", " && ", " || ", " | ", "\n", " # ", " && \n"];
+
+#[test]
+fn a_command_more_never_allows_what_had_to_be_asked() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let all: Vec<_> = rows().collect();
+    let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
+    for (name, verdict, command) in &all {
+        // A text that is not understood may lack what the addition brings, such as a quote.
+        if *verdict == "allow" || Script::parse(command).is_err() {
+            continue;
+        }
+        let setup = setups.entry(name).or_insert_with(|| Setup::named(name));
+        for _ in 0..4 {
+            let separator = SEPARATORS[random.usize(..SEPARATORS.len())];
+            let other = &all[random.usize(..all.len())].2;
+            for text in [format!("{command}{separator}{other}"), format!("{other}{separator}{command}")] {
+                // Behind a comment mark a command is not one.
+                if Script::parse(&text).is_ok_and(|script| !script_has(&script, command)) {
+                    continue;
+                }
+                let got = setup.command(&text).decision;
+                assert_ne!(got, Decision::Allow, "{name}: {text:?}");
+            }
+        }
+    }
+}
+
+fn script_has(script: &Script, command: &str) -> bool {
+    let wanted = Script::parse(command).unwrap();
+    wanted.commands.iter().all(|wanted| {
+        let is_same =
+            |command: &Command| command.words == wanted.words && command.redirects == wanted.redirects;
+        script.commands.iter().any(is_same)
+    })
+}
+
+#[test]
+fn a_wider_mode_never_asks_more_and_a_tighter_one_never_allows_more() {
+    for (_, _, command) in rows() {
+        let decide = |mode| {
+            let setup = Setup { is_contained: true, ..Setup::new(mode, zk_permission::Rules::new()) };
+            setup.command(&command).decision
+        };
+        let all: Vec<Decision> = Mode::ALL.into_iter().map(decide).collect();
+        assert!(all.is_sorted_by(|tight, wide| tight >= wide), "{command:?}: {all:?}");
+    }
+}
+
+/// The more is forbidden, the less runs.
+#[test]
+fn a_rule_that_denies_never_allows_more() {
+    for mode in Mode::ALL {
+        let mut open = Setup { is_contained: true, ..Setup::new(mode, zk_permission::Rules::new()) };
+        let base = zk_permission::RuleBase { root: "/p".into(), home: None };
+        let allow = ["cargo test **", "git **", "rm **"];
+        assert_eq!(open.rules.extend(zk_permission::Layer::User, Decision::Allow, &allow, &base), []);
+        let mut closed = Setup { is_contained: true, ..Setup::new(mode, open.rules.clone()) };
+        let deny = ["git push **", "rm -rf **", "write(keep/**)"];
+        assert_eq!(closed.rules.extend(zk_permission::Layer::Project, Decision::Deny, &deny, &base), []);
+        for (_, _, command) in rows() {
+            let (before, after) = (open.command(&command).decision, closed.command(&command).decision);
+            assert!(after >= before, "{mode}: {command:?}: {before} became {after}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_text_makes_the_judge_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), mode in 0_usize..5) {
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = Script::parse(&text);
+        let setup = Setup { is_contained: mode == 3, ..Setup::new(Mode::ALL[mode], rules()) };
+        setup.command(&text);
+        setup.command(&text.replace(|c: char| !c.is_ascii_graphic(), " "));
+    }
+
+    #[test]
+    fn no_flag_makes_the_judge_panic(words in prop::collection::vec("[-=:+a-z{};/.]{0,6}", 0..8), program in 0_usize..12) {
+        let programs = ["git", "find", "sed", "xargs", "env", "awk", "test", "timeout", "printf", "cd", "rg", "bash -c"];
+        let words: Vec<String> = words.iter().map(|word| zk_permission::quote(word)).collect();
+        Setup::named("auto-rules").command(&format!("{} {}", programs[program], words.join(" ")));
+    }
+}
