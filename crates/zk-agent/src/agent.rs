@@ -11,7 +11,7 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{ContextId, Entry, OpenedSession, Provider};
 
-use crate::commit::Commit;
+use crate::commit::{Commit, identified};
 use crate::driver::Driver;
 use crate::gates::DedupMemory;
 use crate::prompt::is_blank;
@@ -170,7 +170,7 @@ impl Agent {
                     cwd: config.cwd,
                     model: config.model,
                     thinking: config.thinking,
-                    history: config.history,
+                    history: identified(config.history),
                     context: ContextId::fresh(),
                     restored: config.restored,
                     listed: BTreeMap::new(),
@@ -291,7 +291,7 @@ impl Agent {
             return Err(AgentError::Usage("this agent is running: steer the run instead".into()));
         }
         let mut state = self.inner.state();
-        let message = message.shared();
+        let message = message.identified().shared();
         state.history.push(message.clone());
         state.unstored.push(Commit::injected(message));
         Ok(())
@@ -326,7 +326,7 @@ impl Agent {
         let OpenedSession { id, messages, entries, model, thinking, cwd, plugins: _ } = opened;
         self.begin_anew(|state| {
             state.session = id;
-            state.history = messages;
+            state.history = identified(messages);
             state.restored = Some(entries);
             if let Some(cwd) = cwd {
                 state.cwd = cwd;

@@ -141,7 +141,7 @@ impl AgentBuilder {
         self
     }
 
-    /// The conversation so far.
+    /// The conversation so far. A message without an id gets one, which copies it where others share it.
     pub fn history(mut self, history: Vec<Arc<Message>>) -> Self {
         self.history = history;
         self

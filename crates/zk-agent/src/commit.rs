@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_core::events::{MessagesCause, SessionMessages, ToolResultsAfter};
 use zk_core::kernel::Cx;
-use zk_core::model::{AgentError, Message, TurnId, TurnUsage};
+use zk_core::model::{AgentError, Message, MessageId, TurnId, TurnUsage};
 
 use crate::driver::Driver;
 
@@ -14,6 +14,14 @@ pub(crate) enum Commit {
     Turns(SessionMessages),
 }
 
+/// Gives messages ids that have none: those that plugins and embedders made.
+pub(crate) fn identified(mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    for message in messages.iter_mut().filter(|message| message.id.is_none()) {
+        Arc::make_mut(message).id = Some(MessageId::fresh());
+    }
+    messages
+}
+
 impl Commit {
     /// A message put in from outside a run.
     pub(crate) fn injected(message: Arc<Message>) -> Self {
@@ -23,6 +31,17 @@ impl Commit {
             usage: None,
             cause: MessagesCause::Harness,
         })
+    }
+
+    /// The same, all of whose messages have ids.
+    fn identified(self) -> Self {
+        match self {
+            // The agent made both, with ids.
+            Self::Pair(pair) => Self::Pair(pair),
+            Self::Turns(turns) => {
+                Self::Turns(SessionMessages { messages: identified(turns.messages), ..turns })
+            }
+        }
     }
 
     fn messages(&self) -> Vec<Arc<Message>> {
@@ -73,6 +92,7 @@ impl Driver {
     /// Adds to the history and has it stored. What happened stays in the history even if it cannot be
     /// stored: the run stops then, and the next one begins by storing it.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<(), AgentError> {
+        let commit = commit.identified();
         self.agent.state().history.extend(commit.messages());
         match commit.announce(&self.cx).await {
             Ok(()) => Ok(()),

@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use zk_core::events::{
     SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree,
-    SteerKind,
+    SessionSwitch, SteerKind,
 };
 use zk_core::kernel::{Plugin, Scope};
 use zk_core::model::{AgentError, Block, Message, SessionId};
@@ -197,12 +197,20 @@ impl AgentConversation {
         let OpenedSession { plugins, .. } = &opened;
         if let Err(error) = self.install(scopes, plugins) {
             close_all(scopes).await;
-            self.inner.agent.replace(OpenedSession::default()).await?;
+            self.begin(OpenedSession::default()).await?;
             return Err(error);
         }
-        self.inner.agent.replace(opened).await?;
-        lock(&self.inner.unsent).clear();
+        self.begin(opened).await?;
         Ok(self.state())
+    }
+
+    /// Has the agent go on with `opened`, and tells front-ends.
+    async fn begin(&self, opened: OpenedSession) -> Result<(), ConversationError> {
+        let (from, to, entries) = (self.state().session, opened.id.clone(), opened.entries.clone());
+        let replaced = self.inner.agent.replace(opened).await;
+        lock(&self.inner.unsent).clear();
+        self.inner.agent.bus().cx().emit(SessionSwitch { from, to, entries }).await?;
+        Ok(replaced?)
     }
 
     /// The lock of the session, when no run works.
@@ -354,7 +362,7 @@ impl Conversation for AgentConversation {
         match self.inner.opener.open(&target, Some(&id)).await {
             Ok(opened) => self.replace(&mut scopes, opened).await,
             Err(error) => {
-                self.inner.agent.replace(OpenedSession::default()).await?;
+                self.begin(OpenedSession::default()).await?;
                 Err(ConversationError::Install(error.into()))
             }
         }

@@ -144,7 +144,7 @@ impl Driver {
                 messages: self.from,
             })
             .await?;
-        let prompt = prompt.map(|content| Message::user(content).shared());
+        let prompt = prompt.map(|content| Message::user(content).identified().shared());
         let system = sections::system_prompt(&self.cx, &self.system).await?;
         let start =
             self.cx.emit(AgentBeforeStart { prompt: prompt.clone(), system, messages: Vec::new() }).await?;

@@ -284,5 +284,6 @@ fn unsigned(text: String, model: &ModelRef) -> Block {
 }
 
 fn assistant(content: Vec<Block>, model: &ModelRef, stop: StopReason) -> Message {
-    Message { origin: Some(model.clone()), stop: Some(stop), ..Message::assistant(content) }
+    let said = Message { origin: Some(model.clone()), stop: Some(stop), ..Message::assistant(content) };
+    said.identified()
 }

@@ -93,7 +93,7 @@ impl RunShared {
 
     /// Queues a message, or gives it back when the run takes no more.
     pub(crate) fn queue(&self, kind: SteerKind, message: Message) -> Result<(), RunEnded> {
-        self.queues().add(kind, message.shared())
+        self.queues().add(kind, message.identified().shared())
     }
 
     /// Stops the run.

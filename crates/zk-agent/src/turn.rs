@@ -110,7 +110,7 @@ impl Driver {
             return self.ask_for_output(&turn.cx, &message, stop).await;
         }
         let Batch { results, bytes, failure } = self.run_calls(&turn.cx, &turn.id, &message).await;
-        let results = Message::user(results).shared();
+        let results = Message::user(results).identified().shared();
         self.commit(self.pair(turn.id.clone(), message.clone(), results, usage.clone())).await?;
         self.announce_usage(&turn, usage).await?;
         if let Some(error) = failure {

@@ -120,7 +120,7 @@ impl OpenTurn {
         let results = calls.iter().map(|call| Block::ToolResult(call.result())).collect();
         InterruptedTurn {
             turn_id: self.turn_id,
-            results: Message::user(results).shared(),
+            results: Message::user(results).identified().shared(),
             message,
             usage: self.usage,
             calls,

@@ -8,7 +8,7 @@ use std::task::Poll;
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 use zk_core::events::{
-    AgentStart, Cause, ModelSelect, SessionEnd, SessionMessages, SessionOpenTurn, SessionStart,
+    AgentStart, Cause, ModelSelect, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart,
     ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
 };
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, Plugin, Scope};
@@ -346,8 +346,13 @@ impl SessionLog for Log {
         if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
             entry = redact_entry(entry, &redactor);
         }
-        let ids = self.session.append(vec![entry], Durability::Process).await?;
+        let ids = self.session.append(vec![entry.clone()], Durability::Process).await?;
         state.stored = true;
+        drop(state);
+        if let (EntryKind::Custom(entry), Some(bus)) = (entry, scope.bus()) {
+            // A watcher that fails is reported; the entry is stored.
+            let _ = bus.cx().emit(SessionEntry { entry }).await;
+        }
         let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
         ids.into_iter().next().ok_or_else(none)
     }
@@ -435,6 +440,7 @@ impl Handler<ToolBegin> for Log {
                 call_id: ev.call.call_id.clone(),
                 name: ev.call.name.clone(),
                 args: ev.args.clone(),
+                summary: Some(ev.summary.clone()),
             };
             self.announce(redacted_entry(begin, cx), Durability::Disk).await?;
         }
@@ -448,6 +454,7 @@ impl Handler<ToolEnd> for Log {
             self.state.lock().await.call_data.push(EntryKind::CallData {
                 turn_id: ev.call.turn_id.clone(),
                 call_id: ev.call.call_id.clone(),
+                summary: Some(ev.summary.clone()),
                 display: ev.display.clone(),
                 details: ev.details.clone(),
                 elapsed_ms: ev.elapsed_ms,
@@ -456,6 +463,7 @@ impl Handler<ToolEnd> for Log {
             let end = EntryKind::CallEnd {
                 turn_id: ev.call.turn_id.clone(),
                 call_id: ev.call.call_id.clone(),
+                summary: Some(ev.summary.clone()),
                 result: ev.result.clone(),
                 display: ev.display.clone(),
                 details: ev.details.clone(),

@@ -8,17 +8,20 @@ pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKi
                 *message = clean.shared();
             }
         }
-        EntryKind::CallBegin { args, .. } => {
+        EntryKind::CallBegin { args, summary, .. } => {
             redactor.redact_value(args);
+            redact_line(summary, redactor);
         }
-        EntryKind::CallEnd { result, display, details, .. } => {
+        EntryKind::CallEnd { result, summary, display, details, .. } => {
+            redact_line(summary, redactor);
             if let Some(clean) = redactor.redact_content(&result.content) {
                 result.content = clean;
             }
             display.iter_mut().for_each(|display| _ = redactor.redact_display(display));
             details.iter_mut().for_each(|details| _ = redactor.redact_value(details));
         }
-        EntryKind::CallData { display, details, .. } => {
+        EntryKind::CallData { summary, display, details, .. } => {
+            redact_line(summary, redactor);
             display.iter_mut().for_each(|display| _ = redactor.redact_display(display));
             details.iter_mut().for_each(|details| _ = redactor.redact_value(details));
         }
@@ -32,4 +35,10 @@ pub(crate) fn redact_entry(mut entry: EntryKind, redactor: &Redactor) -> EntryKi
         | EntryKind::RunEnd { .. } => {}
     }
     entry
+}
+
+fn redact_line(line: &mut Option<String>, redactor: &Redactor) {
+    if let Some(line) = line {
+        *line = redactor.redact(line).into_owned();
+    }
 }

@@ -31,17 +31,25 @@ pub(super) struct CallCancel {
     pub(super) by_sibling: Arc<AtomicBool>,
 }
 
+/// What is known of a call that had begun.
+pub(super) struct Begun {
+    read_only: bool,
+    summary: String,
+}
+
 impl Calls<'_> {
     /// Runs a call to its result. Never fails: whatever happens becomes a result.
     pub(super) async fn execute(&self, ready: Ready, cancel: CallCancel) -> Settled {
         let Ready { approved, tool, coercions, dedup, .. } = ready;
         let (call, args) = (approved.call().clone(), approved.args());
         let read_only = approved.effects().is_read_only();
+        let summary = catch_panic(|| tool.summary(args)).unwrap_or_else(|| call.name.clone());
         let begin = || ToolBegin {
             run_id: self.driver.shared.id.clone(),
             call: call.clone(),
             args: args.clone(),
             effects: approved.effects().clone(),
+            summary: summary.clone(),
             read_only,
         };
         match self.cx.emit_with(begin).await {
@@ -56,7 +64,7 @@ impl Calls<'_> {
         let before = ToolBefore {
             call: call.clone(),
             args: args.clone(),
-            summary: catch_panic(|| tool.summary(args)).unwrap_or_else(|| call.name.clone()),
+            summary: summary.clone(),
             coercions: (!coercions.is_empty()).then_some(coercions),
             run_tool_counts: self.counts.clone(),
         };
@@ -71,7 +79,7 @@ impl Calls<'_> {
                 if let Some(key) = dedup {
                     self.driver.agent.dedup.record(&call.name, key, &output);
                 }
-                self.finish(call, output, false, elapsed, Some(read_only)).await
+                self.finish(call, output, false, elapsed, Some(Begun { read_only, summary })).await
             }
             Err(error) => {
                 let errored = ToolErrored { call: call.clone(), error: error.clone(), result: None };
@@ -79,7 +87,8 @@ impl Calls<'_> {
                 let is_error = substitute.is_none();
                 let content = substitute.unwrap_or(ToolContent::Text(error.message));
                 let output = ToolOutput { content, display: error.display, details: None };
-                let mut settled = self.finish(call, output, is_error, elapsed, Some(read_only)).await;
+                let mut settled =
+                    self.finish(call, output, is_error, elapsed, Some(Begun { read_only, summary })).await;
                 settled.cancels_siblings = is_error && tool.failure_cancels_siblings();
                 settled
             }
@@ -171,15 +180,15 @@ impl Calls<'_> {
         }
     }
 
-    /// Transform, images, end, after: what every result of a call that was let through passes. A call that had
-    /// begun says whether it only read, and its end is announced.
+    /// Transform, images, end, after: what every result of a call that was let through passes. The end of a call that
+    /// had begun is announced.
     pub(super) async fn finish(
         &self,
         call: Arc<CallRef>,
         output: ToolOutput,
         is_error: bool,
         elapsed: Duration,
-        begun: Option<bool>,
+        begun: Option<Begun>,
     ) -> Settled {
         let ToolOutput { content, display, details } = output;
         let bytes = output_bytes(&content);
@@ -195,10 +204,11 @@ impl Calls<'_> {
         let bytes = output_bytes(&content);
         let elapsed_ms = elapsed.as_millis() as u64;
         let mut settled = Settled { bytes, ..settled(&call, content.clone(), is_error) };
-        if let Some(read_only) = begun {
+        if let Some(Begun { read_only, summary }) = begun {
             let end = || ToolEnd {
                 run_id: self.driver.shared.id.clone(),
                 call: call.clone(),
+                summary: summary.clone(),
                 read_only,
                 result: settled.result.clone(),
                 display: display.clone(),

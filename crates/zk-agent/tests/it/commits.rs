@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
-use zk_core::events::{MessagesCause, SessionEnd, SessionMessages, SessionStart, ToolResultsAfter};
+use zk_core::events::{
+    AgentBeforeStart, BeforeStart, MessagesCause, SessionEnd, SessionMessages, SessionStart, ToolResultsAfter,
+};
 use zk_core::kernel::{Cx, Event, Stage};
 use zk_core::model::{AgentError, Message};
 use zk_testkit::Script;
@@ -137,4 +139,33 @@ async fn an_injected_message_is_stored_with_the_next_run() {
     );
     let arc = rig.store.messages()[0].clone();
     assert!(Arc::ptr_eq(&arc, &rig.agent.history()[0]), "the same shared message, not a copy");
+}
+
+#[tokio::test]
+async fn every_message_has_an_id_of_its_own_before_anything_stores_it() {
+    let rig = rig(Script::new().turn(|t| t.call("echo", json!({"text": "1"}))).turn(|t| t.text("One.")));
+    let announced = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (turns, pairs) = (announced.clone(), announced.clone());
+    let scope = rig.scope("plugin");
+    scope.on_sync_at(Stage::Early, move |event: &SessionMessages, _: &Cx| {
+        turns.lock().unwrap().extend(event.messages.iter().map(|message| message.id.clone().unwrap()));
+    });
+    scope.on_sync_at(Stage::Early, move |event: &ToolResultsAfter, _: &Cx| {
+        let pair = [&event.assistant, &event.results];
+        pairs.lock().unwrap().extend(pair.map(|message| message.id.clone().unwrap()));
+    });
+    scope.on_sync(|_: &AgentBeforeStart, _: &Cx| {
+        Some(BeforeStart {
+            messages: vec![Message::injected("mind the gap", "plugin")],
+            ..BeforeStart::default()
+        })
+    });
+    rig.agent.inject(Message::injected("$ ls", "user:bash")).unwrap();
+    let run = rig.agent.run("go").unwrap();
+    run.handle().steer("other way").unwrap();
+    run.wait().await.result.unwrap();
+    let ids: Vec<_> = rig.agent.history().iter().map(|message| message.id.clone().unwrap()).collect();
+    assert_eq!(ids.len(), 7);
+    assert_eq!(*announced.lock().unwrap(), ids);
+    assert_eq!(ids.iter().collect::<std::collections::HashSet<_>>().len(), ids.len());
 }

@@ -53,7 +53,7 @@ async fn a_run_without_a_prompt_resumes_only_what_waits_for_an_answer() {
 // A conversation goes on from where it was, also in another process.
 #[tokio::test]
 async fn a_history_is_gone_on_from() {
-    let history = vec![Message::user_text("go").shared()];
+    let history = vec![Message::user_text("go").identified().shared()];
     let provider = ScriptedProvider::new(chatty());
     let agent = Agent::builder(Arc::new(provider.clone())).history(history.clone()).build().unwrap();
     let outcome = agent.run(RunOptions::resume()).unwrap().wait().await;

@@ -51,10 +51,10 @@ async fn a_run_with_a_tool_call_announces_everything_in_order() {
         turn:after  message=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) turn=1 usage={input=10 output=5}
         session:open-turn  message=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) usage={model=scripted/scripted-1 usage={input=10 output=5}}
         tool:gate  echo#1 args={text="hi"} effects={effects="unknown"}
-        tool:begin  echo#1 args={text="hi"} effects={effects="unknown"}
+        tool:begin  echo#1 args={text="hi"} effects={effects="unknown"} summary="echo {\"text\":\"hi\"}"
         tool:before  echo#1 args={text="hi"} summary="echo {\"text\":\"hi\"}"
         tool:transform  echo#1 content="hi" output_bytes=2
-        tool:end  echo#1 result={#1 content="hi"}
+        tool:end  echo#1 result={#1 content="hi"} summary="echo {\"text\":\"hi\"}"
         tool:after  echo#1 content="hi" display={kind="line" text="hi"} output_bytes=2
         tool-results:after  assistant=assistant(thinking "Hm.", "Let me look.", echo#1 {"text":"hi"}) results=user(result#1 "hi") usage={model=scripted/scripted-1 usage={input=10 output=5}}
         usage  total={input=10 output=5} turn={model=scripted/scripted-1 usage={input=10 output=5}}
@@ -180,10 +180,10 @@ async fn a_coercion_is_announced_and_the_tool_gets_the_coerced_arguments() {
         r##"
         validation:coerce  echo#1 coercions=[{from=5 key="text" to="5"}]
         tool:gate  echo#1 args={text="5"} effects={effects="unknown"}
-        tool:begin  echo#1 args={text="5"} effects={effects="unknown"}
+        tool:begin  echo#1 args={text="5"} effects={effects="unknown"} summary="echo {\"text\":\"5\"}"
         tool:before  echo#1 args={text="5"} coercions=[{from=5 key="text" to="5"}] summary="echo {\"text\":\"5\"}"
         tool:transform  echo#1 content="5" output_bytes=1
-        tool:end  echo#1 result={#1 content="5"}
+        tool:end  echo#1 result={#1 content="5"} summary="echo {\"text\":\"5\"}"
         tool:after  echo#1 content="5" display={kind="line" text="5"} output_bytes=1
         tool-results:after  assistant=assistant(echo#1 {"text":5}) results=user(result#1 "5") usage={model=scripted/scripted-1}
         "##,
@@ -205,11 +205,11 @@ async fn a_failing_tool_is_an_error_result() {
         &tool_path(&rig).await,
         r##"
         tool:gate  fail#1 args={why="no disk"} effects={effects="unknown"}
-        tool:begin  fail#1 args={why="no disk"} effects={effects="unknown"}
+        tool:begin  fail#1 args={why="no disk"} effects={effects="unknown"} summary="fail {\"why\":\"no disk\"}"
         tool:before  fail#1 args={why="no disk"} summary="fail {\"why\":\"no disk\"}"
         tool:error  fail#1 error={kind="failed" message="no disk"}
         tool:transform  fail#1 content="no disk" is_error output_bytes=7
-        tool:end  fail#1 result={#1 content="no disk" is_error}
+        tool:end  fail#1 result={#1 content="no disk" is_error} summary="fail {\"why\":\"no disk\"}"
         tool:after  fail#1 content="no disk" display={kind="line" text="no disk"} is_error output_bytes=7
         tool-results:after  assistant=assistant(fail#1 {"why":"no disk"}) results=user(result#1 error "no disk") usage={model=scripted/scripted-1}
         "##,
@@ -224,11 +224,11 @@ async fn a_handler_of_an_error_may_give_the_result_instead() {
         &tool_path(&rig).await,
         r##"
         tool:gate  fail#1 effects={effects="unknown"}
-        tool:begin  fail#1 effects={effects="unknown"}
+        tool:begin  fail#1 effects={effects="unknown"} summary="fail {}"
         tool:before  fail#1 summary="fail {}"
         tool:error  fail#1 error={kind="failed" message="it failed"}
         tool:transform  fail#1 content="mended" output_bytes=6
-        tool:end  fail#1 result={#1 content="mended"}
+        tool:end  fail#1 result={#1 content="mended"} summary="fail {}"
         tool:after  fail#1 content="mended" display={kind="line" text="mended"} output_bytes=6
         tool-results:after  assistant=assistant(fail#1 {}) results=user(result#1 "mended") usage={model=scripted/scripted-1}
         "##,
@@ -330,12 +330,12 @@ async fn progress_is_announced_between_before_and_after() {
         &tool_path(&rig).await,
         r##"
         tool:gate  chatty#1 effects={effects="unknown"}
-        tool:begin  chatty#1 effects={effects="unknown"}
+        tool:begin  chatty#1 effects={effects="unknown"} summary="chatty {}"
         tool:before  chatty#1 summary="chatty {}"
         tool:progress  chatty#1 text="one"
         tool:progress  chatty#1 text="two"
         tool:transform  chatty#1 content="done" output_bytes=4
-        tool:end  chatty#1 result={#1 content="done"}
+        tool:end  chatty#1 result={#1 content="done"} summary="chatty {}"
         tool:after  chatty#1 content="done" display={kind="line" text="done"} output_bytes=4
         tool-results:after  assistant=assistant(chatty#1 {}) results=user(result#1 "done") usage={model=scripted/scripted-1}
         "##,

@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use zk_core::events::{SessionLoaded, ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
+use zk_core::events::{SessionLoaded, SessionSwitch, ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, Cx};
 use zk_core::model::Display;
 use zk_core::service::Redactor;
@@ -95,9 +95,13 @@ fn write_data(event: &dyn AnyEvent, out: &mut Vec<u8>) -> Result<(), serde_json:
     if let Some(SessionLoaded { session_id, entries }) = any.downcast_ref() {
         return serde_json::to_writer(out, &json!({ "session_id": session_id, "entries": entries.len() }));
     }
-    if let Some(ToolEnd { run_id, call, read_only, elapsed_ms, .. }) = any.downcast_ref() {
-        let data =
-            json!({ "run_id": run_id, "call": call, "read_only": read_only, "elapsed_ms": elapsed_ms });
+    if let Some(SessionSwitch { from, to, entries }) = any.downcast_ref() {
+        return serde_json::to_writer(out, &json!({ "from": from, "to": to, "entries": entries.len() }));
+    }
+    if let Some(ToolEnd { run_id, call, summary, read_only, elapsed_ms, .. }) = any.downcast_ref() {
+        let data = json!({
+            "run_id": run_id, "call": call, "summary": summary, "read_only": read_only, "elapsed_ms": elapsed_ms
+        });
         return serde_json::to_writer(out, &data);
     }
     if let Some(after) = any.downcast_ref::<ToolAfter>()

@@ -109,7 +109,7 @@ macro_rules! catalogue {
 catalogue! {
     Agent: SystemSections, AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect,
         ThinkingSelect, ModelsQuery, ModelsChanged, PartLeftOut;
-    Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionBeforeEnd, SessionEnd, SessionBeforeSwitch, SessionBeforeFork,
+    Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionEntry, SessionBeforeEnd, SessionEnd, SessionSwitch, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;
     Turn: ContextTransform, ContextOverflow, ContextReduced, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,

@@ -87,6 +87,29 @@ pub struct SessionLoaded {
 }
 notify!(SessionLoaded, "session:loaded");
 
+/// The conversation goes on with another session, or with none: announced once what belongs to it is installed, and
+/// before its first run. Front-ends begin their view anew.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SessionSwitch {
+    /// The session that was left, if there was one.
+    pub from: Option<SessionId>,
+    /// The session now, if there is one.
+    pub to: Option<SessionId>,
+    /// The entries of its branch, from the first to the leaf; none of a new conversation.
+    pub entries: Arc<[Entry]>,
+}
+notify!(SessionSwitch, "session:switch", CANCELLABLE = false);
+
+/// A plugin appended an entry to the session: it is stored. Entries of `session:before-end` are in `session:end`.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct SessionEntry {
+    /// The entry.
+    pub entry: CustomEntry,
+}
+notify!(SessionEntry, "session:entry", CANCELLABLE = false);
+
 /// A run is about to end: plugins may append entries of their own, which are stored before its end is.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

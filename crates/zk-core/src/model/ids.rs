@@ -67,6 +67,10 @@ id!(
     TurnId, "t"
 );
 id!(
+    /// A message of a conversation, given when it joins one.
+    MessageId, "m"
+);
+id!(
     /// An agent of a tree.
     AgentId, "a"
 );

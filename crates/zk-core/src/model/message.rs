@@ -4,7 +4,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Block, ModelRef, StopReason, ToolCall, ToolResult};
+use super::{Block, MessageId, ModelRef, StopReason, ToolCall, ToolResult};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,9 +21,15 @@ pub enum Role {
 ///
 /// Messages are shared as `Arc<Message>` and never changed once they are part of a history, so what was
 /// encoded for one request is reused for the next.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// Two messages are equal if they say the same, whatever their ids are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Message {
+    /// Its id, which the agent gives it when it joins the conversation, before anything stores it. Providers do not
+    /// get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<MessageId>,
     /// Who speaks.
     pub role: Role,
     /// What is said.
@@ -39,11 +45,22 @@ pub struct Message {
     pub injected_by: Option<String>,
 }
 
+impl PartialEq for Message {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { id: _, role, content, origin, stop, injected_by } = self;
+        *role == other.role
+            && *content == other.content
+            && *origin == other.origin
+            && *stop == other.stop
+            && *injected_by == other.injected_by
+    }
+}
+
 impl Message {
     /// A user message of these blocks.
     #[must_use]
     pub fn user(content: Vec<Block>) -> Self {
-        Self { role: Role::User, content, origin: None, stop: None, injected_by: None }
+        Self { id: None, role: Role::User, content, origin: None, stop: None, injected_by: None }
     }
 
     /// A user message of one text.
@@ -85,6 +102,13 @@ impl Message {
     #[must_use]
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().concat()
+    }
+
+    /// This message with an id: its own, or a fresh one if it has none.
+    #[must_use]
+    pub fn identified(mut self) -> Self {
+        self.id.get_or_insert_with(MessageId::fresh);
+        self
     }
 
     /// This message, shared.

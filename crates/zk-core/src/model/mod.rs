@@ -28,7 +28,7 @@ pub use content::{
 pub use effects::{Effect, Effects};
 pub use error::{AgentError, ErrorKind, Phase, ProviderError};
 pub use finish::StopReason;
-pub use ids::{AgentId, CallId, EntryId, RunId, SessionId, TurnId};
+pub use ids::{AgentId, CallId, EntryId, MessageId, RunId, SessionId, TurnId};
 pub use message::{Message, Role};
 pub use models::{Capabilities, Model, ModelRef, ThinkingSupport};
 pub use prices::{PriceTier, Prices, Rates};

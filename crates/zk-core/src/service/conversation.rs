@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::{AnswerError, Entry, QuestionDigest, QuestionId, RunEnded, StoreError, UiAnswer};
 use crate::kernel::{BoxError, EmitError, Plugin};
@@ -90,7 +91,9 @@ pub enum Submitted {
 }
 
 /// What to switch a conversation to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum SwitchTarget {
     /// A new session without messages.
     New,

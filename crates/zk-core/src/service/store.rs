@@ -118,7 +118,7 @@ pub struct NewSession {
 
 /// The version of the entries' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const ENTRY_VERSION: &str = "1.0";
+pub const ENTRY_VERSION: &str = "1.1";
 
 /// One record of a session's log: append-only, a tree by `parent`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -189,6 +189,9 @@ pub enum EntryKind {
         name: String,
         /// The arguments it runs with.
         args: Value,
+        /// What it will do, in one line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
     },
     /// The end of a call that is not read-only, stored before its result is acknowledged.
     CallEnd {
@@ -196,6 +199,9 @@ pub enum EntryKind {
         turn_id: TurnId,
         /// The call.
         call_id: CallId,
+        /// What it did, in one line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
         /// The result for the model.
         result: ToolResult,
         /// What is shown to the person instead of the result.
@@ -213,6 +219,9 @@ pub enum EntryKind {
         turn_id: TurnId,
         /// The call.
         call_id: CallId,
+        /// What it did, in one line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
         /// What is shown to the person instead of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         display: Option<Display>,

@@ -131,6 +131,12 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
         },
         SessionOpenTurn { run_id: "r_1".into(), turn_id: turn(), message: message(), usage: usage() },
         SessionLoaded { session_id: Some("s_1".into()), entries: Arc::from([]) },
+        SessionSwitch { from: Some("s_1".into()), to: None, entries: Arc::from([]) },
+        SessionEntry {
+            entry: zk_core::service::NewEntry::hidden("goal", 1, json!({"done": true})).by(
+                &zk_core::kernel::Source::new("goals"),
+            ),
+        },
         SessionBeforeEnd {
             session_id: None,
             run_id: "r_1".into(),
@@ -279,11 +285,13 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             call: call(),
             args: json!({"command": "ls"}),
             effects: Effects::executes("ls"),
+            summary: "$ ls".into(),
             read_only: false,
         },
         ToolEnd {
             run_id: "r_1".into(),
             call: call(),
+            summary: "$ ls".into(),
             read_only: false,
             result: zk_core::model::ToolResult {
                 call_id: "call_1".into(),

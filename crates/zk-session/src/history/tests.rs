@@ -51,13 +51,20 @@ fn open_turn(turn: &str) -> EntryKind {
 
 fn begin(turn: &str, call: &str) -> EntryKind {
     let args = json!({ "id": call, "rewritten": true });
-    EntryKind::CallBegin { turn_id: turn.into(), call_id: call.into(), name: "shell".into(), args }
+    EntryKind::CallBegin {
+        turn_id: turn.into(),
+        call_id: call.into(),
+        name: "shell".into(),
+        args,
+        summary: None,
+    }
 }
 
 fn end(turn: &str, call: &str) -> EntryKind {
     EntryKind::CallEnd {
         turn_id: turn.into(),
         call_id: call.into(),
+        summary: None,
         result: ToolResult {
             call_id: call.into(),
             content: format!("{call} is done").into(),

@@ -156,9 +156,11 @@ fn call(read_only: bool) -> (ToolBegin, ToolEnd) {
         call: call.clone(),
         args: json!({"command": "touch x"}),
         effects: Effects::Unknown,
+        summary: "$ touch x".into(),
         read_only,
     };
-    (begin, ToolEnd { run_id, call, read_only, result, display, details, elapsed_ms: 7 })
+    let summary = "$ touch x".into();
+    (begin, ToolEnd { run_id, call, summary, read_only, result, display, details, elapsed_ms: 7 })
 }
 
 /// The entries by a word each.

@@ -26,6 +26,8 @@ pub struct ToolBegin {
     pub args: Value,
     /// What it does, as its tool says.
     pub effects: Effects,
+    /// What it will do, in one line.
+    pub summary: String,
     /// Whether it only reads: nothing needs to be remembered of a call that has no effect.
     pub read_only: bool,
 }

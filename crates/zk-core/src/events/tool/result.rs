@@ -20,6 +20,8 @@ pub struct ToolEnd {
     pub run_id: RunId,
     /// The call.
     pub call: Arc<CallRef>,
+    /// What it did, in one line, as its `tool:begin` said.
+    pub summary: String,
     /// Whether it only read, as its `tool:begin` said.
     pub read_only: bool,
     /// The result as the model gets it.
