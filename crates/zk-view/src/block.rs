@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use zk_core::model::MessageId;
 use zk_core::service::RunStatus;
 
 use crate::{Body, Call, Text};
@@ -41,6 +42,9 @@ pub struct Block {
     /// The sub-agent it belongs to; nothing for the conversation's own agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<SubAgent>,
+    /// The message that it shows a part of, once that is part of the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
     /// What it shows.
     pub content: Content,
 }
@@ -200,10 +204,10 @@ impl Block {
         }
     }
 
-    /// Whether the stored session shows it too: notices, what sub-agents did and the end of a run without an answer
-    /// are not in it.
+    /// Whether the stored session shows it too, once its run has ended: notices and the end of a run without an
+    /// answer are not in it.
     #[must_use]
     pub fn is_stored(&self) -> bool {
-        self.agent.is_none() && self.id.as_str().starts_with('b')
+        self.agent.is_some() || self.id.as_str().starts_with('b')
     }
 }

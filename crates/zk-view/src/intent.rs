@@ -87,6 +87,11 @@ pub enum Effect {
         /// Its arguments.
         args: String,
     },
+    /// Give a text back to the person: it waited for its turn in a session that was left.
+    GiveBack {
+        /// The text.
+        text: String,
+    },
     /// Read the body of an old block from the stored session, and hand it in as
     /// [`In::Body`](crate::In::Body): see [`body_of`](crate::body_of).
     LoadBody {

@@ -7,14 +7,15 @@ use crate::{AgentRow, Block, BlockId, Card, Lines, Queued, Status, Text, View};
 
 /// The version of the patches' shape: the second part grows with what is added, the first with what a reader of the old
 /// shape would miss.
-pub const PATCH_VERSION: &str = "1.0";
+pub const PATCH_VERSION: &str = "1.1";
 
 /// One change of a [`View`]. Patches are applied in order, by [`View::apply`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "patch", rename_all = "snake_case")]
 pub enum Patch {
-    /// The whole view: what every reader gets first, and again after it fell behind.
+    /// The whole view: what every reader gets first, and again after it fell behind. When another session takes the
+    /// place of the one shown, it is the new session's, with another [`View::switches`].
     Reset {
         /// The view.
         view: Box<View>,
@@ -92,7 +93,8 @@ impl Patch {
             Self::Queue { queued } => ITEM + queued.iter().map(|text| text.text.weight()).sum::<usize>(),
             Self::Agents { agents } => ITEM * (1 + agents.len()),
             Self::Ask { .. } => 8 * ITEM,
-            Self::Reset { .. } | Self::Remove { .. } | Self::Answered { .. } | Self::Status { .. } => ITEM,
+            Self::Reset { view } => ITEM + size_of::<Arc<Block>>() * view.blocks.len(),
+            Self::Remove { .. } | Self::Answered { .. } | Self::Status { .. } => ITEM,
         }
     }
 }

@@ -1,24 +1,31 @@
 //! What a view keeps of a run beside its messages: with these records the stored session shows the same blocks.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::model::{CallId, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
 
-use crate::RunEnd;
 use crate::call::CallState;
+use crate::{Block, RunEnd};
 
 /// The source of the entries of this crate.
 pub(crate) const SOURCE: &str = "zk-view";
 const KIND: &str = "run";
 const VERSION: u32 = 1;
 
-/// What a view keeps of one run.
+/// What a view keeps of one run: in one entry at its end, or in several while it goes on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) turns: Vec<TurnRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) plugins: Vec<PluginRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agents: Vec<AgentRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) end: Option<RunEnd>,
 }
 
@@ -49,7 +56,7 @@ pub(crate) struct CallFact {
     pub(crate) display: Option<Display>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elapsed_ms: Option<u64>,
-    /// Whether the session has its display and duration already.
+    /// Whether the session has its summary, display and duration already.
     #[serde(skip)]
     pub(crate) is_stored: bool,
     #[serde(skip)]
@@ -65,6 +72,17 @@ pub(crate) struct PluginRecord {
     pub(crate) kind: String,
     pub(crate) title: String,
     pub(crate) body: Display,
+    /// It shows an entry that the session has as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_entry: bool,
+}
+
+/// A block of a sub-agent, whose conversation is stored nowhere else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AgentRecord {
+    /// How many blocks of the run stand before it, those of sub-agents included.
+    pub(crate) at: u64,
+    pub(crate) block: Block,
 }
 
 impl CallFact {
@@ -90,6 +108,16 @@ pub(crate) struct Facts(pub(crate) Vec<CallFact>);
 impl Facts {
     pub(crate) fn of(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
         let known = self.0.iter().rposition(|fact| fact.call_id == *call_id && !fact.is_over);
+        self.at(known, call_id)
+    }
+
+    /// The facts of the first call of this id which is not over.
+    pub(crate) fn next(&mut self, call_id: &CallId) -> Option<&mut CallFact> {
+        let known = self.0.iter().position(|fact| fact.call_id == *call_id && !fact.is_over);
+        self.at(known, call_id)
+    }
+
+    fn at(&mut self, known: Option<usize>, call_id: &CallId) -> Option<&mut CallFact> {
         let at = known.unwrap_or_else(|| {
             self.0.push(CallFact::new(call_id.clone()));
             self.0.len() - 1
@@ -110,9 +138,24 @@ impl RunRecord {
         let mut record = self.clone();
         // What calls that ran left beside their results is in the session already.
         for fact in record.turns.iter_mut().flat_map(|turn| &mut turn.calls).filter(|fact| fact.is_stored) {
-            (fact.display, fact.elapsed_ms) = (None, None);
+            (fact.summary, fact.display, fact.elapsed_ms) = (None, None, None);
         }
         Some(NewEntry::hidden(KIND, VERSION, serde_json::to_value(record).ok()?))
+    }
+
+    /// Whether it has something that nothing else in the session says.
+    pub(crate) fn says_more_than_the_session(&self) -> bool {
+        let says_more = |fact: &CallFact| fact.state.is_some() || fact.reason.is_some() || !fact.is_stored;
+        !self.agents.is_empty()
+            || self.turns.iter().any(|turn| turn.texts.is_some() || turn.calls.iter().any(says_more))
+    }
+
+    /// Adds what another entry keeps of the same run.
+    fn add(&mut self, more: Self) {
+        self.turns.extend(more.turns);
+        self.plugins.extend(more.plugins);
+        self.agents.extend(more.agents);
+        self.end = more.end.or(self.end.take());
     }
 
     fn read(entry: &CustomEntry) -> Option<Self> {
@@ -121,11 +164,20 @@ impl RunRecord {
     }
 }
 
-/// The records in a stored session, and what it says itself of the ends of calls.
+/// The records in a stored session, and what it says itself of calls that ran.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     runs: Vec<RunRecord>,
-    pub(crate) ends: Vec<(TurnId, CallId, Option<Display>, u64)>,
+    calls: HashMap<TurnId, Vec<StoredCall>>,
+}
+
+/// What a session says itself of a call that ran, beside its result.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredCall {
+    pub(crate) call_id: CallId,
+    pub(crate) summary: Option<String>,
+    pub(crate) display: Option<Display>,
+    pub(crate) elapsed_ms: Option<u64>,
 }
 
 impl Records {
@@ -133,10 +185,19 @@ impl Records {
         let mut records = Self::default();
         for entry in entries {
             match &entry.kind {
-                EntryKind::Custom(custom) => records.runs.extend(RunRecord::read(custom)),
-                EntryKind::CallEnd { turn_id, call_id, display, elapsed_ms, .. }
-                | EntryKind::CallData { turn_id, call_id, display, elapsed_ms, .. } => {
-                    records.ends.push((turn_id.clone(), call_id.clone(), display.clone(), *elapsed_ms));
+                EntryKind::Custom(custom) => {
+                    let Some(record) = RunRecord::read(custom) else { continue };
+                    match records.runs.iter_mut().find(|run| run.run_id == record.run_id) {
+                        Some(run) => run.add(record),
+                        None => records.runs.push(record),
+                    }
+                }
+                EntryKind::CallEnd { turn_id, call_id, summary, display, elapsed_ms, .. }
+                | EntryKind::CallData { turn_id, call_id, summary, display, elapsed_ms, .. } => {
+                    let (summary, display, elapsed_ms) =
+                        (summary.clone(), display.clone(), Some(*elapsed_ms));
+                    let call = StoredCall { call_id: call_id.clone(), summary, display, elapsed_ms };
+                    records.calls.entry(turn_id.clone()).or_default().push(call);
                 }
                 EntryKind::Message { .. }
                 | EntryKind::Usage { .. }
@@ -155,5 +216,12 @@ impl Records {
     pub(crate) fn run(&mut self, run_id: &RunId) -> RunRecord {
         let at = self.runs.iter().position(|run| run.run_id.as_ref() == Some(run_id));
         at.map(|at| self.runs.remove(at)).unwrap_or_default()
+    }
+
+    /// What the session says of the next call of this id in a turn.
+    pub(crate) fn take_call(&mut self, turn_id: &TurnId, call_id: &CallId) -> Option<StoredCall> {
+        let calls = self.calls.get_mut(turn_id)?;
+        let at = calls.iter().position(|call| call.call_id == *call_id)?;
+        Some(calls.remove(at))
     }
 }

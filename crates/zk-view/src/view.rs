@@ -8,6 +8,9 @@ use crate::{AgentRow, Block, BlockId, Card, Patch, Queued, Status};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
+    /// How many times another session took the place of the one before. The ids of blocks are unique until it changes.
+    #[serde(default)]
+    pub switches: u64,
     /// The blocks, in order. Closed ones never change.
     pub blocks: Vec<Arc<Block>>,
     /// Questions that wait for the person, oldest first.
@@ -25,7 +28,8 @@ impl View {
     pub fn apply(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => self.clone_from(view),
-            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.put(block),
+            Patch::Open { block } => self.blocks.push(block.clone()),
+            Patch::Change { block } | Patch::Close { block } => self.put(block),
             Patch::Grow { id, delta } => {
                 if let Some(block) = self.position(id).and_then(|at| self.blocks.get_mut(at)) {
                     Arc::make_mut(block).grow(delta);

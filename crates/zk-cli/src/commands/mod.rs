@@ -9,7 +9,7 @@ mod trust;
 pub(crate) use auth::auth;
 pub(crate) use hooks::hooks;
 pub(crate) use models::models;
-pub(crate) use sessions::{message_lines, session_lines, sessions};
+pub(crate) use sessions::{session_lines, sessions};
 pub(crate) use trust::trust;
 
 use crate::app::AppContext;

@@ -1,20 +1,19 @@
 use std::time::SystemTime;
 
-use zk_core::model::{Block, Message, Role};
-use zk_core::service::{Audience, SessionFilter, SessionInfo, SessionStore};
-use zk_session::{Loaded, PluginEntry, load_history, open_matching, read_matching};
-
-use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::cli::SessionsAction;
 use crate::exit::{Exit, Outcome};
+use crate::mode::lines;
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store};
-use crate::term::print_stderr;
+use crate::term::{Screen, Style, print_stderr};
+use zk_core::service::{SessionFilter, SessionInfo, SessionStore};
+use zk_session::{open_matching, read_matching};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
     let store = store(app)?;
-    let lines: Vec<String> = runtime()?.block_on(async {
+    let plain = |lines: Vec<String>| lines.into_iter().map(|line| (Style::Plain, line)).collect::<Vec<_>>();
+    let lines: Vec<(Style, String)> = runtime()?.block_on(async {
         match action {
             SessionsAction::List { all } => {
                 let cwd = (!all).then(|| app.cwd.clone());
@@ -29,7 +28,7 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                     let place = if all { "anywhere".to_owned() } else { format!("of {}", app.cwd.display()) };
                     lines.push(format!("there are no sessions {place}"));
                 }
-                Ok(lines)
+                Ok(plain(lines))
             }
             SessionsAction::Show { id } => {
                 let snapshot =
@@ -37,13 +36,13 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                 for notice in &snapshot.notices {
                     print_stderr(&format!("zk: {notice}"));
                 }
-                let loaded = load_history(&snapshot.entries);
-                let mut lines = conversation_lines(&loaded);
+                let blocks = zk_view::rebuild(&snapshot.entries);
+                let mut lines: Vec<_> = blocks.iter().flat_map(|block| lines::block(block)).collect();
                 let info = &snapshot.info;
                 if let Some(lock) = &info.lock {
-                    lines.push(format!("(open in process {})", lock.pid));
+                    lines.push((Style::Plain, format!("(open in process {})", lock.pid)));
                 } else if info.interrupted {
-                    lines.push("(interrupted)".to_owned());
+                    lines.push((Style::Plain, "(interrupted)".to_owned()));
                 }
                 Ok(lines)
             }
@@ -58,11 +57,14 @@ pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit
                     // Most sessions have none.
                     let _ = std::fs::remove_dir_all(outputs);
                 }
-                Ok(vec![format!("removed {id}")])
+                Ok(plain(vec![format!("removed {id}")]))
             }
         }
     })?;
-    print(app, &lines)
+    let mut screen = Screen::new(&app.env);
+    lines.iter().for_each(|(style, line)| screen.line(*style, line));
+    screen.finish()?;
+    Ok(Exit::Done)
 }
 
 /// Sessions in a line each.
@@ -102,48 +104,4 @@ fn age(time: SystemTime) -> String {
         3600..86400 => format!("{} h ago", seconds / 3600),
         _ => format!("{} d ago", seconds / 86400),
     }
-}
-
-/// A conversation in lines, with what plugins keep in it for the person.
-fn conversation_lines(loaded: &Loaded) -> Vec<String> {
-    let for_person = |PluginEntry { after, entry }| match entry.audience {
-        Audience::Person => Some((after, entry)),
-        // What the model gets is a message of the conversation.
-        Audience::Hidden | Audience::Model => None,
-    };
-    let mut custom = loaded.custom.iter().cloned().filter_map(for_person).peekable();
-    let mut lines = Vec::new();
-    for at in 0..=loaded.messages.len() {
-        while let Some((_, entry)) = custom.next_if(|(after, _)| *after <= at) {
-            lines.push(format!("◦ {}: {}", entry.source, entry.text().trim_end()));
-        }
-        lines.extend(loaded.messages.get(at).into_iter().flat_map(|message| message_lines(message)));
-    }
-    lines
-}
-
-/// A message in lines: what was said, each call, and the first line of each result.
-pub(crate) fn message_lines(message: &Message) -> Vec<String> {
-    let mut lines = Vec::new();
-    for block in &message.content {
-        match block {
-            Block::Text(text) => {
-                let sign = if message.role == Role::User { "› " } else { "" };
-                lines.push(format!("{sign}{}", text.text.trim_end()));
-            }
-            Block::ToolCall(call) => lines.push(shorten(&format!("● {} {}", call.name, call.args))),
-            Block::ToolResult(result) => {
-                let text = result.content.to_text();
-                let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-                let sign = if result.is_error { "✗" } else { "✓" };
-                lines.push(shorten(&format!("  {sign} {first}")));
-            }
-            Block::Compaction(compaction) => lines.push(format!("(summary) {}", compaction.summary)),
-            Block::Image(image) => lines.push(format!("({})", image.media_type)),
-            Block::Document(document) => lines.push(format!("({})", document.media_type)),
-            Block::Provider(block) => lines.push(shorten(&format!("◦ {}", block.text))),
-            Block::Thinking(_) => {}
-        }
-    }
-    lines
 }

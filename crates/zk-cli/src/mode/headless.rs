@@ -62,7 +62,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let allow_all = app.settings.flag("permissions.allow_all");
         let view = ViewDriver::new();
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
-            view.restore(&open.entries().await.map_err(Failure::failed)?);
+            view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
         let host = HostOptions { ui: None, questions: None, allow_all, view: view.clone() };
         let bus = compose::bus(app, &session, host)?;

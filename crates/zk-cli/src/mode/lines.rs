@@ -1,6 +1,6 @@
 //! What a view shows, in lines for a person.
 
-use zk_view::{Activity, Block, Body, Call, CallState, Form, Status};
+use zk_view::{Activity, AnswerEnd, Block, Body, Call, CallState, Content, Form, NoteLevel, Status, Text};
 
 use super::summary::counted;
 pub(crate) use super::summary::shorten;
@@ -16,6 +16,72 @@ pub(crate) fn indent(block: &Block) -> String {
     match &block.agent {
         None => String::new(),
         Some(agent) => format!("{}[{}] ", "  ".repeat(agent.depth as usize), agent.name),
+    }
+}
+
+/// A closed block as it stands in a conversation that is read later; nothing of what does not last: reasoning, and what a
+/// run took.
+pub(crate) fn block(block: &Block) -> Vec<(Style, String)> {
+    let mut lines = content(&block.content);
+    let indent = indent(block);
+    lines.iter_mut().for_each(|(_, line)| line.insert_str(0, &indent));
+    lines
+}
+
+fn content(content: &Content) -> Vec<(Style, String)> {
+    let plain = |text: &str| text.lines().map(|line| (Style::Plain, line.to_owned())).collect();
+    match content {
+        Content::User { text, attachments } => {
+            let mut lines: Vec<_> = plain(&format!("› {}", text.as_str().trim_end()));
+            if *attachments > 0 {
+                lines.push((Style::Dim, format!("  ({})", counted(u64::from(*attachments), "attachment"))));
+            }
+            lines
+        }
+        Content::Injected { by, text } => plain(&format!("› ({by}) {}", text.as_str().trim_end())),
+        Content::Answer { text, end } => {
+            let mut lines: Vec<_> = plain(text.as_str().trim_end());
+            lines.extend(answer_end(end).map(|end| (Style::Yellow, format!("({end})"))));
+            lines
+        }
+        Content::Call(shown) => {
+            let mut lines = vec![(Style::Cyan, shorten(&format!("● {}", shown.summary)))];
+            lines.extend(call(shown));
+            lines
+        }
+        Content::Provider { text } if text.is_empty() => Vec::new(),
+        Content::Provider { text } => vec![(Style::Dim, shorten(&format!("◦ {text}")))],
+        Content::Summary { text } => plain(&format!("(summary) {text}")),
+        Content::Plugin { source, title, body, .. } => {
+            let rows = body.lines.iter().map(Text::as_str);
+            if title.is_empty() {
+                plain(&format!("◦ {source}: {}", rows.collect::<Vec<_>>().join("\n")))
+            } else {
+                let rows = rows.map(|row| (Style::Plain, row.to_owned()));
+                std::iter::once((Style::Bold, title.as_str().to_owned())).chain(rows).collect()
+            }
+        }
+        Content::Note { level, text } => {
+            let style = match level {
+                NoteLevel::Info => Style::Dim,
+                NoteLevel::Warning => Style::Yellow,
+            };
+            vec![(style, text.as_str().to_owned())]
+        }
+        Content::Thinking { .. } | Content::End(_) => Vec::new(),
+    }
+}
+
+fn answer_end(end: &AnswerEnd) -> Option<String> {
+    match end {
+        AnswerEnd::Whole => None,
+        AnswerEnd::MaxTokens => Some("cut by the output limit".to_owned()),
+        AnswerEnd::WindowFull => Some("cut: the context window was full".to_owned()),
+        AnswerEnd::Empty => Some("the model said nothing".to_owned()),
+        AnswerEnd::Refused => Some("the model refused to answer".to_owned()),
+        AnswerEnd::Stopped => Some("stopped".to_owned()),
+        AnswerEnd::Broken => Some("broke off".to_owned()),
+        AnswerEnd::Other { reason } => Some(format!("ended with `{reason}`")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod headless;
 mod interactive;
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod painter;
 pub(crate) mod shared_screen;
 mod status_line;

@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tokio::task::JoinHandle;
-use zk_view::{Block, BlockId, Call, CallState, Content, Drained, NoteLevel, Patch, Status, ViewDriver};
+use zk_view::{Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver};
 
 use super::lines;
 use super::shared_screen::SharedScreen;
@@ -18,6 +18,8 @@ struct Painter {
     done: HashSet<BlockId>,
     status: Status,
     line: Option<StatusLine>,
+    /// Which session it draws: see [`zk_view::View::switches`].
+    switches: u64,
 }
 
 /// What of a block is drawn.
@@ -46,10 +48,12 @@ impl Painting {
     pub(crate) fn begin(view: &ViewDriver, screen: &SharedScreen) -> Self {
         let mut reader = view.reader();
         let drained = reader.drained();
+        let now = view.view();
         let mut painter = Painter {
             screen: screen.clone(),
             open: HashMap::new(),
-            done: view.view().blocks.iter().map(|block| block.id.clone()).collect(),
+            done: ids(&now),
+            switches: now.switches,
             status: Status::default(),
             line: None,
         };
@@ -73,10 +77,19 @@ impl Painting {
     }
 }
 
+/// The ids of all blocks.
+fn ids(view: &View) -> HashSet<BlockId> {
+    view.blocks.iter().map(|block| block.id.clone()).collect()
+}
+
 impl Painter {
     fn patch(&mut self, patch: &Patch) {
         match patch {
             Patch::Reset { view } => {
+                if std::mem::replace(&mut self.switches, view.switches) != view.switches {
+                    // Whoever switched says so, and which part of the stored session is worth a look.
+                    (self.open, self.done) = (HashMap::new(), ids(view));
+                }
                 view.blocks.iter().for_each(|block| self.block(block));
                 self.status = view.status.clone();
             }
@@ -127,24 +140,13 @@ impl Painter {
                     self.call(call, &indent);
                 }
             }
-            Content::Provider { text } if is_own && block.closed && !text.is_empty() => {
-                self.screen.line(Style::Dim, &lines::shorten(&format!("◦ {text}")));
-            }
-            Content::Plugin { title, body, .. } if block.closed => {
-                self.screen.line(Style::Bold, title.as_str());
-                body.lines.iter().for_each(|line| self.screen.line(Style::Plain, line.as_str()));
-            }
-            Content::Note { level, text } => {
-                let style = match level {
-                    NoteLevel::Info => Style::Dim,
-                    NoteLevel::Warning => Style::Yellow,
-                };
-                self.screen.line(style, text.as_str());
-            }
+            Content::Provider { .. } if is_own && block.closed => self.lines(&lines::block(block)),
+            Content::Plugin { .. } | Content::Note { .. } if block.closed => self.lines(&lines::block(block)),
             Content::Answer { .. }
             | Content::Thinking { .. }
             | Content::Provider { .. }
             | Content::Plugin { .. }
+            | Content::Note { .. }
             | Content::User { .. }
             | Content::Injected { .. }
             | Content::Summary { .. }
@@ -154,6 +156,11 @@ impl Painter {
             self.open.remove(&block.id);
             self.done.insert(block.id.clone());
         }
+    }
+
+    fn lines(&self, lines: &[(Style, String)]) {
+        let mut screen = self.screen.lock();
+        lines.iter().for_each(|(style, line)| screen.line(*style, line));
     }
 
     fn call(&self, call: &Call, indent: &str) {

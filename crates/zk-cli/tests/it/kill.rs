@@ -190,7 +190,11 @@ fn a_session_killed_within_a_batch_knows_what_it_did() {
             }
         }
         let shown = person.run(&["sessions", "show", id]).stdout;
-        assert_eq!(shown.matches("✗ Outcome unknown").count(), unknown_now, "seed {seed}: {shown}");
+        assert_eq!(
+            shown.matches("was cut off: its effects are unknown").count(),
+            unknown_now,
+            "seed {seed}: {shown}"
+        );
     }
     println!("{tally:?}");
     assert!(tally.ended > 0, "{tally:?}");

@@ -68,6 +68,42 @@ fn new_and_resume_go_on_with_another_session_and_back() {
     assert!(shown.contains("third question") && !shown.contains("second question"), "{shown}");
 }
 
+#[test]
+fn the_view_begins_anew_with_another_session_and_shows_a_resumed_one() {
+    let server = server(Script::answering(|asked| match asked.results().len() {
+        0 if asked.last_user_text() == "list" => Turn::new().call("list_files", json!({"path": "."})),
+        _ => Turn::new().text("Nothing more."),
+    }));
+    let person = Person::asking(&server);
+    person.write("listed.txt", "x");
+    let Some(mut terminal) = Terminal::open(&person, "'list'") else { return };
+    terminal.expect("Nothing more.");
+    terminal.expect("› ");
+    terminal.keys("/show\r");
+    terminal.expect("1 name in .");
+    terminal.expect("› ");
+    terminal.keys("/new\r");
+    terminal.expect("to go on with the one before: /resume ");
+    let first = terminal.until("\r\n");
+    terminal.expect("a new conversation begins");
+    terminal.expect("› ");
+    terminal.keys("/show\r");
+    terminal.expect("there is no such result");
+    terminal.expect("› ");
+    terminal.keys("and now?\r");
+    terminal.expect("Nothing more.");
+    terminal.expect("› ");
+    terminal.keys(&format!("/resume {first}\r"));
+    terminal.expect(&format!("session {first} continues"));
+    terminal.expect("› ");
+    terminal.keys("/show\r");
+    terminal.expect("1 name in .");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    assert_eq!(server.violations(), []);
+}
+
 /// Sessions of a real store, with everything that belongs to one.
 struct Opener {
     store: SqliteStore,

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
-use zk_core::events::SessionBeforeEnd;
+use zk_core::events::{SessionBeforeEnd, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, BoxError, Cx, HookOptions, Origin, Plugin, Reach, Scope, Stage};
-use zk_core::service::{Entry, FrontEnd, NewEntry, Questions};
+use zk_core::service::{Entry, FrontEnd, NewEntry, Questions, SessionLog};
 
 pub use self::reader::{Drained, Reader};
 
@@ -136,9 +136,10 @@ impl ViewDriver {
         self.shared.apply(In::Note(level, text));
     }
 
-    /// Shows a stored session first: its entries from the first to the leaf.
-    pub fn restore(&self, entries: &[Entry]) {
-        self.shared.apply(In::Restored(entries));
+    /// Shows another session in the place of the one shown: its entries from the first to the leaf; none of a new one.
+    /// A conversation that is switched says so itself, with `session:switch`.
+    pub fn begin(&self, entries: &[Entry]) {
+        self.shared.apply(In::Begin(entries));
     }
 
     /// Hands in the lines that [`Effect::LoadBody`] asked for.
@@ -187,6 +188,9 @@ impl Plugin for ViewDriver {
         scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| -> Option<NewEntry> {
             shared.state().engine.run_entry()
         });
+        let (shared, own) = (self.shared.clone(), scope.clone());
+        let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
+        scope.on_async_with_at(last, (shared, own), keep_turn);
         scope.spawn(self.shared.clone().tick());
         if let Some(answering) = &self.shared.answering
             && !answering.followed.swap(true, Ordering::AcqRel)
@@ -197,6 +201,17 @@ impl Plugin for ViewDriver {
         let shared = self.shared.clone();
         scope.on_close(async move || shared.close());
         Ok(())
+    }
+}
+
+/// Has the session keep what it does not say itself of a turn that ended, so that it is known after a crash. What
+/// cannot be stored now is stored with the end of the run.
+async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, cx: &Cx) {
+    let entry = shared.state().engine.turn_entry();
+    if let (Some(entry), Some(log)) = (entry, cx.service::<dyn SessionLog>())
+        && log.append(own, entry).await.is_ok()
+    {
+        shared.state().engine.turn_is_kept();
     }
 }
 
@@ -230,6 +245,7 @@ impl Shared {
                     | Effect::Abort
                     | Effect::Hurry
                     | Effect::Command { .. }
+                    | Effect::GiveBack { .. }
                     | Effect::LoadBody { .. } => {
                         state.effects.push_back(effect);
                         self.effects.notify_one();

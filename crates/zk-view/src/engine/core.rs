@@ -85,6 +85,10 @@ impl Core {
         }
     }
 
+    pub(super) fn forget_bodies(&mut self) {
+        self.bodies = Bodies { unlimited: self.bodies.unlimited, ..Bodies::default() };
+    }
+
     pub(super) fn keep_all_bodies(&mut self) {
         self.bodies.unlimited = true;
     }

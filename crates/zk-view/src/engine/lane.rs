@@ -1,12 +1,14 @@
 mod plugins;
 mod stored;
 
+pub(super) use self::stored::CutOff;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zk_core::events::ViewBlock;
 use zk_core::kernel::Origin;
-use zk_core::model::{Block as MessageBlock, CallId, Message, Role, RunId, ToolResult};
+use zk_core::model::{Block as MessageBlock, CallId, Message, MessageId, Role, RunId, ToolResult};
 
 use super::core::Core;
 use super::parts::{Part, parts};
@@ -36,7 +38,11 @@ pub(super) struct Lane {
     held: Vec<ViewBlock>,
     /// Blocks of plugins that may still change.
     plugins: Vec<(BlockId, ViewBlock, usize)>,
+    /// Entries of plugins that were shown.
+    entries: u64,
     answers: u32,
+    /// The answer whose calls run.
+    said: Option<MessageId>,
     recent: VecDeque<Arc<Message>>,
     pub(super) record: RunRecord,
 }
@@ -72,9 +78,11 @@ impl Tag {
 
 impl Lane {
     pub(super) fn of(origin: &Origin) -> Self {
-        let agent =
-            (origin.depth > 0).then(|| SubAgent { name: Text::line(&origin.agent), depth: origin.depth });
-        Self { agent, ..Self::default() }
+        Self::of_agent(SubAgent { name: Text::line(&origin.agent), depth: origin.depth })
+    }
+
+    pub(super) fn of_agent(agent: SubAgent) -> Self {
+        Self { agent: Some(agent), ..Self::default() }
     }
 
     fn next_id(&mut self) -> BlockId {
@@ -87,12 +95,17 @@ impl Lane {
     }
 
     fn block(&self, id: BlockId, closed: bool, content: Content) -> Block {
-        Block { id, closed, agent: self.agent.clone(), content }
+        Block { id, closed, agent: self.agent.clone(), message: None, content }
     }
 
-    fn add(&mut self, core: &mut Core, content: Content) {
+    /// A block that shows a part of a message of the conversation.
+    fn part(&self, id: BlockId, message: Option<&MessageId>, content: Content) -> Block {
+        Block { message: message.cloned(), ..self.block(id, true, content) }
+    }
+
+    fn add(&mut self, core: &mut Core, message: Option<&MessageId>, content: Content) {
         let id = self.next_id();
-        core.open(self.block(id, true, content));
+        core.open(self.part(id, message, content));
     }
 
     // While an answer arrives.
@@ -177,6 +190,7 @@ impl Lane {
 
     fn end_turn(&mut self, core: &mut Core) {
         self.turn.clear();
+        self.said = None;
         self.texts.clear();
         self.facts.0.clear();
         self.settle(core);
@@ -199,7 +213,8 @@ impl Lane {
     /// An answer whose calls are about to run.
     pub(super) fn open_turn(&mut self, core: &mut Core, message: &Message) {
         let texts = self.shown_texts(message);
-        self.match_parts(core, &parts(message, texts.as_deref()));
+        self.said.clone_from(&message.id);
+        self.match_parts(core, message.id.as_ref(), &parts(message, texts.as_deref()));
         let step = self.answers;
         for (at, call) in message.calls().enumerate() {
             if let Some(id) = self.call_block(at) {
@@ -222,7 +237,7 @@ impl Lane {
     }
 
     /// Makes the open blocks those of the parts, and closes all but the calls.
-    fn match_parts(&mut self, core: &mut Core, parts: &[Part<'_>]) {
+    fn match_parts(&mut self, core: &mut Core, message: Option<&MessageId>, parts: &[Part<'_>]) {
         let step = self.answers;
         let same = self.turn.iter().zip(parts).take_while(|(open, part)| open.tag == Tag::of(part)).count();
         self.remove_from(core, same);
@@ -240,15 +255,14 @@ impl Lane {
                     continue;
                 }
             };
-            let id = match self.turn.get(at) {
-                Some(open) => open.id.clone(),
+            match self.turn.get(at) {
+                Some(open) => core.close(self.part(open.id.clone(), message, content)),
                 None => {
                     let id = self.next_id();
                     self.turn.push(Open { id: id.clone(), tag: Tag::of(part), growing: Growing::default() });
-                    id
+                    core.open(self.part(id, message, content));
                 }
-            };
-            core.close(self.block(id, true, content));
+            }
         }
     }
 
@@ -267,7 +281,8 @@ impl Lane {
         fact.is_over = true;
         let fact = fact.clone();
         if let Some(id) = self.open_call(core, &call.call_id) {
-            self.close_call(core, id, &call.call_id, &call.name, Some(&fact), Some(result));
+            let said = self.said.clone();
+            self.close_call(core, id, said.as_ref(), (&call.call_id, &call.name), Some(&fact), Some(result));
         }
     }
 
@@ -275,8 +290,8 @@ impl Lane {
         &self,
         core: &mut Core,
         id: BlockId,
-        call_id: &CallId,
-        name: &str,
+        message: Option<&MessageId>,
+        (call_id, name): (&CallId, &str),
         fact: Option<&CallFact>,
         result: Option<&ToolResult>,
     ) {
@@ -295,7 +310,7 @@ impl Lane {
             let body = FullBody::of_result(fact.and_then(|fact| fact.display.as_ref()), &result.content);
             shown.body = Some(core.keep_body(&id, body));
         }
-        core.close(self.block(id, true, Content::Call(Box::new(shown))));
+        core.close(self.part(id, message, Content::Call(Box::new(shown))));
     }
 
     /// An answer with the results of its calls.
@@ -320,14 +335,15 @@ impl Lane {
         texts: Option<&[String]>,
         mut facts: Facts,
     ) {
-        self.match_parts(core, &parts(answer, texts));
+        let said = answer.id.as_ref();
+        self.match_parts(core, said, &parts(answer, texts));
         let mut results: Vec<&ToolResult> = results.results().collect();
         for (at, call) in answer.calls().enumerate() {
             let Some(id) = self.call_block(at) else { continue };
             let result = results.iter().position(|result| result.call_id == call.id);
             let result = result.map(|at| results.remove(at));
             let fact = facts.take(&call.id);
-            self.close_call(core, id, &call.id, &call.name, fact.as_ref(), result);
+            self.close_call(core, id, said, (&call.id, &call.name), fact.as_ref(), result);
         }
     }
 
@@ -347,7 +363,7 @@ impl Lane {
                         self.record.turns.push(turn);
                     }
                     self.answers += 1;
-                    self.match_parts(core, &parts(message, texts.as_deref()));
+                    self.match_parts(core, message.id.as_ref(), &parts(message, texts.as_deref()));
                     self.end_turn(core);
                 }
                 Role::User => self.user(core, message),
@@ -386,7 +402,7 @@ impl Lane {
                 Content::User { text, attachments: message.content.iter().filter(is_attached).count() as u32 }
             }
         };
-        self.add(core, content);
+        self.add(core, message.id.as_ref(), content);
     }
 
     // The end of a run.
@@ -404,9 +420,20 @@ impl Lane {
         }
         if let Some(end) = end {
             self.record.end = Some(end.clone());
-            self.add(core, Content::End(end));
+            self.add(core, None, Content::End(end));
         }
         None
+    }
+
+    /// Goes on after the blocks of a stored session, of which `id` is one.
+    pub(super) fn go_on_after(&mut self, id: &BlockId) {
+        let number = id.as_str().rsplit_once("/b").and_then(|(_, number)| number.parse::<u64>().ok());
+        self.count = self.count.max(number.map_or(0, |number| number + 1));
+    }
+
+    /// Whether the record of a stored run has the answer that comes next.
+    pub(super) fn is_recorded(&self, run: &RunRecord) -> bool {
+        run.turns.iter().any(|turn| turn.answer == self.answers)
     }
 
     /// Whether nothing came of the run.

@@ -11,12 +11,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use zk_core::kernel::{AnyEvent, Origin};
+use zk_core::model::RunId;
 use zk_core::service::{Entry, NewEntry, PendingQuestion};
 
 use self::core::Core;
 use self::lane::Lane;
 use self::run::Run;
-use crate::{BlockId, Card, Content, Effect, Intent, Lines, NoteLevel, Patch, Queued, Text, View};
+use crate::record::{AgentRecord, RunRecord};
+use crate::{Block, BlockId, Card, Content, Effect, Intent, Lines, NoteLevel, Patch, Queued, Text, View};
 
 pub use restore::{body_of, rebuild};
 
@@ -29,8 +31,9 @@ pub enum In<'a> {
     Intent(&'a Intent),
     /// Everything that is asked now.
     Questions(&'a [Arc<PendingQuestion>]),
-    /// The entries of a stored session, from the first to the leaf: the view begins with them.
-    Restored(&'a [Entry]),
+    /// Another session takes the place of the one shown: its entries, from the first to the leaf; none of a new one.
+    /// The texts that waited come back as [`Effect::GiveBack`].
+    Begin(&'a [Entry]),
     /// All lines of a body, as [`Effect::LoadBody`] asked for.
     Body(&'a BlockId, &'a Lines),
     /// A notice of the program.
@@ -60,7 +63,7 @@ impl std::fmt::Debug for In<'_> {
             Self::Event(seen) => seen.fmt(f),
             Self::Intent(intent) => intent.fmt(f),
             Self::Questions(pending) => f.debug_tuple("Questions").field(&pending.len()).finish(),
-            Self::Restored(entries) => f.debug_tuple("Restored").field(&entries.len()).finish(),
+            Self::Begin(entries) => f.debug_tuple("Begin").field(&entries.len()).finish(),
             Self::Body(id, _) => f.debug_tuple("Body").field(id).finish_non_exhaustive(),
             Self::Note(level, text) => f.debug_tuple("Note").field(level).field(text).finish(),
             Self::Tick => f.write_str("Tick"),
@@ -97,6 +100,10 @@ pub struct Engine {
     own: Lane,
     children: BTreeMap<Arc<str>, Lane>,
     run: Option<Run>,
+    /// Blocks before the run that began last.
+    run_from: usize,
+    /// Blocks of its sub-agents that the session has.
+    agents_kept: usize,
     notes: u64,
     queued: u64,
 }
@@ -115,7 +122,7 @@ impl Engine {
             In::Event(seen) => self.event(seen),
             In::Intent(intent) => self.intent(intent),
             In::Questions(pending) => self.questions(pending),
-            In::Restored(entries) => self.restore(entries),
+            In::Begin(entries) => self.begin(entries),
             In::Body(id, lines) => {
                 self.core.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() });
             }
@@ -138,7 +145,40 @@ impl Engine {
     /// `session:before-end`.
     #[must_use]
     pub fn run_entry(&self) -> Option<NewEntry> {
-        if self.own.has_nothing_to_keep() { None } else { self.own.record.entry() }
+        if self.own.has_nothing_to_keep() {
+            return None;
+        }
+        RunRecord { agents: self.agents_to_keep(), ..self.own.record.clone() }.entry()
+    }
+
+    /// What the session has to keep of the turns that ended, before the run does: nothing if it says all of it itself.
+    /// Once it is stored, [`Engine::turn_is_kept`] says so.
+    #[must_use]
+    pub fn turn_entry(&self) -> Option<NewEntry> {
+        let RunRecord { run_id, turns, .. } = &self.own.record;
+        let (run_id, turns, agents) = (run_id.clone(), turns.clone(), self.agents_to_keep());
+        let record = RunRecord { run_id, turns, agents, ..RunRecord::default() };
+        if record.says_more_than_the_session() { record.entry() } else { None }
+    }
+
+    /// The last [`Engine::turn_entry`] is stored.
+    pub fn turn_is_kept(&mut self) {
+        self.agents_kept += self.agents_to_keep().len();
+        self.own.record.turns.clear();
+    }
+
+    /// The blocks of the run's sub-agents that the session does not have yet.
+    fn agents_to_keep(&self) -> Vec<AgentRecord> {
+        let blocks = self.core.view.blocks.get(self.run_from..).unwrap_or_default();
+        let stored = blocks.iter().filter(|block| block.is_stored()).zip(0..);
+        let agents = stored.filter(|(block, _)| block.agent.is_some() && block.closed).skip(self.agents_kept);
+        agents.map(|(block, at)| AgentRecord { at, block: Block::clone(block) }).collect()
+    }
+
+    /// A run of the conversation's own agent begins.
+    fn begin_own_run(&mut self, run_id: &RunId) {
+        self.own.begin_run(run_id);
+        (self.run_from, self.agents_kept) = (self.core.view.blocks.len(), 0);
     }
 
     fn lane(&mut self, origin: &Origin) -> (&mut Lane, &mut Core) {
@@ -157,7 +197,7 @@ impl Engine {
     fn beside(&mut self, content: Content) {
         let id = BlockId::new(&format!("n{}", self.notes));
         self.notes += 1;
-        self.core.open(crate::Block { id, closed: true, agent: None, content });
+        self.core.open(Block { id, closed: true, agent: None, message: None, content });
     }
 
     fn intent(&mut self, intent: &Intent) {

@@ -1,18 +1,19 @@
 use std::sync::Arc;
 
-use zk_core::model::{CallId, Display, Message, Role, ToolCall, ToolContent, TurnId, TurnUsage};
-use zk_core::service::{Entry, EntryKind};
+use zk_core::model::{CallId, Message, Role, ToolCall, ToolResult, TurnId, TurnUsage};
+use zk_core::service::{Audience, CustomEntry, Entry, EntryKind};
 
+use super::lane::{CutOff, Lane};
 use super::{Engine, In};
-use crate::record::{Records, RunRecord};
-use crate::{Block, BlockId, CallState, Lines, Patch};
+use crate::record::{AgentRecord, Records, RunRecord, StoredCall};
+use crate::{Block, BlockId, CallState, Effect, Lines, Patch, View};
 
 /// The blocks of a stored session, from its entries (the first to the leaf). They equal those seen live, but for
-/// notices and what sub-agents did: see [`Block::is_stored`].
+/// notices: see [`Block::is_stored`]. Of a run that was cut off, what was seen since its last turn ended may be missing.
 #[must_use]
 pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
     let mut engine = Engine::new();
-    engine.apply(0, In::Restored(entries));
+    engine.apply(0, In::Begin(entries));
     std::mem::take(&mut engine.core.view.blocks)
 }
 
@@ -21,7 +22,7 @@ pub fn rebuild(entries: &[Entry]) -> Vec<Arc<Block>> {
 pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
     let mut engine = Engine::new();
     engine.core.keep_all_bodies();
-    engine.apply(0, In::Restored(entries));
+    engine.apply(0, In::Begin(entries));
     engine.core.expand(id);
     engine.core.patches.into_iter().find_map(|patch| match patch {
         Patch::Body { lines, .. } => Some(lines),
@@ -43,108 +44,189 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
 struct OpenTurn<'a> {
     turn_id: &'a TurnId,
     message: &'a Arc<Message>,
-    begun: Vec<&'a CallId>,
-    ended: Vec<(&'a CallId, ToolContent, bool)>,
+    begun: Vec<(&'a CallId, Option<&'a String>)>,
+    ended: Vec<&'a ToolResult>,
 }
 
-impl OpenTurn<'_> {
+impl<'a> OpenTurn<'a> {
     fn is_closed_by(&self, message: &Message, usage: Option<&TurnUsage>) -> bool {
         let ids = |message: &Message| message.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
         usage.is_some_and(|usage| usage.turn_id == *self.turn_id) || ids(message) == ids(self.message)
     }
 
-    fn state(&self, call: &ToolCall) -> (CallState, Option<(ToolContent, bool)>) {
-        let ended = self.ended.iter().find(|(id, ..)| **id == call.id);
-        match ended {
-            Some((_, content, true)) => (CallState::Failed, Some((content.clone(), true))),
-            Some((_, content, false)) => (CallState::Done, Some((content.clone(), false))),
-            None if self.begun.contains(&&call.id) => (CallState::OutcomeUnknown, None),
-            None => (CallState::NotRun, None),
-        }
+    /// How far the next call of this id got, with what is known of it. Nothing keeps a model from giving two calls one
+    /// id.
+    fn take(&mut self, call_id: &CallId, records: &mut Records) -> CutOff {
+        let begun = self.begun.iter().position(|(id, _)| *id == call_id).map(|at| self.begun.remove(at));
+        let ended = self.ended.iter().position(|result| result.call_id == *call_id);
+        let result = ended.map(|at| self.ended.remove(at).clone());
+        let state = match &result {
+            Some(result) if result.is_error => CallState::Failed,
+            Some(_) => CallState::Done,
+            None if begun.is_some() => CallState::OutcomeUnknown,
+            None => CallState::NotRun,
+        };
+        let call = records.take_call(self.turn_id, call_id).or_else(|| {
+            let summary = begun.and_then(|(_, summary)| summary).cloned();
+            begun.map(|(id, _)| StoredCall { call_id: id.clone(), summary, display: None, elapsed_ms: None })
+        });
+        CutOff { state, call, result }
     }
 }
 
+/// What is being shown of a stored session.
+#[derive(Default)]
+struct Restoring<'a> {
+    records: Records,
+    run: RunRecord,
+    /// Blocks before the run.
+    from: usize,
+    /// An answer with calls whose results are about to come.
+    answer: Option<(&'a Arc<Message>, Option<&'a TurnId>, Option<OpenTurn<'a>>)>,
+    open: Option<OpenTurn<'a>>,
+    /// Entries of plugins that the record of the run says the places of.
+    placed: usize,
+    /// Those that were stored with the end of the run.
+    late: Vec<&'a CustomEntry>,
+}
+
 impl Engine {
-    /// Shows a stored session in an empty view.
-    pub(super) fn restore(&mut self, entries: &[Entry]) {
-        let mut records = Records::of(entries);
-        let mut run = RunRecord::default();
-        let mut answer: Option<(&Arc<Message>, Option<&TurnId>)> = None;
-        let mut open: Option<OpenTurn<'_>> = None;
+    /// Shows a stored session, or a new one, in the place of what is shown now.
+    pub(super) fn begin(&mut self, entries: &[Entry]) {
+        let View { switches, queue, cards, .. } = std::mem::take(&mut self.core.view);
+        // They were for the conversation that is left; whoever typed them may send them again.
+        let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
+        self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
+        self.core.forget_bodies();
+        (self.own, self.run, self.agents_kept) = (Lane::default(), None, 0);
+        self.children.clear();
+        self.restore(entries);
+        (self.core.view.switches, self.core.view.cards) = (switches + 1, cards);
+        self.core.patches.clear();
+        self.core.patches.push(Patch::Reset { view: Box::new(self.core.view.clone()) });
+    }
+
+    fn restore(&mut self, entries: &[Entry]) {
+        let mut state = Restoring { records: Records::of(entries), ..Restoring::default() };
         for entry in entries {
             match &entry.kind {
                 EntryKind::Message { message, usage } => {
-                    self.own.restore_plugins(&mut self.core, &mut run);
+                    self.own.restore_plugins(&mut self.core, &mut state.run);
                     if message.role == Role::Assistant {
-                        if let Some(turn) =
-                            open.take().filter(|turn| !turn.is_closed_by(message, usage.as_ref()))
-                        {
-                            self.restore_cut_off(&turn);
-                        }
-                        if message.calls().next().is_some() {
-                            answer = Some((message, usage.as_ref().map(|usage| &usage.turn_id)));
-                        } else {
-                            self.own.restore_answer(&mut self.core, message, None, &mut run, |_| None);
-                        }
+                        self.restore_answer(&mut state, message, usage.as_ref());
                     } else {
-                        if let Some((answer, turn_id)) = answer.take() {
-                            let display = |call: &ToolCall| ended(&records, turn_id, &call.id);
-                            let results = Some(&**message);
-                            self.own.restore_answer(&mut self.core, answer, results, &mut run, display);
-                        }
+                        self.restore_results(&mut state, message);
                         self.own.messages(&mut self.core, std::slice::from_ref(message));
                     }
                 }
                 EntryKind::OpenTurn { turn_id, message, .. } => {
-                    if let Some(turn) = open.take() {
-                        self.restore_cut_off(&turn);
-                    }
-                    open = Some(OpenTurn { turn_id, message, begun: Vec::new(), ended: Vec::new() });
+                    self.restore_cut_off(&mut state);
+                    let (begun, ended) = (Vec::new(), Vec::new());
+                    state.open = Some(OpenTurn { turn_id, message, begun, ended });
                 }
-                EntryKind::CallBegin { call_id, .. } => {
-                    if let Some(turn) = &mut open {
-                        turn.begun.push(call_id);
+                EntryKind::CallBegin { call_id, summary, .. } => {
+                    if let Some(turn) = &mut state.open {
+                        turn.begun.push((call_id, summary.as_ref()));
                     }
                 }
-                EntryKind::CallEnd { call_id, result, .. } => {
-                    if let Some(turn) = &mut open {
-                        turn.ended.push((call_id, result.content.clone(), result.is_error));
+                EntryKind::CallEnd { result, .. } => {
+                    if let Some(turn) = &mut state.open {
+                        turn.ended.push(result);
                     }
                 }
                 EntryKind::RunStart { run_id } => {
-                    if let Some(turn) = open.take() {
-                        self.restore_cut_off(&turn);
-                    }
+                    self.restore_cut_off(&mut state);
+                    self.restore_agents(&mut state);
                     self.own.begin_run(run_id);
-                    run = records.run(run_id);
+                    state.run = state.records.run(run_id);
+                    state.from = self.core.view.blocks.len();
+                    let placed = state.run.plugins.iter().filter(|plugin| plugin.is_entry);
+                    state.placed = placed.count();
                 }
                 EntryKind::RunEnd { .. } => {
-                    self.own.restore_plugins(&mut self.core, &mut run);
+                    self.own.restore_plugins(&mut self.core, &mut state.run);
                     let _ = self.own.end_run(&mut self.core, None);
-                    if let Some(end) = run.end.take() {
+                    self.restore_agents(&mut state);
+                    if let Some(end) = state.run.end.take() {
                         self.own.restore_end(&mut self.core, end);
                     }
+                    for entry in std::mem::take(&mut state.late) {
+                        self.own.entry(&mut self.core, entry);
+                    }
                 }
+                EntryKind::Custom(entry) => self.restore_entry(&mut state, entry),
                 EntryKind::CallData { .. }
                 | EntryKind::Usage { .. }
                 | EntryKind::Model { .. }
-                | EntryKind::Thinking { .. }
-                | EntryKind::Custom(_) => {}
+                | EntryKind::Thinking { .. } => {}
             }
         }
-        if let Some(turn) = open {
-            self.restore_cut_off(&turn);
+        self.restore_cut_off(&mut state);
+        self.restore_agents(&mut state);
+    }
+
+    fn restore_answer<'a>(
+        &mut self,
+        state: &mut Restoring<'a>,
+        message: &'a Arc<Message>,
+        usage: Option<&'a TurnUsage>,
+    ) {
+        let closed = state.open.take_if(|turn| turn.is_closed_by(message, usage));
+        self.restore_cut_off(state);
+        if message.calls().next().is_some() {
+            state.answer = Some((message, usage.map(|usage| &usage.turn_id), closed));
+        } else {
+            self.own.restore_answer(&mut self.core, message, None, &mut state.run, |_| (None, None));
         }
     }
 
-    fn restore_cut_off(&mut self, turn: &OpenTurn<'_>) {
-        self.own.restore_open_turn(&mut self.core, turn.message, |call| turn.state(call));
+    fn restore_results(&mut self, state: &mut Restoring<'_>, results: &Message) {
+        let Some((answer, turn_id, mut open)) = state.answer.take() else { return };
+        // Of a run that went on, the records say what became of calls that did not run.
+        let was_cut_off = state.run.end.is_none() && !self.own.is_recorded(&state.run);
+        let records = &mut state.records;
+        let stored = |call: &ToolCall| match &mut open {
+            None => (turn_id.and_then(|turn_id| records.take_call(turn_id, &call.id)), None),
+            Some(open) => {
+                let CutOff { state, call, .. } = open.take(&call.id, records);
+                let is_said = match state {
+                    CallState::OutcomeUnknown => true,
+                    CallState::NotRun => was_cut_off && call.is_none(),
+                    _ => false,
+                };
+                (call, is_said.then_some(state))
+            }
+        };
+        self.own.restore_answer(&mut self.core, answer, Some(results), &mut state.run, stored);
     }
-}
 
-/// What the session says itself of the end of a call.
-fn ended(records: &Records, turn_id: Option<&TurnId>, call_id: &CallId) -> Option<(Option<Display>, u64)> {
-    let is_it =
-        |(turn, call, ..): &&(TurnId, CallId, Option<Display>, u64)| Some(turn) == turn_id && call == call_id;
-    records.ends.iter().find(is_it).map(|(.., display, elapsed)| (display.clone(), *elapsed))
+    /// Shows a turn that was cut off, if there is one.
+    fn restore_cut_off(&mut self, state: &mut Restoring<'_>) {
+        let Some(mut turn) = state.open.take() else { return };
+        let (message, records) = (turn.message, &mut state.records);
+        self.own.restore_open_turn(&mut self.core, message, |call| turn.take(&call.id, records));
+    }
+
+    /// Puts the blocks of sub-agents where they were seen.
+    fn restore_agents(&mut self, state: &mut Restoring<'_>) {
+        for AgentRecord { at, block } in std::mem::take(&mut state.run.agents) {
+            if let Some(agent) = &block.agent {
+                let lane = self.children.entry(agent.name.as_str().into());
+                lane.or_insert_with(|| Lane::of_agent(agent.clone())).go_on_after(&block.id);
+            }
+            let blocks = &mut self.core.view.blocks;
+            let at = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(state.from);
+            blocks.insert(at.min(blocks.len()), Arc::new(block));
+        }
+    }
+
+    fn restore_entry<'a>(&mut self, state: &mut Restoring<'a>, entry: &'a CustomEntry) {
+        match entry.audience {
+            Audience::Hidden => {}
+            // Its block is in the record of the run, at its place.
+            Audience::Person | Audience::Model if state.placed > 0 => state.placed -= 1,
+            Audience::Person | Audience::Model if state.run.end.is_some() => state.late.push(entry),
+            Audience::Person | Audience::Model => self.own.entry(&mut self.core, entry),
+        }
+    }
 }

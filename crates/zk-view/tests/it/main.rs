@@ -11,6 +11,8 @@ mod readers;
 #[cfg(test)]
 mod resume;
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod status;
 #[cfg(test)]
 mod support;

@@ -1,8 +1,19 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use serde_json::json;
-use zk_core::model::{Block, CallId, Message, ModelRef, ToolCall, ToolResult, TurnUsage, Usage};
-use zk_core::service::{Durability, Entry, EntryKind};
+use zk_agent::AgentConversation;
+use zk_core::events::SessionStart;
+use zk_core::kernel::Origin;
+use zk_core::model::{Block, CallId, Message, ModelRef, SessionId, ToolCall, ToolResult, TurnUsage, Usage};
+use zk_core::service::{
+    Conversation, ConversationError, Durability, Entry, EntryKind, OpenedSession, SessionOpener, SwitchTarget,
+};
+use zk_session::load_history;
 use zk_testkit::Script;
-use zk_view::{CallState, Content, Effect, Intent, Patch, ViewDriver, body_of, rebuild};
+use zk_view::{
+    CallState, Content, Effect, Engine, In, Intent, Patch, Seen, View, ViewDriver, body_of, rebuild,
+};
 
 use crate::support::{call, rig};
 
@@ -13,11 +24,80 @@ async fn a_resumed_view_goes_on_where_the_stored_one_ended() {
     let mut rig = rig(script).await;
     rig.run("one").await;
     let resumed = ViewDriver::new();
-    resumed.restore(&rig.session.entries().await.unwrap());
+    resumed.begin(&rig.session.entries().await.unwrap());
     assert_eq!(resumed.view().blocks, rig.driver.view().blocks);
     rig.agent.bus().install(&ViewDriver::new()).unwrap_err();
     rig.run("two").await;
     assert!(rig.lines().contains("b3 › two"), "{}", rig.lines());
+}
+
+/// Opens a new session, or the one that is given.
+struct Sessions {
+    entries: Vec<Entry>,
+}
+
+#[async_trait]
+impl SessionOpener for Sessions {
+    async fn open(
+        &self,
+        target: &SwitchTarget,
+        _: Option<&SessionId>,
+    ) -> Result<OpenedSession, ConversationError> {
+        Ok(match target {
+            SwitchTarget::New => OpenedSession::default(),
+            _ => {
+                let entries = self.entries.clone();
+                let messages = load_history(&entries).messages;
+                OpenedSession {
+                    id: Some("stored".into()),
+                    messages,
+                    entries: entries.into(),
+                    ..Default::default()
+                }
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_switched_shows_the_other_session_and_nothing_of_the_one_before() {
+    let mut rig = rig(Script::answering(|_| zk_testkit::Turn::new().text("Yes."))).await;
+    rig.run("one").await;
+    let (entries, first) = (rig.session.entries().await.unwrap(), rig.driver.view());
+    let opener = Arc::new(Sessions { entries });
+    let conversation = AgentConversation::stored(rig.agent.clone(), opener, &[]).await.unwrap();
+    let mut reader = rig.driver.reader();
+    reader.next().await.unwrap();
+
+    rig.driver.note(zk_view::NoteLevel::Info, "passing");
+    conversation.switch(SwitchTarget::New).await.unwrap();
+    let patches = reader.next().await.unwrap();
+    let [Patch::Open { .. }, Patch::Reset { view }] = &patches[..] else { panic!("{patches:?}") };
+    assert_eq!((view.blocks.len(), view.switches), (0, first.switches + 1));
+    conversation.run("two").await.unwrap().wait().await;
+    assert_eq!(rig.lines().lines().next(), Some("b0 › two"));
+
+    conversation.switch(SwitchTarget::Session("stored".into())).await.unwrap();
+    let view = rig.driver.view();
+    assert_eq!((&view.blocks, view.switches), (&first.blocks, first.switches + 2));
+    // Whoever falls behind meanwhile gets the same.
+    let mut replayed = View::default();
+    reader.next().await.unwrap().iter().for_each(|patch| replayed.apply(patch));
+    assert_eq!(replayed, view);
+}
+
+#[test]
+fn texts_that_wait_are_given_back_when_another_session_is_shown() {
+    let mut engine = Engine::new();
+    let origin = Origin::default();
+    let start = SessionStart { session_id: None, run_id: "r".into(), messages: 0 };
+    engine.apply(0, In::Event(Seen { event: &start, origin: &origin }));
+    engine.apply(1, In::Intent(&Intent::Submit { text: "later".into() }));
+    assert_eq!(engine.view().queue.len(), 1);
+    let out = engine.apply(2, In::Begin(&[]));
+    assert_eq!(out.effects, [Effect::GiveBack { text: "later".into() }]);
+    assert_eq!(out.patches.len(), 1);
+    assert_eq!(engine.view(), &View { switches: 1, ..View::default() });
 }
 
 #[tokio::test]
@@ -37,11 +117,13 @@ async fn a_turn_that_was_cut_off_shows_how_far_each_call_got() {
         call_id: id(call),
         name: "run".into(),
         args: json!({}),
+        summary: Some(format!("run {call}")),
     };
     let result = ToolResult { call_id: id("done"), content: "fine".into(), is_error: false };
     let end = EntryKind::CallEnd {
         turn_id: "t".into(),
         call_id: id("done"),
+        summary: Some("run done".into()),
         result,
         display: None,
         details: None,

@@ -134,7 +134,7 @@ impl Chat {
         let allow_all = app.settings.flag("permissions.allow_all");
         let view = ViewDriver::answering(&asking);
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
-            view.restore(&open.entries().await.map_err(Failure::failed)?);
+            view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
         let painting = Painting::begin(&view, &screen);
         ui.wait_for(painting.drained());
@@ -151,7 +151,7 @@ impl Chat {
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
         let mut commands = builtins::all(&agent, &app, &view);
-        commands.extend(session_commands::all(&conversation, &sessions, &app));
+        commands.extend(session_commands::all(&conversation, &sessions, &app, &view));
         let scope = bus.scope("commands");
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
@@ -186,7 +186,7 @@ impl Chat {
         }
         self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
         if session.resumed {
-            for line in session_commands::last_exchange(&self.agent.history()) {
+            for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::Dim, &line);
             }
         }
@@ -229,6 +229,7 @@ impl Chat {
                         None => self.screen.line(Style::Yellow, "this output is not kept any more"),
                     }
                 }
+                Effect::GiveBack { text } => self.keyboard.give_back(&text),
                 // Prompts, steering and answers take the ways of the keyboard here.
                 Effect::Run { .. }
                 | Effect::Steer { .. }

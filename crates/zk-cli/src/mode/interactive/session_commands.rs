@@ -5,16 +5,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_agent::AgentConversation;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{Message, Role};
 use zk_core::service::{
     Command, CommandOutcome, Conversation, SessionFilter, SessionStore, StoreError, SwitchTarget,
 };
+use zk_view::{Block, Content, ViewDriver};
 
 use crate::app::AppContext;
-use crate::commands::{message_lines, session_lines};
+use crate::commands::session_lines;
+use crate::mode::lines;
 use crate::mode::summary::shorten;
 use crate::session_switch::SessionSwitch;
 use crate::sessions::{self, Kept};
+use crate::term::Style;
 
 /// How much of the last exchange is shown when a session is resumed, in lines beside the prompt.
 const GREETING_LINES: usize = 12;
@@ -27,10 +29,12 @@ pub(crate) fn all(
     conversation: &AgentConversation,
     switch: &Arc<SessionSwitch>,
     app: &AppContext,
+    view: &ViewDriver,
 ) -> Vec<Arc<dyn Command>> {
     let make = |kind| {
-        let (conversation, switch, app) = (conversation.clone(), switch.clone(), app.clone());
-        Arc::new(SessionCommand { kind, conversation, switch, app }) as Arc<dyn Command>
+        let (conversation, switch) = (conversation.clone(), switch.clone());
+        let (app, view) = (app.clone(), view.clone());
+        Arc::new(SessionCommand { kind, conversation, switch, app, view }) as Arc<dyn Command>
     };
     [Kind::New, Kind::Clear, Kind::Resume].map(make).into()
 }
@@ -40,6 +44,7 @@ struct SessionCommand {
     conversation: AgentConversation,
     switch: Arc<SessionSwitch>,
     app: AppContext,
+    view: ViewDriver,
 }
 
 #[derive(Clone, Copy)]
@@ -122,7 +127,7 @@ impl SessionCommand {
             (_, Some(id)) => lines.push(format!("session {id} continues")),
             (_, None) => {}
         }
-        lines.extend(last_exchange(&self.conversation.agent().history()));
+        lines.extend(last_exchange(&self.view.view().blocks));
         Ok(lines)
     }
 }
@@ -139,18 +144,14 @@ pub(crate) fn describe_left(left: &Result<Kept, StoreError>, back: &str) -> Opti
     }
 }
 
-/// A conversation from its last prompt on: what was asked, what was done, and what was not.
-pub(crate) fn last_exchange(history: &[Arc<Message>]) -> Vec<String> {
-    let is_prompt = |message: &Arc<Message>| {
-        message.role == Role::User && message.results().next().is_none() && message.injected_by.is_none()
-    };
-    let last = history.iter().rposition(is_prompt).unwrap_or_default();
-    let lines: Vec<String> = history.iter().skip(last).flat_map(|message| message_lines(message)).collect();
+/// A conversation from its last prompt on, a line for each line that begins something: what was asked, what was done, and
+/// what was not.
+pub(crate) fn last_exchange(blocks: &[Arc<Block>]) -> Vec<String> {
+    let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
+    let last = blocks.iter().rposition(is_prompt).unwrap_or_default();
+    let first = |(_, line): (Style, String)| shorten(&line);
+    let lines: Vec<String> =
+        blocks.iter().skip(last).flat_map(|block| lines::block(block)).map(first).collect();
     let hidden = lines.len().saturating_sub(1 + GREETING_LINES);
-    let shown = lines.iter().take(1).chain(lines.iter().skip(1 + hidden));
-    let first = |line: &String| {
-        let line = line.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        shorten(line)
-    };
-    shown.map(first).collect()
+    lines.iter().take(1).chain(lines.iter().skip(1 + hidden)).cloned().collect()
 }

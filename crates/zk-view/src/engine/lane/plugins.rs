@@ -1,10 +1,14 @@
 use zk_core::events::ViewBlock;
 use zk_core::model::Display;
+use zk_core::service::CustomEntry;
 
 use super::{Core, Lane};
 use crate::body::FullBody;
 use crate::record::{PluginRecord, RunRecord};
 use crate::{BlockId, Content, Text};
+
+/// Begin of the keys of blocks that show an entry.
+const ENTRY_KEY: &str = "\0entry ";
 
 /// Bytes that a plugin may show in one block.
 const PLUGIN_BYTES: usize = 256 * 1024;
@@ -24,6 +28,24 @@ impl Lane {
         Ok(())
     }
 
+    /// Shows an entry that a plugin appended for the person.
+    pub(in crate::engine) fn entry(&mut self, core: &mut Core, entry: &CustomEntry) {
+        self.entries += 1;
+        let block = ViewBlock {
+            source: entry.source.clone(),
+            key: format!("{ENTRY_KEY}{}", self.entries),
+            kind: entry.kind.clone(),
+            title: String::new(),
+            body: Display::Lines { lines: entry.text().trim_end().lines().map(str::to_owned).collect() },
+            last: true,
+        };
+        if self.streams {
+            self.held.push(block);
+        } else {
+            self.show_plugin(core, block);
+        }
+    }
+
     pub(super) fn show_plugin(&mut self, core: &mut Core, block: ViewBlock) {
         let is_it = |known: &ViewBlock| known.source == block.source && known.key == block.key;
         let known = self.plugins.iter().position(|(_, known, _)| is_it(known));
@@ -33,7 +55,8 @@ impl Lane {
                 let at = self.count - self.base;
                 let body = Display::Line { text: String::new() };
                 let [source, kind, title] = [&block.source, &block.kind, &block.title].map(String::clone);
-                self.record.plugins.push(PluginRecord { at, source, kind, title, body });
+                let is_entry = block.key.starts_with(ENTRY_KEY);
+                self.record.plugins.push(PluginRecord { at, source, kind, title, body, is_entry });
                 (self.next_id(), self.record.plugins.len() - 1)
             }
         };

@@ -1,14 +1,21 @@
-use zk_core::model::{Display, Message, ToolCall, ToolContent, ToolResult};
+use zk_core::model::{Message, ToolCall, ToolResult};
 
 use super::{Core, Lane, parts};
-use crate::record::{CallFact, Facts, RunRecord};
+use crate::record::{CallFact, Facts, RunRecord, StoredCall};
 use crate::{CallState, Content, RunEnd};
+
+/// What is known of a call of a stored turn that was cut off.
+pub(in crate::engine) struct CutOff {
+    pub(in crate::engine) state: CallState,
+    pub(in crate::engine) call: Option<StoredCall>,
+    pub(in crate::engine) result: Option<ToolResult>,
+}
 
 /// The blocks of a stored run.
 impl Lane {
     /// Shows the end of a stored run.
     pub(in crate::engine) fn restore_end(&mut self, core: &mut Core, end: RunEnd) {
-        self.add(core, Content::End(end));
+        self.add(core, None, Content::End(end));
     }
 
     /// Shows an answer of a stored run. `results` are those of its calls, if it has any.
@@ -18,24 +25,26 @@ impl Lane {
         answer: &Message,
         results: Option<&Message>,
         run: &mut RunRecord,
-        display: impl Fn(&ToolCall) -> Option<(Option<Display>, u64)>,
+        mut stored: impl FnMut(&ToolCall) -> (Option<StoredCall>, Option<CallState>),
     ) {
         let number = self.answers;
         let at = run.turns.iter().position(|turn| turn.answer == number);
         let turn = at.map(|at| run.turns.remove(at)).unwrap_or_default();
         let mut facts = Facts(turn.calls);
         for call in answer.calls() {
-            if let Some((shown, elapsed)) = display(call)
-                && let Some(fact) = facts.of(&call.id)
-            {
-                fact.is_over = true;
-                fact.display = fact.display.take().or(shown);
-                fact.elapsed_ms = fact.elapsed_ms.or(Some(elapsed));
+            let (call_stored, state) = stored(call);
+            let Some(fact) = facts.next(&call.id) else { continue };
+            fact.is_over = true;
+            fact.state = fact.state.or(state);
+            if let Some(StoredCall { summary, display, elapsed_ms, .. }) = call_stored {
+                fact.summary = fact.summary.take().or(summary);
+                fact.display = fact.display.take().or(display);
+                fact.elapsed_ms = fact.elapsed_ms.or(elapsed_ms);
             }
         }
         match results {
             Some(results) => self.show_pair(core, answer, results, turn.texts.as_deref(), facts),
-            None => self.match_parts(core, &parts(answer, turn.texts.as_deref())),
+            None => self.match_parts(core, answer.id.as_ref(), &parts(answer, turn.texts.as_deref())),
         }
         self.answers += 1;
         self.end_turn(core);
@@ -46,16 +55,21 @@ impl Lane {
         &mut self,
         core: &mut Core,
         answer: &Message,
-        state: impl Fn(&ToolCall) -> (CallState, Option<(ToolContent, bool)>),
+        mut state: impl FnMut(&ToolCall) -> CutOff,
     ) {
-        self.match_parts(core, &parts(answer, None));
+        self.match_parts(core, answer.id.as_ref(), &parts(answer, None));
         for (at, call) in answer.calls().enumerate() {
             let Some(id) = self.call_block(at) else { continue };
-            let (state, result) = state(call);
-            let fact = CallFact { state: Some(state), ..CallFact::new(call.id.clone()) };
-            let result =
-                result.map(|(content, is_error)| ToolResult { call_id: call.id.clone(), content, is_error });
-            self.close_call(core, id, &call.id, &call.name, Some(&fact), result.as_ref());
+            let CutOff { state, call: stored, result } = state(call);
+            let fact = CallFact {
+                state: Some(state),
+                summary: stored.as_ref().and_then(|stored| stored.summary.clone()),
+                display: stored.as_ref().and_then(|stored| stored.display.clone()),
+                elapsed_ms: stored.and_then(|stored| stored.elapsed_ms),
+                ..CallFact::new(call.id.clone())
+            };
+            let said = answer.id.as_ref();
+            self.close_call(core, id, said, (&call.id, &call.name), Some(&fact), result.as_ref());
         }
         self.end_turn(core);
     }

@@ -1,0 +1,146 @@
+use zk_core::events::{
+    ToolAfter, ToolBefore, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolSkipped,
+    ToolUnknown, ValidationReject,
+};
+use zk_core::kernel::Origin;
+use zk_core::model::{CallId, ToolResult};
+
+use super::{Engine, Reduce};
+use crate::{CallState, Content, NoteLevel, Patch, Text};
+
+impl Engine {
+    /// Notes something about a call, and shows it in another state.
+    fn call_is(
+        &mut self,
+        origin: &Origin,
+        call_id: &CallId,
+        state: CallState,
+        note: impl FnOnce(&mut crate::record::CallFact),
+    ) {
+        let (lane, core) = self.lane(origin);
+        let Some(fact) = lane.facts.of(call_id) else { return };
+        note(fact);
+        let (summary, reason) = (fact.summary.clone(), fact.reason.clone());
+        if let Some(id) = lane.open_call(core, call_id) {
+            core.change(&id, |content| {
+                if let Content::Call(call) = content {
+                    call.state = state;
+                    call.reason = reason.as_deref().map(Text::line);
+                    if let Some(summary) = &summary {
+                        call.summary = Text::line(summary);
+                    }
+                }
+            });
+        }
+    }
+
+    /// A call that does not run, and why.
+    fn call_is_not_run(&mut self, origin: &Origin, call_id: &CallId, state: CallState, reason: Option<&str>) {
+        self.call_is(origin, call_id, state, |fact| {
+            fact.state = Some(state);
+            fact.reason = reason.map(str::to_owned);
+        });
+    }
+}
+
+impl Reduce for ToolBefore {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let summary = self.summary.clone();
+        engine.call_is(origin, &self.call.call_id, CallState::Running, |fact| fact.summary = Some(summary));
+        if origin.depth == 0
+            && let Some(run) = &mut engine.run
+        {
+            run.calls.push((self.call.call_id.clone(), Text::line(&self.summary)));
+        }
+        engine.set_calls();
+    }
+}
+
+impl Reduce for ToolProgress {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        if let Some(id) = lane.open_call(core, &self.call.call_id) {
+            core.emit(Patch::Grow { id, delta: Text::new(&self.text) });
+        }
+    }
+}
+
+impl Reduce for ToolBlocked {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        engine.call_is_not_run(origin, &self.call.call_id, CallState::Refused, Some(&self.reason));
+    }
+}
+
+impl Reduce for ToolParked {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        engine.call_is_not_run(origin, &self.call.call_id, CallState::Parked, Some(&self.reason));
+    }
+}
+
+impl Reduce for ToolSkipped {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        // One that had begun was cut off.
+        let has_begun = |fact: &&mut crate::record::CallFact| fact.summary.is_some();
+        let facts = &mut engine.lane(origin).0.facts;
+        let state = match facts.of(&self.call.call_id).filter(has_begun) {
+            Some(_) => CallState::OutcomeUnknown,
+            None => CallState::Skipped,
+        };
+        engine.call_is_not_run(origin, &self.call.call_id, state, Some(&self.reason));
+    }
+}
+
+impl Reduce for ToolUnknown {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        engine.call_is_not_run(origin, &self.call.call_id, CallState::Unknown, None);
+    }
+}
+
+impl Reduce for ValidationReject {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let issues = self.issues.join("; ");
+        engine.call_is_not_run(origin, &self.call.call_id, CallState::Invalid, Some(&issues));
+    }
+}
+
+impl Reduce for ToolEnd {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
+            fact.summary = Some(self.summary.clone());
+            fact.display.clone_from(&self.display);
+            fact.elapsed_ms = Some(self.elapsed_ms);
+            fact.is_stored = true;
+        }
+    }
+}
+
+impl Reduce for ToolAfter {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        let call_id = self.call.call_id.clone();
+        let result = ToolResult { call_id, content: self.content.clone(), is_error: self.is_error };
+        // A gate's substitute has no end of its own.
+        if let Some(fact) = lane.facts.of(&self.call.call_id).filter(|fact| !fact.is_stored) {
+            fact.display.clone_from(&self.display);
+        }
+        lane.end_call(core, &self.call, &result);
+        if origin.depth == 0
+            && let Some(run) = &mut engine.run
+        {
+            let ended = run.calls.iter().position(|(call_id, _)| *call_id == self.call.call_id);
+            ended.map(|at| run.calls.remove(at));
+        }
+        engine.set_calls();
+    }
+}
+
+impl Reduce for ToolBudgetExceeded {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        let text = format!(
+            "{} was called more often than its budget of {} allows",
+            Text::line(&self.tool),
+            self.max
+        );
+        engine.note(NoteLevel::Info, &text);
+    }
+}

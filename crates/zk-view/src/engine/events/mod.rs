@@ -1,0 +1,88 @@
+//! What each event changes in a view.
+
+mod calls;
+mod runs;
+mod stream;
+
+use zk_core::events::{
+    AgentAbort, AgentDone, AgentStart, ContextReduced, ProviderRetry, SessionEnd, SessionEntry,
+    SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError,
+    SteerInject, StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
+    ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
+    ToolProgress, ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject,
+    ViewBlock,
+};
+use zk_core::kernel::Origin;
+
+use super::{Engine, Seen};
+use crate::Activity;
+
+/// Calls a macro with the events that a view is made of.
+macro_rules! with_events {
+    ($do:ident) => {
+        $do!(
+            SessionStart,
+            AgentStart,
+            AgentAbort,
+            AgentDone,
+            SessionMessages,
+            SessionOpenTurn,
+            SessionEntry,
+            SessionEnd,
+            SessionSwitch,
+            TurnBefore,
+            UsageUpdate,
+            SteerInject,
+            StreamStart,
+            StreamText,
+            StreamThinking,
+            StreamToolArgs,
+            ToolArgsRepaired,
+            StreamProvider,
+            StreamIdle,
+            ProviderRetry,
+            ContextReduced,
+            ToolBefore,
+            ToolProgress,
+            ToolBlocked,
+            ToolParked,
+            ToolSkipped,
+            ToolUnknown,
+            ValidationReject,
+            ToolEnd,
+            ToolAfter,
+            ToolResultsAfter,
+            ToolBudgetExceeded,
+            SpawnBefore,
+            SpawnComplete,
+            SpawnError,
+            ViewBlock
+        );
+    };
+}
+pub(crate) use with_events;
+
+/// How an event changes a view.
+trait Reduce {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin);
+}
+
+impl Engine {
+    pub(super) fn event(&mut self, Seen { event, origin }: Seen<'_>) {
+        macro_rules! dispatch {
+            ($($event:ty),+) => {
+                $(if let Some(event) = event.downcast::<$event>() {
+                    return event.reduce(self, origin);
+                })+
+            };
+        }
+        with_events!(dispatch);
+    }
+
+    /// What the person sees going on is what the conversation's own agent does.
+    fn own_activity(&mut self, origin: &Origin, activity: Activity) {
+        if origin.depth == 0 {
+            self.set_activity(activity);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+use zk_core::events::{
+    AgentAbort, AgentDone, AgentStart, ContextReduced, SessionEnd, SessionEntry, SessionMessages,
+    SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject,
+    ToolResultsAfter, TurnBefore, UsageUpdate, ViewBlock,
+};
+use zk_core::kernel::Origin;
+use zk_core::model::{Message, Stats};
+use zk_core::service::{Audience, CustomEntry};
+
+use super::{Engine, Reduce};
+use crate::{Activity, AgentRow, AgentState, Content, NoteLevel, RunEnd, Text};
+
+impl Reduce for SessionStart {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth > 0 {
+            return engine.lane(origin).0.begin_run(&self.run_id);
+        }
+        engine.begin_own_run(&self.run_id);
+        engine.begin_run();
+    }
+}
+
+impl Reduce for AgentStart {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth == 0 {
+            engine.begin_run();
+        }
+    }
+}
+
+impl Reduce for AgentAbort {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        engine.own_activity(origin, Activity::Stopping);
+    }
+}
+
+impl Reduce for AgentDone {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let end = (origin.depth == 0).then(|| run_end(self));
+        // One that was stopped before it began was not announced.
+        if !engine.lane(origin).0.is_in_run(&self.run_id) {
+            match origin.depth {
+                0 => engine.begin_own_run(&self.run_id),
+                _ => engine.lane(origin).0.begin_run(&self.run_id),
+            }
+        }
+        let (lane, core) = engine.lane(origin);
+        let unstored = lane.end_run(core, end);
+        if let Some(end) = unstored {
+            engine.beside(Content::End(end));
+        }
+        if origin.depth == 0 {
+            // Whatever their agents did not close stays as it is.
+            for lane in engine.children.values_mut() {
+                lane.end_run(&mut engine.core, None);
+            }
+            engine.end_run();
+            engine.change_queue(|queue| queue.iter_mut().for_each(|queued| queued.steers = false));
+            if self.status == zk_core::service::RunStatus::Completed {
+                engine.send_next();
+            }
+        }
+    }
+}
+
+fn run_end(done: &AgentDone) -> RunEnd {
+    let Stats { usage, cost, turns, duration_ms, .. } = &done.stats;
+    RunEnd {
+        status: done.status,
+        error: done.error.as_deref().map(Text::new),
+        turns: *turns,
+        tokens_read: usage.read(),
+        tokens_written: usage.output,
+        cost: *cost,
+        cost_is_partial: done.stats.flatten().iter().any(|turn| turn.cost.is_none()),
+        duration_ms: *duration_ms,
+    }
+}
+
+impl Reduce for SessionMessages {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.messages(core, &self.messages);
+    }
+}
+
+impl Reduce for SessionOpenTurn {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.open_turn(core, &self.message);
+    }
+}
+
+impl Reduce for ToolResultsAfter {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        if lane.is_new(&self.assistant) {
+            lane.pair(core, &self.assistant, &self.results);
+        }
+    }
+}
+
+impl Reduce for SessionSwitch {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth == 0 {
+            engine.begin(&self.entries);
+        }
+    }
+}
+
+impl Reduce for SessionEntry {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.entry(&self.entry);
+    }
+}
+
+impl Reduce for SessionEnd {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth == 0 {
+            self.entries.iter().for_each(|entry| engine.entry(entry));
+        }
+    }
+}
+
+impl Engine {
+    /// What a plugin appended for the person is shown; sub-agents have no session of their own.
+    fn entry(&mut self, entry: &CustomEntry) {
+        match entry.audience {
+            Audience::Hidden => {}
+            Audience::Person | Audience::Model => self.own.entry(&mut self.core, entry),
+        }
+    }
+}
+
+impl Reduce for TurnBefore {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.discard_turn(core);
+        engine.own_activity(origin, Activity::Waiting { model: Text::line(&self.model.to_string()) });
+    }
+}
+
+impl Reduce for UsageUpdate {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth == 0 {
+            return engine.usage(self);
+        }
+        let (context, cost) = (self.turn.usage.context() + self.turn.usage.output, self.cost);
+        engine.change_agents(|agents| {
+            if let Some(row) = row_of(agents, &origin.agent) {
+                (row.context_tokens, row.cost) = (Some(context), cost);
+            }
+        });
+    }
+}
+
+fn row_of<'a>(agents: &'a mut [AgentRow], name: &str) -> Option<&'a mut AgentRow> {
+    let name = Text::line(name);
+    agents.iter_mut().rev().find(|row| row.name == name)
+}
+
+impl Reduce for SteerInject {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth > 0 {
+            return;
+        }
+        let texts: Vec<String> =
+            self.messages.iter().map(|message: &std::sync::Arc<Message>| message.text()).collect();
+        engine.change_queue(|queue| {
+            for text in texts {
+                let sent = queue.iter().position(|queued| queued.text.unsanitised() == text);
+                if let Some(at) = sent {
+                    queue.remove(at);
+                }
+            }
+        });
+    }
+}
+
+impl Reduce for ContextReduced {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        let counted = |count: usize, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
+        let what = match (self.results, self.messages) {
+            (results, 0) => counted(results, "result"),
+            (0, messages) => counted(messages, "message"),
+            (results, messages) => {
+                format!("{} and {}", counted(results, "result"), counted(messages, "message"))
+            }
+        };
+        engine.note(
+            NoteLevel::Warning,
+            &format!(
+                "the conversation exceeds the model's context window: {what} left out of requests from here on (the \
+                 session keeps all)"
+            ),
+        );
+    }
+}
+
+impl Reduce for SpawnBefore {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        let row = AgentRow {
+            name: Text::line(&self.child),
+            depth: self.depth,
+            task: Text::line(self.prompt.lines().next().unwrap_or_default()),
+            state: AgentState::Running,
+            context_tokens: None,
+            cost: None,
+        };
+        engine.change_agents(|agents| agents.push(row));
+    }
+}
+
+impl Reduce for SpawnComplete {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.change_agents(|agents| {
+            if let Some(row) = row_of(agents, &self.child) {
+                (row.state, row.cost) = (AgentState::Done, self.stats.cost);
+            }
+        });
+    }
+}
+
+impl Reduce for SpawnError {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        engine.change_agents(|agents| {
+            if let Some(row) = row_of(agents, &self.child) {
+                (row.state, row.cost) = (AgentState::Failed, self.stats.cost);
+            }
+        });
+    }
+}
+
+impl Reduce for ViewBlock {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        if let Err(why) = lane.plugin(core, self) {
+            let text = format!(
+                "left out what {} shows as `{}`: {why}",
+                Text::line(&self.source),
+                Text::line(&self.key)
+            );
+            engine.note(NoteLevel::Warning, &text);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use zk_core::events::{
+    ProviderRetry, StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
+    ToolArgsRepaired,
+};
+use zk_core::kernel::Origin;
+
+use super::{Engine, Reduce};
+use crate::{Activity, NoteLevel, Text};
+
+impl Engine {
+    fn arrived(&mut self, origin: &Origin, text: &str) {
+        if origin.depth == 0
+            && let Some(run) = &mut self.run
+        {
+            run.arriving += text.len() as u64;
+        }
+    }
+}
+
+impl Reduce for StreamStart {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.begin_stream(core);
+    }
+}
+
+impl Reduce for StreamText {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.stream_text(core, &self.delta);
+        engine.arrived(origin, &self.delta);
+        engine.own_activity(origin, Activity::Answering);
+    }
+}
+
+impl Reduce for StreamThinking {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.stream_thinking(core, &self.delta);
+        engine.arrived(origin, &self.delta);
+        engine.own_activity(origin, Activity::Thinking);
+    }
+}
+
+impl Reduce for StreamToolArgs {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.stream_call(core, &self.call_id, &self.name);
+        engine.arrived(origin, &self.delta);
+        engine.own_activity(origin, Activity::Writing { tool: Text::line(&self.name) });
+    }
+}
+
+impl Reduce for StreamProvider {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let (lane, core) = engine.lane(origin);
+        lane.stream_provider(core, &self.text);
+    }
+}
+
+impl Reduce for ToolArgsRepaired {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        let text = format!("repaired characters in the arguments of {}", Text::line(&self.name));
+        engine.note(NoteLevel::Info, &text);
+    }
+}
+
+impl Reduce for StreamIdle {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let Self { idle_ms, idle_limit_ms, no_data_ms, no_data_limit_ms, .. } = *self;
+        // Keep-alives come every few seconds, or not at all.
+        let began = idle_ms.saturating_sub(no_data_ms);
+        let keep_alives = began > 1000;
+        let limit_ms = match keep_alives {
+            true => idle_limit_ms,
+            false => no_data_limit_ms.map_or(u64::MAX, |limit| limit + began).min(idle_limit_ms),
+        };
+        let model = Text::line(&self.model.to_string());
+        engine.own_activity(origin, Activity::Silent { model, idle_ms, limit_ms, keep_alives });
+    }
+}
+
+impl Reduce for ProviderRetry {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let retry = &self.retry;
+        let why = format!("{}: {}", retry.kind.as_str(), retry.message);
+        let (attempt, max_attempts) = (retry.attempt, retry.max_attempts);
+        let verb = if attempt == 0 { "trying" } else { "trying again" };
+        let tried =
+            if attempt == 0 { String::new() } else { format!(" (attempt {attempt} of {max_attempts})") };
+        let when = match retry.delay.as_secs_f64() {
+            0.0 => String::new(),
+            seconds => format!(" in {seconds:.1} s"),
+        };
+        let note = format!("{why}{tried}; {verb}{when}");
+        engine.note(NoteLevel::Warning, &note);
+        let left_ms = u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX);
+        let why = Text::line(&why);
+        engine.own_activity(origin, Activity::Retrying { why, attempt, max_attempts, left_ms });
+    }
+}
