@@ -20,7 +20,7 @@ use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::Session;
-use crate::{model_name, prompt};
+use crate::{model_name, prompt, sandbox};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,11 +41,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let children = Environment::filtered(app.env.all().clone());
     let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
-        Arc::new(
-            LocalPlugin::new(children, files(app)?)
-                .supervised(Supervision::of_this_program())
-                .host_files(app.host_files.clone()),
-        ),
+        Arc::new(local(app, children)?),
         Arc::new(ToolsPlugin::new(ToolsOptions::default())),
         Arc::new(PermissionGate::new(mode).remembering(&app.project)),
         Arc::new(RedactResults::new(app.redactor.clone())),
@@ -98,6 +94,15 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         bus.scope("terminal").provide_service(questions);
     }
     Ok(bus)
+}
+
+/// Where commands run, and which files are there.
+fn local(app: &AppContext, children: Environment) -> Outcome<LocalPlugin> {
+    let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
+    Ok(match app.settings.text("context") {
+        Some("sandbox") => local.sandboxed(sandbox::start(app, children)?),
+        Some(_) | None => local.supervised(Supervision::of_this_program()),
+    })
 }
 
 /// The files a conversation may reach.

@@ -10,7 +10,7 @@ use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::{make_private, store};
 use crate::term::{Screen, Style};
-use crate::{compose, model_name, stdin};
+use crate::{compose, model_name, sandbox, stdin};
 
 /// How long an endpoint may take to list its models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -77,9 +77,22 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     for (program, used) in PROGRAMS {
         tell(program_found(app, program, used));
     }
+    tell(sandbox(app));
     tell(terminal(app));
     screen.finish()?;
     Ok(if healthy { Exit::Done } else { Exit::Failed })
+}
+
+/// Sets a sandbox up as `--context sandbox` does.
+fn sandbox(app: &AppContext) -> Finding {
+    let environment = zk_exec::Environment::filtered(app.env.all().clone());
+    let report = sandbox::start(app, environment)
+        .and_then(|exec| exec.start().map_err(|error| crate::exit::Failure::failed(error.to_string())));
+    match report {
+        Ok(report) if report.missing().next().is_none() => fine(format!("sandbox: {report}")),
+        Ok(report) => warning(format!("sandbox: {report}")),
+        Err(error) => warning(format!("sandbox: {error}")),
+    }
 }
 
 fn settings(app: &AppContext) -> Finding {

@@ -28,6 +28,7 @@ mod model_name;
 mod output;
 mod program;
 mod prompt;
+mod sandbox;
 mod session_switch;
 mod sessions;
 mod settings;

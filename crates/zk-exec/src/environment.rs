@@ -96,6 +96,13 @@ impl Environment {
         self
     }
 
+    /// Without this variable.
+    #[must_use]
+    pub fn without(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.vars.remove(name.as_ref());
+        self
+    }
+
     /// The variables, by name.
     pub fn vars(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.vars.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))

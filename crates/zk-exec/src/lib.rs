@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
+//! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
 //! | [`Environment`] | which variables a child process may see |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
@@ -19,9 +20,12 @@ mod files;
 mod host_files;
 mod plugin;
 mod process;
+mod sandbox;
+mod wire;
 
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
 pub use plugin::LocalPlugin;
 pub use process::{ProcessExec, Supervision, run_supervisor};
+pub use sandbox::{Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy, SandboxReport};

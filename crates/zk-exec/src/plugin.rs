@@ -3,7 +3,7 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Plugin, Scope};
 use zk_core::service::{Exec, Files, HostFiles};
 
-use crate::{Environment, LocalHostFiles, ProcessExec, Supervision, WorkspaceFiles};
+use crate::{Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
 
 /// Serves `dyn Exec`, `dyn Files` and `dyn HostFiles` of this machine, and ends what commands left running when its scope
 /// closes.
@@ -24,9 +24,32 @@ use crate::{Environment, LocalHostFiles, ProcessExec, Supervision, WorkspaceFile
 #[derive(Debug)]
 pub struct LocalPlugin {
     environment: Environment,
-    exec: Arc<ProcessExec>,
+    exec: Context,
     paths: Arc<WorkspaceFiles>,
     host_files: Arc<LocalHostFiles>,
+}
+
+/// Where commands run.
+#[derive(Clone, Debug)]
+enum Context {
+    Process(Arc<ProcessExec>),
+    Sandbox(Arc<SandboxExec>),
+}
+
+impl Context {
+    fn exec(&self) -> Arc<dyn Exec> {
+        match self {
+            Self::Process(exec) => exec.clone(),
+            Self::Sandbox(exec) => exec.clone(),
+        }
+    }
+
+    async fn close(&self) {
+        match self {
+            Self::Process(exec) => exec.close().await,
+            Self::Sandbox(exec) => exec.close().await,
+        }
+    }
 }
 
 impl LocalPlugin {
@@ -34,7 +57,7 @@ impl LocalPlugin {
     #[must_use]
     pub fn new(environment: Environment, paths: WorkspaceFiles) -> Self {
         Self {
-            exec: Arc::new(ProcessExec::new(environment.clone())),
+            exec: Context::Process(Arc::new(ProcessExec::new(environment.clone()))),
             environment,
             paths: Arc::new(paths),
             host_files: Arc::new(LocalHostFiles::new()),
@@ -44,7 +67,15 @@ impl LocalPlugin {
     /// Commands run below a supervisor process.
     #[must_use]
     pub fn supervised(mut self, supervision: Supervision) -> Self {
-        self.exec = Arc::new(ProcessExec::supervised(self.environment.clone(), supervision));
+        self.exec =
+            Context::Process(Arc::new(ProcessExec::supervised(self.environment.clone(), supervision)));
+        self
+    }
+
+    /// Commands run in a sandbox.
+    #[must_use]
+    pub fn sandboxed(mut self, exec: SandboxExec) -> Self {
+        self.exec = Context::Sandbox(Arc::new(exec));
         self
     }
 
@@ -62,7 +93,7 @@ impl Plugin for LocalPlugin {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        scope.provide_service::<dyn Exec>(self.exec.clone());
+        scope.provide_service::<dyn Exec>(self.exec.exec());
         scope.provide_service::<dyn Files>(self.paths.clone());
         scope.provide_service::<dyn HostFiles>(self.host_files.clone());
         let exec = self.exec.clone();

@@ -48,7 +48,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
-    /// Where commands run: process (on this machine)
+    /// Where commands run: process (on this machine) or sandbox (there, and they write to the project alone)
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 

@@ -13,12 +13,16 @@ pub(super) const KEYS: &[Key] = &[
         Kind::OneOf(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
     ),
     Key::new("preset", Kind::OneOf(&["build", "plan"])),
-    Key::new("context", Kind::OneOf(&["process"])).not_by_projects(),
+    Key::new("context", Kind::OneOf(&["process", "sandbox"])).not_by_projects(),
     Key::new("max_turns", Kind::Count),
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),
     Key::new("shorten", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
+    Key::new("sandbox.writable", Kind::Paths).not_by_projects(),
+    Key::new("sandbox.hidden", Kind::Paths).not_by_projects(),
+    Key::new("sandbox.network", Kind::OneOf(&["none", "loopback", "all"])).not_by_projects(),
+    Key::new("sandbox.processes", Kind::Count).not_by_projects(),
     Key::new("models.*.window", Kind::Count),
     Key::new("models.*.max_output", Kind::Count),
     Key::new("models.*.input", Kind::Price),
@@ -66,6 +70,8 @@ pub(super) enum Kind {
     /// A whole number from 1.
     Count,
     Flag,
+    /// A list of paths from the root or, after `~/`, from the home directory.
+    Paths,
     /// US dollars, at least 0.
     Price,
     /// A list of levels, each with its word where that is another one: `"high=default"`.
@@ -167,6 +173,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         }
         (Kind::Price, toml::Value::Integer(0..)) => Check::Valid,
         (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Check::Valid,
+        (Kind::Paths, toml::Value::Array(paths)) if paths.iter().all(is_path) => Check::Valid,
         (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Check::Valid,
         (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => Check::Valid,
         (Kind::Text, _) => Check::Invalid(format!("`{name}` must be a text in quotes")),
@@ -175,6 +182,9 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Price, _) => {
             Check::Invalid(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
         }
+        (Kind::Paths, _) => Check::Invalid(format!(
+            "`{name}` must be a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
+        )),
         (Kind::Efforts, _) => Check::Invalid(format!(
             "`{name}` must be a list of the levels the model has, of {}, each with the word the server wants \
              where that is another one, such as [\"off\", \"high=default\"]",
@@ -197,6 +207,10 @@ fn is_free(path: &[String]) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_path(path: &toml::Value) -> bool {
+    path.as_str().is_some_and(|path| path.starts_with('/') || path.starts_with("~/"))
 }
 
 /// One level of effort, with or without a word of its own.

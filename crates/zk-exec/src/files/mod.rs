@@ -1,7 +1,7 @@
 mod beneath;
 mod hint;
 mod ignore_rules;
-mod protect;
+pub(crate) mod protect;
 mod replace;
 mod resolve;
 mod search;

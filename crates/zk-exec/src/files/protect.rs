@@ -9,7 +9,7 @@ pub(super) enum Access {
 
 /// What is done with what a rule names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+pub(crate) enum Rule {
     /// Neither read nor written.
     Secret,
     /// Read, not written.
@@ -110,6 +110,26 @@ const SYSTEM_WIDE: [(&str, Rule, &str); 5] = [
     ("/etc", Rule::ReadOnly, SYSTEM),
     ("/var/spool/cron", Rule::ReadOnly, SYSTEM),
 ];
+
+/// What is done with a file or directory of this name, wherever it is.
+pub(crate) fn rule_of_name(name: &str) -> Option<Rule> {
+    ANYWHERE.iter().find(|(known, _, _)| *known == name).map(|(_, rule, _)| *rule)
+}
+
+/// Names that have a rule wherever they are.
+pub(crate) fn names_anywhere() -> impl Iterator<Item = (&'static str, Rule)> {
+    ANYWHERE.iter().map(|(name, rule, _)| (*name, *rule))
+}
+
+/// Paths below a home directory that have a rule.
+pub(crate) fn paths_at_home() -> impl Iterator<Item = (&'static str, Rule)> {
+    ANYWHERE.iter().chain(&AT_HOME).map(|(name, rule, _)| (*name, *rule))
+}
+
+/// Absolute paths of the system that have a rule.
+pub(crate) fn paths_of_system() -> impl Iterator<Item = (&'static str, Rule)> {
+    SYSTEM_WIDE.iter().map(|(path, rule, _)| (*path, *rule))
+}
 
 /// The files that no tool reads or writes, whatever is allowed otherwise.
 ///

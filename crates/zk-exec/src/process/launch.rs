@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use zk_core::service::ExecRequest;
 
 use super::spawn::MARK;
 use crate::Environment;
+use crate::wire::{put, put_all, put_len, take, take_len};
 
 /// A command with everything it is started with, in a form that can be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,16 +40,13 @@ impl Launch {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_len(&mut out, usize::from(self.terminal));
-        put(&mut out, self.program.as_bytes());
-        put(&mut out, self.cwd.as_os_str().as_bytes());
-        put_len(&mut out, self.args.len());
-        for arg in &self.args {
-            put(&mut out, arg.as_bytes());
-        }
+        put(&mut out, &self.program);
+        put(&mut out, &self.cwd);
+        put_all(&mut out, &self.args);
         put_len(&mut out, self.env.len());
         for (name, value) in &self.env {
-            put(&mut out, name.as_bytes());
-            put(&mut out, value.as_bytes());
+            put(&mut out, name);
+            put(&mut out, value);
         }
         out
     }
@@ -66,30 +63,10 @@ impl Launch {
     }
 }
 
-fn put_len(out: &mut Vec<u8>, len: usize) {
-    out.extend_from_slice(&(len as u64).to_le_bytes());
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_len(out, bytes.len());
-    out.extend_from_slice(bytes);
-}
-
-fn take_len(from: &mut &[u8]) -> Option<usize> {
-    let (len, rest) = from.split_first_chunk::<8>()?;
-    *from = rest;
-    usize::try_from(u64::from_le_bytes(*len)).ok()
-}
-
-fn take(from: &mut &[u8]) -> Option<OsString> {
-    let len = take_len(from)?;
-    let (bytes, rest) = from.split_at_checked(len)?;
-    *from = rest;
-    Some(OsString::from_vec(bytes.to_vec()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]

@@ -28,6 +28,8 @@ use launch::Launch;
 use local::LocalProcess;
 use spawner::Spawner;
 use started::Started;
+#[cfg(feature = "sandbox")]
+pub(crate) use supervisor::{Side, fork, leave};
 pub use supervisor::{Supervision, run_supervisor};
 
 /// From the request to end until the kill; the tree is gone within two seconds.
@@ -102,6 +104,22 @@ impl ProcessExec {
     pub fn supervised(environment: Environment, supervision: Supervision) -> Self {
         let starter = Starter::Supervisor(supervised::Supervisor::new(supervision));
         Self { environment, inherited: None, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
+    }
+
+    /// Runs commands with `environment` in the sandbox that a plan describes.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn sandboxed(environment: Environment, supervision: Supervision, plan: Vec<u8>) -> Self {
+        let starter = Starter::Supervisor(supervised::Supervisor::sandboxed(supervision, plan));
+        Self { environment, inherited: None, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
+    }
+
+    /// Starts the sandbox unless it runs, and says what it consists of.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {
+        match &self.starter {
+            Starter::Supervisor(supervisor) => supervisor.start_sandbox(),
+            Starter::Own(_) => Ok(crate::sandbox::SandboxReport::default()),
+        }
     }
 
     /// Has a whole environment to give to commands that ask for it ([`EnvPolicy::Inherit`]): the person's own shell.

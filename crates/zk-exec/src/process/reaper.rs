@@ -11,6 +11,12 @@ use rustix::process::{Signal, WaitOptions, set_child_subreaper, wait};
 use super::ends::ChildEnds;
 use super::launch::Launch;
 use super::{GRACE, signals, spawn, tree};
+#[cfg(feature = "sandbox")]
+use crate::sandbox::Confinement;
+
+/// Nothing restricts a command in a build without the sandbox.
+#[cfg(not(feature = "sandbox"))]
+pub(super) type Confinement = std::convert::Infallible;
 
 /// How often what is being killed is looked for again.
 const KILL_ROUND: Duration = Duration::from_millis(5);
@@ -85,13 +91,18 @@ impl Phase {
 /// Runs one command and watches over everything it starts, until nothing of it is left.
 ///
 /// `life` ends with the supervisor; what is here is killed then.
-pub(super) fn run(socket: OwnedFd, of_command: ChildEnds, life: &OwnedFd) -> io::Result<()> {
+pub(super) fn run(
+    socket: OwnedFd,
+    of_command: ChildEnds,
+    life: &OwnedFd,
+    confinement: Option<Confinement>,
+) -> io::Result<()> {
     let children = signals::block_all()?;
     set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let _ = rustix::thread::set_name(c"command-reaper");
     let mut socket = UnixStream::from(socket);
     socket.set_nonblocking(false)?;
-    let command = match start(&mut socket, of_command) {
+    let command = match start(&mut socket, of_command, confinement) {
         Ok(pid) => {
             tell(&mut socket, say::STARTED, pid)?;
             pid
@@ -129,13 +140,42 @@ pub(super) fn run(socket: OwnedFd, of_command: ChildEnds, life: &OwnedFd) -> io:
     }
 }
 
-fn start(socket: &mut UnixStream, of_command: ChildEnds) -> io::Result<u32> {
+fn start(
+    socket: &mut UnixStream,
+    of_command: ChildEnds,
+    confinement: Option<Confinement>,
+) -> io::Result<u32> {
     let mut len = [0_u8; 8];
     socket.read_exact(&mut len)?;
     let mut bytes = Vec::new();
     Read::by_ref(socket).take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(spawn::command(&launch, of_command).spawn()?.id())
+    let mut command = spawn::command(&launch, of_command);
+    match confinement {
+        #[cfg(feature = "sandbox")]
+        Some(confinement) => start_confined(command, confinement),
+        #[cfg(not(feature = "sandbox"))]
+        Some(never) => match never {},
+        None => Ok(command.spawn()?.id()),
+    }
+}
+
+/// Starts a command from a thread that is restricted as the command is to be; this one keeps its rights over it.
+///
+/// The thread stays for as long as this process: the kernel ties the command to it.
+#[cfg(feature = "sandbox")]
+fn start_confined(mut command: std::process::Command, confinement: Confinement) -> io::Result<u32> {
+    let (reply, started) = std::sync::mpsc::channel();
+    std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+        let done = confinement.apply().and_then(|()| Ok(command.spawn()?.id()));
+        // Closes this side's copies of the command's streams.
+        drop(command);
+        let _ = reply.send(done);
+        loop {
+            std::thread::park();
+        }
+    })?;
+    started.recv().map_err(io::Error::other)?
 }
 
 /// Does what was asked; whether somebody may still ask.

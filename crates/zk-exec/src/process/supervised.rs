@@ -27,6 +27,9 @@ const LAST: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Supervisor {
     how: Supervision,
+    /// The plan of the sandbox it sets up.
+    #[cfg(feature = "sandbox")]
+    plan: Option<Vec<u8>>,
     running: Mutex<Option<Running>>,
 }
 
@@ -35,11 +38,34 @@ pub(super) struct Supervisor {
 struct Running {
     process: Child,
     socket: Option<UnixStream>,
+    #[cfg(feature = "sandbox")]
+    report: Option<crate::sandbox::SandboxReport>,
 }
 
 impl Supervisor {
     pub(super) fn new(how: Supervision) -> Self {
-        Self { how, running: Mutex::new(None) }
+        Self {
+            how,
+            #[cfg(feature = "sandbox")]
+            plan: None,
+            running: Mutex::new(None),
+        }
+    }
+
+    /// Has commands run in a sandbox.
+    #[cfg(feature = "sandbox")]
+    pub(super) fn sandboxed(how: Supervision, plan: Vec<u8>) -> Self {
+        Self { how, plan: Some(plan), running: Mutex::new(None) }
+    }
+
+    /// Starts the sandbox unless it runs, and says what it consists of.
+    #[cfg(feature = "sandbox")]
+    pub(super) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {
+        let mut running = self.lock();
+        if running.is_none() {
+            *running = Some(Running::start(self)?);
+        }
+        Ok(running.as_ref().and_then(|running| running.report.clone()).unwrap_or_default())
     }
 
     /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
@@ -101,7 +127,7 @@ impl Supervisor {
             }
         }
         *running = None;
-        let supervisor = running.insert(Running::start(&self.how)?);
+        let supervisor = running.insert(Running::start(self)?);
         supervisor.send(supervisor::SPAWN, fds)
     }
 
@@ -111,7 +137,8 @@ impl Supervisor {
 }
 
 impl Running {
-    fn start(how: &Supervision) -> io::Result<Self> {
+    fn start(supervisor: &Supervisor) -> io::Result<Self> {
+        let how = &supervisor.how;
         let fail = |error: io::Error| {
             let what = "cannot start the process that watches over commands";
             io::Error::other(format!("{what} ({}): {error}", how.program().display()))
@@ -121,7 +148,20 @@ impl Running {
         // Its name has nothing of the program's, so that killing that by name spares it.
         std::os::unix::process::CommandExt::arg0(&mut command, "cmd-supervisor");
         command.args(how.args()).current_dir("/").stdin(Stdio::from(OwnedFd::from(of_supervisor)));
-        Ok(Self { process: command.spawn().map_err(fail)?, socket: Some(socket) })
+        let process = command.spawn().map_err(fail)?;
+        // Closes this side's copy of its end, so that its death is seen.
+        drop(command);
+        #[cfg(feature = "sandbox")]
+        let report = match &supervisor.plan {
+            Some(plan) => Some(set_up(&socket, plan)?),
+            None => None,
+        };
+        Ok(Self {
+            process,
+            socket: Some(socket),
+            #[cfg(feature = "sandbox")]
+            report,
+        })
     }
 
     fn send(&self, what: u8, fds: &[OwnedFd]) -> io::Result<()> {
@@ -135,6 +175,17 @@ impl Running {
         sendmsg(socket, &[IoSlice::new(&[what])], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
+}
+
+/// Sends a supervisor the plan of its sandbox and waits until that stands, which takes milliseconds.
+#[cfg(feature = "sandbox")]
+fn set_up(socket: &UnixStream, plan: &[u8]) -> io::Result<crate::sandbox::SandboxReport> {
+    let mut socket = socket;
+    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let mut request = vec![supervisor::SANDBOX];
+    crate::sandbox::write_frame(&mut request, plan)?;
+    socket.write_all(&request)?;
+    crate::sandbox::read_answer(&mut socket)
 }
 
 impl Drop for Running {

@@ -19,6 +19,9 @@ const ARGUMENT: &str = "__supervise-commands";
 pub(super) const SPAWN: u8 = b'S';
 /// Asks the supervisor to end everything.
 pub(super) const END: u8 = b'E';
+/// The very first byte: commands run in a sandbox, whose plan follows.
+#[cfg(feature = "sandbox")]
+pub(super) const SANDBOX: u8 = b'B';
 
 /// How a program starts itself again as the supervisor of its commands.
 ///
@@ -84,10 +87,15 @@ pub fn run_supervisor() -> io::Result<()> {
     let children = signals::block_all()?;
     // Out of the reach of the terminal: its keys, its end, and questions that commands would ask there.
     let _ = rustix::process::setsid();
-    set_child_subreaper(rustix::process::Pid::from_raw(1))?;
-    let _ = rustix::thread::set_name(c"cmd-supervisor");
     let program = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    #[cfg(feature = "sandbox")]
+    let mut sandbox = match first_byte(&program) {
+        Some(SANDBOX) => Some(crate::sandbox::Inside::enter(&program)?),
+        Some(_) | None => None,
+    };
+    set_child_subreaper(rustix::process::Pid::from_raw(1))?;
+    let _ = rustix::thread::set_name(c"cmd-supervisor");
     let (life, life_of_this) = io::pipe()?;
     let (life, life_of_this) = (OwnedFd::from(life), OwnedFd::from(life_of_this));
     // Looked up once, for all reapers.
@@ -108,12 +116,23 @@ pub fn run_supervisor() -> io::Result<()> {
         if ready.third {
             match receive(&program) {
                 Some((SPAWN, fds)) if phase == Phase::Running => {
+                    #[cfg(feature = "sandbox")]
+                    if let Some(inside) = &sandbox
+                        && inside.refresh().is_err()
+                    {
+                        continue;
+                    }
                     // Without a reaper the descriptors are closed, which tells the program.
                     if let Ok([socket, stdin, stdout, stderr]) = <[OwnedFd; 4]>::try_from(fds)
                         && matches!(fork(), Ok(Side::Child))
                     {
                         drop((program, children, life_of_this));
-                        let code = i32::from(reaper::run(socket, [stdin, stdout, stderr], &life).is_err());
+                        #[cfg(feature = "sandbox")]
+                        let confinement = sandbox.as_mut().and_then(crate::sandbox::Inside::take_confinement);
+                        #[cfg(not(feature = "sandbox"))]
+                        let confinement = None;
+                        let ends = [stdin, stdout, stderr];
+                        let code = i32::from(reaper::run(socket, ends, &life, confinement).is_err());
                         leave(code);
                     }
                 }
@@ -124,6 +143,19 @@ pub fn run_supervisor() -> io::Result<()> {
                     phase = Phase::Killing;
                 }
             }
+        }
+    }
+}
+
+/// The byte that is read next, as it stays to be read.
+#[cfg(feature = "sandbox")]
+fn first_byte(socket: impl AsFd) -> Option<u8> {
+    let mut byte = [0_u8];
+    loop {
+        match rustix::net::recv(&socket, &mut byte, RecvFlags::PEEK) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok((1.., _)) => return byte.first().copied(),
+            Ok(_) | Err(_) => return None,
         }
     }
 }
@@ -149,23 +181,25 @@ fn receive(socket: impl AsFd) -> Option<(u8, Vec<OwnedFd>)> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Parent,
+pub(crate) enum Side {
+    /// The original, with the number of the copy.
+    Parent(rustix::process::Pid),
     Child,
 }
 
 #[expect(unsafe_code, reason = "fork is not in rustix")]
-fn fork() -> io::Result<Side> {
+pub(crate) fn fork() -> io::Result<Side> {
     // SAFETY: this process has one thread, so that the child has a consistent copy of everything.
     match unsafe { libc::fork() } {
         0 => Ok(Side::Child),
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(Side::Parent),
+        pid => {
+            rustix::process::Pid::from_raw(pid.max(0)).map(Side::Parent).ok_or_else(io::Error::last_os_error)
+        }
     }
 }
 
 #[expect(unsafe_code, reason = "a forked copy must not run what its original does at the end")]
-fn leave(code: i32) -> ! {
+pub(crate) fn leave(code: i32) -> ! {
     // SAFETY: ends this process and touches nothing.
     unsafe { libc::_exit(code) }
 }

@@ -11,11 +11,13 @@ pub(crate) fn environment() -> Environment {
 
 /// Commands below a supervisor, which is this test program once more.
 pub(crate) fn supervised(environment: Environment) -> ProcessExec {
+    ProcessExec::supervised(environment, supervision())
+}
+
+/// How this test program becomes a supervisor.
+pub(crate) fn supervision() -> Supervision {
     let own = std::env::current_exe().unwrap();
-    ProcessExec::supervised(
-        environment,
-        Supervision::with(own, ["--ignored", "--exact", "support::supervisor"]),
-    )
+    Supervision::with(own, ["--ignored", "--exact", "support::supervisor"])
 }
 
 /// Not a test: the supervisor of the others.
@@ -41,6 +43,16 @@ fn supervisor() {
 /// Runs `command` with bash and returns what it printed.
 pub(crate) async fn bash(
     exec: &ProcessExec,
+    command: &str,
+    cwd: &Path,
+    timeout: Option<Duration>,
+) -> (Result<ExecOutcome, ExecError>, String) {
+    bash_in(exec, command, cwd, timeout).await
+}
+
+/// As [`bash`], in any context.
+pub(crate) async fn bash_in(
+    exec: &dyn Exec,
     command: &str,
     cwd: &Path,
     timeout: Option<Duration>,

@@ -1,0 +1,120 @@
+//! What is laid on a command just before it starts, on top of the namespaces it is in.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs,
+};
+use seccompiler::BpfProgram;
+
+use super::plan::{FRESH, Plan};
+use super::seccomp;
+
+/// The newest version whose rules are used; an older kernel enforces what it knows.
+const NEWEST: ABI = ABI::V7;
+
+/// Rules for the thread that starts a command, prepared once.
+pub(crate) struct Confinement {
+    /// Nothing where the kernel has no Landlock.
+    landlock: Option<RulesetCreated>,
+    filters: Vec<BpfProgram>,
+    processes: u32,
+}
+
+impl Confinement {
+    /// Prepares the rules, in the view of the files that commands have.
+    pub(super) fn prepare(plan: &Plan) -> io::Result<Self> {
+        let landlock = ruleset(plan).map_err(io::Error::other)?;
+        let filters = seccomp::filters(plan.network).map_err(io::Error::other)?;
+        Ok(Self { landlock, filters, processes: plan.processes })
+    }
+
+    /// Restricts this thread and what it starts from now on. The rest of the process stays as it is.
+    pub(crate) fn apply(self) -> io::Result<()> {
+        // No core of a command is written where its files are.
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+        let most = Some(u64::from(self.processes));
+        setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
+        set_no_new_privs(true)?;
+        drop_capabilities()?;
+        if let Some(ruleset) = self.landlock {
+            ruleset.restrict_self().map_err(io::Error::other)?;
+        }
+        for filter in &self.filters {
+            seccompiler::apply_filter(filter).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+fn drop_capabilities() -> io::Result<()> {
+    clear_ambient_capability_set()?;
+    for capability in CapabilitySet::all().iter() {
+        // One that this kernel does not know is not there either.
+        let _ = remove_capability_from_bounding_set(capability);
+    }
+    let none = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+}
+
+/// The version that the kernel enforces; nothing if it has none.
+pub(super) fn landlock_version() -> Option<String> {
+    let thread = std::thread::Builder::new().spawn(|| {
+        // The only way to ask is to be restricted, by nothing here, in a thread that ends at once.
+        let status = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .scope(Scope::Signal)
+            .and_then(|ruleset| ruleset.create())
+            .and_then(RulesetCreated::restrict_self);
+        status.ok().map(|status| status.landlock)
+    });
+    match thread.ok()?.join().ok()?? {
+        LandlockStatus::Available { effective_abi, kernel_abi } => {
+            Some(format!("version {}", kernel_abi.unwrap_or(effective_abi as i32)))
+        }
+        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => None,
+    }
+}
+
+fn ruleset(plan: &Plan) -> Result<Option<RulesetCreated>, landlock::RulesetError> {
+    if landlock_version().is_none() {
+        return Ok(None);
+    }
+    let all = AccessFs::from_all(NEWEST);
+    let read = AccessFs::from_read(NEWEST);
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | AccessFs::IoctlDev;
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(all)?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?;
+    ruleset = allow(ruleset, Path::new("/"), read)?;
+    ruleset = allow(ruleset, Path::new("/dev"), device)?;
+    let own = FRESH.iter().map(PathBuf::from).chain(["/dev/shm".into()]);
+    for path in own.chain(plan.writable.iter().cloned()) {
+        ruleset = allow(ruleset, &path, all)?;
+    }
+    Ok(Some(ruleset))
+}
+
+fn allow(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    match PathFd::new(path) {
+        Ok(fd) => {
+            let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+            ruleset.add_rule(PathBeneath::new(fd, access))
+        }
+        // What is not there needs no rule.
+        Err(_) => Ok(ruleset),
+    }
+}

@@ -1,0 +1,111 @@
+//! Which files of a repository a command must not change, so that a person's next git command runs nothing of its.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::plan::{Placeholder, Places};
+
+/// How deep modules of a repository are looked for.
+const MODULE_DEPTH: usize = 4;
+
+/// Adds the rules for the repository whose work tree is `tree`.
+///
+/// A commit has to work: objects, references, the index and the logs stay writable.
+pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
+    let dot_git = tree.join(".git");
+    let found = fs::symlink_metadata(&dot_git);
+    let Some(found) = found.ok().filter(|found| !(found.is_dir() && is_empty(&dot_git))) else {
+        if is_root {
+            // A repository made here would be read by the git of whoever works here next.
+            places.placeholders.push(Placeholder::Directory(dot_git.clone()));
+            places.read_only.push(dot_git);
+            places.placeholders.push(Placeholder::Directory(tree.join("HEAD")));
+            places.read_only.push(tree.join("HEAD"));
+        }
+        return;
+    };
+    if found.is_symlink() {
+        places.limits.push(format!("{} is a link, which can be replaced", dot_git.display()));
+        if let Ok(target) = dot_git.canonicalize() {
+            protect_directory(&target, places);
+        }
+    } else if found.is_dir() {
+        protect_directory(&dot_git, places);
+    } else {
+        places.read_only.push(dot_git.clone());
+        worktree(tree, &dot_git, places);
+    }
+}
+
+/// A linked work tree: its file names a directory elsewhere, where commits are written to.
+fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
+    let Some(own) = named_in(dot_git, Some("gitdir:"), tree) else { return };
+    // Only a directory that names this very work tree is meant; the file may have come with the project.
+    let names_back = named_in(&own.join("gitdir"), None, &own).is_some_and(|back| back == dot_git);
+    let common = named_in(&own.join("commondir"), None, &own);
+    let Some(common) = common.filter(|common| names_back && own.starts_with(common.join("worktrees"))) else {
+        return;
+    };
+    places.writable.push(common.clone());
+    protect_directory(&common, places);
+}
+
+/// The path that a file of git holds, physical.
+fn named_in(file: &Path, before: Option<&str>, base: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(file).ok()?;
+    let text = before.map_or(Some(text.as_str()), |before| text.strip_prefix(before))?.trim();
+    base.join(text).canonicalize().ok()
+}
+
+/// Whether a directory has nothing in it, as a placeholder has.
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Adds the rules for one directory of git.
+pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
+    let config = fs::read_to_string(dir.join("config")).unwrap_or_default().to_lowercase();
+    // As a mount point it cannot be renamed, so that nothing can take its place.
+    places.pins.push(dir.to_owned());
+    for name in ["config", "config.worktree"] {
+        places.read_only.push(dir.join(name));
+    }
+    if config.contains("worktreeconfig") {
+        places.placeholders.push(Placeholder::File(dir.join("config.worktree"), ""));
+    }
+    for name in ["hooks", "info"] {
+        places.placeholders.push(Placeholder::Directory(dir.join(name)));
+        places.read_only.push(dir.join(name));
+    }
+    let common = dir.join("commondir");
+    if config.contains("worktree =") || config.contains("worktree=") {
+        // Git ignores that entry where there is such a file.
+        places.limits.push(format!("{} can be created", common.display()));
+    } else {
+        // It says what git takes for granted without it.
+        places.placeholders.push(Placeholder::File(common.clone(), ".\n"));
+    }
+    places.read_only.push(common);
+    for linked in entries(&dir.join("worktrees")) {
+        places.pins.push(linked.clone());
+        for name in ["commondir", "gitdir", "config.worktree"] {
+            places.read_only.push(linked.join(name));
+        }
+    }
+    modules(&dir.join("modules"), MODULE_DEPTH, places);
+}
+
+fn modules(dir: &Path, depth: usize, places: &mut Places) {
+    for module in entries(dir) {
+        if module.join("HEAD").exists() {
+            protect_directory(&module, places);
+        } else if depth > 0 {
+            modules(&module, depth - 1, places);
+        }
+    }
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().take(256).flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
+}

@@ -1,0 +1,133 @@
+//! The first process inside a sandbox: it makes the view and prepares the rules for commands.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use super::confine::{Confinement, landlock_version};
+use super::mounts::{self, Sockets};
+use super::namespaces;
+use super::plan::Plan;
+use super::policy::Network;
+use super::report::{Layer, SandboxReport};
+use crate::wire::{put, put_len, take, take_len};
+
+/// More than any plan needs.
+const LONGEST: usize = 64 << 20;
+
+/// A sandbox from the inside.
+pub(crate) struct Inside {
+    plan: Plan,
+    sockets: Sockets,
+    confinement: Option<Confinement>,
+}
+
+impl Inside {
+    /// Reads a plan from zk, carries it out, and tells zk how that went. Returns in another process, inside.
+    pub(crate) fn enter(zk: &OwnedFd) -> io::Result<Self> {
+        let mut zk = UnixStream::from(zk.try_clone()?);
+        zk.read_exact(&mut [0_u8])?;
+        let plan = read_frame(&mut zk)
+            .and_then(|bytes| Plan::decode(&bytes).ok_or(io::ErrorKind::InvalidData.into()))?;
+        let sockets = Sockets::of_machine();
+        let made = sockets.and_then(|sockets| {
+            namespaces::enter(plan.network)?;
+            let (confinement, report) = make(&plan)?;
+            sockets.hide()?;
+            Ok((sockets, confinement, report))
+        });
+        let mut answer = Vec::new();
+        match &made {
+            Ok((_, _, report)) => {
+                put_len(&mut answer, 1);
+                encode(report, &mut answer);
+            }
+            Err(error) => {
+                put_len(&mut answer, 0);
+                put(&mut answer, error.to_string());
+            }
+        }
+        write_frame(&mut zk, &answer)?;
+        let (sockets, confinement, _) = made?;
+        Ok(Self { plan, sockets, confinement: Some(confinement) })
+    }
+
+    /// Makes sure that everything is still protected; before each command.
+    pub(crate) fn refresh(&self) -> io::Result<()> {
+        mounts::protect(&self.plan)?;
+        self.sockets.hide()
+    }
+
+    /// What one command is restricted with; each copy of this process has it once.
+    pub(crate) fn take_confinement(&mut self) -> Option<Confinement> {
+        self.confinement.take()
+    }
+}
+
+fn make(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
+    mounts::build(plan)?;
+    std::env::set_current_dir("/")?;
+    let confinement = Confinement::prepare(plan)?;
+    let mut report = SandboxReport::default();
+    report.add(Layer::UserNamespace, true, "");
+    report.add(Layer::Mounts, true, "");
+    report.add(Layer::Processes, true, "");
+    match plan.network {
+        Network::All => report.add(Layer::NetworkNamespace, false, "by the policy"),
+        Network::None | Network::Loopback => report.add(Layer::NetworkNamespace, true, plan.network.as_str()),
+    }
+    match landlock_version() {
+        Some(version) => report.add(Layer::Landlock, true, version),
+        None => report.add(Layer::Landlock, false, "the kernel has none"),
+    }
+    report.add(Layer::Seccomp, true, "");
+    let bound = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    let is_bound = bound.trim() == plan.processes.to_string();
+    let is_superuser = rustix::process::getuid().is_root();
+    report.add(
+        Layer::ProcessLimit,
+        is_bound || !is_superuser,
+        if is_bound { bound.trim() } else { "per user" },
+    );
+    Ok((confinement, report))
+}
+
+fn encode(report: &SandboxReport, out: &mut Vec<u8>) {
+    put_len(out, report.layers.len());
+    for state in &report.layers {
+        put_len(out, Layer::ALL.iter().position(|layer| *layer == state.layer).unwrap_or_default());
+        put_len(out, usize::from(state.present));
+        put(out, &state.detail);
+    }
+}
+
+/// Reads the answer of [`Inside::enter`].
+pub(crate) fn read_answer(from: &mut impl Read) -> io::Result<SandboxReport> {
+    let bytes = read_frame(from)?;
+    let from = &mut bytes.as_slice();
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    if take_len(from).ok_or_else(invalid)? == 0 {
+        return Err(io::Error::other(take(from).ok_or_else(invalid)?.to_string_lossy().into_owned()));
+    }
+    let mut report = SandboxReport::default();
+    for _ in 0..take_len(from).ok_or_else(invalid)? {
+        let layer = take_len(from).and_then(|at| Layer::ALL.get(at)).ok_or_else(invalid)?;
+        let present = take_len(from).ok_or_else(invalid)? != 0;
+        report.add(*layer, present, take(from).ok_or_else(invalid)?.to_string_lossy());
+    }
+    Ok(report)
+}
+
+pub(crate) fn write_frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    to.write_all(bytes)
+}
+
+fn read_frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut len = [0_u8; 8];
+    from.read_exact(&mut len)?;
+    let len = usize::try_from(u64::from_le_bytes(len)).ok().filter(|len| *len <= LONGEST);
+    let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,292 @@
+//! The view of the files that commands get.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, move_mount,
+    open_tree,
+};
+
+use super::plan::{FRESH, Plan, RUNTIME};
+use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes};
+
+/// Devices that hold nothing.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+/// Needed from `/run` where programs are found there.
+const KEPT: [&str; 1] = ["/run/current-system"];
+/// What of `/proc` a superuser could change of the machine …
+const PROC_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+/// … or see of it.
+const PROC_HIDDEN: [&str; 7] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/timer_list",
+    "/proc/acpi",
+    "/proc/scsi",
+    "/proc/kallsyms",
+];
+
+/// What stands in the place of hidden files and directories.
+const NOTHING: &str = "/run/.nothing";
+const NOTHING_DIR: &str = "/run/.nothing.d";
+
+/// Builds the view. The process must be the first of a new process namespace, in a new mount namespace.
+pub(super) fn build(plan: &Plan) -> io::Result<()> {
+    let root = Path::new("/");
+    mount_change(root, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step("detach the mounts")?;
+    // Taken before everything becomes read-only, so that they stay what they are.
+    let writable = take_all(&plan.writable)?;
+    let kept: Vec<PathBuf> = KEPT.iter().map(PathBuf::from).chain(resolver(plan)).collect();
+    let readable = take_all(plan.readable.iter().chain(kept.iter().filter(|path| path.exists())))?;
+    let devices = take_all(DEVICES.map(|name| Path::new("/dev").join(name)))?;
+    set_mount_attributes(root, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
+        .step("make the files read-only")?;
+
+    for dir in RUNTIME {
+        fresh(dir, "mode=0755")?;
+    }
+    for dir in FRESH {
+        fresh(dir, "mode=1777")?;
+    }
+    put_devices(devices)?;
+    fs::write(NOTHING, "").step("make an empty file")?;
+    fs::create_dir(NOTHING_DIR).step("make an empty directory")?;
+    for path in [NOTHING, NOTHING_DIR] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o000)).step("close an empty file")?;
+    }
+    for (path, tree) in readable {
+        put_tree(&path, &tree)?;
+        set_mount_attributes(&path, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
+            .step("make a file read-only")?;
+    }
+    for (path, tree) in writable {
+        put_tree(&path, &tree)?;
+        set_mount_attributes(&path, true, NO_SET_USER | NO_DEVICES, 0).step("restrict the workspace")?;
+    }
+    put_proc(plan)?;
+    protect(plan)?;
+    exclude_placeholders(plan)?;
+    for dir in RUNTIME.iter().map(Path::new).filter(|dir| is_mount_point(dir)) {
+        set_mount_attributes(dir, false, READ_ONLY, 0).step("make /run read-only")?;
+    }
+    Ok(())
+}
+
+/// Mounts what the plan protects, as far as it is there and not mounted already.
+///
+/// A mount goes away when somebody on the host replaces the file, as `git config` does, so that this is looked at before
+/// each command.
+pub(super) fn protect(plan: &Plan) -> io::Result<()> {
+    for path in &plan.placeholders {
+        if fs::symlink_metadata(path).is_err() {
+            let _ = fs::create_dir(path);
+        }
+    }
+    for path in &plan.pins {
+        if let Some(false) = mount_state(path) {
+            bind(path, path)?;
+        }
+    }
+    for path in &plan.read_only {
+        if let Some(false) = mount_state(path) {
+            bind(path, path)?;
+            set_mount_attributes(path, true, READ_ONLY | NO_SET_USER | NO_DEVICES, 0)
+                .step("protect a file")?;
+        }
+    }
+    for path in &plan.hidden {
+        if let Some(false) = mount_state(path) {
+            hide(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Has git inside take the placeholders for ignored: `git stash -u` and `git clean` would try to remove them.
+fn exclude_placeholders(plan: &Plan) -> io::Result<()> {
+    let fail = "tell git of placeholders";
+    for (at, root) in plan.writable.iter().enumerate() {
+        let list = root.join(".git/info/exclude");
+        let names: String = plan
+            .placeholders
+            .iter()
+            .filter_map(|path| path.strip_prefix(root).ok()?.to_str())
+            .map(|name| format!("\n/{name}/"))
+            .collect();
+        let Ok(text) = fs::read_to_string(&list) else { continue };
+        let own = PathBuf::from(format!("/run/.exclude-{at}"));
+        fs::write(&own, text + &names).step(fail)?;
+        bind(&own, &list)?;
+        set_mount_attributes(&list, false, READ_ONLY, 0).step(fail)?;
+    }
+    Ok(())
+}
+
+/// Whether something is mounted at a path; nothing if there is no such file, or it is a link.
+fn mount_state(path: &Path) -> Option<bool> {
+    let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).ok()?;
+    let kind = rustix::fs::FileType::from_raw_mode(found.stx_mode.into());
+    (kind != rustix::fs::FileType::Symlink)
+        .then(|| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    mount_state(path) == Some(true)
+}
+
+fn hide(path: &Path) -> io::Result<()> {
+    let stand_in = if path.is_dir() { NOTHING_DIR } else { NOTHING };
+    bind(Path::new(stand_in), path)?;
+    if is_mount_point(path) {
+        set_mount_attributes(path, false, READ_ONLY, 0).step("close a hidden file")?;
+    }
+    Ok(())
+}
+
+/// The sockets of the machine's programs, also those made after the sandbox.
+///
+/// To connect to one takes no right to write to where it is, so that each that would be seen is covered.
+pub(super) struct Sockets {
+    /// The machine's table, opened before the network namespace was left.
+    table: File,
+}
+
+impl Sockets {
+    pub(super) fn of_machine() -> io::Result<Self> {
+        Ok(Self { table: File::open("/proc/self/net/unix").step("list the sockets of the machine")? })
+    }
+
+    /// Covers those that are there now.
+    pub(super) fn hide(&self) -> io::Result<()> {
+        let mut text = String::new();
+        (&self.table).rewind()?;
+        (&self.table).read_to_string(&mut text).step("list the sockets of the machine")?;
+        let named = text.lines().filter_map(|line| line.split_once(" /")).map(|(_, path)| format!("/{path}"));
+        for path in named.map(PathBuf::from) {
+            let covered =
+                FRESH.iter().chain(&RUNTIME).chain(&["/dev", "/proc"]).any(|dir| path.starts_with(dir));
+            if !covered && is_socket(&path) && mount_state(&path) == Some(false) {
+                hide(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+fn take(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    open_tree(CWD, path, flags).step(&format!("take {}", path.display()))
+}
+
+fn take_all<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
+    paths.into_iter().map(|path| Ok((path.as_ref().to_owned(), take(path.as_ref())?))).collect()
+}
+
+fn put(path: &Path, tree: &OwnedFd) -> io::Result<()> {
+    move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .step(&format!("mount {}", path.display()))
+}
+
+/// Mounts a tree at its path, which may have to be made in one of the fresh directories.
+fn put_tree(path: &Path, tree: &OwnedFd) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_err() {
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above).step(&format!("make {}", above.display()))?;
+        }
+        let is_dir = rustix::fs::fstat(tree).is_ok_and(|stat| {
+            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+        });
+        let made = if is_dir { fs::create_dir(path) } else { fs::write(path, "") };
+        made.step(&format!("make {}", path.display()))?;
+    }
+    put(path, tree)
+}
+
+fn bind(from: &Path, to: &Path) -> io::Result<()> {
+    match take(from) {
+        Ok(tree) => put(to, &tree),
+        // Gone since it was looked at.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// An empty directory in memory over one of the machine's. One that is missing there, or a link, is left out.
+fn fresh(dir: &str, options: &str) -> io::Result<()> {
+    if fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir()) {
+        mount_memory(dir, options)
+    } else {
+        Ok(())
+    }
+}
+
+fn mount_memory(dir: &str, options: &str) -> io::Result<()> {
+    let options = std::ffi::CString::new(options)?;
+    mount("tmpfs", dir, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(options.as_c_str()))
+        .step(&format!("mount an empty {dir}"))
+}
+
+/// A `/dev` with what programs expect, and terminals of its own.
+fn put_devices(devices: Vec<(PathBuf, OwnedFd)>) -> io::Result<()> {
+    use std::os::unix::fs::symlink;
+    let fail = "fill /dev";
+    mount_memory("/dev", "mode=0755")?;
+    for (path, tree) in devices {
+        put_tree(&path, &tree)?;
+    }
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        symlink(target, Path::new("/dev").join(name)).step(fail)?;
+    }
+    for dir in ["/dev/shm", "/dev/pts"] {
+        fs::create_dir(dir).step(fail)?;
+    }
+    mount_memory("/dev/shm", "mode=1777")?;
+    let options = c"newinstance,ptmxmode=0666,mode=0620";
+    mount("devpts", "/dev/pts", "devpts", MountFlags::NOSUID | MountFlags::NOEXEC, Some(options))
+        .step("mount terminals")?;
+    set_mount_attributes(Path::new("/dev"), false, READ_ONLY, 0).step(fail)
+}
+
+/// A `/proc` of the processes in here, without the doors to the machine.
+fn put_proc(plan: &Plan) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None).step("mount a fresh /proc")?;
+    // Older kernels have one bound for the whole machine, which this process may not change.
+    let _ = fs::write("/proc/sys/kernel/pid_max", plan.processes.to_string());
+    for path in PROC_READ_ONLY.iter().map(Path::new).filter(|path| path.exists()) {
+        bind(path, path)?;
+        set_mount_attributes(path, true, READ_ONLY, 0).step("protect /proc")?;
+    }
+    for path in PROC_HIDDEN.iter().map(Path::new).filter(|path| path.exists()) {
+        hide(path)?;
+    }
+    Ok(())
+}
+
+/// The file that says which name servers to ask, where names can be asked for.
+fn resolver(plan: &Plan) -> Option<PathBuf> {
+    let target = fs::canonicalize("/etc/resolv.conf").ok()?;
+    let is_covered = RUNTIME.iter().any(|dir| target.starts_with(dir));
+    (plan.network == super::policy::Network::All && is_covered).then_some(target)
+}

@@ -1,0 +1,249 @@
+//! What a policy means for the files that are there: which paths are mounted how.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::git;
+use super::policy::{Network, SandboxPolicy};
+use super::report::SandboxError;
+use crate::files::protect::{self, Rule};
+use crate::wire::{put_all, put_len, take_len, take_paths};
+
+/// Directories that a command gets an empty one of its own in place of.
+pub(super) const FRESH: [&str; 2] = ["/tmp", "/var/tmp"];
+/// Where the sockets of services are; nothing of it is seen.
+pub(super) const RUNTIME: [&str; 2] = ["/run", "/var/run"];
+
+/// How many directories below a writable one are looked through for repositories and protected names.
+const LOOKED_THROUGH: usize = 4000;
+const DEPTH: usize = 5;
+/// Large, and made by tools.
+const SKIPPED: [&str; 5] = ["node_modules", "target", ".venv", "__pycache__", ".git"];
+
+/// A file or directory that stands where nothing was, so that a mount can protect the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Placeholder {
+    Directory(PathBuf),
+    /// With this content.
+    File(PathBuf, &'static str),
+}
+
+impl Placeholder {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) | Self::File(path, _) => path,
+        }
+    }
+}
+
+/// Paths and what is to be done with each, as they are found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    pub(super) writable: Vec<PathBuf>,
+    pub(super) pins: Vec<PathBuf>,
+    pub(super) read_only: Vec<PathBuf>,
+    pub(super) hidden: Vec<PathBuf>,
+    pub(super) placeholders: Vec<Placeholder>,
+    pub(super) limits: Vec<String>,
+}
+
+/// All paths of a policy, physical, in the form that the process in the sandbox works through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(super) network: Network,
+    pub(super) processes: u32,
+    /// Mounted as they are.
+    pub(super) writable: Vec<PathBuf>,
+    /// Mounted read-only, also where they would be hidden.
+    pub(super) readable: Vec<PathBuf>,
+    /// Directories that cannot be renamed or removed; what is in them stays as writable as it was.
+    pub(super) pins: Vec<PathBuf>,
+    /// Read-only inside of what is writable, if they exist.
+    pub(super) read_only: Vec<PathBuf>,
+    /// Empty and closed, if they exist.
+    pub(super) hidden: Vec<PathBuf>,
+    /// Directories that are made if somebody removed them.
+    pub(super) placeholders: Vec<PathBuf>,
+}
+
+impl Plan {
+    /// The plan for a policy, the placeholders it needs, and what it cannot enforce.
+    pub(super) fn of(policy: &SandboxPolicy) -> Result<(Self, Places), SandboxError> {
+        let home = policy.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let mut places = Places::default();
+        for (at, path) in policy.writable.iter().enumerate() {
+            let real = match path.canonicalize() {
+                Ok(real) => real,
+                Err(source) if at == 0 => return Err(SandboxError::Path { path: path.clone(), source }),
+                Err(_) => continue,
+            };
+            check_width(&real, home.as_deref())?;
+            places.writable.push(real);
+        }
+        for root in places.writable.clone() {
+            git::protect_tree(&root, true, &mut places);
+            let zk = root.join(".zk");
+            places.placeholders.push(Placeholder::Directory(zk));
+            for (name, rule) in protect::names_anywhere().filter(|(name, _)| *name != ".git") {
+                add(&mut places, root.join(name), rule);
+            }
+            look_through(&root, &mut places);
+        }
+        places.read_only.extend(policy.protected.iter().map(|path| physical(path)));
+        hide(policy, home.as_deref(), &mut places);
+        let hidden: BTreeSet<PathBuf> = places.hidden.iter().cloned().collect();
+        if let Some(path) = places.writable.iter().find(|root| hidden.iter().any(|dir| root.starts_with(dir)))
+        {
+            let why = "it lies in a directory that is hidden from commands";
+            return Err(SandboxError::TooWide { path: path.clone(), why });
+        }
+        let readable = policy.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let directories = places.placeholders.iter().filter_map(|placeholder| match placeholder {
+            Placeholder::Directory(path) => Some(path),
+            Placeholder::File(..) => None,
+        });
+        let plan = Self {
+            network: policy.network,
+            processes: policy.processes,
+            writable: outermost_first(places.writable.clone()),
+            readable,
+            pins: outermost_first(with_ancestors(&places)),
+            read_only: outermost_first(places.read_only.clone()),
+            hidden: hidden.into_iter().collect(),
+            placeholders: directories.cloned().collect(),
+        };
+        Ok((plan, places))
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_len(
+            &mut out,
+            match self.network {
+                Network::None => 0,
+                Network::Loopback => 1,
+                Network::All => 2,
+            },
+        );
+        put_len(&mut out, usize::try_from(self.processes).unwrap_or(usize::MAX));
+        for paths in
+            [&self.writable, &self.readable, &self.pins, &self.read_only, &self.hidden, &self.placeholders]
+        {
+            put_all(&mut out, paths);
+        }
+        out
+    }
+
+    pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let from = &mut bytes;
+        let network = match take_len(from)? {
+            0 => Network::None,
+            1 => Network::Loopback,
+            2 => Network::All,
+            _ => return None,
+        };
+        let plan = Self {
+            network,
+            processes: u32::try_from(take_len(from)?).ok()?,
+            writable: take_paths(from)?,
+            readable: take_paths(from)?,
+            pins: take_paths(from)?,
+            read_only: take_paths(from)?,
+            hidden: take_paths(from)?,
+            placeholders: take_paths(from)?,
+        };
+        from.is_empty().then_some(plan)
+    }
+}
+
+/// Refuses a directory whose start files or credentials a command could write.
+fn check_width(path: &Path, home: Option<&Path>) -> Result<(), SandboxError> {
+    let why = if path == Path::new("/") {
+        "it is the root of all files"
+    } else if home.is_some_and(|home| home.starts_with(path)) {
+        "it contains the home directory, with the start files of shells"
+    } else if ["/etc", "/usr", "/bin", "/dev", "/proc", "/sys", "/run"]
+        .iter()
+        .any(|dir| path.starts_with(dir))
+    {
+        "it belongs to the system"
+    } else {
+        return Ok(());
+    };
+    Err(SandboxError::TooWide { path: path.to_owned(), why })
+}
+
+fn add(places: &mut Places, path: PathBuf, rule: Rule) {
+    match rule {
+        Rule::Secret => places.hidden.push(path),
+        Rule::ReadOnly => places.read_only.push(path),
+    }
+}
+
+fn hide(policy: &SandboxPolicy, home: Option<&Path>, places: &mut Places) {
+    if let Some(home) = home {
+        let secrets = protect::paths_at_home().filter(|(_, rule)| *rule == Rule::Secret);
+        places.hidden.extend(secrets.map(|(path, _)| home.join(path)));
+    }
+    let secrets = protect::paths_of_system().filter(|(_, rule)| *rule == Rule::Secret);
+    places.hidden.extend(secrets.map(|(path, _)| PathBuf::from(path)));
+    places.hidden.extend(policy.hidden.iter().map(|path| physical(path)));
+}
+
+/// Finds repositories and protected names below a root.
+fn look_through(root: &Path, places: &mut Places) {
+    let mut left = LOOKED_THROUGH;
+    let mut todo = vec![(root.to_owned(), DEPTH)];
+    while let Some((dir, depth)) = todo.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_below_root = dir != root;
+            if name == OsStr::new(".git") && is_below_root {
+                git::protect_tree(&dir, false, places);
+            } else if let Some(rule) = name.to_str().and_then(protect::rule_of_name)
+                && is_below_root
+            {
+                add(places, entry.path(), rule);
+            }
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && depth > 0 && left > 0 && !SKIPPED.iter().any(|skipped| name == *skipped) {
+                left -= 1;
+                todo.push((entry.path(), depth - 1));
+            }
+        }
+    }
+    if left == 0 {
+        let root = root.display();
+        places.limits.push(format!("repositories deep inside {root} are not looked for: it is too large"));
+    }
+}
+
+/// The pins, and every directory between a writable root and what is protected there.
+fn with_ancestors(places: &Places) -> Vec<PathBuf> {
+    let mut pins: BTreeSet<PathBuf> = places.pins.iter().cloned().collect();
+    let protected = places.pins.iter().chain(&places.read_only).chain(&places.hidden);
+    for path in protected {
+        let Some(root) = places.writable.iter().find(|root| path.starts_with(root)) else { continue };
+        let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root) && above != root);
+        pins.extend(above.map(Path::to_owned));
+    }
+    pins.into_iter().collect()
+}
+
+fn outermost_first(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort_by_key(|path| (path.components().count(), path.clone()));
+    paths.dedup();
+    paths
+}
+
+/// A path whose existing part has no links.
+pub(super) fn physical(path: &Path) -> PathBuf {
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path.to_owned()
+}

@@ -1,0 +1,129 @@
+use std::path::{Path, PathBuf};
+
+/// What commands in a sandbox may reach.
+///
+/// Everything that is not named here is read-only, and what holds credentials is hidden.
+///
+/// ```
+/// use zk_exec::{Network, SandboxPolicy};
+///
+/// let policy = SandboxPolicy::new("/home/me/project").network(Network::Loopback).hidden("/home/me/.local/state/zk");
+/// assert_eq!(policy.writable_paths(), [std::path::Path::new("/home/me/project")]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxPolicy {
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) protected: Vec<PathBuf>,
+    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
+    pub(crate) network: Network,
+    pub(crate) processes: u32,
+}
+
+/// Which connections a command in a sandbox can make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// None, not even to itself.
+    #[default]
+    None,
+    /// Among the commands of the sandbox, over addresses of the loopback interface.
+    Loopback,
+    /// All that the machine can make.
+    All,
+}
+
+impl Network {
+    /// Its name in settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Loopback => "loopback",
+            Self::All => "all",
+        }
+    }
+}
+
+impl SandboxPolicy {
+    /// Commands that write to `workspace` and to a temporary directory of their own, without a network.
+    #[must_use]
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        Self {
+            writable: vec![workspace.into()],
+            readable: Vec::new(),
+            protected: Vec::new(),
+            hidden: Vec::new(),
+            home: None,
+            state: None,
+            network: Network::None,
+            processes: 4096,
+        }
+    }
+
+    /// Also writes to this directory. One that does not exist is left out.
+    #[must_use]
+    pub fn writable(mut self, path: impl Into<PathBuf>) -> Self {
+        self.writable.push(path.into());
+        self
+    }
+
+    /// Also reads this file or directory, where it would be hidden: below `/run`, `/tmp` or `/var/tmp`.
+    #[must_use]
+    pub fn readable(mut self, path: impl Into<PathBuf>) -> Self {
+        self.readable.push(path.into());
+        self
+    }
+
+    /// Does not write this file or directory inside of what is writable.
+    #[must_use]
+    pub fn protected(mut self, path: impl Into<PathBuf>) -> Self {
+        self.protected.push(path.into());
+        self
+    }
+
+    /// Sees nothing of this file or directory.
+    #[must_use]
+    pub fn hidden(mut self, path: impl Into<PathBuf>) -> Self {
+        self.hidden.push(path.into());
+        self
+    }
+
+    /// The person's home: what holds credentials there is hidden.
+    #[must_use]
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// A private directory of the host, hidden from commands, for what has to outlive a crash: the list of placeholders
+    /// and the result of the self-test.
+    #[must_use]
+    pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        self.hidden.push(directory.clone());
+        self.state = Some(directory);
+        self
+    }
+
+    /// Which connections are possible.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// How many processes there may be at a time, from 301: 4096 unless set.
+    #[must_use]
+    pub fn processes(mut self, most: u32) -> Self {
+        self.processes = most.max(301);
+        self
+    }
+
+    /// The directories commands write to, the workspace first.
+    #[must_use]
+    pub fn writable_paths(&self) -> Vec<&Path> {
+        self.writable.iter().map(PathBuf::as_path).collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! System calls that a command in a sandbox is refused.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use super::policy::Network;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Refused whatever their arguments are.
+const REFUSED: &[c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_process_madvise,
+    // Mounts and namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    // Files by other ways than their names.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    // The kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    libc::SYS_fanotify_init,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// As if the kernel had never heard of them, so that programs take the older way, whose arguments can be checked.
+const UNKNOWN: &[c_long] =
+    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// The filters, in the order they are laid on a thread.
+pub(super) fn filters(network: Network) -> Result<Vec<BpfProgram>, BackendError> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    refused.insert(libc::SYS_prlimit64, vec![rule([(0, SeccompCmpOp::Ne, 0)])?]);
+    refused.insert(
+        libc::SYS_ioctl,
+        vec![rule([(1, SeccompCmpOp::Eq, libc::TIOCSTI)])?, rule([(1, SeccompCmpOp::Eq, libc::TIOCLINUX)])?],
+    );
+    let spaces = [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ];
+    let spaces = spaces.map(|flag| u64::from(flag.cast_unsigned()));
+    let any_space = |flag: u64| rule([(0, SeccompCmpOp::MaskedEq(flag), flag)]);
+    refused.insert(libc::SYS_clone, spaces.into_iter().map(any_space).collect::<Result<_, _>>()?);
+    let mut families = vec![libc::AF_UNIX];
+    if network != Network::None {
+        families.extend([libc::AF_INET, libc::AF_INET6]);
+    }
+    let other =
+        families.into_iter().map(|family| condition(0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
+    let mut socket = vec![SeccompRule::new(other.collect::<Result<_, _>>()?)?];
+    if network != Network::None {
+        // Raw ones read what others send; the low bits are the kind, the others flags.
+        let raw = u64::from(libc::SOCK_RAW.unsigned_abs());
+        socket.push(rule([(1, SeccompCmpOp::MaskedEq(0xf), raw)])?);
+    }
+    refused.insert(libc::SYS_socket, socket);
+    let unknown: Rules = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+    let denied = |rules, errno: i32| {
+        let action = SeccompAction::Errno(errno.unsigned_abs());
+        SeccompFilter::new(rules, SeccompAction::Allow, action, arch).and_then(BpfProgram::try_from)
+    };
+    let mut all = vec![denied(refused, libc::EPERM)?, denied(unknown, libc::ENOSYS)?];
+    if cfg!(target_arch = "x86_64") {
+        all.push(without_x32());
+    }
+    Ok(all)
+}
+
+fn condition(arg: u8, op: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    // The kernel looks at the low half of these arguments only, whatever the other one holds.
+    SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)
+}
+
+fn rule<const N: usize>(conditions: [(u8, SeccompCmpOp, u64); N]) -> Result<SeccompRule, BackendError> {
+    let conditions = conditions.into_iter().map(|(arg, op, value)| condition(arg, op, value));
+    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+}
+
+/// Refuses the second set of numbers that this processor's calls have, which no rule above names.
+fn without_x32() -> BpfProgram {
+    const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
+    const X32: u32 = 0x4000_0000;
+    const ALLOW: u32 = 0x7fff_0000;
+    const ERRNO: u32 = 0x0005_0000;
+    let errno = ERRNO | libc::ENOSYS.unsigned_abs();
+    vec![
+        LOAD_NUMBER,
+        sock_filter { code: 0x35, jt: 0, jf: 1, k: X32 },
+        sock_filter { code: 0x06, jt: 0, jf: 0, k: errno },
+        sock_filter { code: 0x06, jt: 0, jf: 0, k: ALLOW },
+    ]
+}

@@ -1,0 +1,42 @@
+use async_trait::async_trait;
+use zk_core::service::{Exec, ExecError, ExecRequest, Process};
+
+use super::policy::SandboxPolicy;
+use super::report::{SandboxError, SandboxReport};
+use crate::{Environment, Supervision};
+
+/// Stands for the sandbox in a build that has none: it cannot be made.
+#[derive(Debug)]
+pub struct SandboxExec {
+    never: std::convert::Infallible,
+}
+
+impl SandboxExec {
+    /// Makes nothing.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unsupported`] always.
+    pub fn new(_: &SandboxPolicy, _: Environment, _: Supervision) -> Result<Self, SandboxError> {
+        Err(SandboxError::Unsupported)
+    }
+
+    /// Cannot be called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn start(&self) -> Result<SandboxReport, SandboxError> {
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    pub async fn close(&self) {
+        match self.never {}
+    }
+}
+
+#[async_trait]
+impl Exec for SandboxExec {
+    async fn spawn(&self, _: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        match self.never {}
+    }
+}

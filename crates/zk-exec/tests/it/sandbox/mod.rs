@@ -1,0 +1,42 @@
+mod escapes;
+mod work;
+
+use std::path::Path;
+
+use zk_core::service::Exit;
+use zk_exec::{SandboxExec, SandboxPolicy};
+
+use crate::support::{bash_in, environment, supervision};
+
+/// Whether a program is here; says so if it is not.
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+pub(crate) fn has(program: &str) -> bool {
+    let found =
+        ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
+    if !found {
+        println!("skipped: there is no {program}");
+    }
+    found
+}
+
+/// Commands in a sandbox; nothing, with a printed line, where this machine cannot make one.
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+pub(crate) fn sandboxed(policy: &SandboxPolicy) -> Option<SandboxExec> {
+    let exec = SandboxExec::new(policy, environment(), supervision()).unwrap();
+    match exec.start() {
+        Ok(_) => Some(exec),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// What a command printed, and its exit code.
+pub(crate) async fn run(exec: &SandboxExec, command: &str, cwd: &Path) -> (i32, String) {
+    let (outcome, out) = bash_in(exec, &format!("exec 2>&1; {command}"), cwd, None).await;
+    match outcome.unwrap().exit {
+        Exit::Code(code) => (code, out),
+        other => (-1, format!("{out}{other:?}")),
+    }
+}

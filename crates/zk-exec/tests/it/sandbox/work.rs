@@ -1,0 +1,236 @@
+//! What people do works inside.
+
+use std::fs;
+use std::path::Path;
+
+use zk_core::service::{Exec, ExecRequest, Exit, ProcessEvent, TerminalSize};
+use zk_exec::{Network, SandboxExec, SandboxPolicy};
+
+use super::escapes::repository;
+use super::{has, run, sandboxed};
+
+fn workspace() -> (tempfile::TempDir, SandboxPolicy) {
+    let dir = tempfile::tempdir().unwrap();
+    let policy = SandboxPolicy::new(dir.path());
+    (dir, policy)
+}
+
+/// Runs a command that must succeed and print `expected`.
+async fn works(exec: &SandboxExec, dir: &Path, command: &str, expected: &str) {
+    let (code, out) = run(exec, command, dir).await;
+    assert!(code == 0 && out.contains(expected), "{command}: {out}({code})");
+}
+
+#[tokio::test]
+async fn git_works_inside_and_outside_while_its_settings_are_protected() {
+    let (dir, policy) = workspace();
+    repository(dir.path());
+    let Some(exec) = sandboxed(&policy) else { return };
+    let who = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b";
+    for (command, expected) in [
+        ("git status", "nothing to commit"),
+        ("echo 2 > second && git add second && git commit -qm second && git log --oneline", "second"),
+        ("echo 3 >> second && git commit -qam third && git diff HEAD~1 --stat", "1 insertion"),
+        ("git checkout -q -b topic && echo 4 > fourth && git add . && git commit -qm fourth", ""),
+        ("git checkout -q main && git merge -q topic && ls", "fourth"),
+        ("echo 5 > fifth && git stash -qu && git stash pop -q && cat fifth", "5"),
+        ("git rebase -q topic && git gc -q && git fsck && git rev-parse --git-common-dir", ""),
+        ("git clone -q . /tmp/copy && cat /tmp/copy/second", "2"),
+    ] {
+        works(&exec, dir.path(), &format!("{who}; {command}"), expected).await;
+    }
+    let (code, out) = run(&exec, "git config user.name x", dir.path()).await;
+    assert_ne!(code, 0, "{out}");
+    exec.close().await;
+    let left: Vec<_> =
+        fs::read_dir(dir.path().join(".git")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name != "commondir"), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_linked_work_tree_commits_into_the_repository_beside_it() {
+    let base = tempfile::tempdir().unwrap();
+    let main = base.path().join("main");
+    fs::create_dir(&main).unwrap();
+    repository(&main);
+    let exec = zk_exec::ProcessExec::new(crate::support::environment());
+    let add = "git worktree add -q ../linked";
+    crate::support::bash(&exec, add, &main, None).await.0.unwrap();
+    let linked = base.path().join("linked");
+    let Some(exec) = sandboxed(&SandboxPolicy::new(&linked)) else { return };
+    let commit = "echo 2 > second && git add second && git -c user.name=a -c user.email=a@b commit -qm second && git log";
+    works(&exec, &linked, commit, "second").await;
+    let hook = format!("echo x > {}/.git/hooks/post-commit", main.display());
+    assert_ne!(run(&exec, &hook, &linked).await.0, 0);
+    assert_ne!(run(&exec, "git config a.b c", &linked).await.0, 0);
+    exec.close().await;
+}
+
+#[tokio::test]
+async fn a_work_tree_file_that_came_with_the_project_opens_nothing() {
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let victim = base.path().join("victim");
+    fs::create_dir(&victim).unwrap();
+    repository(&victim);
+    let work = base.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(work.join(".git"), format!("gitdir: {}/.git\n", victim.display())).unwrap();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(&work)) else { return };
+    let (code, out) = run(&exec, &format!("echo x > {}/.git/x", victim.display()), &work).await;
+    assert!(code != 0 && out.contains("Read-only"), "{out}");
+}
+
+#[tokio::test]
+async fn ordinary_programs_and_pipelines_work() {
+    let (dir, policy) = workspace();
+    let Some(exec) = sandboxed(&policy) else { return };
+    for (command, expected) in [
+        ("seq 1000 | sort -n | tail -1 | tr 0 x", "1xxx"),
+        ("cat <<< here && cat <(echo substitution)", "substitution"),
+        ("f=$(mktemp) && echo temporary > $f && cat $f", "temporary"),
+        ("mkdir -p a/b && mv a c && rm -r c && ls -A && echo ok > /dev/stderr", "ok"),
+        ("(sleep 0.1; echo late) & wait; echo done", "late"),
+        ("ln -s target link && cp -a /etc/hostname . && chmod 700 . && touch -d @0 x && echo kept", "kept"),
+        ("dd if=/dev/zero of=/dev/shm/x bs=1k count=8 2> /dev/null && stat -c %s /dev/shm/x", "8192"),
+        ("head -c 4 /dev/urandom | wc -c; test -w /dev/null && echo null", "null"),
+        ("cat /proc/self/comm; ls /proc/$$/fd > /dev/null && ps -e > /dev/null && echo seen", "seen"),
+    ] {
+        works(&exec, dir.path(), command, expected).await;
+    }
+    if has("python3") {
+        let pool = "python3 -c 'import multiprocessing as m; print(sum(m.Pool(2).map(abs, range(9))))'";
+        works(&exec, dir.path(), pool, "36").await;
+        let own = "python3 -c 'import socket; s=socket.socket(1); s.bind(\"own\"); s.listen(); c=socket.socket(1); c.connect(\"own\"); print(\"met\")'";
+        works(&exec, dir.path(), own, "met").await;
+    }
+    if has("node") {
+        let child =
+            r#"node -e 'console.log(require("child_process").execSync("echo from a child").toString())'"#;
+        works(&exec, dir.path(), child, "from a child").await;
+    }
+    if has("npm") {
+        fs::write(dir.path().join("package.json"), r#"{"scripts":{"test":"echo tested"}}"#).unwrap();
+        works(&exec, dir.path(), "npm test --offline", "tested").await;
+    }
+    if has("script") {
+        works(&exec, dir.path(), "script -qec 'tty; echo in a terminal' /dev/null", "in a terminal").await;
+    }
+}
+
+#[tokio::test]
+async fn cargo_builds_and_runs_a_program() {
+    let (dir, policy) = workspace();
+    let Some(cargo) = option_env!("CARGO").map(Path::new).and_then(Path::parent) else {
+        println!("skipped: cargo did not build this");
+        return;
+    };
+    let Some(exec) = sandboxed(&policy) else { return };
+    fs::create_dir(dir.path().join("src")).unwrap();
+    fs::write(
+        dir.path().join("Cargo.toml"),
+        "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+    )
+    .unwrap();
+    fs::write(dir.path().join("src/main.rs"), "fn main() { println!(\"built inside\") }").unwrap();
+    let build = format!("export PATH={}:$PATH; cargo --version && cargo run -q --offline", cargo.display());
+    works(&exec, dir.path(), &build, "built inside").await;
+}
+
+#[tokio::test]
+async fn a_program_on_a_terminal_knows_its_size() {
+    let (dir, policy) = workspace();
+    let Some(exec) = sandboxed(&policy) else { return };
+    let size = Some(TerminalSize { rows: 33, columns: 99 });
+    let command = "test -t 0 && test -t 1 && : > /dev/tty && stty size";
+    let request = ExecRequest { terminal: size, ..ExecRequest::shell(command, dir.path()) };
+    let mut process = exec.spawn(request).await.unwrap();
+    let (mut out, mut exit) = (Vec::new(), None);
+    while let Some(event) = process.next().await.unwrap() {
+        match event {
+            ProcessEvent::Output(_, bytes) => out.extend(bytes),
+            ProcessEvent::Exited(how) => exit = Some(how),
+            ProcessEvent::Closed(_) => {}
+        }
+    }
+    let out = String::from_utf8_lossy(&out);
+    assert!(out.contains("33 99") && exit == Some(Exit::Code(0)), "{out} {exit:?}");
+}
+
+#[tokio::test]
+async fn a_server_on_loopback_is_reached_where_that_is_allowed_and_nothing_else_is() {
+    if !has("python3") {
+        return;
+    }
+    let serve = "python3 -m http.server 8123 --bind 127.0.0.1 > /dev/null 2>&1 & for i in $(seq 50); do \
+                 python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8123\").status)' 2>/dev/null \
+                 && break; sleep 0.1; done; kill %1";
+    let (dir, policy) = workspace();
+    let Some(exec) = sandboxed(&policy.clone().network(Network::Loopback)) else { return };
+    works(&exec, dir.path(), serve, "200").await;
+    let out = run(
+        &exec,
+        "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80), 3)'",
+        dir.path(),
+    )
+    .await
+    .1;
+    assert!(out.contains("unreachable"), "{out}");
+    let exec = sandboxed(&policy).unwrap();
+    let (code, out) =
+        run(&exec, "python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 0))'", dir.path()).await;
+    assert!(code != 0 && out.contains("not permitted"), "{out}");
+}
+
+#[tokio::test]
+async fn what_a_person_replaces_outside_is_protected_again() {
+    let (dir, policy) = workspace();
+    repository(dir.path());
+    let Some(exec) = sandboxed(&policy) else { return };
+    assert_ne!(run(&exec, "echo x >> .git/config", dir.path()).await.0, 0);
+    // As `git config` does it: the mount over the old file goes with it.
+    let config = dir.path().join(".git/config");
+    fs::copy(&config, dir.path().join(".git/config.lock")).unwrap();
+    fs::rename(dir.path().join(".git/config.lock"), &config).unwrap();
+    assert_ne!(run(&exec, "echo x >> .git/config", dir.path()).await.0, 0);
+    fs::write(dir.path().join(".bashrc"), "made outside").unwrap();
+    assert_ne!(run(&exec, "echo x >> .bashrc", dir.path()).await.0, 0);
+}
+
+#[tokio::test]
+async fn placeholders_outlive_neither_the_last_sandbox_nor_a_crash() {
+    let base = tempfile::tempdir().unwrap();
+    let (work, state) = (base.path().join("work"), base.path().join("state"));
+    fs::create_dir(&work).unwrap();
+    let policy = SandboxPolicy::new(&work).state(&state);
+    let Some(first) = sandboxed(&policy) else { return };
+    let second = sandboxed(&policy).unwrap();
+    first.close().await;
+    assert!(work.join(".zk").is_dir(), "another sandbox is still over it");
+    assert_ne!(run(&second, "touch .zk/settings.toml", &work).await.0, 0);
+    drop(second);
+    assert!(!work.join(".zk").exists());
+    // A process that was killed removes nothing.
+    let killed = sandboxed(&policy).unwrap();
+    let list = fs::read_dir(state.join("sandbox")).unwrap().next().unwrap().unwrap().path();
+    let listed = fs::read(&list).unwrap();
+    drop(killed);
+    fs::write(&list, listed).unwrap();
+    fs::create_dir(work.join(".zk")).unwrap();
+    drop(sandboxed(&policy).unwrap());
+    assert!(!work.join(".zk").exists(), "left behind by the process that was killed");
+}
+
+#[test]
+fn a_directory_whose_files_are_run_by_others_is_refused_as_a_workspace() {
+    let home = tempfile::tempdir().unwrap();
+    let try_in = |dir: &Path| {
+        let policy = SandboxPolicy::new(dir).home(home.path());
+        SandboxExec::new(&policy, crate::support::environment(), crate::support::supervision()).map(drop)
+    };
+    for dir in [Path::new("/"), Path::new("/usr/local"), home.path()] {
+        let error = try_in(dir).unwrap_err().to_string();
+        assert!(error.starts_with("cannot contain commands in "), "{error}");
+    }
+    fs::create_dir(home.path().join("project")).unwrap();
+    try_in(&home.path().join("project")).unwrap();
+}
