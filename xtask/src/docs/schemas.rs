@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 const DIR: &str = "docs/reference/schemas";
 
 /// Programs that print schemas, each under the name of the surface it describes.
-const DUMPS: [&str; 2] = ["examples/dump_schemas", "examples/dump_schema"];
+const DUMPS: [&str; 3] = ["examples/dump_schemas", "examples/dump_schema", "examples/dump_bridge_schema"];
 
 /// The pages of what is stored and printed: one JSON Schema for each surface.
 pub(super) fn pages(workspace: &Workspace, programs: &Path) -> Result<Vec<(String, String)>> {

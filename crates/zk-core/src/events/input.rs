@@ -2,9 +2,10 @@ use std::ops::ControlFlow;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::kernel::{Absorb, Event, First, Fold, Source};
+use crate::kernel::{Absorb, BoxError, Event, First, Fold, Source, WireReply};
 use crate::model::Image;
 
 /// A person typed something, before anything is expanded. Each handler sees the text as changed so far; one
@@ -20,8 +21,9 @@ pub struct Input {
     pub handled: bool,
 }
 
-/// An answer to [`Input`]. No answer leaves it as it is.
-#[derive(Clone, Debug, PartialEq)]
+/// An answer to [`Input`]. No answer leaves it as it is. In JSON `{"transform": {"text": "…"}}` or `"handled"`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum InputReply {
     /// Go on with this instead.
     Transform {
@@ -32,6 +34,12 @@ pub enum InputReply {
     },
     /// It is dealt with; later handlers are not asked.
     Handled,
+}
+
+impl WireReply for InputReply {
+    fn from_json(value: Value) -> Result<Self, BoxError> {
+        Ok(serde_json::from_value(value)?)
+    }
 }
 
 impl Event for Input {

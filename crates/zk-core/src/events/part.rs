@@ -19,6 +19,8 @@ pub enum PartKind {
     ToolSource,
     /// A block that a front-end would draw.
     ViewBlock,
+    /// A program outside of this process that watches events.
+    HookProcess,
 }
 
 impl fmt::Display for PartKind {
@@ -28,6 +30,7 @@ impl fmt::Display for PartKind {
             Self::WindowStrategy => "window strategy",
             Self::ToolSource => "tool source",
             Self::ViewBlock => "block",
+            Self::HookProcess => "hook process",
         })
     }
 }

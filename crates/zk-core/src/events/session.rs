@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::notify;
-use crate::kernel::{Absorb, Event, Fold, LastOrStop, OnError, Source, Stops};
+use crate::kernel::{Absorb, BoxError, Event, Fold, LastOrStop, OnError, Source, Stops, WireReply};
 use crate::model::{EntryId, Message, RunId, SessionId, TurnId, TurnUsage};
 use crate::service::{CustomEntry, Entry, NewEntry, RunStatus};
 
@@ -160,7 +160,8 @@ pub struct SessionEnd {
 notify!(SessionEnd, "session:end", ON_ERROR = OnError::Throw, CANCELLABLE = false);
 
 /// An answer to a `session:before-*` event.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SessionBeforeReply {
     /// Do not do it; this answer wins at once.
     pub cancel: bool,
@@ -168,6 +169,12 @@ pub struct SessionBeforeReply {
     pub reason: Option<String>,
     /// What the handler supplies instead of the default, such as a summary.
     pub data: Option<Value>,
+}
+
+impl WireReply for SessionBeforeReply {
+    fn from_json(value: Value) -> Result<Self, BoxError> {
+        Ok(serde_json::from_value(value)?)
+    }
 }
 
 impl Stops for SessionBeforeReply {

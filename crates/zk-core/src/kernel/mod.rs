@@ -33,6 +33,7 @@ mod scope;
 mod snapshot;
 mod source;
 mod table;
+mod wire_reply;
 
 pub use bus::{Bus, BusBuilder};
 pub use cx::Cx;
@@ -45,3 +46,4 @@ pub use policy::{BoxError, Cause, EmitError, HookError, OnError};
 pub use registry::{Item, ItemChange, ProvideError};
 pub use scope::{Hook, HookOptions, Scope, ScopeGuard, Tombstones};
 pub use source::{Origin, Reach, Source, Stage};
+pub use wire_reply::WireReply;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::kernel::{Absorb, Cx, EmitError, Event, Fold, OnError, Reach, Source};
+use crate::kernel::{Absorb, BoxError, Cx, EmitError, Event, Fold, OnError, Reach, Source, WireReply};
 use crate::model::{Approved, CallRef, Effects, ToolOutput};
 use crate::service::{CallPlace, Tool};
 
@@ -130,9 +130,9 @@ impl Absorb for ToolGate {
 }
 
 /// What a gate decided.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-#[serde(tag = "decision", rename_all = "snake_case")]
+#[serde(tag = "decision", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decision {
     /// The call does not run; the model is told why.
     Refuse {
@@ -160,6 +160,17 @@ pub enum Ruling {
     Park(String),
     /// The call does not run and this is its result, unless a later handler refuses.
     Substitute(ToolOutput),
+}
+
+/// In JSON as a [`Decision`]: `{"decision": "refuse", "reason": "…"}`.
+impl WireReply for Ruling {
+    fn from_json(value: Value) -> Result<Self, BoxError> {
+        Ok(match serde_json::from_value::<Decision>(value)? {
+            Decision::Refuse { reason } => Self::Refuse(reason),
+            Decision::Park { reason } => Self::Park(reason),
+            Decision::Substitute { output } => Self::Substitute(output),
+        })
+    }
 }
 
 impl Ruling {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::events::notify;
-use crate::kernel::{Absorb, Event, Fold, OnError, Reach, Source};
+use crate::kernel::{Absorb, BoxError, Event, Fold, OnError, Reach, Source, WireReply};
 use crate::model::{CallRef, Display, Message, RunId, ToolContent, ToolError, ToolResult, TurnId, TurnUsage};
 
 /// A call that had begun is over. Whoever stores sessions makes its result durable here, before anybody acts
@@ -102,7 +102,8 @@ impl Absorb for ToolTransform {
 }
 
 /// An answer to [`ToolTransform`]: what is set is changed.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ResultPatch {
     /// The content.
     pub content: Option<ToolContent>,
@@ -110,6 +111,12 @@ pub struct ResultPatch {
     pub is_error: Option<bool>,
     /// The tool's own data.
     pub details: Option<Value>,
+}
+
+impl WireReply for ResultPatch {
+    fn from_json(value: Value) -> Result<Self, BoxError> {
+        Ok(serde_json::from_value(value)?)
+    }
 }
 
 /// A call has its final result.

@@ -1,0 +1,149 @@
+//! What goes over the pipes.
+
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// Version of the lines: the second part counts what was added, the first what a program would miss.
+pub const BRIDGE_VERSION: &str = "1.0";
+
+/// The longest line, in bytes.
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// An event, as the program reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct EventLine<'a, D = Value> {
+    /// Its number, from 0 on.
+    pub id: u64,
+    /// Its name.
+    pub event: &'a str,
+    /// Whether the program has to answer.
+    pub reply: bool,
+    /// The run it belongs to; empty outside a run.
+    pub run: &'a str,
+    /// The event: that of the reference, a [`Hello`] or a [`Lost`].
+    pub data: D,
+}
+
+/// The data of `bridge:hello`, the first event of all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Hello {
+    /// The version of the lines.
+    pub version: String,
+    /// The name of the plugin.
+    pub plugin: String,
+}
+
+/// The data of `bridge:lost`: events that were left out because the program did not read them in time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct Lost {
+    /// How many.
+    pub count: u64,
+}
+
+/// An answer, as the program writes it: with either a reply or an error.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ReplyLine {
+    /// The number of the event.
+    pub id: u64,
+    /// The reply; `null` for none.
+    #[serde(default, deserialize_with = "present")]
+    pub reply: Option<Value>,
+    /// Why there is none.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+/// `null` is a reply too, which a plain `Option` takes for a field that is not there.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+impl ReplyLine {
+    /// The answer in a line.
+    pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
+        let parsed: Self = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        match (&parsed.reply, &parsed.error) {
+            (Some(_), None) | (None, Some(_)) => Ok(parsed),
+            (Some(_), Some(_)) => Err("it has a reply and an error".to_owned()),
+            (None, None) => Err("it has neither a reply nor an error".to_owned()),
+        }
+    }
+}
+
+/// One line of bytes, with its end.
+pub(super) fn line<D: Serialize>(event: &EventLine<'_, D>) -> Result<Vec<u8>, serde_json::Error> {
+    let mut bytes = serde_json::to_vec(event)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// Cuts a stream of bytes into lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Vec<u8>);
+
+impl Lines {
+    /// The lines that `bytes` complete, without their ends.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+        let mut whole = Vec::new();
+        let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            if self.0.len() + part.len() > LONGEST {
+                return Err(format!("a line of more than {LONGEST} bytes"));
+            }
+            self.0.extend_from_slice(part);
+            if parts.peek().is_some() {
+                whole.push(std::mem::take(&mut self.0));
+            }
+        }
+        whole.retain(|line| !line.iter().all(u8::is_ascii_whitespace));
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_however_the_bytes_are_cut() {
+        let bytes = b"one\n\ntwo\r\nthree\nrest";
+        for cut in 0..bytes.len() {
+            let (mut lines, (first, second)) = (Lines::default(), bytes.split_at(cut));
+            let mut all = lines.feed(first).unwrap();
+            all.extend(lines.feed(second).unwrap());
+            assert_eq!(all, [&b"one"[..], b"two\r", b"three"], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_given_up() {
+        let mut lines = Lines::default();
+        lines.feed(&vec![b'x'; LONGEST]).unwrap();
+        assert!(lines.feed(b"x").is_err());
+    }
+
+    #[test]
+    fn only_a_reply_or_an_error_is_an_answer() {
+        assert_eq!(ReplyLine::parse(br#"{"id":1,"reply":null}"#).unwrap().reply, Some(Value::Null));
+        assert!(ReplyLine::parse(br#"{"id":1,"error":"no"}"#).unwrap().error.is_some());
+        for garbage in [
+            &br#"{"id":1}"#[..],
+            br#"{"id":1,"reply":null,"error":"no"}"#,
+            br#"{"id":1,"reply":null,"reason":"no"}"#,
+            br#"{"id":"1","reply":null}"#,
+            br#"{"reply":null}"#,
+            b"null",
+            b"ok",
+            b"\xff",
+        ] {
+            assert!(ReplyLine::parse(garbage).is_err(), "{}", String::from_utf8_lossy(garbage));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The plugin: which events its program is asked and told.
+
+mod ask;
+mod error;
+mod lines;
+mod pump;
+mod queue;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::kernel::{BoxError, Event, Plugin, Scope, WireReply};
+use zk_core::service::{ExecRequest, Input};
+
+use ask::Ask;
+use queue::{Queue, queue};
+
+pub use error::BridgeError;
+pub use lines::{BRIDGE_VERSION, EventLine, Hello, Lost, ReplyLine};
+
+/// How long a reply may take unless the bridge says otherwise: less than the 30 s of a gate, so that the message names
+/// the program.
+const REPLY: Duration = Duration::from_secs(10);
+
+type Register = Arc<dyn Fn(&Scope, &Arc<Queue>, Duration) + Send + Sync>;
+
+/// Plugin whose handlers are in another process.
+///
+/// ```
+/// use zk_core::events::{ToolGate, ToolPrepare};
+/// use zk_core::service::ExecRequest;
+/// use zk_hooks::Bridge;
+///
+/// let bridge = Bridge::new("policy", ExecRequest::new("policy-server", "/srv"))
+///     .ask::<ToolPrepare>()
+///     .ask::<ToolGate>()
+///     .tell(["tool:after", "agent:done"]);
+/// ```
+///
+/// An event whose reply cannot come from outside does not compile:
+///
+/// ```compile_fail
+/// use zk_core::events::ContextTransform;
+/// use zk_core::service::ExecRequest;
+///
+/// zk_hooks::Bridge::new("policy", ExecRequest::new("policy-server", "/srv")).ask::<ContextTransform>();
+/// ```
+#[must_use = "a bridge does nothing until it is installed"]
+pub struct Bridge {
+    name: String,
+    request: ExecRequest,
+    limit: Duration,
+    asked: Vec<Register>,
+    told: Arc<BTreeSet<String>>,
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge")
+            .field("name", &self.name)
+            .field("program", &self.request.program)
+            .field("asked", &self.asked.len())
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bridge {
+    /// A bridge to the program of `request`, which may be asked and told nothing yet. Its name is that of the plugin.
+    pub fn new(name: impl Into<String>, request: ExecRequest) -> Self {
+        let request = ExecRequest { input: Input::Piped, terminal: None, timeout: None, ..request };
+        Self { name: name.into(), request, limit: REPLY, asked: Vec::new(), told: Arc::default() }
+    }
+
+    /// Asks the program about each `E`: it is a handler of that event.
+    pub fn ask<E: Event<Reply: WireReply>>(mut self) -> Self {
+        self.asked.push(Arc::new(|scope, queue, limit| {
+            scope.handle::<E, Ask>(Arc::new(Ask::new(queue.clone(), limit)));
+        }));
+        self
+    }
+
+    /// Tells the program of the events with these names, its own and those of plugins. It is not waited for.
+    pub fn tell<N: Into<String>>(mut self, events: impl IntoIterator<Item = N>) -> Self {
+        let told = self.told.iter().cloned().chain(events.into_iter().map(Into::into));
+        self.told = Arc::new(told.collect());
+        self
+    }
+
+    /// How long a reply may take; 10 s unless set. The first one includes the start of the program.
+    pub fn reply_within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+impl Plugin for Bridge {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let (queue, work) = queue(&self.name, &self.request);
+        scope.spawn(pump::run(work, self.request.clone(), self.limit));
+        for register in &self.asked {
+            register(scope, &queue, self.limit);
+        }
+        if !self.told.is_empty() {
+            let told = self.told.clone();
+            scope.observe(move |event, cx| {
+                if told.contains(event.name()) {
+                    queue.tell(event, cx);
+                }
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! What waits to be written to the program.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use zk_core::events::{PartKind, PartLeftOut};
+use zk_core::kernel::{AnyEvent, Cx, Event};
+use zk_core::service::{Exec, ExecRequest};
+
+use super::BridgeError;
+use super::lines::{EventLine, LONGEST, Lost, line};
+
+/// The most bytes that wait.
+const ROOM: u32 = 4 << 20;
+
+/// What becomes of an event that was asked.
+pub(super) type Verdict = Result<Value, BridgeError>;
+
+/// A line to be written.
+pub(super) struct Message {
+    pub(super) id: u64,
+    pub(super) line: Vec<u8>,
+    /// Who waits for the reply.
+    pub(super) asker: Option<oneshot::Sender<Verdict>>,
+    /// What starts the program, if it does not run yet.
+    pub(super) exec: Option<Arc<dyn Exec>>,
+    /// Given back once the line is written.
+    pub(super) room: OwnedSemaphorePermit,
+}
+
+/// The side of the handlers.
+pub(super) struct Queue {
+    shared: Arc<Shared>,
+    messages: mpsc::UnboundedSender<Message>,
+}
+
+/// The side of the task that owns the program.
+pub(super) struct Work {
+    pub(super) shared: Arc<Shared>,
+    pub(super) messages: mpsc::UnboundedReceiver<Message>,
+}
+
+/// What both sides know.
+pub(super) struct Shared {
+    pub(super) plugin: String,
+    pub(super) program: String,
+    next: AtomicU64,
+    room: Arc<Semaphore>,
+    lost: AtomicU64,
+    broken: OnceLock<BridgeError>,
+    /// Whether the person was told that it is broken.
+    is_announced: AtomicBool,
+}
+
+/// The queue of the program of `request`: bounded by bytes.
+pub(super) fn queue(plugin: &str, request: &ExecRequest) -> (Arc<Queue>, Work) {
+    let shared = Arc::new(Shared {
+        plugin: plugin.to_owned(),
+        program: request.program.to_string_lossy().into_owned(),
+        // That of the greeting is 0.
+        next: AtomicU64::new(1),
+        room: Arc::new(Semaphore::new(ROOM as usize)),
+        lost: AtomicU64::new(0),
+        broken: OnceLock::new(),
+        is_announced: AtomicBool::new(false),
+    });
+    let (sender, messages) = mpsc::unbounded_channel();
+    (Arc::new(Queue { shared: shared.clone(), messages: sender }), Work { shared, messages })
+}
+
+impl Shared {
+    pub(super) fn next_id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether an event had this number.
+    pub(super) fn was_issued(&self, id: u64) -> bool {
+        id < self.next.load(Ordering::Relaxed)
+    }
+
+    /// From now on nothing is written. The first reason stays.
+    pub(super) fn break_off(&self, error: BridgeError) {
+        let _ = self.broken.set(error);
+    }
+
+    pub(super) fn broken(&self) -> Option<&BridgeError> {
+        self.broken.get()
+    }
+
+    /// How many events were left out since this was asked last.
+    pub(super) fn take_lost(&self) -> u64 {
+        self.lost.swap(0, Ordering::Relaxed)
+    }
+
+    pub(super) fn lost_line(&self, count: u64) -> Option<Vec<u8>> {
+        let id = self.next_id();
+        line(&EventLine { id, event: "bridge:lost", reply: false, run: "", data: Lost { count } }).ok()
+    }
+
+    fn line<D: Serialize>(
+        &self,
+        event: &str,
+        reply: bool,
+        cx: &Cx,
+        data: D,
+    ) -> Result<(u64, Vec<u8>), BridgeError> {
+        let (id, program) = (self.next_id(), || self.program.clone());
+        let line = line(&EventLine { id, event, reply, run: cx.run_id(), data })
+            .map_err(|error| BridgeError::Unwritable { program: program(), reason: error.to_string() })?;
+        if line.len() > LONGEST {
+            return Err(BridgeError::TooLong { program: program(), bytes: line.len() });
+        }
+        Ok((id, line))
+    }
+
+    /// How much room a line takes: also the shortest takes some, so that lines cannot be without number.
+    fn room_of(line: &[u8]) -> u32 {
+        u32::try_from(line.len()).unwrap_or(ROOM).clamp(1 << 10, ROOM)
+    }
+}
+
+impl Queue {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Asks about an event, once there is room for it.
+    pub(super) async fn ask<E: Event>(&self, event: &E, cx: &Cx) -> Verdict {
+        let shared = &self.shared;
+        if let Some(error) = shared.broken() {
+            return Err(error.clone());
+        }
+        let (id, line) = shared.line(E::NAME, true, cx, event)?;
+        let closing = || BridgeError::Closing { program: shared.program.clone() };
+        let room = shared.room.clone().acquire_many_owned(Shared::room_of(&line)).await;
+        let room = room.map_err(|_| closing())?;
+        let (asker, answer) = oneshot::channel();
+        let message = Message { id, line, asker: Some(asker), exec: cx.service::<dyn Exec>(), room };
+        self.messages.send(message).map_err(|_| closing())?;
+        answer.await.unwrap_or_else(|_| Err(closing()))
+    }
+
+    /// Tells of an event if there is room for it now.
+    pub(super) fn tell(&self, event: &dyn AnyEvent, cx: &Cx) {
+        let shared = &self.shared;
+        if let Some(error) = shared.broken() {
+            self.announce(error, cx);
+            return;
+        }
+        let sent = event.to_json().ok().and_then(|data| {
+            let (id, line) = shared.line(event.name(), false, cx, data).ok()?;
+            let room = shared.room.clone().try_acquire_many_owned(Shared::room_of(&line)).ok()?;
+            let message = Message { id, line, asker: None, exec: cx.service::<dyn Exec>(), room };
+            self.messages.send(message).ok()
+        });
+        if sent.is_none() {
+            shared.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Says once that a program that only watches is gone: its failures end nothing that would say so.
+    fn announce(&self, error: &BridgeError, cx: &Cx) {
+        if self.shared.is_announced.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let name = self.shared.plugin.clone();
+        let event =
+            PartLeftOut { kind: PartKind::HookProcess, source: name.clone(), name, error: error.to_string() };
+        let cx = cx.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // A watcher that fails does not bring the program back.
+            runtime.spawn(async move { drop(cx.emit(event).await) });
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Programs that take part in events, as real processes.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail by panicking")]
+
+mod faults;
+mod support;
+mod traffic;
