@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
-use zk_core::events::{SessionBeforeEnd, ToolResultsAfter};
+use zk_core::events::{SessionBeforeEnd, StreamText, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, BoxError, Cx, HookOptions, Origin, Plugin, Reach, Scope, Stage};
 use zk_core::service::{Entry, FrontEnd, NewEntry, Questions, SessionLog};
 
@@ -74,6 +74,50 @@ struct State {
     effects: VecDeque<Effect>,
     ticking: bool,
     closed: bool,
+    /// The answer's text that came last, in one piece, until somebody looks or something else happens.
+    text: Option<StreamText>,
+    /// The answer's text arrives: nothing else happened since it was reduced.
+    streams: bool,
+}
+
+/// How much text is gathered before it is reduced, in bytes.
+const MAX_GATHERED: usize = 16 * 1024;
+
+impl State {
+    /// Gathers a piece of text that follows another; gives whether it could.
+    fn gather(&mut self, event: &dyn AnyEvent, origin: &Origin) -> bool {
+        let Some(piece) = event.as_any().downcast_ref::<StreamText>().filter(|_| origin.depth == 0) else {
+            self.streams = false;
+            return false;
+        };
+        if !std::mem::replace(&mut self.streams, true) {
+            return false;
+        }
+        match &mut self.text {
+            Some(text) if text.turn_id != piece.turn_id || text.delta.len() >= MAX_GATHERED => return false,
+            Some(text) => text.delta.push_str(&piece.delta),
+            None => {
+                self.text = Some(piece.clone());
+                self.readers.iter().for_each(Backlog::wake);
+            }
+        }
+        true
+    }
+
+    /// Reduces what was gathered.
+    fn settle(&mut self, now: u64) {
+        let Some(text) = self.text.take() else { return };
+        // Text has no effects.
+        let Out { patches, .. } =
+            self.engine.apply(now, In::Event(Seen { event: &text, origin: &Origin::default() }));
+        self.push(&patches);
+    }
+
+    fn push(&mut self, patches: &[Patch]) {
+        for patch in patches {
+            self.readers.iter_mut().for_each(|reader| reader.push(patch));
+        }
+    }
 }
 
 impl Default for ViewDriver {
@@ -216,7 +260,14 @@ async fn keep_turn((shared, own): &(Arc<Shared>, Scope), _: &ToolResultsAfter, c
 }
 
 impl Shared {
+    /// The state after everything that happened.
     fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        state.settle(self.now());
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,6 +276,9 @@ impl Shared {
     }
 
     fn event(&self, event: &dyn AnyEvent, origin: &Origin) {
+        if self.lock().gather(event, origin) {
+            return;
+        }
         self.apply(In::Event(Seen { event, origin }));
     }
 
@@ -234,9 +288,7 @@ impl Shared {
         {
             let mut state = self.state();
             let Out { patches, effects } = state.engine.apply(self.now(), input);
-            for patch in &patches {
-                state.readers.iter_mut().for_each(|reader| reader.push(patch));
-            }
+            state.push(&patches);
             for effect in effects {
                 match effect {
                     Effect::Reply { id, digest, answer } => replies.push((id, digest, answer)),
