@@ -88,8 +88,10 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let outcome = head.drive(&agent, options, &stop).await?;
         agent.close().await;
         bus.close().await;
-        // It ends with the bus, once everything is told.
-        let _ = telling.await;
+        if let Some(telling) = telling {
+            // It ends with the bus, once everything is told.
+            let _ = telling.await;
+        }
         if let Some(printing) = printing {
             let _ = tokio::task::spawn_blocking(move || printing.join()).await;
         }
@@ -113,24 +115,27 @@ struct Headless {
 impl Headless {
     fn listen(&self, bus: &Bus) {
         if self.format == Format::StreamJson {
-            let output = self.output.clone();
+            let (output, redactor) = (self.output.clone(), self.redactor.clone());
             bus.scope("output").observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
-                output.add(|out| write_line(event, cx, out));
+                output.add(|out| write_line(event, cx, &redactor, out));
             });
         }
     }
 
-    /// Tells on standard error what passes, until the bus is closed.
-    fn tell(&self) -> JoinHandle<()> {
+    /// Tells on standard error what passes, until the bus is closed: if there is somebody to tell.
+    fn tell(&self) -> Option<JoinHandle<()>> {
+        if self.format != Format::Text && !self.verbose {
+            return None;
+        }
         let mut reader = self.view.reader();
         let warns = self.format == Format::Text;
         let blocks = self.view.view().blocks;
         let mut teller = Teller::new(self.stderr.clone(), warns, self.verbose, &blocks);
-        tokio::spawn(async move {
+        Some(tokio::spawn(async move {
             while let Some(patches) = reader.next().await {
                 patches.iter().for_each(|patch| teller.patch(patch));
             }
-        })
+        }))
     }
 
     /// Prints the patches of the view as lines, until the bus is closed: from a thread of its own, so that a slow reader

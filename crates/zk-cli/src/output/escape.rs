@@ -7,6 +7,9 @@ use crate::term::is_harmless;
 
 /// Takes secrets out of the JSON that begins at `from`. A quote ends every shape of a key, so that it stays JSON.
 pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
+    if out.get(from..).is_none_or(|json| !redactor.has_candidate(json)) {
+        return;
+    }
     let clean = match out.get(from..).map(str::from_utf8) {
         Some(Ok(json)) => match redactor.redact(json) {
             Cow::Borrowed(_) => return,
@@ -23,7 +26,11 @@ pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
 ///
 /// JSON has non-ASCII characters only within its strings, so each can be written as `\u`.
 pub(crate) fn escape_controls(out: &mut Vec<u8>, from: usize) {
-    let is_plain = |json: &[u8]| json.iter().all(|byte| (b' '..0x7f).contains(byte));
+    // Whole chunks are looked at before any is judged, so that it is done with vector instructions.
+    let is_plain = |json: &[u8]| {
+        let all = |chunk: &[u8]| chunk.iter().fold(true, |all, byte| all & (b' '..0x7f).contains(byte));
+        json.chunks(64).all(all)
+    };
     let Some(json) = out.get(from..).filter(|json| !is_plain(json)) else { return };
     // Only what is no UTF-8 fails, which a JSON writer does not make.
     let Ok(text) = std::str::from_utf8(json) else { return };

@@ -28,7 +28,7 @@ const LEFT_OUT: [&str; 7] = [
 
 /// Appends the event as one line: `{"type":NAME, …its data}`, with `agent` and `depth` before the data when a
 /// sub-agent emitted it.
-pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, out: &mut Vec<u8>) {
+pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out: &mut Vec<u8>) {
     let name = event.name();
     if LEFT_OUT.contains(&name) {
         return;
@@ -66,9 +66,7 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, out: &mut Vec<u8>) {
         }
     }
     out.push(b'}');
-    if let Some(redactor) = cx.service::<Redactor>() {
-        redact_json(out, begin, &redactor);
-    }
+    redact_json(out, begin, redactor);
     escape_controls(out, begin);
     out.push(b'\n');
 }

@@ -123,6 +123,14 @@ impl Redactor {
         }
     }
 
+    /// Whether anything in these bytes may begin a secret. If not, which is usual and found out fast, there is nothing
+    /// to redact in them.
+    #[must_use]
+    pub fn has_candidate(&self, text: &[u8]) -> bool {
+        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        shapes::has_candidate(text) || all.starts().next(text, 0).is_some()
+    }
+
     /// The text without secrets; the same text if there are none.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -294,6 +302,7 @@ mod tests {
             let clean = redactor.redact(&text);
             for secret in &secrets {
                 prop_assert!(!clean.contains(secret.trim()), "{secret} in {clean}");
+                prop_assert!(redactor.has_candidate(text.as_bytes()));
             }
         }
     }
