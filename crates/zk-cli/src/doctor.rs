@@ -86,11 +86,16 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
 /// Sets a sandbox up as `--context sandbox` does.
 fn sandbox(app: &AppContext) -> Finding {
     let environment = zk_exec::Environment::filtered(app.env.all().clone());
-    let report = sandbox::start(app, environment)
-        .and_then(|exec| exec.start().map_err(|error| crate::exit::Failure::failed(error.to_string())));
+    let report = sandbox::tested(app, environment).and_then(|(exec, test)| {
+        let report = exec.start().map_err(crate::exit::Failure::failed)?;
+        Ok((report, test))
+    });
     match report {
-        Ok(report) if report.missing().next().is_none() => fine(format!("sandbox: {report}")),
-        Ok(report) => warning(format!("sandbox: {report}")),
+        Ok((report, test)) => {
+            let when = if test.cached { ", since the machine was started" } else { "" };
+            let text = format!("sandbox: {report}; {} attempts to leave it failed{when}", test.held.len());
+            if report.missing().next().is_none() { fine(text) } else { warning(text) }
+        }
         Err(error) => warning(format!("sandbox: {error}")),
     }
 }

@@ -1,16 +1,31 @@
 use std::path::{Path, PathBuf};
 
-use zk_exec::{Environment, Network, SandboxExec, SandboxPolicy, Supervision};
+use zk_exec::{Environment, Network, SandboxExec, SandboxPolicy, SelfTest, Supervision};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 
-/// The sandbox that the settings describe, set up and ready.
+/// The sandbox that the settings describe, tested.
 pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {
+    tested(app, environment).map(|(exec, _)| exec)
+}
+
+/// The sandbox that the settings describe, and what its self-test found.
+pub(crate) fn tested(app: &AppContext, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
     let exec = SandboxExec::new(&policy(app), environment, Supervision::of_this_program());
     let exec = exec.map_err(|error| Failure::usage(error.to_string()))?;
-    exec.start().map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(exec)
+    // A runtime of its own: this is called inside and outside of the program's.
+    let found = std::thread::scope(|threads| {
+        let test = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.map_err(Failure::failed)?.block_on(exec.self_test()).map_err(Failure::failed)
+        };
+        threads
+            .spawn(test)
+            .join()
+            .unwrap_or_else(|_| Err(Failure::failed("the self-test of the sandbox broke off")))
+    })?;
+    Ok((exec, found))
 }
 
 /// What commands may reach: the project's directory, and what `[sandbox]` adds.

@@ -28,4 +28,6 @@ pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
 pub use plugin::LocalPlugin;
 pub use process::{ProcessExec, Supervision, run_supervisor};
-pub use sandbox::{Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy, SandboxReport};
+pub use sandbox::{
+    Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy, SandboxReport, SelfTest,
+};

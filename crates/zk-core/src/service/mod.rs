@@ -33,8 +33,8 @@ pub use conversation::{
     Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted, SwitchTarget,
 };
 pub use exec::{
-    EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal, OutputSink, OutputStream,
-    Process, ProcessEvent, TerminalSize,
+    Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal,
+    OutputSink, OutputStream, Process, ProcessEvent, TerminalSize,
 };
 pub use files::{
     FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,

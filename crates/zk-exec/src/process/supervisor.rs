@@ -68,11 +68,11 @@ impl Supervision {
         args.into_iter().nth(1).is_some_and(|arg| arg == ARGUMENT)
     }
 
-    pub(super) fn program(&self) -> &OsStr {
+    pub(crate) fn program(&self) -> &OsStr {
         self.program.as_os_str()
     }
 
-    pub(super) fn args(&self) -> &[OsString] {
+    pub(crate) fn args(&self) -> &[OsString] {
         &self.args
     }
 }
@@ -91,8 +91,10 @@ pub fn run_supervisor() -> io::Result<()> {
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     #[cfg(feature = "sandbox")]
     let mut sandbox = match first_byte(&program) {
-        Some(SANDBOX) => Some(crate::sandbox::Inside::enter(&program)?),
-        Some(_) | None => None,
+        Ok(Some(SANDBOX)) => Some(crate::sandbox::Inside::enter(&program)?),
+        // A pipe: this is a command in a sandbox, which tries what it can do.
+        Err(rustix::io::Errno::NOTSOCK) => return crate::sandbox::run_probe(program),
+        Ok(_) | Err(_) => None,
     };
     set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let _ = rustix::thread::set_name(c"cmd-supervisor");
@@ -149,13 +151,12 @@ pub fn run_supervisor() -> io::Result<()> {
 
 /// The byte that is read next, as it stays to be read.
 #[cfg(feature = "sandbox")]
-fn first_byte(socket: impl AsFd) -> Option<u8> {
+fn first_byte(socket: impl AsFd) -> rustix::io::Result<Option<u8>> {
     let mut byte = [0_u8];
     loop {
         match rustix::net::recv(&socket, &mut byte, RecvFlags::PEEK) {
             Err(rustix::io::Errno::INTR) => {}
-            Ok((1.., _)) => return byte.first().copied(),
-            Ok(_) | Err(_) => return None,
+            received => return received.map(|(read, _)| byte.first().copied().filter(|_| read > 0)),
         }
     }
 }

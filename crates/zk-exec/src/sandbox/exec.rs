@@ -1,10 +1,19 @@
-use async_trait::async_trait;
-use zk_core::service::{Exec, ExecError, ExecRequest, Process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
+use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
+
+use super::denial::Denials;
 use super::placeholders::Placeholders;
 use super::plan::Plan;
-use super::policy::SandboxPolicy;
-use super::report::{SandboxError, SandboxReport};
+use super::planted::{self, Planted};
+use super::policy::{Network, SandboxPolicy};
+use super::probe;
+use super::process::SandboxProcess;
+use super::report::{SandboxError, SandboxReport, SelfTest};
 use crate::{Environment, ProcessExec, Supervision};
 
 /// Runs commands on this machine, in a sandbox: the `dyn Exec` of the context `sandbox`.
@@ -29,7 +38,17 @@ pub struct SandboxExec {
     exec: ProcessExec,
     placeholders: Placeholders,
     limits: Vec<String>,
+    denials: Arc<Denials>,
+    supervision: Supervision,
+    plan: Vec<u8>,
+    network: Network,
+    /// A name in the workspace that nothing may be written to.
+    protected: PathBuf,
+    state: Option<PathBuf>,
 }
+
+/// How long the self-test may take.
+const SELF_TEST: Duration = Duration::from_secs(20);
 
 impl SandboxExec {
     /// Prepares a sandbox for the policy. It is set up with the first command, or by [`SandboxExec::start`].
@@ -44,10 +63,18 @@ impl SandboxExec {
         let (plan, places) = Plan::of(policy)?;
         let placeholders = Placeholders::make(places.placeholders, &plan.writable, policy.state.as_deref());
         let environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
+        let encoded = plan.encode();
+        let workspace = places.writable.first().cloned().unwrap_or_default();
         Ok(Self {
-            exec: ProcessExec::sandboxed(environment, supervision, plan.encode()),
+            exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone()),
             placeholders,
             limits: places.limits,
+            denials: Arc::new(Denials::of(&plan)),
+            supervision,
+            plan: encoded,
+            network: plan.network,
+            protected: workspace.join(".zk"),
+            state: policy.state.clone(),
         })
     }
 
@@ -62,6 +89,76 @@ impl SandboxExec {
         Ok(report)
     }
 
+    /// Proves that the sandbox holds: a command inside tries to write outside, to change what is protected, to read what is
+    /// hidden, to reach this process and to connect, and must fail in all of it.
+    ///
+    /// The same is done outside at the same time, against files and sockets planted for that in the state directory of the
+    /// policy and beside it. A passed test is remembered there: for the same policy and program it is not repeated before
+    /// the machine is started anew.
+    ///
+    /// # Errors
+    /// [`SandboxError::SelfTest`] when something is open, [`SandboxError::Missing`] when that cannot be found out.
+    pub async fn self_test(&self) -> Result<SelfTest, SandboxError> {
+        let fail = |what: &str, error: String| SandboxError::Missing { what: format!("{what}: {error}") };
+        let Some(state) = &self.state else {
+            return Err(fail("cannot test the sandbox", "its policy names no state directory".into()));
+        };
+        let record = planted::record(state, &self.plan, Path::new(self.supervision.program()));
+        if let Some(held) = record.as_ref().and_then(|record| fs::read_to_string(record).ok()) {
+            return Ok(SelfTest {
+                held: held.lines().map(str::to_owned).collect(),
+                unproven: Vec::new(),
+                cached: true,
+            });
+        }
+        self.start()?;
+        let planted =
+            Planted::new(state).map_err(|error| fail("cannot test the sandbox", error.to_string()))?;
+        let with_network = self.network != Network::All;
+        let inside = probe::Canaries { protected: self.protected.clone(), ..planted.canaries.clone() };
+        let open = tokio::time::timeout(SELF_TEST, self.probe(&inside.encode(with_network))).await;
+        let open = match open {
+            Ok(Ok(Some(open))) => open,
+            Ok(Ok(None)) => return Err(fail("the self-test of the sandbox", "it gave no result".into())),
+            Ok(Err(error)) => return Err(fail("the self-test of the sandbox", error.to_string())),
+            Err(_) => return Err(fail("the self-test of the sandbox", "it took too long".into())),
+        };
+        if !open.is_empty() {
+            return Err(SandboxError::SelfTest { open });
+        }
+        let control = tokio::task::spawn_blocking(move || planted.canaries.try_all(with_network)).await;
+        let (worked, failed): (Vec<_>, Vec<_>) =
+            control.unwrap_or_default().into_iter().partition(|(_, worked)| *worked);
+        let names =
+            |acts: Vec<(&str, bool)>| acts.into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        let (held, unproven) = (names(worked), names(failed));
+        if let Some(record) = record {
+            // Without a record the next start tests again.
+            let _ = record
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(record, held.join("\n")));
+        }
+        Ok(SelfTest { held, unproven, cached: false })
+    }
+
+    /// Runs this program inside to try what a description says; the acts that worked, if all were tried.
+    async fn probe(&self, canaries: &[u8]) -> Result<Option<Vec<String>>, ExecError> {
+        let mut request = ExecRequest::new(self.supervision.program(), "/");
+        request.args = self.supervision.args().to_vec();
+        request.input = Input::Piped;
+        let mut process = self.exec.spawn(request).await?;
+        process.write(canaries).await?;
+        process.close_input().await?;
+        let mut printed = Vec::new();
+        while let Some(event) = process.next().await? {
+            if let ProcessEvent::Output(_, bytes) = event {
+                printed.extend(bytes);
+            }
+        }
+        Ok(probe::read_results(&String::from_utf8_lossy(&printed)))
+    }
+
     /// Ends all commands and takes the sandbox down.
     pub async fn close(&self) {
         self.exec.close().await;
@@ -72,6 +169,9 @@ impl SandboxExec {
 #[async_trait]
 impl Exec for SandboxExec {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
-        self.exec.spawn(request).await
+        let cwd = request.cwd.clone();
+        let inner = self.exec.spawn(request).await?;
+        let rules = self.denials.clone();
+        Ok(Box::new(SandboxProcess { inner, rules, cwd, tail: Vec::new(), failed: false }))
     }
 }

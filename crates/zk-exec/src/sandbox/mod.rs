@@ -3,6 +3,8 @@
 #[cfg(feature = "sandbox")]
 mod confine;
 #[cfg(feature = "sandbox")]
+mod denial;
+#[cfg(feature = "sandbox")]
 mod git;
 #[cfg(feature = "sandbox")]
 mod helper;
@@ -14,7 +16,13 @@ mod namespaces;
 mod placeholders;
 #[cfg(feature = "sandbox")]
 mod plan;
+#[cfg(feature = "sandbox")]
+mod planted;
 mod policy;
+#[cfg(feature = "sandbox")]
+mod probe;
+#[cfg(feature = "sandbox")]
+mod process;
 mod report;
 #[cfg(feature = "sandbox")]
 mod seccomp;
@@ -33,4 +41,6 @@ pub use exec::SandboxExec;
 #[cfg(feature = "sandbox")]
 pub(crate) use helper::{Inside, read_answer, write_frame};
 pub use policy::{Network, SandboxPolicy};
-pub use report::{Layer, LayerState, SandboxError, SandboxReport};
+#[cfg(feature = "sandbox")]
+pub(crate) use probe::run as run_probe;
+pub use report::{Layer, LayerState, SandboxError, SandboxReport, SelfTest};

@@ -118,6 +118,17 @@ impl fmt::Display for SandboxReport {
     }
 }
 
+/// What a self-test of a sandbox found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SelfTest {
+    /// Acts that worked outside and failed inside.
+    pub held: Vec<String>,
+    /// Acts that failed inside, and outside too: they prove nothing.
+    pub unproven: Vec<String>,
+    /// Whether the result is that of an earlier test of the same sandbox, program and start of the machine.
+    pub cached: bool,
+}
+
 /// Why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {

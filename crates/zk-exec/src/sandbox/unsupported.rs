@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use zk_core::service::{Exec, ExecError, ExecRequest, Process};
 
 use super::policy::SandboxPolicy;
-use super::report::{SandboxError, SandboxReport};
+use super::report::{SandboxError, SandboxReport, SelfTest};
 use crate::{Environment, Supervision};
 
 /// Stands for the sandbox in a build that has none: it cannot be made.
@@ -25,6 +25,14 @@ impl SandboxExec {
     /// # Errors
     /// None.
     pub fn start(&self) -> Result<SandboxReport, SandboxError> {
+        match self.never {}
+    }
+
+    /// Cannot be called.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn self_test(&self) -> Result<SelfTest, SandboxError> {
         match self.never {}
     }
 

@@ -78,7 +78,12 @@ impl Shell {
                 pids.join(", ")
             ));
         }
-        if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) }
+        let mut footer = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
+        for denial in &outcome.denials {
+            footer =
+                join(&footer, &format!("({denial}; use another path, or ask the person to run it outside)"));
+        }
+        footer
     }
 }
 

@@ -47,10 +47,11 @@ pub(super) async fn attend(
         }
     };
     let output_still_open = attended.is_open();
+    let denials = attended.process.denials();
     if survivors.is_empty() || matches!(exit, Exit::Code(_) | Exit::Signal(_)) {
         attended.process.release();
     }
-    Ok(ExecOutcome { exit, elapsed: began.elapsed(), survivors, output_still_open })
+    Ok(ExecOutcome { exit, elapsed: began.elapsed(), survivors, output_still_open, denials })
 }
 
 struct Attended<'a> {

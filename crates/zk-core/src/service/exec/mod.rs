@@ -96,6 +96,11 @@ pub trait Process: Send {
     /// [`ExecError::Watch`].
     async fn members(&mut self) -> Result<Vec<u32>, ExecError>;
 
+    /// What its context has probably denied it, once it has failed. A context that denies nothing knows of none.
+    fn denials(&self) -> Vec<Denial> {
+        Vec::new()
+    }
+
     /// Lets what it left in the background go on; what that prints is read into nothing.
     fn release(self: Box<Self>);
 
@@ -243,6 +248,51 @@ pub struct ExecOutcome {
     pub survivors: Vec<u32>,
     /// Whether something still held its output open when the result was returned.
     pub output_still_open: bool,
+    /// What its context has probably denied it.
+    pub denials: Vec<Denial>,
+}
+
+/// Something that a command was probably denied by the context it runs in.
+///
+/// ```
+/// use zk_core::service::{Denial, DeniedAct};
+///
+/// let denial = Denial { act: DeniedAct::Write, target: "/usr/x".into(), reason: "it may only be read".into() };
+/// let told = "possibly denied by the sandbox: write /usr/x (it may only be read)";
+/// assert_eq!(denial.to_string(), told);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Denial {
+    /// What it tried.
+    pub act: DeniedAct,
+    /// A path, or a host.
+    pub target: String,
+    /// Why that is denied.
+    pub reason: String,
+}
+
+/// An act that a context can deny.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedAct {
+    /// To read a file.
+    Read,
+    /// To write, create, rename or remove a file.
+    Write,
+    /// To connect to a host.
+    Connect,
+}
+
+impl std::fmt::Display for Denial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { act, target, reason } = self;
+        let act = match act {
+            DeniedAct::Read => "read",
+            DeniedAct::Write => "write",
+            DeniedAct::Connect => "connect to",
+        };
+        write!(f, "possibly denied by the sandbox: {act} {target} ({reason})")
+    }
 }
 
 /// Why a command ended.

@@ -1,4 +1,5 @@
 mod escapes;
+mod proof;
 mod work;
 
 use std::path::Path;

@@ -1,0 +1,204 @@
+//! Which failures of a command the sandbox has probably caused.
+
+use std::path::{Component, Path, PathBuf};
+
+use zk_core::service::{Denial, DeniedAct};
+
+use super::plan::{FRESH, Plan, RUNTIME};
+use super::policy::Network;
+
+/// How much of what a command printed last is looked at.
+pub(super) const TAIL: usize = 8 * 1024;
+/// How many denials one command is told of.
+const MOST: usize = 4;
+
+/// What a system says where a file may not be written.
+const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
+/// What it says where a file is closed, or a call is refused.
+const CLOSED: [&str; 4] = ["Permission denied", "EACCES", "Operation not permitted", "EPERM"];
+/// What programs say where there is no network.
+const NO_NETWORK: [&str; 7] = [
+    "Network is unreachable",
+    "ENETUNREACH",
+    "Could not resolve host",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "EAI_AGAIN",
+    "failed to lookup address information",
+];
+
+/// What the sandbox denies, as far as the words of programs can be compared with it.
+#[derive(Clone, Debug)]
+pub(super) struct Denials {
+    writable: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    network: Network,
+}
+
+impl Denials {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self {
+            writable: plan.writable.clone(),
+            read_only: plan.read_only.clone(),
+            hidden: plan.hidden.clone(),
+            network: plan.network,
+        }
+    }
+
+    /// The denials that a failed command in `cwd` tells of in the end of its output. A failure alone is no proof: there
+    /// must be the words of the system for it, with a path or a host that the policy denies.
+    pub(super) fn in_output(&self, output: &str, cwd: &Path) -> Vec<Denial> {
+        let mut found: Vec<Denial> = Vec::new();
+        for denial in output.lines().filter_map(|line| self.in_line(line, cwd)) {
+            if found.len() < MOST && !found.contains(&denial) {
+                found.push(denial);
+            }
+        }
+        found
+    }
+
+    fn in_line(&self, line: &str, cwd: &Path) -> Option<Denial> {
+        let says = |texts: &[&str]| texts.iter().any(|text| line.contains(text));
+        if says(&NO_NETWORK) && self.network != Network::All {
+            return Some(Denial {
+                act: DeniedAct::Connect,
+                target: host(line),
+                reason: "it has no network".into(),
+            });
+        }
+        let (not_written, closed) = (says(&NOT_WRITTEN), says(&CLOSED));
+        if closed && self.network == Network::None && line.to_lowercase().contains("socket") {
+            let target = "the network".to_owned();
+            return Some(Denial { act: DeniedAct::Connect, target, reason: "it has no network".into() });
+        }
+        if !not_written && !closed {
+            return None;
+        }
+        candidates(line).find_map(|text| self.denies(&plain(&cwd.join(text)), not_written))
+    }
+
+    fn denies(&self, path: &Path, not_written: bool) -> Option<Denial> {
+        let below = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        let denial = |act, reason: &str| {
+            Some(Denial { act, target: path.display().to_string(), reason: reason.to_owned() })
+        };
+        if below(&self.hidden) || RUNTIME.iter().any(|dir| path.starts_with(dir)) {
+            return denial(DeniedAct::Read, "it is hidden from commands");
+        }
+        if !not_written {
+            return None;
+        }
+        if below(&self.read_only) {
+            return denial(DeniedAct::Write, "programs are run from it later");
+        }
+        let own = FRESH.iter().any(|dir| path.starts_with(dir)) || below(&self.writable);
+        if own { None } else { denial(DeniedAct::Write, "it lies outside of what commands write to") }
+    }
+}
+
+/// What of a line may be a path: what stands in quotes, and what stands between colons.
+fn candidates(line: &str) -> impl Iterator<Item = &str> {
+    let quotes = ['\'', '"', '`', '‘', '’'];
+    let quoted = line.split(quotes).skip(1).step_by(2);
+    let between = line.split([':', ',']).map(str::trim);
+    let words = line.split_ascii_whitespace();
+    quoted
+        .chain(between)
+        .chain(words)
+        .map(move |text| text.trim_matches(quotes).trim_matches([':', ',', ';', '(', ')', '[', ']']))
+        .filter(|text| !text.is_empty() && (text.contains('/') || text.starts_with('.')))
+}
+
+/// The name after the words for a failed look-up.
+fn host(line: &str) -> String {
+    let after = line.split_once("resolve host").map(|(_, rest)| rest);
+    let named = after.and_then(|rest| rest.split([':', ' ', '\'', '"', '`']).find(|word| word.contains('.')));
+    let address = || {
+        line.split_ascii_whitespace().find_map(|word| {
+            let word = word.trim_matches(|char: char| !char.is_ascii_alphanumeric());
+            let host = word.rsplit("//").next()?.split(['/', ':']).next()?;
+            (host.contains('.')
+                && host.chars().all(|char| char.is_ascii_alphanumeric() || "-.".contains(char)))
+            .then_some(host)
+        })
+    };
+    named.or_else(address).unwrap_or("the network").trim_end_matches('.').to_owned()
+}
+
+/// A path without `.` and `..`, as far as names tell.
+fn plain(path: &Path) -> PathBuf {
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                found.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => found.push(part),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denials(network: Network) -> Denials {
+        Denials {
+            writable: vec!["/home/me/project".into()],
+            read_only: vec!["/home/me/project/.git/config".into(), "/home/me/project/.git/hooks".into()],
+            hidden: vec!["/home/me/.ssh".into()],
+            network,
+        }
+    }
+
+    #[test]
+    fn what_programs_say_of_denied_paths_and_hosts_is_recognised() {
+        let here = Path::new("/home/me/project");
+        for (line, expected) in [
+            ("touch: cannot touch '/usr/x': Read-only file system", "write /usr/x"),
+            ("bash: line 1: /home/me/other/x: Read-only file system", "write /home/me/other/x"),
+            ("bash: line 1: ../x: Read-only file system", "write /home/me/x"),
+            (
+                "cp: cannot create regular file '.git/hooks/x': Read-only file system",
+                "write /home/me/project/.git/hooks/x",
+            ),
+            (
+                "error: could not lock config file .git/config: Device or resource busy",
+                "write /home/me/project/.git/config",
+            ),
+            ("cat: /home/me/.ssh/id_rsa: Permission denied", "read /home/me/.ssh/id_rsa"),
+            ("Error: EROFS: read-only file system, open '/home/me/.npm/x'", "write /home/me/.npm/x"),
+            ("OSError: [Errno 30] Read-only file system: '/opt/a b'", "write /opt/a b"),
+            ("curl: (6) Could not resolve host: example.org", "connect to example.org"),
+            (
+                "fatal: unable to access 'https://example.org/x/': Could not resolve host: example.org",
+                "connect to example.org",
+            ),
+            ("Error: connect ENETUNREACH 192.0.2.1:80", "connect to 192.0.2.1"),
+        ] {
+            let found = denials(Network::None).in_output(line, here);
+            let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert!(told.len() == 1 && told[0].contains(expected), "{line}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn failures_with_other_causes_are_not_blamed_on_the_sandbox() {
+        let here = Path::new("/home/me/project");
+        for line in [
+            "cat: /etc/secret: Permission denied",
+            "bash: ./script: Permission denied",
+            "rm: cannot remove 'build/x': Device or resource busy",
+            "mkdir: cannot create directory '/tmp/x': Read-only file system",
+            "cat: x: No such file or directory",
+            "test failed: expected Read-only file system",
+        ] {
+            assert_eq!(denials(Network::None).in_output(line, here), [], "{line}");
+        }
+        let line = "curl: (6) Could not resolve host: example.org";
+        assert_eq!(denials(Network::All).in_output(line, here), []);
+    }
+}

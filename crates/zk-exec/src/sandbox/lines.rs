@@ -1,0 +1,201 @@
+//! What a view shows, in lines for a person.
+
+use zk_view::{Activity, Block, Body, Call, CallState, Form, Status};
+
+use super::summary::counted;
+pub(crate) use super::summary::shorten;
+use crate::term::Style;
+
+/// Lines of a diff that are shown, of an output that ended well, and of one that failed.
+const DIFF: usize = 20;
+const OUTPUT: usize = 5;
+const FAILED_OUTPUT: usize = 15;
+
+/// Sub-agents stand to the right, under their name.
+pub(crate) fn indent(block: &Block) -> String {
+    match &block.agent {
+        None => String::new(),
+        Some(agent) => format!("{}[{}] ", "  ".repeat(agent.depth as usize), agent.name),
+    }
+}
+
+/// What a call came to: what happened first, then the end of its output or what it changed.
+pub(crate) fn call(call: &Call) -> Vec<(Style, String)> {
+    let reason = call.reason.as_ref().map(|reason| reason.as_str());
+    let not_run = |what: &str| {
+        let why = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        vec![(Style::Yellow, shorten(&format!("✗ {} {what}{why}", call.tool)))]
+    };
+    match (call.state, &call.body) {
+        (CallState::Refused, _) => not_run("was refused"),
+        (CallState::Parked, _) => not_run("waits for approval"),
+        (CallState::Skipped | CallState::NotRun, _) => not_run("was not run"),
+        (CallState::OutcomeUnknown, _) => not_run("was cut off: its effects are unknown"),
+        (CallState::Invalid, _) => not_run("was called with invalid arguments"),
+        (CallState::Unknown, _) => not_run("is no tool"),
+        (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Vec::new(),
+        (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false),
+        (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true),
+    }
+}
+
+fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, String)> {
+    let (style, sign) = if failed { (Style::Red, "✗") } else { (Style::Dim, "✓") };
+    let first = |text: &str| (style, format!("  {sign} {}", shorten(text)));
+    let long = elapsed_ms.filter(|ms| *ms >= 1000);
+    let took = long.map_or(String::new(), |ms| format!(" · {:.1} s", ms as f64 / 1e3));
+    let total = body.total_lines;
+    let shown = if failed { FAILED_OUTPUT } else { OUTPUT };
+    match (&body.form, &body.lines[..]) {
+        (Form::Line, [line]) | (Form::Lines, [line]) => vec![first(line.as_str())],
+        (Form::Diff { added, removed, .. }, _) if !failed => {
+            let mut lines = vec![first(&format!("+{added} -{removed}"))];
+            lines.extend(diff(body));
+            lines
+        }
+        (Form::Table, _) if !failed => vec![first(&format!("{}{took}", counted(total, "row")))],
+        (Form::Command { exit }, _) => {
+            let ended = if failed { format!("{exit} · ") } else { String::new() };
+            let printed = if total == 0 { "no output".to_owned() } else { counted(total, "line") };
+            let mut lines = vec![first(&format!("{ended}{printed}{took}"))];
+            lines.extend(end(body, shown));
+            lines
+        }
+        (Form::Lines | Form::Line | Form::Diff { .. } | Form::Table, _) => {
+            let mut lines = vec![first(&format!("{}{took}", counted(total, "line")))];
+            // An error is text for the model: its beginning says what failed.
+            let kept = body.lines.len().min(shown);
+            lines.extend(body.lines.iter().take(if failed { kept } else { 0 }).map(|line| row(line.as_str())));
+            if failed && total > kept as u64 {
+                lines.push(more(total - kept as u64, "below"));
+            }
+            lines
+        }
+    }
+}
+
+fn row(line: &str) -> (Style, String) {
+    (Style::Dim, format!("    {}", shorten(line)))
+}
+
+fn more(hidden: u64, place: &str) -> (Style, String) {
+    (Style::Dim, format!("    … {} {place} · /show", counted(hidden, "more line")))
+}
+
+/// The last lines of an output, after how many there are before them.
+fn end(body: &Body, shown: usize) -> Vec<(Style, String)> {
+    let hidden = body.lines.len().saturating_sub(shown);
+    let rows = body.lines.iter().skip(hidden).map(|line| row(line.as_str()));
+    let before = body.total_lines.saturating_sub((body.lines.len() - hidden) as u64);
+    (before > 0).then(|| more(before, "above")).into_iter().chain(rows).collect()
+}
+
+/// The lines of a diff that say what changed.
+fn diff(body: &Body) -> Vec<(Style, String)> {
+    let is_change = |line: &&str| {
+        (line.starts_with('+') && !line.starts_with("+++"))
+            || (line.starts_with('-') && !line.starts_with("---"))
+    };
+    let Form::Diff { added, removed, .. } = &body.form else { return Vec::new() };
+    let changes = body.lines.iter().map(|line| line.as_str()).filter(is_change).take(DIFF);
+    let mut rows: Vec<(Style, String)> = changes
+        .map(|line| {
+            let style = if line.starts_with('+') { Style::Green } else { Style::Red };
+            (style, format!("    {}", shorten(line)))
+        })
+        .collect();
+    let hidden = (added + removed).saturating_sub(rows.len() as u64);
+    if hidden > 0 {
+        rows.push(more(hidden, "below"));
+    }
+    rows
+}
+
+/// What goes on now, in a line whose hint comes first, so that a narrow terminal cuts it last; nothing where what
+/// happens is in sight.
+pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<String> {
+    let seconds = status.activity_ms / 1000;
+    let tokens = match status.tokens_written {
+        0 => String::new(),
+        tokens => format!(" · {tokens} tokens"),
+    };
+    let what = match &status.activity {
+        Activity::Idle | Activity::Answering | Activity::Asking => return None,
+        Activity::Stopping => return Some("stopping …".to_owned()),
+        Activity::Starting => "starting".to_owned(),
+        Activity::Waiting { model } => format!("waiting for {model}, {seconds} s{tokens}"),
+        Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
+            let what = if *keep_alives { ", only keep-alives" } else { "" };
+            let idle = idle_ms / 1000;
+            format!("waiting for {model}, {idle} s{what} (limit {})", rounded(*limit_ms))
+        }
+        Activity::Retrying { attempt, left_ms, .. } => {
+            let verb = if *attempt == 0 { "trying" } else { "trying again" };
+            let hurry = if has_keys { " · Enter tries now" } else { "" };
+            format!("{verb} in {} s{hurry}", left_ms / 1000)
+        }
+        Activity::Thinking => format!("thinking, {seconds} s{tokens}"),
+        Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s{tokens}"),
+        Activity::Running { calls } => {
+            let first = calls.first().map_or("", |call| call.as_str());
+            let more = match calls.len() {
+                0 | 1 => String::new(),
+                calls => format!(" and {} more", calls - 1),
+            };
+            format!("{seconds} s{tokens} · {first}{more}")
+        }
+    };
+    Some(format!("{stops} stops · {what}"))
+}
+
+/// A duration in the larger of the units that say it well.
+fn rounded(ms: u64) -> String {
+    match (ms + 500) / 1000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", (seconds + 30) / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::CommandExit;
+    use zk_view::Text;
+
+    use super::*;
+
+    fn command(lines: usize, total_lines: u64, code: i32) -> Vec<String> {
+        let body = Body {
+            form: Form::Command { exit: CommandExit::Code { code } },
+            lines: (0..lines).map(|n| Text::from(format!("line {n}"))).collect(),
+            total_lines,
+            expandable: false,
+        };
+        result(&body, Some(10), code != 0).into_iter().map(|(_, line)| line).collect()
+    }
+
+    #[test]
+    fn a_command_shows_its_last_lines_and_how_many_there_were() {
+        assert_eq!(command(0, 0, 0), ["  ✓ no output"]);
+        assert_eq!(command(1, 1, 0), ["  ✓ 1 line", "    line 0"]);
+        let long = command(40, 100_000, 0);
+        assert_eq!(long[..2], ["  ✓ 100000 lines", "    … 99995 more lines above · /show"]);
+        assert_eq!(long.last().unwrap(), "    line 39");
+    }
+
+    #[test]
+    fn a_failed_command_shows_its_exit_code_first() {
+        assert_eq!(command(2, 2, 3), ["  ✗ exit code 3 · 2 lines", "    line 0", "    line 1"]);
+    }
+
+    #[test]
+    fn the_live_line_begins_with_how_to_stop() {
+        let calls = vec![Text::new("$ sleep 25")];
+        let running = Status { activity: Activity::Running { calls }, activity_ms: 12_000, ..Status::default() };
+        assert_eq!(status(&running, "Esc", true).unwrap(), "Esc stops · 12 s · $ sleep 25");
+        let model = Text::new("anthropic/claude-opus-5");
+        let silent = Activity::Silent { model, idle_ms: 3400, limit_ms: 3_600_000, keep_alives: false };
+        let silent = Status { activity: silent, ..Status::default() };
+        let line = status(&silent, "Esc", true).unwrap();
+        assert_eq!(line, "Esc stops · waiting for anthropic/claude-opus-5, 3 s (limit 60 min)");
+    }
+}

@@ -1,0 +1,160 @@
+//! What the self-test tries: once outside, where it has to work, and once inside, where it must not.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, getrlimit, prlimit};
+
+use crate::wire::{put, put_len, take, take_len};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Begins each line of a result.
+const RESULT: &str = "zk-probe ";
+
+/// What stands outside to be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Canaries {
+    /// A file that the person can write.
+    pub(super) file: PathBuf,
+    /// A directory whose content and name are protected.
+    pub(super) protected: PathBuf,
+    /// A file that is hidden.
+    pub(super) secret: PathBuf,
+    pub(super) socket: PathBuf,
+    pub(super) abstract_name: String,
+    pub(super) tcp: u16,
+    pub(super) udp: u16,
+    /// The process that runs the self-test.
+    pub(super) process: u32,
+}
+
+/// An act, by its name in a message.
+type Act = (&'static str, fn(&Canaries) -> io::Result<()>);
+
+/// The acts, of which those from `network` on are possible where the network is the machine's.
+const FILES_AND_PROCESSES: [Act; 7] = [
+    ("write a file outside", write_outside),
+    ("read a hidden file", read_hidden),
+    ("create a protected file", create_protected),
+    ("rename a protected directory", rename_protected),
+    ("read the environment of zk", read_environment),
+    ("limit the process of zk", limit_process),
+    ("connect to a socket in a directory", connect_path),
+];
+const NETWORK: [Act; 3] = [
+    ("connect to a port", connect_tcp),
+    ("send a datagram", send_datagram),
+    ("connect to an abstract socket", connect_abstract),
+];
+
+impl Canaries {
+    /// Does everything and says what worked.
+    pub(super) fn try_all(&self, with_network: bool) -> Vec<(&'static str, bool)> {
+        let network = if with_network { NETWORK.as_slice() } else { &[] };
+        let acts = FILES_AND_PROCESSES.iter().chain(network);
+        acts.map(|(name, act)| (*name, act(self).is_ok())).collect()
+    }
+
+    pub(super) fn encode(&self, with_network: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_len(&mut out, usize::from(with_network));
+        for path in [&self.file, &self.protected, &self.secret, &self.socket] {
+            put(&mut out, path);
+        }
+        put(&mut out, &self.abstract_name);
+        for number in [self.tcp.into(), self.udp.into(), self.process] {
+            put_len(&mut out, usize::try_from(number).unwrap_or_default());
+        }
+        out
+    }
+
+    fn decode(mut bytes: &[u8]) -> Option<(bool, Self)> {
+        let from = &mut bytes;
+        let with_network = take_len(from)? != 0;
+        let mut path = || take(from).map(PathBuf::from);
+        let (file, protected, secret, socket) = (path()?, path()?, path()?, path()?);
+        let abstract_name = take(from)?.into_string().ok()?;
+        let tcp = take_len(from)?.try_into().ok()?;
+        let udp = take_len(from)?.try_into().ok()?;
+        let process = take_len(from)?.try_into().ok()?;
+        Some((with_network, Self { file, protected, secret, socket, abstract_name, tcp, udp, process }))
+    }
+}
+
+/// Tries what standard input describes and prints a line for each act.
+pub(crate) fn run(input: impl Into<File>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    input.into().read_to_end(&mut bytes)?;
+    let (with_network, canaries) = Canaries::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    let results = canaries.try_all(with_network);
+    let lines: String = results
+        .into_iter()
+        .map(|(name, worked)| format!("{RESULT}{} {name}\n", if worked { "open" } else { "held" }))
+        .collect();
+    File::from(rustix::io::dup(rustix::stdio::stdout())?)
+        .write_all(format!("\n{lines}{RESULT}done\n").as_bytes())
+}
+
+/// The acts that a printed result calls possible; nothing if it is not complete.
+pub(super) fn read_results(printed: &str) -> Option<Vec<String>> {
+    let lines = || printed.lines().filter_map(|line| line.strip_prefix(RESULT));
+    lines()
+        .any(|line| line == "done")
+        .then(|| lines().filter_map(|line| line.strip_prefix("open ")).map(str::to_owned).collect())
+}
+
+fn write_outside(canaries: &Canaries) -> io::Result<()> {
+    File::options().write(true).open(&canaries.file)?.write_all(b"x")
+}
+
+fn read_hidden(canaries: &Canaries) -> io::Result<()> {
+    fs::read(&canaries.secret).map(drop)
+}
+
+fn create_protected(canaries: &Canaries) -> io::Result<()> {
+    let path = canaries.protected.join("zk-probe");
+    File::create_new(&path)?;
+    fs::remove_file(path)
+}
+
+fn rename_protected(canaries: &Canaries) -> io::Result<()> {
+    let other = canaries.protected.with_extension("probe");
+    fs::rename(&canaries.protected, &other)?;
+    fs::rename(other, &canaries.protected)
+}
+
+fn read_environment(canaries: &Canaries) -> io::Result<()> {
+    fs::read(format!("/proc/{}/environ", canaries.process)).map(drop)
+}
+
+fn limit_process(canaries: &Canaries) -> io::Result<()> {
+    let pid = Pid::from_raw(canaries.process.cast_signed());
+    prlimit(pid, Resource::Core, getrlimit(Resource::Core)).map(drop).map_err(Into::into)
+}
+
+fn connect_path(canaries: &Canaries) -> io::Result<()> {
+    UnixStream::connect(&canaries.socket).map(drop)
+}
+
+fn connect_abstract(canaries: &Canaries) -> io::Result<()> {
+    UnixStream::connect_addr(&SocketAddr::from_abstract_name(&canaries.abstract_name)?).map(drop)
+}
+
+fn connect_tcp(canaries: &Canaries) -> io::Result<()> {
+    TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, canaries.tcp).into(), PATIENCE).map(drop)
+}
+
+fn send_datagram(canaries: &Canaries) -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect((Ipv4Addr::LOCALHOST, canaries.udp))?;
+    socket.send(b"x").map(drop)?;
+    // Nobody answers; a port that nobody has is told of by the next call.
+    std::thread::sleep(Duration::from_millis(1));
+    socket.send(b"x").map(drop)
+}

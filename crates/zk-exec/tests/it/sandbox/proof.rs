@@ -1,0 +1,216 @@
+//! The self-test, what a denial looks like, and how far a command can go inside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use zk_core::service::{DeniedAct, Exec, ExecRequest, Exit, OutputStream};
+use zk_exec::{Network, ProcessExec, SandboxError, SandboxExec, SandboxPolicy};
+
+use super::{run, sandboxed};
+use crate::support::{environment, eventually, supervised, supervision};
+
+struct Scene {
+    base: tempfile::TempDir,
+    work: PathBuf,
+    state: PathBuf,
+}
+
+fn scene() -> Scene {
+    let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (work, state) = (base.path().join("work"), base.path().join("place/state"));
+    fs::create_dir(&work).unwrap();
+    fs::create_dir_all(&state).unwrap();
+    Scene { base, work, state }
+}
+
+#[tokio::test]
+async fn the_self_test_proves_each_denial_and_is_not_repeated_for_the_same_sandbox() {
+    let scene = scene();
+    let policy = SandboxPolicy::new(&scene.work).state(&scene.state);
+    let Some(exec) = sandboxed(&policy) else { return };
+    let first = exec.self_test().await.unwrap();
+    assert_eq!((first.held.len(), first.cached), (10, false), "{first:?}");
+    let again = exec.self_test().await.unwrap();
+    assert_eq!((again.held, again.cached), (first.held, true));
+    let other = sandboxed(&policy.network(Network::Loopback)).unwrap();
+    assert!(!other.self_test().await.unwrap().cached);
+    let all = sandboxed(&SandboxPolicy::new(&scene.work).state(&scene.state).network(Network::All)).unwrap();
+    assert_eq!(all.self_test().await.unwrap().held.len(), 7, "the network is open by the policy");
+    let left: Vec<_> = fs::read_dir(scene.state.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["state"], "what the test planted is gone");
+}
+
+#[tokio::test]
+async fn the_self_test_refuses_a_sandbox_with_a_hole() {
+    let scene = scene();
+    // The planted files lie beside the state directory, which this policy lets commands write.
+    let hole = scene.state.parent().unwrap();
+    let policy = SandboxPolicy::new(&scene.work).state(&scene.state).writable(hole);
+    let Some(exec) = sandboxed(&policy) else { return };
+    match exec.self_test().await {
+        Err(error @ SandboxError::SelfTest { .. }) => {
+            assert!(error.to_string().contains("write a file outside"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!exec.self_test().await.is_ok_and(|test| test.cached), "a failed test is not remembered");
+}
+
+#[tokio::test]
+async fn a_failed_command_says_what_the_sandbox_denied_it() {
+    let scene = scene();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work).state(&scene.state)) else { return };
+    let outside = scene.base.path().join("x");
+    let told = async |command: String| {
+        let mut sink = |_: OutputStream, _: &[u8]| ();
+        let request = ExecRequest::shell(&command, &scene.work);
+        exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap().denials
+    };
+    let denials = told(format!("touch {}", outside.display())).await;
+    assert_eq!(denials.len(), 1);
+    assert_eq!((denials[0].act, denials[0].target.as_str()), (DeniedAct::Write, outside.to_str().unwrap()));
+    let denials = told("echo x > .zk/settings.toml".to_owned()).await;
+    assert!(denials[0].target.ends_with("work/.zk/settings.toml"), "{denials:?}");
+    assert_eq!(told(format!("touch {} || true", outside.display())).await, [], "it succeeded");
+    assert_eq!(told("cat missing".to_owned()).await, []);
+}
+
+#[tokio::test]
+async fn the_number_of_processes_is_bounded() {
+    let scene = scene();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work).processes(301)) else { return };
+    if !super::has("python3") {
+        return;
+    }
+    let bomb = "python3 -c '
+import os, time
+made = 0
+try:
+    while made < 2000:
+        if os.fork() == 0:
+            time.sleep(100)
+            os._exit(0)
+        made += 1
+except OSError as error:
+    print(\"stopped\", made < 301, error.strerror, flush=True)
+os.kill(0, 9)'";
+    let (_, out) = run(&exec, bomb, &scene.work).await;
+    assert!(out.contains("stopped True Resource temporarily unavailable"), "{out}");
+    exec.close().await;
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+}
+
+fn name_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Whether this process started it, or something that did.
+fn is_below_this(mut pid: u32) -> bool {
+    while pid > 1 && pid != std::process::id() {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent =
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+        pid = parent.unwrap_or(0);
+    }
+    pid == std::process::id()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_outlives_the_sandbox_whatever_it_did_to_stay() {
+    let scene = scene();
+    let runs = |mark: &str| {
+        pids().any(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(mark))
+        })
+    };
+    for (mark, kill) in [("7771.25", false), ("7772.25", true)] {
+        let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work)) else { return };
+        let leave = format!(
+            "(env -i setsid -f sleep {mark} > /dev/null 2>&1); env -i setsid nohup sleep {mark} > /dev/null 2>&1 &"
+        );
+        run(&exec, &leave, &scene.work).await;
+        assert!(runs(mark));
+        if kill {
+            // The process outside that the first one inside hangs on.
+            let parent = pids().find(|pid| name_of(*pid) == "sandbox-parent" && is_below_this(*pid)).unwrap();
+            let parent = rustix::process::Pid::from_raw(parent.cast_signed()).unwrap();
+            rustix::process::kill_process(parent, rustix::process::Signal::KILL).unwrap();
+            eventually("the end of what was inside", || !runs(mark));
+            let (code, out) = run(&exec, "echo again", &scene.work).await;
+            assert_eq!((code, out.as_str()), (0, "again\n"), "another sandbox is started");
+        }
+        drop(exec);
+        eventually("the end of what was inside", || !runs(mark));
+    }
+}
+
+#[tokio::test]
+async fn a_helper_that_cannot_set_the_sandbox_up_says_why_and_runs_nothing() {
+    let scene = scene();
+    let supervision = zk_exec::Supervision::with("/bin/true", ["x"]);
+    let exec = SandboxExec::new(&SandboxPolicy::new(&scene.work), environment(), supervision).unwrap();
+    let error = exec.start().unwrap_err().to_string();
+    assert!(error.starts_with("the sandbox cannot be set up: "), "{error}");
+    let mut sink = |_: OutputStream, _: &[u8]| ();
+    let ran =
+        exec.run(ExecRequest::shell("touch ran", &scene.work), &mut sink, &CancellationToken::new()).await;
+    assert!(ran.is_err() && !scene.work.join("ran").exists());
+}
+
+/// Half of the times it took are shorter, in microseconds.
+async fn median(exec: &dyn Exec, cwd: &Path) -> u128 {
+    let mut times = Vec::new();
+    for _ in 0..120 {
+        let began = Instant::now();
+        let mut sink = |_: OutputStream, _: &[u8]| ();
+        let request = ExecRequest::new("/bin/true", cwd);
+        let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+        assert_eq!(outcome.exit, Exit::Code(0));
+        times.push(began.elapsed().as_micros());
+    }
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures"]
+async fn figures() {
+    let scene = scene();
+    let policy = SandboxPolicy::new(&scene.work).state(&scene.state);
+    let Some(exec) = sandboxed(&policy) else { return };
+    let (bare, below) = (ProcessExec::new(environment()), supervised(environment()));
+    println!("bare {} µs", median(&bare, &scene.work).await);
+    println!("supervised {} µs", median(&below, &scene.work).await);
+    println!("sandbox {} µs", median(&exec, &scene.work).await);
+    let began = Instant::now();
+    let first = sandboxed(&policy).unwrap();
+    println!("set-up {:?}", began.elapsed());
+    let began = Instant::now();
+    first.self_test().await.unwrap();
+    println!("self-test {:?}", began.elapsed());
+    let began = Instant::now();
+    let again = SandboxExec::new(&policy, environment(), supervision()).unwrap();
+    assert!(again.self_test().await.unwrap().cached);
+    println!("start with the self-test cached {:?}", began.elapsed());
+    let peak = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        status.lines().find(|line| line.starts_with("VmHWM")).unwrap().to_owned()
+    };
+    let before = peak();
+    let mut bytes = 0_u64;
+    let mut sink = |_: OutputStream, piece: &[u8]| bytes += piece.len() as u64;
+    let request = ExecRequest {
+        timeout: Some(Duration::from_secs(120)),
+        ..ExecRequest::shell("head -c 1G /dev/zero", &scene.work)
+    };
+    exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+    println!("{bytes} bytes: {before} before, {} after", peak());
+}
