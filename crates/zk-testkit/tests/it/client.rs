@@ -13,8 +13,8 @@ pub(crate) struct Answer {
     pub(crate) head: String,
     /// The body without the framing, as far as it is well framed.
     pub(crate) body: Vec<u8>,
-    /// The lengths of the reads the body came in.
-    pub(crate) reads: Vec<usize>,
+    /// How many chunks the body was sent in.
+    pub(crate) chunks: usize,
     /// How it ended.
     pub(crate) end: End,
 }
@@ -56,8 +56,7 @@ impl Answer {
 }
 
 pub(crate) fn anthropic(server: &FakeServer, body: &Value) -> Answer {
-    let headers = "anthropic-version: 2023-06-01\r\nx-api-key: secret\r\n";
-    send(server, "POST", "/v1/messages", headers, body.to_string().as_bytes())
+    send(server, "POST", "/v1/messages", ANTHROPIC, body.to_string().as_bytes())
 }
 
 pub(crate) fn chat(server: &FakeServer, body: &Value) -> Answer {
@@ -68,10 +67,38 @@ pub(crate) fn post(server: &FakeServer, path: &str, body: &Value) -> Answer {
     send(server, "POST", path, "authorization: Bearer secret\r\n", body.to_string().as_bytes())
 }
 
-/// Sends a request and reads until the connection ends or is silent for a moment.
+/// Sends a request and reads until the connection ends; a server that should have said more may take its time.
 pub(crate) fn send(server: &FakeServer, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+    send_for(PATIENT, server, method, path, headers, body)
+}
+
+/// As [`chat`], to a server that is known to send no end.
+pub(crate) fn chat_until_silent(server: &FakeServer, body: &Value) -> Answer {
+    let headers = "authorization: Bearer secret\r\n";
+    send_for(MOMENT, server, "POST", "/v1/chat/completions", headers, body.to_string().as_bytes())
+}
+
+/// As [`anthropic`], to a server that is known to fall silent.
+pub(crate) fn anthropic_until_silent(server: &FakeServer, body: &Value) -> Answer {
+    send_for(MOMENT, server, "POST", "/v1/messages", ANTHROPIC, body.to_string().as_bytes())
+}
+
+/// The longest silence between two reads.
+const PATIENT: Duration = Duration::from_secs(60);
+const MOMENT: Duration = Duration::from_secs(1);
+
+const ANTHROPIC: &str = "anthropic-version: 2023-06-01\r\nx-api-key: secret\r\n";
+
+fn send_for(
+    patience: Duration,
+    server: &FakeServer,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &[u8],
+) -> Answer {
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(250))).unwrap();
+    stream.set_read_timeout(Some(patience)).unwrap();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-type: application/json\r\n{headers}\
          content-length: {}\r\n\r\n",
@@ -81,15 +108,11 @@ pub(crate) fn send(server: &FakeServer, method: &str, path: &str, headers: &str,
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body).unwrap();
     let mut raw = Vec::new();
-    let mut reads = Vec::new();
     let mut buffer = vec![0; 1 << 20];
     let end = loop {
         match stream.read(&mut buffer) {
             Ok(0) => break End::Cut,
-            Ok(count) => {
-                reads.push(count);
-                raw.extend_from_slice(buffer.get(..count).unwrap());
-            }
+            Ok(count) => raw.extend_from_slice(buffer.get(..count).unwrap()),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break End::Reset,
             Err(_) => break End::Silence,
         }
@@ -98,12 +121,13 @@ pub(crate) fn send(server: &FakeServer, method: &str, path: &str, headers: &str,
     let (head, framed) = raw.split_at(split);
     let head = String::from_utf8_lossy(head).into_owned();
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let (body, framing) = unframe(framed);
-    Answer { status, head, body, reads, end: framing.unwrap_or(end) }
+    let (chunks, framing) = unframe(framed);
+    let (body, chunks) = (chunks.concat(), chunks.len());
+    Answer { status, head, body, chunks, end: framing.unwrap_or(end) }
 }
 
 /// The chunks of a body, and how they ended if they did.
-fn unframe(mut framed: &[u8]) -> (Vec<u8>, Option<End>) {
+fn unframe(mut framed: &[u8]) -> (Vec<&[u8]>, Option<End>) {
     let mut body = Vec::new();
     loop {
         let Some(line) = framed.windows(2).position(|window| window == b"\r\n") else { return (body, None) };
@@ -116,10 +140,10 @@ fn unframe(mut framed: &[u8]) -> (Vec<u8>, Option<End>) {
             return (body, Some(End::Complete));
         }
         let Some(chunk) = rest.get(2..2 + size) else {
-            body.extend_from_slice(rest.get(2..).unwrap_or_default());
+            body.push(rest.get(2..).unwrap_or_default());
             return (body, None);
         };
-        body.extend_from_slice(chunk);
+        body.push(chunk);
         framed = rest.get(2 + size + 2..).unwrap_or_default();
     }
 }

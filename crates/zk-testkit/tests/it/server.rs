@@ -3,7 +3,7 @@ use zk_core::model::{ErrorKind, StopReason, Usage};
 use zk_testkit::rules::{Dialect, Rule, Strictness};
 use zk_testkit::{FakeServer, Script, Turn};
 
-use crate::client::{End, anthropic, chat, send};
+use crate::client::{End, anthropic, anthropic_until_silent, chat, send};
 
 fn hello(dialect: Dialect) -> Value {
     let messages = json!([{"role": "user", "content": "hello"}]);
@@ -278,7 +278,7 @@ fn a_bulk_answer_is_complete_and_well_formed() {
 #[test]
 fn a_paced_answer_that_the_client_leaves_is_noticed() {
     let server = FakeServer::start(Script::new().turn(|t| t.text("one moment").hang())).unwrap();
-    assert_eq!(anthropic(&server, &hello(Dialect::Anthropic)).end, End::Silence);
+    assert_eq!(anthropic_until_silent(&server, &hello(Dialect::Anthropic)).end, End::Silence);
     let gone = (0..200).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         server.abandoned() == 1
