@@ -17,7 +17,7 @@ fn three_turns() -> Script {
         .turn(|t| t.text("done"))
 }
 
-// Law 8: the bytes of one request are a prefix of the next, because they are the same values.
+// The bytes of one request are a prefix of the next, because they are the same values.
 #[tokio::test]
 async fn requests_of_one_run_share_system_tools_and_messages() {
     let rig = rig_with(three_turns(), |b| b.system("Be brief.").alias("echo", "Say"));

@@ -182,7 +182,7 @@ async fn what_was_counted_of_a_response_that_breaks_off_or_is_stopped_is_in_the_
     }
 }
 
-// 5.10: everything but gates and stores continues and reports.
+// Everything but gates and stores continues and reports.
 #[tokio::test]
 async fn a_failing_watcher_stops_nothing_by_default() {
     let rig = rig(Script::new().turn(|t| t.text("ok")));

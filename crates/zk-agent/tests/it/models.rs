@@ -80,7 +80,6 @@ async fn announced(rig: &Rig) -> Vec<Value> {
     rig.recorder.named("models:changed")
 }
 
-//
 #[tokio::test]
 async fn the_models_of_all_providers_are_known_without_asking_and_those_of_endpoints_once_asked() {
     let rig = rig(Script::new());
@@ -119,7 +118,6 @@ async fn a_provider_that_comes_and_goes_is_announced_and_takes_its_list_along() 
     assert_eq!(causes, ["registered", "listed", "removed", "registered"]);
 }
 
-//
 #[tokio::test]
 async fn the_last_registration_of_a_provider_and_the_last_word_on_a_model_count() {
     let rig = rig(Script::new());
@@ -136,7 +134,7 @@ async fn the_last_registration_of_a_provider_and_the_last_word_on_a_model_count(
     assert_eq!(windows, [("scripted-1", None), ("second", Some(1000)), ("known", Some(5)), ("m", None)]);
 }
 
-// nothing of an endpoint is on an event.
+// Nothing of an endpoint is on an event.
 #[tokio::test]
 async fn an_endpoint_that_does_not_answer_is_told_by_the_kind_of_its_error_alone() {
     let rig = rig(Script::new());
@@ -149,7 +147,7 @@ async fn an_endpoint_that_does_not_answer_is_told_by_the_kind_of_its_error_alone
     assert_eq!(query.models.len(), 2, "what is known without asking is there all the same");
 }
 
-// a choice is kept even where nobody has that model, and late registration makes it good.
+// A choice is kept even where nobody has that model, and late registration makes it good.
 #[tokio::test]
 async fn a_model_that_was_chosen_before_its_provider_came_is_kept_and_known_better_then() {
     let provider = Arc::new(ScriptedProvider::new(Script::new()));

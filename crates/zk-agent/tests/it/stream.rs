@@ -101,7 +101,7 @@ async fn a_text_ends_where_its_block_or_another_text_does() {
     assert_eq!(shown, "ab|c|d|");
 }
 
-// Law 15: an argument text nobody finished is no call.
+// An argument text nobody finished is no call.
 #[tokio::test]
 async fn a_call_its_provider_did_not_finish_is_answered_and_not_run() {
     let (agent, recorder) = said(vec![

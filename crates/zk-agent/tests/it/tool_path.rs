@@ -41,7 +41,7 @@ async fn nested_arguments_are_not_coerced() {
     assert_eq!(*seen.lock().unwrap(), json!({"map": {"n": "1"}, "n": 1}));
 }
 
-// Law 15: arguments are parsed or rejected, never guessed.
+// Arguments are parsed or rejected, never guessed.
 #[tokio::test]
 async fn arguments_that_are_no_json_object_are_rejected_and_the_call_never_runs() {
     let script = Script::new()

@@ -40,7 +40,6 @@ fn shown(rig: &Rig) -> String {
     deltas.iter().map(|event| event["delta"].as_str().unwrap().to_owned()).collect()
 }
 
-//
 #[tokio::test]
 async fn a_handler_changes_what_is_shown_wherever_the_pieces_are_cut_and_not_what_is_kept() {
     let text = "So **this** is *it*, **not";
@@ -126,7 +125,6 @@ async fn what_is_held_back_of_an_answer_that_is_stopped_is_shown() {
     assert_eq!(shown(&rig), "So **it");
 }
 
-// Law 7.
 #[tokio::test(start_paused = true)]
 async fn a_stopped_run_does_not_wait_for_a_handler_to_let_go() {
     let rig = rig(Script::answering(|_| Turn::new().text("So").hang()));
@@ -141,7 +139,7 @@ async fn a_stopped_run_does_not_wait_for_a_handler_to_let_go() {
     assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
 }
 
-// 5.10: a failing handler is reported, and the text goes on without it.
+// It is reported besides.
 #[tokio::test]
 async fn a_handler_that_fails_leaves_the_text_as_it_was() {
     let reported = Arc::new(Mutex::new(Vec::new()));

@@ -306,7 +306,7 @@ fn arguments_that_had_to_be_repaired_are_told_and_used() {
     assert_eq!(told, 1, "{}", ended.stderr);
 }
 
-// in each dialect, on a server that refuses what is longer than its model takes.
+// In each dialect, on a server that refuses what is longer than its model takes.
 #[test]
 fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so() {
     let script = || {

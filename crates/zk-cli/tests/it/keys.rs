@@ -42,7 +42,6 @@ fn stops_and_goes_on(mut terminal: Terminal) {
     assert_eq!(terminal.code(), Some(0));
 }
 
-// D-21
 #[test]
 fn escape_stops_a_request_that_nobody_answers() {
     let (person, listener) = mute();
@@ -179,7 +178,7 @@ fn texts_that_are_entered_during_a_run_are_the_next_prompts_and_a_pasted_one_sta
     assert!(history.contains("second"), "{history}");
 }
 
-// D-21: queued messages survive, and wait for a second look.
+// Queued messages survive, and wait for a second look.
 #[test]
 fn what_was_queued_comes_back_to_the_prompt_of_a_run_that_was_stopped() {
     for stop in [ESCAPE, "\u{3}"] {
@@ -216,7 +215,6 @@ fn busy() -> FakeServer {
     server
 }
 
-// D-23
 #[test]
 fn enter_ends_the_wait_for_another_attempt() {
     let server = busy();

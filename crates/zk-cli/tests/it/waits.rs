@@ -157,7 +157,7 @@ fn silence_is_counted_on_a_terminal_and_the_count_goes_away() {
     sees_the_silence(&["'go'", "-p go"], |t| t.delay(SILENT).text("Answer."), &seen);
 }
 
-// D-20: both clocks, also when the answer has begun.
+// Both clocks, also when the answer has begun.
 #[test]
 fn silence_within_an_answer_is_counted_below_it_and_the_answer_goes_on_where_it_was() {
     let seen = ["One ", ", 3 s (limit 20 min)", ", 4 s (limit ", ERASED, "two."];

@@ -61,7 +61,6 @@ fn read(asked: &Asked) -> usize {
     calls.last().and_then(|call| call.args["number"].as_u64()).map_or(0, |last| last as usize + 1)
 }
 
-//
 #[tokio::test]
 async fn a_conversation_that_does_not_fit_is_made_shorter_and_the_model_asked_again_at_once() {
     let rig = rig(reader(30), |builder| builder.plugin(Window).plugin(Shorten));
@@ -88,7 +87,7 @@ async fn without_anybody_who_makes_it_shorter_the_run_ends_with_the_error() {
     assert_eq!(rig.recorder.named("context:reduced").len(), 0);
 }
 
-// 6.13: once, then it is an error.
+// Once, then it is an error.
 #[tokio::test]
 async fn a_request_that_still_does_not_fit_is_not_sent_a_third_time() {
     let script = Script::answering(|asked| match asked.number {
@@ -178,7 +177,6 @@ async fn a_talk_without_tools_loses_its_oldest_messages_but_not_the_first() {
     assert!(context_size(&asked.messages) > WINDOW / 3, "no more than needed is left out");
 }
 
-// Law 8
 #[tokio::test]
 async fn between_two_overflows_every_request_begins_with_the_one_before() {
     let rig = rig(reader(40), |builder| builder.plugin(Window).plugin(Shorten));
@@ -221,7 +219,6 @@ async fn an_answer_that_is_cut_again_at_once_ends_the_run() {
     assert_eq!(rig.provider.asked().len(), 7);
 }
 
-// P-71
 #[tokio::test]
 async fn another_model_gets_the_whole_conversation_again() {
     let script = Script::answering(|asked| match asked.number {

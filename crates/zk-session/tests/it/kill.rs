@@ -12,7 +12,7 @@ const ROUNDS: u64 = 100;
 /// Each session lives through so many deaths.
 const LIVES: u64 = 5;
 
-/// Promise D-2, and that no call is ever without its result.
+/// Nothing that was acknowledged is lost, and no call is ever without its result.
 #[tokio::test]
 async fn a_killed_process_loses_nothing_it_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
