@@ -1,11 +1,12 @@
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
 use futures_util::future::{Either, select};
-use zk_core::events::SteerKind;
+use futures_util::{FutureExt, StreamExt};
+use zk_core::events::{PartKind, PartLeftOut, SteerKind};
 use zk_core::kernel::Cx;
 use zk_core::model::{
     AgentError, Disclosure, ErrorKind, Message, Model, ModelRef, Phase, ProviderError, RunId,
@@ -94,6 +95,23 @@ impl RunControl for Control {
     }
 
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
+        let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
+        let cx = self.cx(&turn_id);
+        let name = call.purpose.clone();
+        let answer = self.ask_beside(call, &cx, turn_id).await;
+        if let Err(error) = &answer
+            && !matches!(error, AgentError::Aborted)
+        {
+            let (kind, source, error) = (PartKind::SideCall, "run".to_owned(), error.to_string());
+            // Whoever asked is told the error itself.
+            let _ = cx.emit(PartLeftOut { kind, name, source, error }).await;
+        }
+        answer
+    }
+}
+
+impl Control {
+    async fn ask_beside(&self, call: SideCall, cx: &Cx, turn_id: TurnId) -> Result<SideAnswer, AgentError> {
         let SideCall { purpose, system, messages, model, max_tokens, limit } = call;
         if messages.is_empty() {
             return Err(AgentError::Usage(format!("the side call `{purpose}` has no message; give it one")));
@@ -114,12 +132,12 @@ impl RunControl for Control {
             session: None,
             model: model.clone(),
         };
-        let turn_id = self.shared.present_turn().1.unwrap_or_else(TurnId::fresh);
-        let cx = self.cx(&turn_id);
         let mut reading = Reading::new(&model);
         let begun = Instant::now();
         let ended = {
-            let read = pin!(reading.read(provider.stream(request, &cx)));
+            // The call itself is made inside, so that nothing a provider does can unwind further.
+            let asked = AssertUnwindSafe(async { reading.read(provider.stream(request, cx)).await });
+            let read = pin!(asked.catch_unwind());
             let over = pin!(async {
                 let stopped = pin!(cx.stop_token().cancelled());
                 match select(stopped, pin!(tokio::time::sleep(limit))).await {
@@ -134,7 +152,7 @@ impl RunControl for Control {
                 }
             });
             match select(read, over).await {
-                Either::Left((ended, _)) => ended,
+                Either::Left((ended, _)) => ended.unwrap_or_else(|_| Err(panicked(&model).into())),
                 Either::Right((error, _)) => Err(error),
             }
         };
@@ -165,6 +183,15 @@ impl RunTools for Control {
         }
         Ok(())
     }
+}
+
+/// The error of a provider that panicked.
+fn panicked(model: &Model) -> ProviderError {
+    let message = "the provider panicked";
+    let error =
+        ProviderError::new(ErrorKind::Malformed, &*model.provider, &*model.id, Phase::Stream, message);
+    let hint = "That is a bug in the provider; run it again, or use another one";
+    ProviderError { hint: Some(hint.to_owned()), ..error }
 }
 
 /// The answer to a side call, as far as it has arrived.

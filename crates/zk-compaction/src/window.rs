@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use zk_core::events::{
     ContextOverflow, ContextReduced, ContextTransform, ModelSelect, PartKind, PartLeftOut, TurnAfter,
 };
-use zk_core::kernel::{Answer, BoxError, Cx, Handler, Item, Plugin, Scope, Stage};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Item, Plugin, Scope, Stage};
 use zk_core::model::{Message, TurnId, context_size};
 use zk_core::service::{
     ContextId, ContextWindow, WindowCause, WindowFill, WindowPlan, WindowStrategy, WindowView,
@@ -20,6 +20,8 @@ const TOKEN: u64 = 3;
 
 /// How long a strategy may take: it may ask a model.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long all of them together may take.
+const ALL: Duration = Duration::from_secs(15 * 60);
 
 /// Conversations whose fill is remembered.
 const FILLS: usize = 64;
@@ -74,7 +76,8 @@ impl Plugin for Window {
             }
         });
         scope.provide_service::<dyn ContextWindow>(owner.clone());
-        scope.handle_at::<ContextTransform, _>(Stage::Early, owner);
+        let at = HookOptions { time_limit: Some(ALL), ..HookOptions::from(Stage::Early) };
+        scope.handle_at::<ContextTransform, _>(at, owner);
         Ok(())
     }
 }

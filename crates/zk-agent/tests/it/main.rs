@@ -22,6 +22,7 @@ mod lifecycle;
 mod models;
 mod order;
 mod output;
+mod plugin_failures;
 mod presets;
 mod random;
 mod retries;

@@ -16,6 +16,9 @@ type Planner = fn(&WindowView<'_>) -> Result<Option<WindowPlan>, BoxError>;
 
 struct Fixed(i32, Planner);
 
+/// The order of a strategy that never answers.
+const HANGS: i32 = 0;
+
 #[async_trait]
 impl WindowStrategy for Fixed {
     fn order(&self) -> i32 {
@@ -23,6 +26,9 @@ impl WindowStrategy for Fixed {
     }
 
     async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+        if self.0 == HANGS {
+            return std::future::pending().await;
+        }
         (self.1)(view)
     }
 }
@@ -104,9 +110,10 @@ async fn the_owner_knows_how_full_a_window_is_and_makes_it_smaller_when_asked() 
     assert_eq!(*rig.log.lock().unwrap(), ["newest left 4 out"]);
 }
 
-#[tokio::test]
-async fn a_strategy_that_fails_or_plans_nonsense_is_left_out_by_name_and_the_next_one_is_asked() {
+#[tokio::test(start_paused = true)]
+async fn a_strategy_that_fails_hangs_or_plans_nonsense_is_left_out_by_name_and_the_next_one_is_asked() {
     let rig = rig(&[
+        ("0-hangs", HANGS, |_| Ok(None)),
         ("1-fails", 1, |_| Err("the disk is full".into())),
         ("2-panics", 2, |_| panic!("a bug")),
         ("3-index", 3, |_| Ok(Some(WindowPlan::default().replace(9, Message::user_text("x").shared())))),
@@ -118,6 +125,7 @@ async fn a_strategy_that_fails_or_plans_nonsense_is_left_out_by_name_and_the_nex
     rig.window().reduce(&rig.context());
     assert_eq!(rig.run("two").await, 1);
     let expected = [
+        "0-hangs: it took longer than 60 s",
         "1-fails: the disk is full",
         "2-panics: it panicked",
         "3-index: its plan names message 9 of 3",

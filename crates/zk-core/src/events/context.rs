@@ -1,5 +1,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -26,6 +27,7 @@ impl Event for ContextTransform {
     const NAME: &'static str = "context:transform";
     type Reply = Vec<Arc<Message>>;
     type Mode = Fold;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 }
 
 impl Absorb for ContextTransform {

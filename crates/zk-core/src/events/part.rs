@@ -21,6 +21,8 @@ pub enum PartKind {
     ViewBlock,
     /// A program outside of this process that watches events.
     HookProcess,
+    /// A call to a model beside the conversation.
+    SideCall,
 }
 
 impl fmt::Display for PartKind {
@@ -31,6 +33,7 @@ impl fmt::Display for PartKind {
             Self::ToolSource => "tool source",
             Self::ViewBlock => "block",
             Self::HookProcess => "hook process",
+            Self::SideCall => "side call",
         })
     }
 }
@@ -41,9 +44,9 @@ impl fmt::Display for PartKind {
 pub struct PartLeftOut {
     /// What is left out.
     pub kind: PartKind,
-    /// The name it is registered under.
+    /// The name it is registered under, or the purpose of a side call.
     pub name: String,
-    /// The plugin.
+    /// The plugin; `run` for a side call, which any part of the run may make.
     pub source: String,
     /// Why.
     pub error: String,

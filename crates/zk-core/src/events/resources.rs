@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::{Event, Gather};
 
 /// Where are skills, prompts and instructions? Every answer counts, each with who gave it.
+///
+/// Skills will be looked for with it; until zk has them, it is for plugins that agree on it among themselves.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesDiscover {

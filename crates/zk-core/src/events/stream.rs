@@ -1,4 +1,5 @@
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -42,6 +43,7 @@ impl Event for StreamTransform {
     const NAME: &'static str = "stream:transform";
     type Reply = String;
     type Mode = Fold;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 }
 
 impl Absorb for StreamTransform {

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -29,6 +30,7 @@ impl Event for SystemTransform {
     const NAME: &'static str = "system:transform";
     type Reply = String;
     type Mode = Fold;
+    const TIME_LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 }
 
 impl Absorb for SystemTransform {
