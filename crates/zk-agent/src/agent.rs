@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
-use zk_core::service::{ContextId, Entry, OpenedSession, Provider};
+use zk_core::service::{ContextId, Entry, OpenedSession, Provider, TurnEnv};
 
 use crate::commit::{Commit, identified};
 use crate::driver::Driver;
@@ -70,6 +70,8 @@ pub(crate) struct AgentState {
     pub(crate) session: Option<SessionId>,
     /// Fixed for a turn when it begins.
     pub(crate) cwd: PathBuf,
+    /// Fixed for a turn when it begins.
+    pub(crate) env: Arc<TurnEnv>,
     pub(crate) model: Model,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) history: Vec<Arc<Message>>,
@@ -168,6 +170,7 @@ impl Agent {
                 state: Mutex::new(AgentState {
                     session: config.session,
                     cwd: config.cwd,
+                    env: Arc::default(),
                     model: config.model,
                     thinking: config.thinking,
                     history: identified(config.history),
@@ -328,6 +331,7 @@ impl Agent {
             state.session = id;
             state.history = identified(messages);
             state.restored = Some(entries);
+            state.env = Arc::default();
             if let Some(cwd) = cwd {
                 state.cwd = cwd;
             }

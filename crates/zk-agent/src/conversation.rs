@@ -13,7 +13,8 @@ use zk_core::kernel::{Plugin, Scope};
 use zk_core::model::{AgentError, Block, Message, SessionId};
 use zk_core::service::{
     AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, OpenedSession,
-    QuestionDigest, QuestionId, Questions, RunEnded, SessionOpener, Submitted, SwitchTarget, UiAnswer,
+    QuestionDigest, QuestionId, Questions, RunEnded, SessionOpener, Submitted, SwitchTarget, TurnEnv,
+    UiAnswer,
 };
 
 use crate::shared::{RunShared, lock};
@@ -370,5 +371,14 @@ impl Conversation for AgentConversation {
 
     fn set_cwd(&self, cwd: PathBuf) {
         self.inner.agent.inner.state().cwd = cwd;
+    }
+
+    fn set_env(&self, name: String, value: Option<String>) {
+        let mut state = self.inner.agent.inner.state();
+        let TurnEnv(env) = Arc::make_mut(&mut state.env);
+        match value {
+            Some(value) => _ = env.insert(name, value),
+            None => _ = env.remove(&name),
+        }
     }
 }

@@ -26,8 +26,12 @@ impl Driver {
     pub(crate) async fn turn(&mut self, number: u32) -> Result<bool, AgentError> {
         let id = TurnId::fresh();
         self.shared.begin_turn(number, id.clone());
-        self.cwd = self.agent.state().cwd.clone();
-        let turn = Turn { cx: self.cx.for_turn(id.shared()), id, number };
+        let env = {
+            let state = self.agent.state();
+            self.cwd.clone_from(&state.cwd);
+            state.env.clone()
+        };
+        let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env), id, number };
         let provider = self.agent.provider_of(&self.model)?;
         self.refresh_tools(&turn).await?;
         let messages = self.context(&turn).await?;

@@ -1,4 +1,3 @@
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -9,7 +8,7 @@ use zk_core::kernel::EmitError;
 use zk_core::model::{
     AgentError, Approved, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, Tool, ToolCx};
+use zk_core::service::{CallPlace, Tool, ToolCx, TurnEnv};
 
 use super::SpawnOptions;
 use crate::agent::AgentInner;
@@ -126,8 +125,7 @@ impl Tool for SpawnTool {
             ));
         };
         let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
-        let child =
-            self.child(&parent, &name, &cx.cwd).map_err(|error| ToolError::failed(error.to_string()))?;
+        let child = self.child(&parent, &name, cx).map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
         let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
         child.close().await;
@@ -153,7 +151,7 @@ impl Tool for SpawnTool {
 
 impl SpawnTool {
     /// A sub-agent with everything its parent has, but an empty conversation.
-    fn child(&self, parent: &Arc<AgentInner>, name: &str, cwd: &Path) -> Result<Agent, AgentError> {
+    fn child(&self, parent: &Arc<AgentInner>, name: &str, cx: &ToolCx) -> Result<Agent, AgentError> {
         let (model, thinking) = {
             let state = parent.state();
             (state.model.clone(), state.thinking)
@@ -167,14 +165,16 @@ impl SpawnTool {
             .behavior(parent.behavior.clone())
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
-            .cwd(cwd);
+            .cwd(&cx.cwd);
         for (canonical, wire) in parent.aliases.iter() {
             child = child.alias(canonical, wire);
         }
         if let Some(preset) = &self.options.preset {
             child = child.preset(preset.clone());
         }
-        child.spawn(self.options.clone()).build()
+        let child = child.spawn(self.options.clone()).build()?;
+        child.inner.state().env = cx.cx.service::<TurnEnv>().unwrap_or_default();
+        Ok(child)
     }
 
     async fn run(

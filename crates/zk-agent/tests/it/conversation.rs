@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::json;
-use zk_agent::{Agent, AgentConversation, Behavior};
+use zk_agent::{Agent, AgentBuilder, AgentConversation, Behavior, SpawnOptions};
 use zk_core::events::{
     SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree,
     SessionLoaded, ToolBefore,
@@ -15,7 +15,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
 use zk_core::model::{Block, Message, SessionId, ToolOutput};
 use zk_core::service::{
     ContextId, ContextWindow, Conversation, ConversationError, OpenedSession, SessionOpener, Submitted,
-    SwitchTarget, WindowFill,
+    SwitchTarget, TurnEnv, WindowFill,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -99,15 +99,18 @@ struct Desk {
 }
 
 async fn desk(script: Script) -> Desk {
+    desk_with(script, |builder| builder).await
+}
+
+async fn desk_with(script: Script, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Desk {
     let (provider, opener) = (ScriptedProvider::new(script), Opener::default());
     let again: zk_agent::DedupKey = Arc::new(|_| Some("same".to_owned()));
     let behavior = Behavior { dedup_tools: [("echo".to_owned(), again)].into(), ..Behavior::default() };
-    let agent = Agent::builder(Arc::new(provider.clone()))
+    let builder = Agent::builder(Arc::new(provider.clone()))
         .tool(TestTool::echo())
         .behavior(behavior)
-        .session(SessionId::from("first"))
-        .build()
-        .unwrap();
+        .session(SessionId::from("first"));
+    let agent = change(builder).build().unwrap();
     let plugins = opener.plugins("first");
     let conversation = AgentConversation::stored(agent, Arc::new(opener.clone()), &plugins).await.unwrap();
     Desk { conversation, provider, opener }
@@ -381,6 +384,33 @@ async fn another_directory_counts_from_the_next_turn_on() {
     scope.provide("where", tool.arc()).unwrap();
     desk.say("go").await;
     assert_eq!(*seen.lock().unwrap(), [PathBuf::from("."), ".".into(), "/elsewhere".into()]);
+    scope.close().await;
+}
+
+#[tokio::test]
+async fn an_environment_variable_counts_from_the_next_turn_on_for_sub_agents_too_and_not_in_another_session()
+{
+    let seen: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let script = Script::answering(|asked| match (asked.last_user_text().as_str(), asked.results().len()) {
+        ("go", 0) => Turn::new().call("look", json!({})).call("look", json!({})),
+        ("go", 2) => Turn::new().call("spawn", json!({"task": "below"})),
+        ("below" | "there", 0) => Turn::new().call("look", json!({})),
+        _ => Turn::new().text("ok"),
+    });
+    let desk = desk_with(script, |builder| builder.spawn(SpawnOptions::default())).await;
+    let (kept, conversation) = (seen.clone(), desk.conversation.clone());
+    let tool = TestTool::new("look", move |_, cx| {
+        kept.lock().unwrap().push(cx.cx.service::<TurnEnv>().and_then(|env| env.0.get("LANG").cloned()));
+        conversation.set_env("LANG".into(), Some("C".into()));
+        conversation.set_env("GONE".into(), None);
+        std::future::ready(Ok(ToolOutput::text("looked")))
+    });
+    let scope = desk.conversation.agent().bus().scope("look");
+    scope.provide("look", tool.arc()).unwrap();
+    desk.say("go").await;
+    desk.conversation.switch(SwitchTarget::New).await.unwrap();
+    desk.say("there").await;
+    assert_eq!(*seen.lock().unwrap(), [None, None, Some("C".to_owned()), None]);
     scope.close().await;
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,7 +65,16 @@ pub trait Conversation: Send + Sync {
 
     /// Works in another directory, from the next turn on.
     fn set_cwd(&self, cwd: PathBuf);
+
+    /// Gives commands an environment variable, or no longer gives it, from the next turn on. Another session begins
+    /// without any.
+    fn set_env(&self, name: String, value: Option<String>);
 }
+
+/// The environment variables that the conversation gives the commands of a turn, beside those of the context they run in:
+/// `cx.service::<TurnEnv>()`. They stay as they are until the turn ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnEnv(pub BTreeMap<String, String>);
 
 /// Which conversation it is, and what it is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,7 +30,8 @@ pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use context_id::ContextId;
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted, SwitchTarget,
+    Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted,
+    SwitchTarget, TurnEnv,
 };
 pub use exec::{
     Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal,

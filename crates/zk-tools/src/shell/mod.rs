@@ -13,7 +13,7 @@ use serde_json::Value;
 use zk_core::model::{
     Approved, CommandExit, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, Tool, ToolCx};
+use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, Tool, ToolCx, TurnEnv};
 
 use crate::text::one_line;
 use crate::work::exec;
@@ -101,8 +101,10 @@ impl Tool for Shell {
         let timeout = self.timeout(args.timeout_ms)?;
         let exec = exec(&cx.cx)?;
         let mut tail = Tail::new(self.options.shell_bytes, cx.progress.clone());
+        let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
+        let env = given.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let request =
-            ExecRequest { timeout: Some(timeout), ..ExecRequest::shell(&args.command, cx.cwd.clone()) };
+            ExecRequest { timeout: Some(timeout), env, ..ExecRequest::shell(&args.command, cx.cwd.clone()) };
         let outcome = exec
             .run(request, &mut tail, cx.cx.stop_token())
             .await
