@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use zk_core::service::{QuestionDigest, QuestionId, UiAnswer};
+use zk_core::service::{QuestionDigest, QuestionId, SwitchTarget, UiAnswer};
 
 use crate::{BlockId, Text};
 
@@ -38,6 +38,16 @@ pub enum Intent {
     Stop,
     /// Do not wait for the next attempt of a request.
     Hurry,
+    /// Go on with another session.
+    Switch {
+        /// Which.
+        to: SwitchTarget,
+    },
+    /// Make the conversation smaller.
+    Compact {
+        /// What the summary is to heed.
+        instructions: Option<String>,
+    },
     /// Run a command of the program.
     Command {
         /// Its name.
@@ -53,6 +63,7 @@ pub enum Intent {
 }
 
 /// What the host of a view has to do. Effects are data: the view itself does nothing.
+/// [`ViewDriver::carry_out`](crate::ViewDriver::carry_out) does those that are for a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "effect", rename_all = "snake_case")]
@@ -80,6 +91,16 @@ pub enum Effect {
     },
     /// End the wait for another attempt.
     Hurry,
+    /// Go on with another session.
+    Switch {
+        /// Which.
+        to: SwitchTarget,
+    },
+    /// Make the next request smaller.
+    Compact {
+        /// What the summary is to heed.
+        instructions: Option<String>,
+    },
     /// Run a command of the program.
     Command {
         /// Its name.

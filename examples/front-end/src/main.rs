@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_agent::Agent;
+use zk_agent::{Agent, AgentConversation};
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Approved, Display, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{Question, Questions, Tool, ToolCx, UiAnswer};
+use zk_core::service::{Conversation, Question, Questions, Tool, ToolCx, UiAnswer};
 use zk_testkit::{Script, ScriptedProvider};
-use zk_view::{Block, Content, Effect, Intent, Patch, ViewDriver};
+use zk_view::{Block, Content, Intent, Patch, ViewDriver};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -30,19 +30,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .model_id("scripted")
         .tool(Arc::new(Count(ToolSpec::new("count", "Counts.", json!({"type": "object"})))))
         .build()?;
+    let conversation = AgentConversation::new(agent);
 
     let screen = tokio::spawn(show(view.clone()));
     let prompts: Vec<String> = std::env::args().skip(1).collect();
     let usual = || vec!["Count to a hundred.".to_owned(), "Thank you.".to_owned()];
     for text in if prompts.is_empty() { usual() } else { prompts } {
         view.intent(&Intent::Submit { text });
+        // A prompt that waited for the end of a run follows it.
         while let Some(effect) = view.take_effect() {
-            if let Effect::Run { text } = effect {
-                agent.run(&*text)?.wait().await;
+            if let Some(left) = view.carry_out(&conversation, effect).await {
+                println!("Not possible here: {left:?}");
             }
+            conversation.idle().await;
         }
     }
-    agent.close().await;
+    conversation.close().await;
     bus.close().await;
     Ok(screen.await?)
 }

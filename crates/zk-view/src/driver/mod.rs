@@ -1,9 +1,10 @@
 //! The engine on a bus, and its readers.
 
+mod host;
 mod reader;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -169,8 +170,9 @@ impl ViewDriver {
         self.shared.state().engine.view().clone()
     }
 
-    /// Takes in what the person wants. What the host has to do comes as [effects](ViewDriver::next_effect); answers
-    /// go to the questions service at once.
+    /// Takes in what the person wants. What is to be done comes as [effects](ViewDriver::next_effect), which
+    /// [`ViewDriver::drive`] carries out; answers of a view that [answers](ViewDriver::answering) go to its questions at
+    /// once.
     pub fn intent(&self, intent: &Intent) {
         self.shared.apply(In::Intent(intent));
     }
@@ -236,12 +238,8 @@ impl Plugin for ViewDriver {
         let last = HookOptions { stage: Stage::Late, reach: Some(Reach::Own), time_limit: None };
         scope.on_async_with_at(last, (shared, own), keep_turn);
         scope.spawn(self.shared.clone().tick());
-        if let Some(answering) = &self.shared.answering
-            && !answering.followed.swap(true, Ordering::AcqRel)
-        {
-            let front_end = answering.questions.attach();
-            scope.spawn(self.shared.clone().follow_questions(front_end));
-        }
+        let this = self.clone();
+        scope.spawn(async move { this.follow_questions().await });
         let shared = self.shared.clone();
         scope.on_close(async move || shared.close());
         Ok(())
@@ -291,11 +289,16 @@ impl Shared {
             state.push(&patches);
             for effect in effects {
                 match effect {
-                    Effect::Reply { id, digest, answer } => replies.push((id, digest, answer)),
+                    Effect::Reply { id, digest, answer } if self.answering.is_some() => {
+                        replies.push((id, digest, answer));
+                    }
                     Effect::Run { .. }
                     | Effect::Steer { .. }
                     | Effect::Abort
+                    | Effect::Reply { .. }
                     | Effect::Hurry
+                    | Effect::Switch { .. }
+                    | Effect::Compact { .. }
                     | Effect::Command { .. }
                     | Effect::GiveBack { .. }
                     | Effect::LoadBody { .. } => {
@@ -335,14 +338,6 @@ impl Shared {
                 sleep(Duration::from_millis(next)).await;
                 self.apply(In::Tick);
             }
-        }
-    }
-
-    async fn follow_questions(self: Arc<Self>, mut front_end: FrontEnd) {
-        loop {
-            let pending = front_end.pending();
-            self.apply(In::Questions(&pending));
-            front_end.changed().await;
         }
     }
 

@@ -215,11 +215,15 @@ impl Engine {
                 let (id, digest, answer) = (*id, *digest, answer.clone());
                 self.core.effects.push(Effect::Reply { id, digest, answer });
             }
-            Intent::Stop if is_running => {
+            // A run that has not begun yet shows nothing, and is stopped all the same.
+            Intent::Stop => {
                 self.core.effects.push(Effect::Abort);
                 self.stopping();
             }
-            Intent::Stop => {}
+            Intent::Switch { to } => self.core.effects.push(Effect::Switch { to: to.clone() }),
+            Intent::Compact { instructions } => {
+                self.core.effects.push(Effect::Compact { instructions: instructions.clone() });
+            }
             Intent::Hurry => self.core.effects.push(Effect::Hurry),
             Intent::Command { name, args } => {
                 self.core.effects.push(Effect::Command { name: name.clone(), args: args.clone() });

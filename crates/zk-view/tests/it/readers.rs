@@ -1,9 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_agent::Agent;
 use zk_core::events::StreamText;
 use zk_core::kernel::Bus;
 use zk_core::service::{Question, Questions, UiAnswer};
+use zk_testkit::{Script, ScriptedProvider};
 use zk_view::{Content, Intent, Patch, View, ViewDriver};
 
 fn delta(text: &str) -> StreamText {
@@ -63,6 +65,29 @@ fn a_hundred_thousand_deltas_stay_bounded_while_nobody_reads() {
         });
     });
     assert!(info.bytes_max <= 32 << 20, "{} bytes at once", info.bytes_max);
+}
+
+#[tokio::test]
+async fn an_agent_ends_long_before_a_reader_that_sleeps_has_read() {
+    const DELTAS: usize = 100_000;
+    let words = vec!["twenty bytes of text"; DELTAS];
+    let agent = |driver: Option<&ViewDriver>| {
+        let bus = Bus::new();
+        driver.map(|driver| bus.install(driver).unwrap());
+        let script = Script::new().turn(|turn| turn.chunks(words.clone()));
+        Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(bus).build().unwrap()
+    };
+    let driver = ViewDriver::new();
+    let (with, without) = (agent(Some(&driver)), agent(None));
+    let mut reader = driver.reader();
+    reader.next().await.unwrap();
+    // It takes nothing before the run is over: whoever waited for it would wait for ever.
+    let seen = with.run("go").unwrap().wait().await;
+    let alone = without.run("go").unwrap().wait().await;
+    assert_eq!((seen.text.len(), &seen.text), (20 * DELTAS, &alone.text));
+    let patches = reader.next().await.unwrap();
+    assert!(patches.len() < 20, "{} patches", patches.len());
+    assert_eq!(driver.view().blocks.len(), 3);
 }
 
 #[tokio::test]

@@ -25,9 +25,17 @@ pub(crate) async fn rig(script: Script) -> Rig {
 }
 
 pub(crate) async fn rig_with(script: Script, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Rig {
+    rig_of(ViewDriver::new(), script, change).await
+}
+
+pub(crate) async fn rig_of(
+    driver: ViewDriver,
+    script: Script,
+    change: impl FnOnce(AgentBuilder) -> AgentBuilder,
+) -> Rig {
     let new = NewSession { id: None, cwd: "/".into(), parent: None };
     let session = MemoryStore::new().create(new).await.unwrap();
-    let (bus, driver) = (Bus::new(), ViewDriver::new());
+    let bus = Bus::new();
     bus.install(&Recorder::new(session.clone())).unwrap();
     bus.install(&driver).unwrap();
     let builder = Agent::builder(Arc::new(ScriptedProvider::new(script)))

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation, RunOptions};
 use zk_core::model::{AgentError, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions};
-use zk_view::{Effect, ViewDriver, body_of};
+use zk_view::{Effect, Intent, ViewDriver, body_of};
 
 use self::keyboard::Keyboard;
 use self::line_editor::{LineEditor, ReadLine};
@@ -105,11 +105,11 @@ struct Chat {
 }
 
 /// Draws questions and answers them, for as long as it is kept.
-struct Attending(JoinHandle<()>);
+struct Attending([JoinHandle<()>; 2]);
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.0.abort();
+        self.0.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -126,13 +126,16 @@ impl Chat {
         let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
         let asking = Arc::new(Questions::new());
-        let attending = Attending(tokio::spawn(question::attend(asking.attach(), ui.clone())));
+        let view = ViewDriver::answering(&asking);
+        // A question may come before there is a conversation.
+        let following = view.clone();
+        let following = tokio::spawn(async move { following.follow_questions().await });
+        let attending = Attending([following, tokio::spawn(question::attend(view.clone(), ui.clone()))]);
         let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
         let endpoint = app.endpoint().await?;
         let provider = compose::provider(&app, &endpoint).await?;
         let session = sessions::begin(&app, prompt.resume.as_ref()).await?;
         let allow_all = app.settings.flag("permissions.allow_all");
-        let view = ViewDriver::answering(&asking);
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
             view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
@@ -216,9 +219,12 @@ impl Chat {
     }
 
     /// Does what the view asks of its host.
-    async fn follow_view(&self) {
+    async fn follow_view(&self) -> LineOutcome {
+        let mut outcome = LineOutcome::Done;
         while let Some(effect) = self.view.take_effect() {
             match effect {
+                // The outcome of a run is printed here.
+                Effect::Run { text } => outcome = self.run_prompt(&text).await,
                 Effect::LoadBody { id } => {
                     let entries = match &self.sessions.current().open {
                         Some(open) => open.entries().await.unwrap_or_default(),
@@ -230,30 +236,46 @@ impl Chat {
                     }
                 }
                 Effect::GiveBack { text } => self.keyboard.give_back(&text),
-                // Prompts, steering and answers take the ways of the keyboard here.
-                Effect::Run { .. }
-                | Effect::Steer { .. }
+                Effect::Steer { .. }
                 | Effect::Abort
                 | Effect::Reply { .. }
-                | Effect::Hurry
-                | Effect::Command { .. } => {}
+                | Effect::Switch { .. }
+                | Effect::Compact { .. } => _ = self.view.carry_out(&self.conversation, effect).await,
+                // The keyboard ends waits, and commands come as lines.
+                Effect::Hurry | Effect::Command { .. } => {}
             }
         }
         self.painting.flush().await;
+        outcome
+    }
+
+    /// Has the view stop the run.
+    async fn stop(&self) {
+        self.view.intent(&Intent::Stop);
+        while let Some(effect) = self.view.take_effect() {
+            let _ = self.view.carry_out(&self.conversation, effect).await;
+        }
+    }
+
+    /// Sends a prompt, and waits for the end of its run.
+    async fn submit(&self, text: String) -> LineOutcome {
+        self.view.intent(&Intent::Submit { text });
+        // A run does what effects ask for as well.
+        Box::pin(self.follow_view()).await
     }
 
     /// Does what came of a line.
     async fn apply(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
-        self.follow_view().await;
+        Box::pin(self.follow_view()).await;
         match outcome {
             Some(CommandOutcome::Done) => LineOutcome::Done,
             Some(CommandOutcome::Show(text)) => {
                 text.lines().for_each(|line| self.screen.line(Style::Plain, line));
                 LineOutcome::Done
             }
-            Some(CommandOutcome::Prompt(prompt)) => self.run_prompt(&prompt).await,
+            Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
             Some(CommandOutcome::Quit) => LineOutcome::Quit(Exit::Done),
-            None => self.run_prompt(line).await,
+            None => self.submit(line.to_owned()).await,
         }
     }
 
@@ -291,20 +313,19 @@ impl Chat {
         // A prompt that was given back and sent as it was is in the conversation already.
         let options =
             if self.is_unanswered(prompt) { RunOptions::resume() } else { RunOptions::from(prompt) };
-        let run = match self.agent.run(options) {
+        let run = match self.conversation.run(options).await {
             Ok(run) => run,
             Err(error) => {
                 self.screen.line(Style::Red, &error.to_string());
                 return LineOutcome::Failed;
             }
         };
-        let handle = run.handle();
         self.interruptible(async |stop: CancellationToken| {
             let mut wait = std::pin::pin!(run.wait());
             let outcome = tokio::select! {
                 outcome = &mut wait => outcome,
                 () = stop.cancelled() => {
-                    handle.abort();
+                    self.stop().await;
                     wait.await
                 }
             };

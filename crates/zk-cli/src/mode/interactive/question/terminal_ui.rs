@@ -1,10 +1,7 @@
 use std::sync::{Arc, OnceLock};
 
-use zk_core::service::{
-    Approval, FrontEnd, PendingQuestion, Question, QuestionId, Ui, UiAnswer, visible_lines,
-};
-
-use zk_view::Drained;
+use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, visible_lines};
+use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::frame::{Frame, Row};
 use super::{Choice, Effect, Offer};
@@ -21,30 +18,71 @@ pub(crate) struct TerminalUi {
     painted: OnceLock<Drained>,
 }
 
-/// Draws the questions and gives the answers, one after the other, for ever.
-pub(crate) async fn attend(mut front_end: FrontEnd, ui: Arc<TerminalUi>) {
-    loop {
-        let pending = front_end.next().await;
+/// Draws the questions of a view and gives the answers, one after the other, until the view is closed.
+pub(crate) async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
+    let mut cards = Cards::of(&view);
+    while let Some(card) = cards.next().await {
         // What was said before stands above the question.
         if let Some(painted) = ui.painted.get() {
             painted.wait().await;
         }
-        let answer = tokio::select! {
-            answer = ui.ask(&pending) => answer,
-            () = withdrawn(&mut front_end, pending.id) => {
-                ui.screen.line(Style::Dim, "  (this question is closed)");
-                continue;
-            }
-        };
-        // One that was withdrawn at the same time needs no answer.
-        let _ = front_end.answer(pending.id, pending.digest, answer);
+        let (id, digest) = (card.id, card.digest);
+        tokio::select! {
+            answer = ui.ask(&card) => view.intent(&Intent::Answer { id, digest, answer }),
+            () = cards.withdrawn(id) => ui.screen.line(Style::Dim, "  (this question is closed)"),
+        }
+        cards.withdrawn(id).await;
     }
 }
 
-/// Waits until a question is pending no more.
-async fn withdrawn(front_end: &mut FrontEnd, id: QuestionId) {
-    while front_end.pending().iter().any(|pending| pending.id == id) {
-        front_end.changed().await;
+/// The questions that a view shows.
+struct Cards {
+    reader: Reader,
+    pending: Vec<Card>,
+    is_closed: bool,
+}
+
+impl Cards {
+    fn of(view: &ViewDriver) -> Self {
+        Self { reader: view.reader(), pending: Vec::new(), is_closed: false }
+    }
+
+    /// The oldest question, waiting for one; nothing once the view is closed.
+    async fn next(&mut self) -> Option<Card> {
+        while self.pending.is_empty() && !self.is_closed {
+            self.read().await;
+        }
+        self.pending.first().cloned()
+    }
+
+    /// Waits until a question is pending no more.
+    async fn withdrawn(&mut self, id: QuestionId) {
+        while self.pending.iter().any(|card| card.id == id) && !self.is_closed {
+            self.read().await;
+        }
+    }
+
+    async fn read(&mut self) {
+        let Some(patches) = self.reader.next().await else {
+            self.is_closed = true;
+            return;
+        };
+        for patch in patches {
+            match patch {
+                Patch::Reset { view } => self.pending = view.cards,
+                Patch::Ask { card } => self.pending.push(*card),
+                Patch::Answered { id } => self.pending.retain(|card| card.id != id),
+                Patch::Open { .. }
+                | Patch::Grow { .. }
+                | Patch::Change { .. }
+                | Patch::Close { .. }
+                | Patch::Remove { .. }
+                | Patch::Body { .. }
+                | Patch::Queue { .. }
+                | Patch::Status { .. }
+                | Patch::Agents { .. } => {}
+            }
+        }
     }
 }
 
@@ -64,12 +102,11 @@ impl TerminalUi {
         let _ = self.painted.set(painted);
     }
 
-    async fn ask(&self, pending: &PendingQuestion) -> UiAnswer {
+    async fn ask(&self, card: &Card) -> UiAnswer {
         let (width, _) = terminal_size();
-        let answer = match &pending.question {
+        let answer = match &card.question {
             Question::Approve(approval) => {
-                let origin = &pending.origin;
-                let who = (origin.depth > 0).then_some(&*origin.agent);
+                let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
                 self.approve(approval, &Frame::of_approval(approval, who, width)).await
             }
             Question::Confirm { text } => {
