@@ -4,6 +4,7 @@
 //! the rest are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), one of each.
 
 mod blobs;
+mod call_judge;
 mod clock;
 mod command;
 mod context_id;
@@ -26,6 +27,7 @@ mod ui;
 mod window;
 
 pub use blobs::{BlobError, BlobId, Blobs};
+pub use call_judge::{CallDecision, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use context_id::ContextId;

@@ -1,0 +1,55 @@
+use std::path::Path;
+
+use crate::model::Effects;
+
+/// Decides about calls before a person is asked: by what they do, a mode and rules. `cx.service::<dyn CallJudge>()`.
+///
+/// It asks nobody. Without the service, a permission gate knows what a call says it does and nothing else.
+pub trait CallJudge: Send + Sync {
+    /// Decides about a call of the tool `tool`, canonical, that would run in `cwd`, absolute. Calls may block for as
+    /// long as the file system does.
+    fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement;
+
+    /// Lets what `offer` describes run from now on: until [`CallJudge::forget_session`], or in later sessions too.
+    ///
+    /// # Errors
+    /// In words, when it cannot be stored. It holds for this session then.
+    fn remember(&self, offer: &CallOffer, lasting: bool) -> Result<(), String>;
+
+    /// Forgets what was allowed for one session only.
+    fn forget_session(&self);
+}
+
+/// What a [`CallJudge`] decided, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallJudgement {
+    /// The decision.
+    pub decision: CallDecision,
+    /// Why, a line for each part of the call that had a say in it.
+    pub reasons: Vec<String>,
+    /// What a person can be offered to allow beyond this call; nothing where no rule would cover it.
+    pub offer: Option<CallOffer>,
+}
+
+/// What is to become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallDecision {
+    /// It runs without a question.
+    Allow,
+    /// A person decides. With `by_rule` a rule wants it so, and no earlier answer counts.
+    Ask {
+        /// Whether a rule says so.
+        by_rule: bool,
+    },
+    /// It does not run, and nobody is asked.
+    Deny,
+}
+
+/// Something a person can allow beyond one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallOffer {
+    /// What it allows, in words, such as "commands that begin with `cargo test`".
+    pub describes: String,
+    /// The judge's own name of it.
+    pub key: String,
+}
