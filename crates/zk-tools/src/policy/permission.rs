@@ -7,7 +7,10 @@ use tokio::sync::Notify;
 use zk_core::events::{Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{Approval, Question, Questions, Redactor, Trust, TrustError, TrustItem, Ui, UiAnswer};
+use zk_core::service::{
+    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Question, Questions, Redactor, Trust,
+    TrustError, TrustItem, Ui, UiAnswer,
+};
 
 /// How long a person may think before the call is refused.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -32,7 +35,8 @@ pub enum PermissionMode {
 ///
 /// Runs as the last gate, on the final arguments. Choices for the session hold in all agents of the tree, until
 /// another conversation takes the place of this one; *always* is offered where the host [has it
-/// remembered](Self::remembering).
+/// remembered](Self::remembering). Where the host has a [`CallJudge`], that decides first: what it denies nobody is
+/// asked about, what it allows runs, and what it offers to allow is what a question offers.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -165,7 +169,12 @@ impl Plugin for PermissionGate {
         });
         // What a person allowed in one session is not allowed in the next.
         let granted = self.granted.clone();
-        scope.on_sync(move |_: &SessionLoaded, _: &Cx| granted.granted().clear());
+        scope.on_sync(move |_: &SessionLoaded, cx: &Cx| {
+            granted.granted().clear();
+            if let Some(judge) = cx.service::<dyn CallJudge>() {
+                judge.forget_session();
+            }
+        });
         Ok(())
     }
 }
@@ -174,18 +183,33 @@ impl Handler<ToolGate> for Granted {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
         // The loop tells the model that there is no such tool.
         let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
-        if self.mode().now == PermissionMode::AllowAll || gate.effects.is_read_only() || self.allows(gate) {
+        let judge = cx.service::<dyn CallJudge>();
+        let judgement =
+            judge.as_ref().map(|judge| judge.judge(&gate.call.name, &gate.effects, &gate.place.cwd));
+        let asks_by_rule = match judgement.as_ref().map(|judgement| judgement.decision) {
+            Some(CallDecision::Deny) => return Ok(Some(denied(judgement.as_ref()))),
+            Some(CallDecision::Allow) => return Ok(None),
+            Some(CallDecision::Ask { by_rule }) => by_rule,
+            // Nobody knows more of it than it says itself.
+            None if gate.effects.is_read_only() => return Ok(None),
+            None => false,
+        };
+        if !asks_by_rule && (self.mode().now == PermissionMode::AllowAll || self.allows(gate)) {
             return Ok(None);
         }
-        let rule = self.exact_rule(gate, cx);
+        // A rule that asks does so every time.
+        let rule = if asks_by_rule { None } else { self.exact_rule(gate, cx) };
         if rule.as_ref().is_some_and(ExactRule::is_trusted) {
             return Ok(None);
         }
+        let offer =
+            judgement.as_ref().and_then(|judgement| judgement.offer.clone()).filter(|_| !asks_by_rule);
         let shown = &gate.call.display_name;
         let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
             return Ok(Some(Ruling::refuse(format!(
                 "`{shown}` changes things and nobody is here to approve it; to allow it, run zk with --allow-all, or \
-                 start it on a terminal to be asked"
+                 start it on a terminal to be asked{}",
+                because(judgement.as_ref())
             ))));
         };
         let session = Grant::for_session(gate);
@@ -194,16 +218,39 @@ impl Handler<ToolGate> for Granted {
             args: gate.args.clone(),
             effects: gate.effects.clone(),
             preview: tool.preview(&gate.args, &gate.place).await,
-            session: Some(session.describe()),
-            always: rule.as_ref().map(ExactRule::describe),
+            session: match (&offer, asks_by_rule) {
+                (_, true) => None,
+                (Some(offer), false) => Some(offer.describes.clone()),
+                (None, false) => Some(session.describe()),
+            },
+            always: offer.as_ref().map(describe_lasting).or(rule.as_ref().map(ExactRule::describe)),
+        };
+        let meanwhile = async {
+            if asks_by_rule {
+                std::future::pending().await
+            } else {
+                self.allowed_meanwhile(gate, judge.as_deref()).await
+            }
         };
         let answer = tokio::select! {
             answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
-            () = self.allowed_meanwhile(gate) => return Ok(None),
+            () = meanwhile => return Ok(None),
         };
+        if let (Some(judge), Some(offer)) = (&judge, &offer)
+            && matches!(answer, UiAnswer::Session | UiAnswer::Always)
+        {
+            if let Err(error) = judge.remember(offer, answer == UiAnswer::Always)
+                && let Some(ui) = cx.service::<dyn Ui>()
+            {
+                ui.notify(&format!("allowed for this session only: {error}"));
+            }
+            self.added.notify_waiters();
+            return Ok(None);
+        }
         Ok(match answer {
             UiAnswer::Once => None,
             // What was not offered is not chosen; it would still be a yes to this call.
+            UiAnswer::Session | UiAnswer::Always if asks_by_rule => None,
             UiAnswer::Session => {
                 self.grant(session);
                 None
@@ -231,6 +278,26 @@ impl Handler<ToolGate> for Granted {
             }
         })
     }
+}
+
+fn denied(judgement: Option<&CallJudgement>) -> Ruling {
+    Ruling::refuse(format!(
+        "this call is not allowed here, and nobody is asked about it{}",
+        because(judgement)
+    ))
+}
+
+/// The reasons of a judgement, behind a sentence.
+fn because(judgement: Option<&CallJudgement>) -> String {
+    let reasons = judgement.map(|judgement| judgement.reasons.as_slice()).unwrap_or_default();
+    reasons.iter().map(|reason| format!("\n{reason}")).collect()
+}
+
+fn describe_lasting(offer: &CallOffer) -> String {
+    format!(
+        "{}, in this project and in later sessions too; `zk policy revoke` takes it back",
+        offer.describes
+    )
 }
 
 /// A call as a rule of the trust store: the tool, the arguments and the directory, exactly.
@@ -291,10 +358,13 @@ impl Granted {
     }
 
     /// Waits until another answer allows this call too.
-    async fn allowed_meanwhile(&self, gate: &ToolGate) {
+    async fn allowed_meanwhile(&self, gate: &ToolGate, judge: Option<&dyn CallJudge>) {
         loop {
             let added = self.added.notified();
-            if self.allows(gate) {
+            let is_allowed = |judge: &dyn CallJudge| {
+                judge.judge(&gate.call.name, &gate.effects, &gate.place.cwd).decision == CallDecision::Allow
+            };
+            if self.allows(gate) || judge.is_some_and(is_allowed) {
                 return;
             }
             added.await;
