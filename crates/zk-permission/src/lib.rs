@@ -8,25 +8,34 @@
 //! | `judge` | [`judge`](fn@judge): call, [`Mode`] and rules in, [`Verdict`] with every reason out |
 //! | `approvals` | [`Approvals`]: what a person allowed for good, in a file |
 //!
+//! [`PermissionJudge`] offers all of it to permission gates; [`HostSurroundings`] knows where paths lead on this machine.
+//!
 //! The judge does not contain anything: a command that it allows does what its program does. It says what certainly
 //! only reads, what a person already decided, and what has to be asked.
 //!
 //! # What this crate must never know
 //!
 //! No terminal, no model and no tool. It knows `zk-core` and no sibling. It asks nobody, prints nothing and starts
-//! nothing; the file of approvals is the only one that it writes.
+//! nothing; the file of approvals is the only one that it writes, a repository's configuration the only other one it reads.
 
 mod approvals;
+mod host;
 mod judge;
 mod mode;
+mod offer;
+mod plugin;
 mod program;
+mod repository;
 mod rules;
 mod shell;
 mod surroundings;
 
 pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
+pub use host::HostSurroundings;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
+pub use plugin::PermissionJudge;
+pub use repository::starts_nothing;
 pub use rules::{Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules};
 pub use shell::{
     Assignment, Command, Connector, MAX_COMMANDS, NotUnderstood, Obstacle, Redirect, Script, quote, quote_all,

@@ -13,14 +13,12 @@ use crate::surroundings::{PathPlace, ProgramPlace};
 const MAX_DIRECTORIES: usize = 8;
 
 /// Variables that change how a program shows things, and nothing of what it does.
-const HARMLESS_VARIABLES: [&str; 17] = [
+const HARMLESS_VARIABLES: [&str; 15] = [
     "CI",
     "CLICOLOR",
     "CLICOLOR_FORCE",
     "COLUMNS",
-    "DEBIAN_FRONTEND",
     "FORCE_COLOR",
-    "INSTA_UPDATE",
     "LANG",
     "LC_ALL",
     "LC_COLLATE",

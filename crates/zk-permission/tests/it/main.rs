@@ -7,6 +7,7 @@
 )]
 
 mod approvals;
+mod gate;
 mod grammar;
 mod modes;
 mod properties;

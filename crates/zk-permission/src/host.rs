@@ -1,0 +1,201 @@
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use crate::surroundings::{PathPlace, ProgramPlace, Surroundings, by_name};
+
+/// Directories in which everybody can make files.
+const SHARED: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run"];
+
+/// Surroundings on this machine: programs are looked for in the path, links are followed.
+///
+/// A program is trusted where only the system's administrator or the person can change it, and not in the workspace.
+/// One of the person's own that hides one of the system is not: it may be there to be taken for it.
+#[derive(Clone, Debug)]
+pub struct HostSurroundings {
+    roots: Vec<PathBuf>,
+    home: Option<PathBuf>,
+    path: Vec<PathBuf>,
+}
+
+impl HostSurroundings {
+    /// With the roots of the workspace, the home directory and the directories of the path that commands see. A root
+    /// that is the home directory or above it has no inside: too much else is in it.
+    #[must_use]
+    pub fn new(roots: &[PathBuf], home: Option<&Path>, path: &[PathBuf]) -> Self {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let home = home.map(real);
+        let is_narrow = |root: &PathBuf| {
+            root.parent().is_some() && home.as_ref().is_none_or(|home| !home.starts_with(root))
+        };
+        let roots = roots.iter().map(|root| real(root)).filter(is_narrow).collect();
+        Self { roots, home, path: path.to_vec() }
+    }
+
+    /// Whether a directory belongs to the system and to nobody else.
+    fn is_system(&self, dir: &Path) -> bool {
+        let is_within = |place: &PathBuf| dir.starts_with(place);
+        fs::metadata(dir).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o022 == 0)
+            && !self.home.as_ref().is_some_and(is_within)
+            && !self.is_reachable(dir)
+    }
+
+    /// Whether tools can make files there.
+    fn is_reachable(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+            || SHARED.iter().any(|shared| path.starts_with(shared))
+    }
+
+    /// Whether nobody but the administrator and whoever owns the home directory can change a file.
+    fn is_own(&self, file: &Path) -> bool {
+        let owner = self.home.as_ref().and_then(|home| fs::metadata(home).ok()).map(|home| home.uid());
+        let is_closed = |path: &Path| {
+            fs::metadata(path).is_ok_and(|found| {
+                (found.uid() == 0 || Some(found.uid()) == owner) && found.mode() & 0o022 == 0
+            })
+        };
+        is_closed(file) && file.parent().is_some_and(is_closed) && !self.is_reachable(file)
+    }
+}
+
+impl Surroundings for HostSurroundings {
+    fn program(&self, name: &str) -> ProgramPlace {
+        if name.is_empty() || name.contains('/') {
+            return ProgramPlace::Missing;
+        }
+        let is_program = |dir: &&PathBuf| {
+            fs::metadata(dir.join(name))
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let mut places = self.path.iter().filter(is_program);
+        let Some(dir) = places.next() else { return ProgramPlace::Missing };
+        let named = dir.join(name);
+        let (Ok(real), true) = (fs::canonicalize(&named), dir.is_absolute()) else {
+            return ProgramPlace::Writable(named);
+        };
+        let hides_another = !self.is_system(dir) && places.any(|later| self.is_system(later));
+        if hides_another || !self.is_own(&real) || !self.is_own_directory(dir) {
+            return ProgramPlace::Writable(named);
+        }
+        ProgramPlace::Trusted(named)
+    }
+
+    fn path(&self, path: &Path) -> PathPlace {
+        let Some(real) = follow(path) else { return PathPlace::Outside };
+        // Both count: a link named `.ssh`, and a link to what is in it.
+        match (by_name(&real, &self.roots), by_name(path, &self.roots)) {
+            (PathPlace::Secret, _) | (_, PathPlace::Secret) => PathPlace::Secret,
+            (PathPlace::Outside, _) => PathPlace::Outside,
+            (PathPlace::Protected, _) | (_, PathPlace::Protected) => PathPlace::Protected,
+            (PathPlace::Inside, PathPlace::Inside | PathPlace::Outside) => PathPlace::Inside,
+        }
+    }
+}
+
+impl HostSurroundings {
+    fn is_own_directory(&self, dir: &Path) -> bool {
+        let Ok(real) = fs::canonicalize(dir) else { return false };
+        // Its own entry in the directory above is not looked at: what is above is the system's or the person's.
+        self.is_own(&real.join("."))
+    }
+}
+
+/// Where a path leads after all links; of one that does not exist, as much as exists. Nothing if nobody can tell.
+fn follow(path: &Path) -> Option<PathBuf> {
+    if !path.is_absolute() {
+        return None;
+    }
+    let mut existing = path.to_owned();
+    let mut rest = Vec::new();
+    loop {
+        match fs::canonicalize(&existing) {
+            Ok(real) => return Some(rest.iter().rev().fold(real, |real, name| real.join(name))),
+            // A link to nothing would be made by a write: where it leads is what counts.
+            Err(error) if error.kind() == ErrorKind::NotFound && !existing.is_symlink() => {
+                match existing.components().next_back()? {
+                    Component::Normal(name) => rest.push(name.to_owned()),
+                    Component::ParentDir | Component::CurDir | Component::RootDir | Component::Prefix(_) => {
+                        return None;
+                    }
+                }
+                existing.pop();
+            }
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn program(dir: &Path, name: &str, mode: u32) {
+        fs::create_dir_all(dir).unwrap();
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(dir.join(name), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Temporary directories are shared with everybody, so the tests make theirs beside the program they are in.
+    fn scratch() -> tempfile::TempDir {
+        let own = std::env::current_exe().unwrap();
+        tempfile::tempdir_in(own.parent().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_program_that_others_can_put_there_is_not_trusted() {
+        let dir = scratch();
+        let at = |name: &str| dir.path().join(name);
+        let (home, work) = (at("home"), at("home/work"));
+        program(&home.join("bin"), "mine", 0o755);
+        program(&home.join("bin"), "ls", 0o755);
+        program(&home.join("bin"), "open", 0o777);
+        program(&home.join("bin"), "text", 0o644);
+        program(&work.join("bin"), "evil", 0o755);
+        symlink(work.join("bin/evil"), home.join("bin/link")).unwrap();
+        let path = [home.join("bin"), work.join("bin"), "bin".into(), "/usr/bin".into(), "/bin".into()];
+        let here = HostSurroundings::new(&[work], Some(&home), &path);
+        assert!(matches!(here.program("mine"), ProgramPlace::Trusted(_)));
+        assert!(matches!(here.program("cat"), ProgramPlace::Trusted(_)));
+        for name in ["ls", "open", "evil", "link"] {
+            assert!(matches!(here.program(name), ProgramPlace::Writable(_)), "{name}");
+        }
+        for name in ["text", "no-such-program", "", "bin/mine"] {
+            assert_eq!(here.program(name), ProgramPlace::Missing, "{name}");
+        }
+    }
+
+    #[test]
+    fn links_are_followed_before_a_path_counts_as_inside() {
+        let dir = scratch();
+        let (home, work) = (dir.path().join("home"), dir.path().join("home/work"));
+        fs::create_dir_all(work.join("src/.git")).unwrap();
+        fs::create_dir_all(home.join(".ssh")).unwrap();
+        for (link, to) in
+            [("out", home.as_path()), ("gone", Path::new("/nowhere/x")), ("key", &home.join(".ssh"))]
+        {
+            symlink(to, work.join(link)).unwrap();
+        }
+        let here = HostSurroundings::new(std::slice::from_ref(&work), Some(&home), &[]);
+        for (path, place) in [
+            ("src", PathPlace::Inside),
+            ("new/file", PathPlace::Inside),
+            ("src/../new", PathPlace::Inside),
+            ("src/.git/config", PathPlace::Protected),
+            ("out/x", PathPlace::Outside),
+            ("out/../x", PathPlace::Outside),
+            ("gone", PathPlace::Outside),
+            ("new/../../x", PathPlace::Outside),
+            ("..", PathPlace::Outside),
+            ("key/id", PathPlace::Secret),
+            ("/etc/hosts", PathPlace::Outside),
+        ] {
+            assert_eq!(here.path(&work.join(path)), place, "{path}");
+        }
+        let all_of_home = HostSurroundings::new(std::slice::from_ref(&home), Some(&home), &[]);
+        assert_eq!(all_of_home.path(&home.join("notes")), PathPlace::Outside);
+    }
+}

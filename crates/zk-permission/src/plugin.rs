@@ -1,0 +1,254 @@
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::model::Effects;
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer};
+
+use crate::approvals::{Approval, ApprovalKind, Approvals};
+use crate::judge::{Call, Circumstances, Verdict, judge};
+use crate::mode::Mode;
+use crate::offer::offered;
+use crate::repository::starts_nothing;
+use crate::rules::{Decision, Layer, Rule, Rules};
+use crate::surroundings::Surroundings;
+
+/// Offers the judge to permission gates, as a [`CallJudge`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use zk_core::kernel::Bus;
+/// use zk_core::service::CallJudge;
+/// use zk_permission::{AssumedSurroundings, Mode, PermissionJudge, Rules};
+///
+/// let surroundings = Arc::new(AssumedSurroundings::new(["/p"]));
+/// let bus = Bus::new();
+/// bus.install(&PermissionJudge::new(Mode::AcceptEdits, Rules::new(), "/p", surroundings))?;
+/// assert!(bus.service::<dyn CallJudge>().is_some());
+/// # Ok::<(), zk_core::kernel::BoxError>(())
+/// ```
+#[derive(Clone)]
+pub struct PermissionJudge {
+    state: Arc<State>,
+}
+
+struct State {
+    mode: Mode,
+    is_contained: AtomicBool,
+    /// The root of the project, canonical.
+    project: PathBuf,
+    surroundings: Arc<dyn Surroundings>,
+    approvals: Option<Approvals>,
+    /// The rules of the settings and of the file of approvals.
+    rules: RwLock<Rules>,
+    /// Those of this session, and of no other.
+    session: RwLock<Vec<Rule>>,
+}
+
+impl std::fmt::Debug for PermissionJudge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let State { mode, project, .. } = &*self.state;
+        f.debug_struct("PermissionJudge")
+            .field("mode", mode)
+            .field("project", project)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PermissionJudge {
+    /// A judge for a project, by its root, canonical.
+    #[must_use]
+    pub fn new(
+        mode: Mode,
+        rules: Rules,
+        project: impl Into<PathBuf>,
+        surroundings: Arc<dyn Surroundings>,
+    ) -> Self {
+        Self::with(mode, rules, project.into(), surroundings, None)
+    }
+
+    /// As [`PermissionJudge::new`], with a file for what is allowed for good. Its rules are not read from it here.
+    #[must_use]
+    pub fn remembering(
+        mode: Mode,
+        rules: Rules,
+        project: impl Into<PathBuf>,
+        surroundings: Arc<dyn Surroundings>,
+        approvals: Approvals,
+    ) -> Self {
+        Self::with(mode, rules, project.into(), surroundings, Some(approvals))
+    }
+
+    /// Says that commands run in a sandbox that was proven to hold.
+    #[must_use]
+    pub fn contained(self) -> Self {
+        self.state.is_contained.store(true, Ordering::Relaxed);
+        self
+    }
+
+    fn with(
+        mode: Mode,
+        rules: Rules,
+        project: PathBuf,
+        surroundings: Arc<dyn Surroundings>,
+        approvals: Option<Approvals>,
+    ) -> Self {
+        let (rules, session, is_contained) = (RwLock::new(rules), RwLock::default(), AtomicBool::new(false));
+        Self {
+            state: Arc::new(State { mode, is_contained, project, surroundings, approvals, rules, session }),
+        }
+    }
+
+    /// The verdict about a call in a directory.
+    #[must_use]
+    pub fn verdict(&self, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
+        let State { mode, project, surroundings, rules, session, .. } = &*self.state;
+        let mut rules = rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        session
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .for_each(|rule| rules.push(rule.clone()));
+        let here = Circumstances {
+            cwd,
+            surroundings: &**surroundings,
+            is_contained: self.state.is_contained.load(Ordering::Relaxed),
+            trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
+        };
+        judge(&Call { tool, effects }, *mode, &rules, &here)
+    }
+}
+
+impl Plugin for PermissionJudge {
+    fn name(&self) -> &'static str {
+        "permission-judge"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.provide_service::<dyn CallJudge>(Arc::new(self.clone()));
+        Ok(())
+    }
+}
+
+impl CallJudge for PermissionJudge {
+    fn judge(&self, tool: &str, effects: &Effects, cwd: &Path) -> CallJudgement {
+        let verdict = self.verdict(tool, effects, cwd);
+        let by_rule =
+            verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some());
+        let decision = match verdict.decision {
+            Decision::Allow => CallDecision::Allow,
+            Decision::Ask => CallDecision::Ask { by_rule },
+            Decision::Deny => CallDecision::Deny,
+        };
+        let had_a_say = verdict.reasons.iter().filter(|reason| reason.decision == verdict.decision);
+        let reasons = had_a_say.map(ToString::to_string).collect();
+        let offer = offered(&verdict, effects, cwd, &*self.state.surroundings)
+            .map(|kind| CallOffer { describes: describe(&kind), key: key(&kind) });
+        CallJudgement { decision, reasons, offer: offer.filter(|_| verdict.decision == Decision::Ask) }
+    }
+
+    fn remember(&self, offer: &CallOffer, lasting: bool) -> Result<(), String> {
+        let Some(kind) = from_key(&offer.key) else { return Err("there is no such offer".to_owned()) };
+        let approval = Approval { kind, project: self.state.project.clone(), created: today() };
+        let rule = Rule { layer: Layer::Session, ..approval.rule() };
+        self.state.session.write().unwrap_or_else(PoisonError::into_inner).push(rule);
+        if !lasting {
+            return Ok(());
+        }
+        let Some(approvals) = &self.state.approvals else {
+            return Err("there is no place to remember it".to_owned());
+        };
+        approvals.add(&approval).map_err(|error| error.to_string())?;
+        self.state.rules.write().unwrap_or_else(PoisonError::into_inner).push(approval.rule());
+        Ok(())
+    }
+
+    fn forget_session(&self) {
+        self.state.session.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Whether a directory is in the repository at `project`, and no other repository begins on the way to it.
+fn is_of_repository(cwd: &Path, project: &Path) -> bool {
+    let is_absent = |path: PathBuf| std::fs::symlink_metadata(path).is_err();
+    cwd.starts_with(project)
+        && cwd
+            .ancestors()
+            .take_while(|dir| *dir != project)
+            .all(|dir| is_absent(dir.join(".git")) && is_absent(dir.join("HEAD")))
+}
+
+fn describe(kind: &ApprovalKind) -> String {
+    match kind {
+        ApprovalKind::Exact { command } => format!("exactly `{command}`"),
+        ApprovalKind::Prefix { words } => {
+            let words = crate::shell::quote_all(words);
+            format!("commands that begin with `{words}`, so also `{words} --more`, but not `{words} > file`")
+        }
+        ApprovalKind::Directory { path } => format!("changing files below {}", path.display()),
+    }
+}
+
+/// One text for what is offered; the separator is in no word that is judged.
+fn key(kind: &ApprovalKind) -> String {
+    match kind {
+        ApprovalKind::Exact { command } => format!("exact\0{command}"),
+        ApprovalKind::Prefix { words } => format!("prefix\0{}", words.join("\0")),
+        ApprovalKind::Directory { path } => format!("directory\0{}", path.display()),
+    }
+}
+
+fn from_key(key: &str) -> Option<ApprovalKind> {
+    let (kind, rest) = key.split_once('\0')?;
+    Some(match kind {
+        "exact" => ApprovalKind::Exact { command: rest.to_owned() },
+        "prefix" => ApprovalKind::Prefix { words: rest.split('\0').map(str::to_owned).collect() },
+        "directory" => ApprovalKind::Directory { path: rest.into() },
+        _ => return None,
+    })
+}
+
+/// The day by the clock of this machine, in UTC, as `2026-11-22`.
+fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    date(seconds / 86_400)
+}
+
+/// The date of a day since 1970, by the calendar's 400-year cycle that begins in March.
+fn date(days: u64) -> String {
+    let days = days + 719_468;
+    let (cycle, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{day:02}", year + 400 * cycle + carry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_their_dates() {
+        for (days, text) in
+            [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_779, "2026-11-22")]
+        {
+            assert_eq!(date(days), text);
+        }
+    }
+
+    #[test]
+    fn what_is_offered_is_found_again_by_its_key() {
+        for kind in [
+            ApprovalKind::Exact { command: "ls\n$x".into() },
+            ApprovalKind::Prefix { words: vec!["a b".into(), String::new(), "c".into()] },
+            ApprovalKind::Directory { path: "/p/a b".into() },
+        ] {
+            assert_eq!(from_key(&key(&kind)), Some(kind));
+        }
+    }
+}

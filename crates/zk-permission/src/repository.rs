@@ -1,0 +1,136 @@
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+/// The largest configuration that is looked at, in bytes.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// Sections of a repository's configuration that start nothing, with the keys that are known; all if empty.
+const HARMLESS: [(&str, &[&str]); 6] = [
+    (
+        "core",
+        &[
+            "repositoryformatversion",
+            "filemode",
+            "bare",
+            "logallrefupdates",
+            "ignorecase",
+            "precomposeunicode",
+            "symlinks",
+            "autocrlf",
+            "eol",
+            "safecrlf",
+            "longpaths",
+            "abbrev",
+        ],
+    ),
+    ("remote", &["url", "fetch", "pushurl", "tagopt", "prune", "gh-resolved"]),
+    ("branch", &["remote", "merge", "rebase", "vscode-merge-base", "description"]),
+    ("user", &["name", "email"]),
+    ("pull", &["rebase", "ff"]),
+    ("init", &["defaultbranch"]),
+];
+
+/// Whether git starts no program of this repository when it only reads: its configuration has nothing but well-known
+/// harmless keys, it has no submodules and no hook that follows a look at the index. Anything unusual is a no.
+#[must_use]
+pub fn starts_nothing(root: &Path) -> bool {
+    let git = root.join(".git");
+    if !fs::symlink_metadata(&git).is_ok_and(|found| found.is_dir()) {
+        return false;
+    }
+    let is_absent = |name: &str| fs::symlink_metadata(git.join(name)).is_err();
+    if !["modules", "commondir", "config.worktree", "hooks/post-index-change"].into_iter().all(is_absent) {
+        return false;
+    }
+    let config = git.join("config");
+    if !fs::symlink_metadata(&config).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES) {
+        return false;
+    }
+    let mut text = String::new();
+    let read = fs::File::open(&config).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+    read.is_ok() && is_harmless(&text)
+}
+
+fn is_harmless(config: &str) -> bool {
+    let mut keys: Option<&[&str]> = None;
+    config.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';'])).all(
+        |line| {
+            // A value that goes on, or a key behind a section on one line, is not looked into.
+            if line.ends_with('\\') {
+                return false;
+            }
+            if let Some(section) = line.strip_prefix('[') {
+                let Some(section) = section.strip_suffix(']') else { return false };
+                let name = section.split([' ', '.', '\t']).next().unwrap_or_default().to_ascii_lowercase();
+                keys = HARMLESS.iter().find(|(known, _)| *known == name).map(|(_, keys)| *keys);
+                return keys.is_some() && !section.contains(']');
+            }
+            let (key, value) = line.split_once('=').unwrap_or((line, ""));
+            let key = key.trim().to_ascii_lowercase();
+            // `ext::` and its like name a program as an address.
+            keys.is_some_and(|keys| keys.contains(&key.as_str())) && !value.contains("::")
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = \
+                         git@example.org:a/b.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = \
+                         origin\n\tmerge = refs/heads/main\n";
+
+    #[test]
+    fn a_configuration_that_names_programs_starts_something() {
+        assert!(is_harmless(PLAIN) && is_harmless(""));
+        for more in [
+            "[core]\n\tfsmonitor = sh x\n",
+            "[core]\n\thooksPath = x\n",
+            "[core]\n\tpager = sh\n",
+            "[core]\n\tsshCommand = sh\n",
+            "[core] fsmonitor = sh x\n",
+            "[core]\n\tfile\\\nmode = x\n",
+            "[diff]\n\texternal = sh\n",
+            "[diff \"x\"]\n\ttextconv = sh\n",
+            "[filter \"x\"]\n\tclean = sh\n",
+            "[alias]\n\tstatus = !sh\n",
+            "[include]\n\tpath = x\n",
+            "[includeIf \"gitdir:x\"]\n\tpath = x\n",
+            "[gpg]\n\tprogram = sh\n",
+            "[log]\n\tshowSignature = true\n",
+            "[extensions]\n\tworktreeConfig = true\n",
+            "[submodule \"x\"]\n\turl = x\n",
+            "[credential]\n\thelper = sh\n",
+            "[remote \"x\"]\n\turl = ext::sh\n",
+            "[remote \"x\"]\n\tuploadpack = sh\n",
+            "[remote \"]\n[core\"]\n\tfsmonitor = x\n",
+            "stray = x\n",
+        ] {
+            assert!(
+                !is_harmless(&format!("{PLAIN}{more}")) || more == "stray = x\n" && !is_harmless(more),
+                "{more}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_repository_with_more_than_a_plain_configuration_starts_something() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = dir.path().join(".git");
+        assert!(!starts_nothing(dir.path()));
+        fs::create_dir_all(git.join("hooks")).unwrap();
+        assert!(!starts_nothing(dir.path()));
+        fs::write(git.join("config"), PLAIN).unwrap();
+        assert!(starts_nothing(dir.path()));
+        for name in ["modules", "commondir", "config.worktree", "hooks/post-index-change"] {
+            fs::write(git.join(name), "").unwrap();
+            assert!(!starts_nothing(dir.path()), "{name}");
+            fs::remove_file(git.join(name)).unwrap();
+        }
+        fs::rename(&git, dir.path().join("elsewhere")).unwrap();
+        fs::write(&git, "gitdir: elsewhere\n").unwrap();
+        assert!(!starts_nothing(dir.path()));
+    }
+}

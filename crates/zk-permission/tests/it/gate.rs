@@ -1,0 +1,214 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate};
+use zk_core::kernel::Bus;
+use zk_core::model::{CallId, TurnId};
+use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer};
+use zk_exec::LocalHostFiles;
+use zk_permission::{
+    Approvals, AssumedSurroundings, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules,
+};
+use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
+
+/// A bus with the tools, the gate and a judge for `/p`.
+struct Desk {
+    bus: Bus,
+    asked: Arc<Mutex<Vec<Approval>>>,
+}
+
+fn rules(texts: &[(Decision, &str)]) -> Rules {
+    let mut rules = Rules::new();
+    let base = RuleBase { root: "/p".into(), home: None };
+    for (decision, text) in texts {
+        rules.push(Rule::parse(Layer::User, *decision, text, &base).unwrap());
+    }
+    rules
+}
+
+impl Desk {
+    fn new(mode: Mode, rules: Rules, approvals: Option<Approvals>) -> Self {
+        let bus = Bus::new();
+        bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
+        let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
+        bus.install(&PermissionGate::new(gate_mode)).unwrap();
+        let surroundings = Arc::new(AssumedSurroundings::new(["/p"]));
+        let judge = match approvals {
+            None => PermissionJudge::new(mode, rules, "/p", surroundings),
+            Some(approvals) => PermissionJudge::remembering(mode, rules, "/p", surroundings, approvals),
+        };
+        bus.install(&judge).unwrap();
+        Self { bus, asked: Arc::default() }
+    }
+
+    /// Answers every question so.
+    fn answering(self, answer: UiAnswer) -> Self {
+        let questions = Arc::new(Questions::new());
+        self.bus.scope("host").provide_service(questions.clone());
+        let (front_end, asked) = (questions.attach(), self.asked.clone());
+        tokio::spawn(async move {
+            loop {
+                let pending = front_end.next().await;
+                if let Question::Approve(approval) = &pending.question {
+                    asked.lock().unwrap().push(Approval::clone(approval));
+                }
+                front_end.answer(pending.id, pending.digest, answer.clone()).unwrap();
+            }
+        });
+        self
+    }
+
+    /// Why a call is refused, if it is.
+    async fn refusal(&self, tool: &str, args: Value) -> Option<String> {
+        let call = Arc::new(CallRef {
+            turn_id: TurnId::fresh(),
+            call_id: CallId::from("same"),
+            name: tool.into(),
+            display_name: tool.into(),
+        });
+        let place = CallPlace { cx: self.bus.cx(), cwd: "/p".into() };
+        let gate = ToolGate::new(call, args, self.bus.item::<dyn Tool>(tool), place);
+        match gate.pass(&self.bus.cx()).await.unwrap() {
+            Passed::Refused { reason, .. } => Some(reason),
+            Passed::Approved(_) => None,
+            Passed::Parked { .. } | Passed::Substituted { .. } => Some("neither".to_owned()),
+        }
+    }
+
+    async fn shell(&self, command: &str) -> Option<String> {
+        self.refusal("shell", json!({ "command": command })).await
+    }
+
+    async fn write(&self, path: &str) -> Option<String> {
+        self.refusal("write_file", json!({ "path": path, "content": "x" })).await
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn what_the_judge_allows_runs_and_what_it_denies_nobody_is_asked_about() {
+    let rules = rules(&[(Decision::Allow, "cargo test **"), (Decision::Deny, "git push **")]);
+    let desk = Desk::new(Mode::Ask, rules, None).answering(UiAnswer::No { message: None });
+    for command in ["ls -la | wc -l", "cargo test -p a 2>&1 | tail"] {
+        assert_eq!(desk.shell(command).await, None, "{command}");
+    }
+    let refusal = desk.shell("ls && git push").await.unwrap();
+    assert!(
+        refusal.contains("nobody is asked") && refusal.contains("deny `git push **` (user settings)"),
+        "{refusal}"
+    );
+    assert_eq!(desk.asked(), 0);
+    assert!(desk.shell("cargo build").await.unwrap().contains("declined"));
+    assert_eq!(desk.asked(), 1);
+}
+
+#[tokio::test]
+async fn without_a_person_what_had_to_be_asked_is_refused_and_says_why() {
+    let desk = Desk::new(Mode::Ask, Rules::new(), None);
+    let refusal = desk.shell("cargo build").await.unwrap();
+    assert!(refusal.contains("--allow-all") && refusal.contains("runs code of the project"), "{refusal}");
+    assert_eq!(desk.shell("ls").await, None);
+}
+
+#[tokio::test]
+async fn modes_hold_at_the_gate() {
+    let refusals = async |mode| {
+        let desk = Desk::new(mode, rules(&[(Decision::Deny, "git push **")]), None);
+        let calls = [
+            desk.shell("ls").await,
+            desk.write("src/a.rs").await,
+            desk.write(".git/config").await,
+            desk.shell("make").await,
+        ];
+        assert!(desk.shell("git push").await.is_some(), "{mode}");
+        calls.map(|refusal| refusal.is_some())
+    };
+    assert_eq!(refusals(Mode::ReadOnly).await, [false, true, true, true]);
+    assert_eq!(refusals(Mode::Ask).await, [false, true, true, true]);
+    assert_eq!(refusals(Mode::AcceptEdits).await, [false, false, true, true]);
+    assert_eq!(refusals(Mode::All).await, [false, false, false, false]);
+}
+
+#[tokio::test]
+async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
+    let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::Session);
+    assert_eq!(desk.shell("ls && cargo test -p a").await, None);
+    let offered = desk.asked.lock().unwrap()[0].session.clone().unwrap();
+    assert!(offered.starts_with("commands that begin with `cargo test`"), "{offered}");
+    for command in ["cargo test", "cargo test --all | tail"] {
+        assert_eq!(desk.shell(command).await, None, "{command}");
+    }
+    assert_eq!(desk.asked(), 1);
+    desk.shell("cargo build").await;
+    desk.shell("cargo test > file").await;
+    assert_eq!(desk.asked(), 3);
+    let loaded = SessionLoaded { session_id: Some("s_next".into()), entries: Arc::from([]) };
+    desk.bus.cx().emit(loaded).await.unwrap();
+    desk.shell("cargo test").await;
+    assert_eq!(desk.asked(), 4);
+}
+
+#[tokio::test]
+async fn a_directory_is_offered_for_files_and_can_be_kept_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Approvals::new(dir.path().join("approvals.toml"), Arc::new(LocalHostFiles::new()));
+    let desk = Desk::new(Mode::Ask, Rules::new(), Some(store.clone())).answering(UiAnswer::Always);
+    assert_eq!(desk.write("src/gen/a.rs").await, None);
+    let offered = desk.asked.lock().unwrap()[0].always.clone().unwrap();
+    assert!(
+        offered.starts_with("changing files below /p/src/gen") && offered.contains("zk policy revoke"),
+        "{offered}"
+    );
+    assert_eq!(desk.write("src/gen/b/c.rs").await, None);
+    assert_eq!(desk.asked(), 1);
+    desk.write("src/main.rs").await;
+    assert_eq!(desk.asked(), 2);
+
+    let mut rules = Rules::new();
+    store.rules("/p".as_ref()).unwrap().into_iter().for_each(|rule| rules.push(rule));
+    let later = Desk::new(Mode::Ask, rules, None);
+    assert_eq!(later.write("src/gen/z.rs").await, None);
+    assert!(later.write("other/z.rs").await.is_some());
+}
+
+#[tokio::test]
+async fn nothing_wide_is_offered() {
+    let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::Once);
+    for command in [
+        "rm -rf target",
+        "sudo cargo test",
+        "python3 x.py",
+        "bash -c 'make'",
+        "cargo build && npm test",
+        "cargo --config x test",
+        "npm run",
+        "docker run x",
+        "git -c a=b commit",
+        "cargo $x",
+        "curl x",
+    ] {
+        desk.shell(command).await;
+        let session = desk.asked.lock().unwrap().pop().unwrap().session.unwrap();
+        assert_eq!(session, "exactly this call", "{command}");
+    }
+    desk.write(".git/config").await;
+    desk.write("/etc/x").await;
+    for approval in desk.asked.lock().unwrap().drain(..) {
+        assert!(!approval.session.unwrap().contains("below"));
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_asks_does_so_every_time() {
+    let rules = rules(&[(Decision::Ask, "make **"), (Decision::Allow, "make **")]);
+    let desk = Desk::new(Mode::All, rules, None).answering(UiAnswer::Once);
+    for _ in 0..3 {
+        desk.shell("make x").await;
+    }
+    assert_eq!(desk.asked(), 3);
+    let asked = desk.asked.lock().unwrap();
+    assert!(asked.iter().all(|approval| approval.session.is_none() && approval.always.is_none()));
+}
