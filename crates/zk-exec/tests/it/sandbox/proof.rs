@@ -1,15 +1,14 @@
 //! The self-test, what a denial looks like, and how far a command can go inside.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
-use zk_core::service::{DeniedAct, Exec, ExecRequest, Exit, OutputStream};
-use zk_exec::{Network, ProcessExec, SandboxError, SandboxExec, SandboxPolicy};
+use zk_core::service::{DeniedAct, Exec, ExecRequest, OutputStream};
+use zk_exec::{Network, SandboxError, SandboxExec, SandboxPolicy};
 
 use super::{run, sandboxed};
-use crate::support::{environment, eventually, supervised, supervision};
+use crate::support::{environment, eventually};
 
 struct Scene {
     base: tempfile::TempDir,
@@ -163,54 +162,4 @@ async fn a_helper_that_cannot_set_the_sandbox_up_says_why_and_runs_nothing() {
     let ran =
         exec.run(ExecRequest::shell("touch ran", &scene.work), &mut sink, &CancellationToken::new()).await;
     assert!(ran.is_err() && !scene.work.join("ran").exists());
-}
-
-/// Half of the times it took are shorter, in microseconds.
-async fn median(exec: &dyn Exec, cwd: &Path) -> u128 {
-    let mut times = Vec::new();
-    for _ in 0..120 {
-        let began = Instant::now();
-        let mut sink = |_: OutputStream, _: &[u8]| ();
-        let request = ExecRequest::new("/bin/true", cwd);
-        let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
-        assert_eq!(outcome.exit, Exit::Code(0));
-        times.push(began.elapsed().as_micros());
-    }
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "measures"]
-async fn figures() {
-    let scene = scene();
-    let policy = SandboxPolicy::new(&scene.work).state(&scene.state);
-    let Some(exec) = sandboxed(&policy) else { return };
-    let (bare, below) = (ProcessExec::new(environment()), supervised(environment()));
-    println!("bare {} µs", median(&bare, &scene.work).await);
-    println!("supervised {} µs", median(&below, &scene.work).await);
-    println!("sandbox {} µs", median(&exec, &scene.work).await);
-    let began = Instant::now();
-    let first = sandboxed(&policy).unwrap();
-    println!("set-up {:?}", began.elapsed());
-    let began = Instant::now();
-    first.self_test().await.unwrap();
-    println!("self-test {:?}", began.elapsed());
-    let began = Instant::now();
-    let again = SandboxExec::new(&policy, environment(), supervision()).unwrap();
-    assert!(again.self_test().await.unwrap().cached);
-    println!("start with the self-test cached {:?}", began.elapsed());
-    let peak = || {
-        let status = fs::read_to_string("/proc/self/status").unwrap();
-        status.lines().find(|line| line.starts_with("VmHWM")).unwrap().to_owned()
-    };
-    let before = peak();
-    let mut bytes = 0_u64;
-    let mut sink = |_: OutputStream, piece: &[u8]| bytes += piece.len() as u64;
-    let request = ExecRequest {
-        timeout: Some(Duration::from_secs(120)),
-        ..ExecRequest::shell("head -c 1G /dev/zero", &scene.work)
-    };
-    exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
-    println!("{bytes} bytes: {before} before, {} after", peak());
 }
