@@ -46,13 +46,17 @@ impl Bus {
         if !self.inner.may_have_listeners(event_bit(event)) {
             return Snapshot { observers: None, handlers: None };
         }
-        let (observers, handlers) = {
+        let own = {
             let table = read(&self.inner.table);
-            (table.observers().cloned(), table.handlers(event).cloned())
+            Snapshot { observers: table.observers().cloned(), handlers: table.handlers(event).cloned() }
         };
-        if self.inner.parent.is_none() {
-            return Snapshot { observers, handlers };
-        }
+        if self.inner.parent.is_none() { own } else { self.with_inherited(event, own) }
+    }
+
+    /// The snapshot with what reaches this bus from its ancestors. One function for all events: the sorting in it
+    /// would be a megabyte of program if each event had its own.
+    #[inline(never)]
+    fn with_inherited(&self, event: TypeId, own: Snapshot) -> Snapshot {
         let mut inherited_handlers: Vec<HandlerEntry> = Vec::new();
         let mut inherited_observers: Vec<Observer> = Vec::new();
         for bus in self.ancestors() {
@@ -63,8 +67,8 @@ impl Bus {
             inherited_observers.extend(all.iter().filter(|one| one.reach == Reach::Descendants).cloned());
         }
         Snapshot {
-            observers: merge(observers, inherited_observers, |one| one.id),
-            handlers: merge(handlers, inherited_handlers, |one| (one.stage, one.id)),
+            observers: merge(own.observers, inherited_observers, |one| one.id),
+            handlers: merge(own.handlers, inherited_handlers, |one| (one.stage, one.id)),
         }
     }
 }

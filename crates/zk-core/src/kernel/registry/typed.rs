@@ -178,11 +178,14 @@ impl<T: ?Sized> State<T> {
     }
 
     fn undecorated(&self, name: &str, item: Arc<T>, decorated: Decorated<T>) -> Undecorated<T> {
-        let mut decorators = Vec::new();
+        let mut decorators: Vec<Decorator<T>> = Vec::new();
         if decorated.get().is_none() {
             let named = self.names.get(name).into_iter().flat_map(|entry| &entry.decorators);
-            decorators.extend(named.chain(&self.decorators).cloned());
-            decorators.sort_by_key(|decorator| decorator.id);
+            for decorator in named.chain(&self.decorators) {
+                // They are few, and sorting would be ten kilobytes of program for each kind of item.
+                let at = decorators.partition_point(|before| before.id <= decorator.id);
+                decorators.insert(at, decorator.clone());
+            }
         }
         Undecorated { item, decorators, decorated }
     }
