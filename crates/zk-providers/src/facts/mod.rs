@@ -4,6 +4,7 @@
 pub(crate) mod catalogue;
 pub(crate) mod errors;
 pub(crate) mod headers;
+pub(crate) mod places;
 pub(crate) mod profiles;
 pub(crate) mod schema_limits;
 pub(crate) mod thinking;

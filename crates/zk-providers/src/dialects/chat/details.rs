@@ -1,4 +1,4 @@
-//! `reasoning_details`: OpenRouter's structured reasoning, which has to go back exactly as it came.
+//! `reasoning_details`: a gateway's structured reasoning, which has to go back exactly as it came.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

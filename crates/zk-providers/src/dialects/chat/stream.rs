@@ -183,7 +183,7 @@ impl Decoder {
 
     fn count(&mut self, raw: &RawValue, out: &mut Out) {
         let Ok(value) = serde_json::from_str::<Value>(raw.get()) else { return };
-        // Groq keeps a copy under a name of its own.
+        // A copy under a name of its own has the counts one level deeper.
         let value = value.get("usage").unwrap_or(&value);
         if let Some(usage) = usage::read(value)
             && usage != self.usage

@@ -20,7 +20,7 @@ pub(super) fn read(usage: &Value) -> Option<Usage> {
         first(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"]);
     let cache_write = first(&["/prompt_tokens_details/cache_write_tokens", "/cache_write_tokens"]);
     let reasoning = first(&["/completion_tokens_details/reasoning_tokens"]);
-    // xAI: the total says whether reasoning is part of the completion.
+    // The total says whether reasoning is part of the completion.
     if reasoning > 0 && count("/total_tokens") == Some(prompt + output + reasoning) {
         output += reasoning;
     }

@@ -21,7 +21,7 @@ use zk_core::model::{Capabilities, IdRule, MediaTypes, Model, ProviderError, Thi
 use zk_core::service::Request;
 
 use crate::encode::size;
-use crate::facts::vendors;
+use crate::facts::{places, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
@@ -47,8 +47,8 @@ pub type Gemini = HttpProvider<GeminiDialect>;
 /// The dialect of [`Gemini`].
 #[derive(Debug)]
 pub struct GeminiDialect {
-    /// Vertex counts and lists in another way.
-    is_vertex: bool,
+    /// Whether tokens can be counted and models listed there.
+    counts_and_lists: bool,
 }
 
 /// The provider's name in the table of models.
@@ -67,8 +67,8 @@ impl Gemini {
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(mut connection: Connection) -> Result<Self, SetupError> {
         connection.base_url = with_version(&connection.base_url);
-        let is_vertex = connection.base_url.contains("/publishers/");
-        Self::with_dialect(connection, GeminiDialect { is_vertex })
+        let counts_and_lists = places::gemini_counts_and_lists(&connection.base_url);
+        Self::with_dialect(connection, GeminiDialect { counts_and_lists })
     }
 }
 
@@ -149,7 +149,7 @@ impl Dialect for GeminiDialect {
         client: &ApiClient,
         request: &Request,
     ) -> Result<Option<CountRequest>, WireError> {
-        if self.is_vertex {
+        if !self.counts_and_lists {
             return Ok(None);
         }
         let body = ApiClient::body_once(request, &body(client, request, true))?;
@@ -159,7 +159,7 @@ impl Dialect for GeminiDialect {
 
     fn model_list(&self) -> Option<ModelList> {
         let list = ModelList { path: "/models?pageSize=1000", field: "models" };
-        (!self.is_vertex).then_some(list)
+        self.counts_and_lists.then_some(list)
     }
 
     fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {

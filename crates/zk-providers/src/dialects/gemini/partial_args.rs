@@ -1,4 +1,4 @@
-//! Arguments that arrive value by value, each under its JSON path, as Vertex sends them when it streams calls.
+//! Arguments that arrive value by value, each under its JSON path, where calls are streamed.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

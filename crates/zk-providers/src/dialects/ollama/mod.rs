@@ -19,7 +19,7 @@ use zk_core::model::{
 use zk_core::service::{Request, ToolChoice};
 
 use crate::encode::size;
-use crate::facts::{thinking, vendors};
+use crate::facts::{places, thinking, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{ApiClient, Attempt, BaseUrl, Decode, Dialect, HttpProvider, WireError, WireRequest};
@@ -66,7 +66,7 @@ pub type Ollama = HttpProvider<OllamaDialect>;
 #[derive(Debug)]
 pub struct OllamaDialect {
     options: OllamaOptions,
-    is_cloud: bool,
+    is_service: bool,
     models: ModelInfoCache,
 }
 
@@ -100,16 +100,16 @@ impl Ollama {
     /// # Errors
     /// [`SetupError`] when the base URL, the key or a header cannot be used.
     pub fn new(connection: Connection, options: OllamaOptions) -> Result<Self, SetupError> {
-        let is_cloud = connection.base_url.contains("://ollama.com");
+        let is_service = places::is_ollama_service(&connection.base_url);
         let models = ModelInfoCache::default();
-        Self::with_dialect(connection, OllamaDialect { options, is_cloud, models })
+        Self::with_dialect(connection, OllamaDialect { options, is_service, models })
     }
 }
 
 impl OllamaDialect {
     /// Models that run on the service, directly or by way of a server here, have their own window.
-    fn is_cloud(&self, id: &str) -> bool {
-        self.is_cloud || id.ends_with("-cloud") || id.ends_with(":cloud")
+    fn is_remote(&self, id: &str) -> bool {
+        self.is_service || places::runs_on_ollama_service(id)
     }
 
     /// Asks the server about one of its models. Returns whether it is one that answers.
@@ -128,7 +128,7 @@ impl OllamaDialect {
         let id = &*request.model.id;
         let window = u64::from(self.window(client, id));
         // To count words is only worth it where the bytes would be too many tokens.
-        let is_short = self.is_cloud(id) || size::bytes(request) <= window;
+        let is_short = self.is_remote(id) || size::bytes(request) <= window;
         let least = if is_short { 0 } else { size::least_tokens(request) };
         if least <= window {
             return Ok(());
@@ -172,9 +172,9 @@ impl Dialect for OllamaDialect {
         let asked = u64::from(self.window(client, id));
         let mut model = Model::unknown(client.name(), id);
         model.window = match info.as_ref().and_then(|info| info.window) {
-            Some(window) if self.is_cloud(id) => Some(window),
+            Some(window) if self.is_remote(id) => Some(window),
             Some(window) => Some(window.min(asked)),
-            None => Some(asked).filter(|_| !self.is_cloud(id)),
+            None => Some(asked).filter(|_| !self.is_remote(id)),
         };
         let by_name = thinking::local_support(id);
         model.capabilities.thinking = match &info {

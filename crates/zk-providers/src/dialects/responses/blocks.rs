@@ -27,8 +27,8 @@ const UNANSWERED: &[&str] = &[
 /// The items that have ended.
 pub(super) struct Blocks {
     origin: ModelRef,
-    /// Blocks that are complete but for what may still come: that the last one was cut, and seals that Azure
-    /// gives with the end of the response only.
+    /// Blocks that are complete but for what may still come: that the last one was cut, and seals that some servers
+    /// give with the end of the response only.
     waiting: Vec<Waiting>,
     /// The last reasoning, and whether nothing came after it.
     reasoning: Option<(String, bool)>,

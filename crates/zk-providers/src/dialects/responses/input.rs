@@ -8,7 +8,7 @@ use zk_core::model::{
 use super::replay_data::ReplayData;
 use crate::encode::documents;
 
-/// The longest id of a message or call that is taken back. Copilot gives longer ones and refuses them.
+/// The longest id of a message or call that is taken back. Some servers give longer ones and refuse them.
 const LONGEST_ID: usize = 64;
 
 /// How reasoning goes back.

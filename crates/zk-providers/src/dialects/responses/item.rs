@@ -10,7 +10,7 @@ type Out = VecDeque<StreamEvent>;
 
 /// An item that has begun and not ended.
 pub(super) struct Open {
-    /// Its place in the output, where the server says it. It outranks the id: Copilot gives an item another id
+    /// Its place in the output, where the server says it. It outranks the id: a server may give an item another id
     /// in every event.
     pub(super) index: Option<u64>,
     pub(super) id: String,

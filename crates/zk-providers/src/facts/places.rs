@@ -1,0 +1,17 @@
+//! What an address, or the name of a model, says of who answers there.
+
+/// Whether this address of the Gemini API counts tokens and lists models in the way of the developer service; Vertex
+/// has ways of its own.
+pub(crate) fn gemini_counts_and_lists(base_url: &str) -> bool {
+    !base_url.contains("/publishers/")
+}
+
+/// Whether this is the service that runs Ollama's models, and not somebody's own server.
+pub(crate) fn is_ollama_service(base_url: &str) -> bool {
+    base_url.contains("://ollama.com")
+}
+
+/// Whether Ollama's service runs this model, also when a server here passes it on.
+pub(crate) fn runs_on_ollama_service(id: &str) -> bool {
+    id.ends_with("-cloud") || id.ends_with(":cloud")
+}
