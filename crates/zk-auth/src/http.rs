@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, ClientBuilder, Response, Url, redirect};
+use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -53,8 +53,8 @@ impl Http {
     /// The client for `url`: without certificates for plain HTTP, without a proxy for this machine.
     ///
     /// # Errors
-    /// An error of `reqwest` when no client can be made, such as without any certificate.
-    pub fn client(&self, url: &Url) -> Result<Client, reqwest::Error> {
+    /// [`HttpError`] when no client can be made.
+    pub fn client(&self, url: &Url) -> Result<Client, HttpError> {
         let local = is_loopback(url);
         let secure = url.scheme() == "https";
         let cell = match (secure, local) {
@@ -72,20 +72,66 @@ impl Http {
     }
 }
 
-fn make(secure: bool, local: bool) -> Result<Client, reqwest::Error> {
-    // An error means that the process has a provider already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    if !secure {
-        return settings(local).tls_certs_only([]).http1_only().build();
+/// Why there is no HTTP client.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The program was built without TLS.
+    #[error(
+        "this program was built without TLS: use an `http://` address, or build it with the feature `tls`"
+    )]
+    NoTls,
+    /// It cannot be set up, such as without any certificate.
+    #[error("{reason}")]
+    Setup {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl From<reqwest::Error> for HttpError {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Setup { reason: root_cause(&error) }
     }
-    settings(local).build().or_else(|error| {
+}
+
+fn make(is_secure: bool, is_local: bool) -> Result<Client, HttpError> {
+    if is_secure { make_secure(is_local) } else { make_plain(is_local) }
+}
+
+fn make_plain(is_local: bool) -> Result<Client, HttpError> {
+    let settings = settings(is_local).http1_only();
+    #[cfg(feature = "tls")]
+    let settings = {
+        set_tls_provider();
+        settings.tls_certs_only([])
+    };
+    Ok(settings.build()?)
+}
+
+#[cfg(feature = "tls")]
+fn make_secure(is_local: bool) -> Result<Client, HttpError> {
+    use reqwest::Certificate;
+
+    set_tls_provider();
+    settings(is_local).build().or_else(|error| {
         // A container without certificate files: the roots that browsers ship will do.
         let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|cert| Certificate::from_der(cert));
         match roots.collect::<Result<Vec<_>, _>>() {
-            Ok(roots) => settings(local).tls_certs_only(roots).build(),
-            Err(_) => Err(error),
+            Ok(roots) => Ok(settings(is_local).tls_certs_only(roots).build()?),
+            Err(_) => Err(error.into()),
         }
     })
+}
+
+#[cfg(not(feature = "tls"))]
+fn make_secure(_: bool) -> Result<Client, HttpError> {
+    Err(HttpError::NoTls)
+}
+
+#[cfg(feature = "tls")]
+fn set_tls_provider() {
+    // An error means that the process has a provider already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// No overall time limit: an answer may take as long as it makes progress. No redirects: they would carry the
@@ -142,4 +188,20 @@ pub async fn read_some(mut response: Response, limit: usize, body: &mut Received
         }
     }
     body.bytes.truncate(limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn https_needs_the_feature_and_plain_http_does_not() {
+        let http = Http::new();
+        assert!(http.client(&Url::parse("http://127.0.0.1:1").unwrap()).is_ok());
+        let secure = http.client(&Url::parse("https://127.0.0.1:1").unwrap());
+        assert_eq!(secure.is_ok(), cfg!(feature = "tls"));
+        if let Err(error) = secure {
+            assert!(error.to_string().contains("built without TLS"), "{error}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use zk_core::service::Redactor;
 use super::client::{OAuthClient, TokenBody};
 use super::{AuthError, OAuthTokens, jwt};
 use crate::Secret;
-use crate::http::{Http, Received, read_some, root_cause};
+use crate::http::{Http, HttpError, Received, read_some, root_cause};
 
 /// The most bytes of an answer that are read.
 const ANSWER: usize = 256 << 10;
@@ -90,7 +90,9 @@ impl TokenEndpoint<'_> {
                 ("application/json", Value::Object(fields).to_string())
             }
         };
-        let client = self.http.client(url).map_err(|error| unavailable(&error))?;
+        let no_client =
+            |error: HttpError| AuthError::Unavailable { place: place(url), reason: error.to_string() };
+        let client = self.http.client(url).map_err(no_client)?;
         let request = client.post(url.clone()).header(CONTENT_TYPE, kind).header(ACCEPT, "application/json");
         let response = request.body(body).send().await.map_err(|error| unavailable(&error))?;
         let status = response.status();

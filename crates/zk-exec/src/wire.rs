@@ -35,6 +35,7 @@ pub(crate) fn take(from: &mut &[u8]) -> Option<OsString> {
     Some(OsString::from_vec(bytes.to_vec()))
 }
 
+#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn take_paths(from: &mut &[u8]) -> Option<Vec<PathBuf>> {
     (0..take_len(from)?).map(|_| take(from).map(PathBuf::from)).collect()
 }

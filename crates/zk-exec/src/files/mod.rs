@@ -1,9 +1,11 @@
 mod beneath;
+mod glob;
 mod hint;
 mod ignore_rules;
 pub(crate) mod protect;
 mod replace;
 mod resolve;
+#[cfg(feature = "grep")]
 mod search;
 mod walk;
 mod watch;
@@ -320,7 +322,7 @@ impl Files for WorkspaceFiles {
     ) -> Result<WalkReport, PathError> {
         let (root, start) = self.locate(from)?;
         self.check_protected(from, Access::Read)?;
-        let only = options.only.as_deref().map(search::glob).transpose()?;
+        let only = options.only.as_deref().map(glob::glob).transpose()?;
         Walk::new(self, root, options.clone(), only).run(from, start, visit)
     }
 
@@ -330,7 +332,17 @@ impl Files for WorkspaceFiles {
         query: &SearchQuery,
         stop: &CancellationToken,
     ) -> Result<SearchFound, PathError> {
-        search::search(self, from, query, stop)
+        #[cfg(feature = "grep")]
+        return search::search(self, from, query, stop);
+        #[cfg(not(feature = "grep"))]
+        {
+            let _ = (query, stop);
+            let source = io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this program was built without the feature `grep` of zk-exec",
+            );
+            Err(failed("search", &from.shown, source))
+        }
     }
 
     fn watch(&self, at: &Resolved, changed: OnChange) -> Result<Box<dyn FileWatch>, PathError> {

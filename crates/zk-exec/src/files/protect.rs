@@ -112,21 +112,25 @@ const SYSTEM_WIDE: [(&str, Rule, &str); 5] = [
 ];
 
 /// What is done with a file or directory of this name, wherever it is.
+#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn rule_of_name(name: &str) -> Option<Rule> {
     ANYWHERE.iter().find(|(known, _, _)| *known == name).map(|(_, rule, _)| *rule)
 }
 
 /// Names that have a rule wherever they are.
+#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn names_anywhere() -> impl Iterator<Item = (&'static str, Rule)> {
     ANYWHERE.iter().map(|(name, rule, _)| (*name, *rule))
 }
 
 /// Paths below a home directory that have a rule.
+#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn paths_at_home() -> impl Iterator<Item = (&'static str, Rule)> {
     ANYWHERE.iter().chain(&AT_HOME).map(|(name, rule, _)| (*name, *rule))
 }
 
 /// Absolute paths of the system that have a rule.
+#[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn paths_of_system() -> impl Iterator<Item = (&'static str, Rule)> {
     SYSTEM_WIDE.iter().map(|(path, rule, _)| (*path, *rule))
 }

@@ -2,12 +2,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::net::unix::pipe;
-use zk_core::service::{ExecRequest, Input, TerminalSize};
+use zk_core::service::{ExecRequest, Input};
+
+use super::terminal;
 
 /// This side of what a command reads and prints to.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub(super) type ChildEnds = [OwnedFd; 3];
 /// Pipes, or a terminal, for one command.
 pub(super) fn open(request: &ExecRequest) -> io::Result<(Ends, ChildEnds)> {
     match request.terminal {
-        Some(size) => open_terminal(size),
+        Some(size) => terminal::open(size),
         None => open_pipes(request.input),
     }
 }
@@ -47,36 +45,4 @@ fn open_pipes(input: Input) -> io::Result<(Ends, ChildEnds)> {
         terminal: None,
     };
     Ok((ends, [of_stdin, of_stdout.into(), of_stderr.into()]))
-}
-
-fn open_terminal(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-    fcntl_setfd(&terminal, FdFlags::CLOEXEC)?;
-    grantpt(&terminal)?;
-    unlockpt(&terminal)?;
-    let name = ptsname(&terminal, Vec::new())?;
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let side = rustix::fs::open(name, flags, Mode::empty())?;
-    resize(&terminal, size)?;
-    let of_command = [duplicate(&side)?, duplicate(&side)?, side];
-    let (reads, writes) = (duplicate(&terminal)?, duplicate(&terminal)?);
-    rustix::io::ioctl_fionbio(&terminal, true)?;
-    let ends = Ends {
-        // It is no pipe, and is read and written like one.
-        stdin: Some(pipe::Sender::from_file_unchecked(File::from(writes))?),
-        stdout: pipe::Receiver::from_file_unchecked(File::from(reads))?,
-        stderr: None,
-        terminal: Some(terminal),
-    };
-    Ok((ends, of_command))
-}
-
-/// Tells a terminal its size.
-pub(super) fn resize(terminal: &OwnedFd, size: TerminalSize) -> io::Result<()> {
-    let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
-    Ok(tcsetwinsize(terminal, size)?)
-}
-
-fn duplicate(fd: &OwnedFd) -> io::Result<OwnedFd> {
-    Ok(fcntl_dupfd_cloexec(fd, 3)?)
 }

@@ -7,9 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize};
 
-use super::ends::{self, Ends};
+use super::ends::Ends;
 use super::group::Ask;
 use super::started::{Started, Tree, Waiter};
+use super::terminal;
 
 const BUFFER: usize = 32 * 1024;
 
@@ -84,7 +85,7 @@ impl Process for LocalProcess {
 
     async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
         let resized = match &self.terminal {
-            Some(terminal) => ends::resize(terminal, size),
+            Some(terminal) => terminal::resize(terminal, size),
             None => Err(io::Error::new(io::ErrorKind::Unsupported, "it has no terminal")),
         };
         resized.map_err(|source| self.input_error(source))

@@ -10,6 +10,8 @@ mod spawner;
 mod started;
 mod supervised;
 mod supervisor;
+#[cfg_attr(not(feature = "pty"), path = "no_terminal.rs")]
+mod terminal;
 mod tree;
 mod watchdog;
 

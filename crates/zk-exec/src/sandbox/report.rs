@@ -92,6 +92,7 @@ impl SandboxReport {
         self.layers.iter().filter(|state| !state.present)
     }
 
+    #[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
     pub(crate) fn add(&mut self, layer: Layer, present: bool, detail: impl Into<String>) {
         self.layers.push(LayerState { layer, present, detail: detail.into() });
     }

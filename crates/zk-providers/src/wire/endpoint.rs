@@ -205,7 +205,7 @@ impl Endpoint {
             url.set_query(query);
         }
         let client = self.http.client(&self.base).map_err(|error| {
-            WireError::new(ErrorKind::Transport, format!("no HTTP client: {}", root_cause(&error)))
+            WireError::new(ErrorKind::Transport, format!("no HTTP client: {error}"))
                 .at(Phase::Connect)
                 .never_retry()
         })?;

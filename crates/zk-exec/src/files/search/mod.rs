@@ -3,7 +3,6 @@ mod lines;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use tokio_util::sync::CancellationToken;
@@ -42,13 +41,6 @@ pub(super) fn search(
         protected: found.protected,
         notices: report.notices,
     })
-}
-
-/// A matcher of paths below the start.
-pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, PathError> {
-    let built = GlobBuilder::new(pattern).literal_separator(true).build();
-    let unusable = |error: globset::Error| PathError::Pattern { what: "glob".into(), why: error.to_string() };
-    Ok(built.map_err(unusable)?.compile_matcher())
 }
 
 /// What was found.

@@ -1,0 +1,9 @@
+use globset::{GlobBuilder, GlobMatcher};
+use zk_core::service::PathError;
+
+/// A matcher of paths below the start.
+pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, PathError> {
+    let built = GlobBuilder::new(pattern).literal_separator(true).build();
+    let unusable = |error: globset::Error| PathError::Pattern { what: "glob".into(), why: error.to_string() };
+    Ok(built.map_err(unusable)?.compile_matcher())
+}

@@ -1,0 +1,45 @@
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::net::unix::pipe;
+use zk_core::service::TerminalSize;
+
+use super::ends::{ChildEnds, Ends};
+
+/// A terminal of this size, for one command.
+pub(super) fn open(size: TerminalSize) -> io::Result<(Ends, ChildEnds)> {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    fcntl_setfd(&terminal, FdFlags::CLOEXEC)?;
+    grantpt(&terminal)?;
+    unlockpt(&terminal)?;
+    let name = ptsname(&terminal, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let side = rustix::fs::open(name, flags, Mode::empty())?;
+    resize(&terminal, size)?;
+    let of_command = [duplicate(&side)?, duplicate(&side)?, side];
+    let (reads, writes) = (duplicate(&terminal)?, duplicate(&terminal)?);
+    rustix::io::ioctl_fionbio(&terminal, true)?;
+    let ends = Ends {
+        // It is no pipe, and is read and written like one.
+        stdin: Some(pipe::Sender::from_file_unchecked(File::from(writes))?),
+        stdout: pipe::Receiver::from_file_unchecked(File::from(reads))?,
+        stderr: None,
+        terminal: Some(terminal),
+    };
+    Ok((ends, of_command))
+}
+
+/// Tells a terminal its size.
+pub(super) fn resize(terminal: &OwnedFd, size: TerminalSize) -> io::Result<()> {
+    let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(terminal, size)?)
+}
+
+fn duplicate(fd: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(fcntl_dupfd_cloexec(fd, 3)?)
+}
