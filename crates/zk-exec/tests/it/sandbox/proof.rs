@@ -1,7 +1,7 @@
 //! The self-test, what a denial looks like, and how far a command can go inside.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{DeniedAct, Exec, ExecRequest, OutputStream};
@@ -11,6 +11,7 @@ use super::{run, sandboxed};
 use crate::support::{environment, eventually};
 
 struct Scene {
+    #[expect(dead_code, reason = "removed with the scene")]
     base: tempfile::TempDir,
     work: PathBuf,
     state: PathBuf,
@@ -64,7 +65,8 @@ async fn the_self_test_refuses_a_sandbox_with_a_hole() {
 async fn a_failed_command_says_what_the_sandbox_denied_it() {
     let scene = scene();
     let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work).state(&scene.state)) else { return };
-    let outside = scene.base.path().join("x");
+    // Not below the temporary directory, which commands have one of their own of.
+    let outside = Path::new("/usr/lib/zk-outside-of-the-sandbox");
     let told = async |command: String| {
         let mut sink = |_: OutputStream, _: &[u8]| ();
         let request = ExecRequest::shell(&command, &scene.work);
@@ -111,25 +113,20 @@ fn name_of(pid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// Whether this process started it, or something that did.
-fn is_below_this(mut pid: u32) -> bool {
-    while pid > 1 && pid != std::process::id() {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent =
-            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
-        pid = parent.unwrap_or(0);
-    }
-    pid == std::process::id()
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_the_sandbox_whatever_it_did_to_stay() {
     let scene = scene();
-    let runs = |mark: &str| {
-        pids().any(|pid| {
+    let find = |mark: &str| {
+        pids().find(|pid| {
             fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(mark))
         })
     };
+    let runs = |mark: &str| find(mark).is_some();
     for (mark, kill) in [("7771.25", false), ("7772.25", true)] {
         let Some(exec) = sandboxed(&SandboxPolicy::new(&scene.work)) else { return };
         let leave = format!(
@@ -139,7 +136,8 @@ async fn nothing_outlives_the_sandbox_whatever_it_did_to_stay() {
         assert!(runs(mark));
         if kill {
             // The process outside that the first one inside hangs on.
-            let parent = pids().find(|pid| name_of(*pid) == "sandbox-parent" && is_below_this(*pid)).unwrap();
+            let above = std::iter::successors(find(mark), |pid| parent_of(*pid));
+            let parent = above.take(20).find(|pid| name_of(*pid) == "sandbox-parent").unwrap();
             let parent = rustix::process::Pid::from_raw(parent.cast_signed()).unwrap();
             rustix::process::kill_process(parent, rustix::process::Signal::KILL).unwrap();
             eventually("the end of what was inside", || !runs(mark));
