@@ -17,6 +17,7 @@ pub struct HostSurroundings {
     roots: Vec<PathBuf>,
     home: Option<PathBuf>,
     path: Vec<PathBuf>,
+    shared: &'static [&'static str],
 }
 
 impl HostSurroundings {
@@ -30,7 +31,7 @@ impl HostSurroundings {
             root.parent().is_some() && home.as_ref().is_none_or(|home| !home.starts_with(root))
         };
         let roots = roots.iter().map(|root| real(root)).filter(is_narrow).collect();
-        Self { roots, home, path: path.to_vec() }
+        Self { roots, home, path: path.to_vec(), shared: &SHARED }
     }
 
     /// Whether a directory belongs to the system and to nobody else.
@@ -44,7 +45,7 @@ impl HostSurroundings {
     /// Whether tools can make files there.
     fn is_reachable(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(root))
-            || SHARED.iter().any(|shared| path.starts_with(shared))
+            || self.shared.iter().any(|shared| path.starts_with(shared))
     }
 
     /// Whether nobody but the administrator and whoever owns the home directory can change a file.
@@ -157,7 +158,8 @@ mod tests {
         program(&work.join("bin"), "evil", 0o755);
         symlink(work.join("bin/evil"), home.join("bin/link")).unwrap();
         let path = [home.join("bin"), work.join("bin"), "bin".into(), "/usr/bin".into(), "/bin".into()];
-        let here = HostSurroundings::new(&[work], Some(&home), &path);
+        // The checkout itself may be in a directory that everybody shares.
+        let here = HostSurroundings { shared: &[], ..HostSurroundings::new(&[work], Some(&home), &path) };
         assert!(matches!(here.program("mine"), ProgramPlace::Trusted(_)));
         assert!(matches!(here.program("cat"), ProgramPlace::Trusted(_)));
         for name in ["ls", "open", "evil", "link"] {
