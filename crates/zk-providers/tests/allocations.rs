@@ -55,6 +55,6 @@ fn a_piece_of_text_costs_no_allocation_but_its_own_and_what_a_socket_takes() {
     const MORE: u64 = 10_000;
     let (few, many) = (allocations_over_a_socket(1_000), allocations_over_a_socket(11_000));
     let each = many.saturating_sub(few);
-    // What is read from the socket at once holds many pieces.
-    assert!((MORE..MORE + MORE / 10).contains(&each), "{each} for {MORE} more pieces");
+    // What is read from the socket at once holds many pieces, in one run more than in the other.
+    assert!(each.abs_diff(MORE) < MORE / 10, "{each} for {MORE} more pieces");
 }
