@@ -60,6 +60,8 @@ pub(crate) struct CallFact {
     #[serde(skip)]
     pub(crate) is_stored: bool,
     #[serde(skip)]
+    pub(crate) is_running: bool,
+    #[serde(skip)]
     pub(crate) is_over: bool,
 }
 
@@ -95,6 +97,7 @@ impl CallFact {
             display: None,
             elapsed_ms: None,
             is_stored: false,
+            is_running: false,
             is_over: false,
         }
     }

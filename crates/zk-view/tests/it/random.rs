@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::json;
 use zk_agent::{Behavior, RunHandle};
 use zk_core::events::{Ruling, StreamTransform, ToolAfter, ToolGate, ViewBlock};
@@ -157,8 +158,21 @@ async fn run(rig: &mut Rig, prompt: &str, acts: Vec<(usize, Act)>) {
     rig.check().await;
 }
 
+/// The same 96 runs each time, or as many others as the variable says.
+#[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
+fn campaign() -> ProptestConfig {
+    let asked = std::env::var("ZK_VIEW_RUNS").ok().and_then(|cases| cases.parse().ok());
+    let rng_seed = if asked.is_some() { RngSeed::Random } else { RngSeed::Fixed(96) };
+    ProptestConfig {
+        cases: asked.unwrap_or(96),
+        rng_seed,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(campaign())]
 
     #[test]
     fn the_stored_session_shows_what_was_seen(

@@ -1,6 +1,6 @@
 use zk_core::events::{
-    ToolAfter, ToolBefore, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolSkipped,
-    ToolUnknown, ValidationReject,
+    ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress,
+    ToolSkipped, ToolUnknown, ValidationReject,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
@@ -43,10 +43,22 @@ impl Engine {
     }
 }
 
+impl Reduce for ToolBegin {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        // The session has it from here on, also when the call is stopped before it runs.
+        if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
+            fact.summary = Some(self.summary.clone());
+        }
+    }
+}
+
 impl Reduce for ToolBefore {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let summary = self.summary.clone();
-        engine.call_is(origin, &self.call.call_id, CallState::Running, |fact| fact.summary = Some(summary));
+        engine.call_is(origin, &self.call.call_id, CallState::Running, |fact| {
+            fact.summary = Some(summary);
+            fact.is_running = true;
+        });
         if origin.depth == 0
             && let Some(run) = &mut engine.run
         {
@@ -79,10 +91,10 @@ impl Reduce for ToolParked {
 
 impl Reduce for ToolSkipped {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        // One that had begun was cut off.
-        let has_begun = |fact: &&mut crate::record::CallFact| fact.summary.is_some();
+        // One that ran was cut off.
+        let is_running = |fact: &&mut crate::record::CallFact| fact.is_running;
         let facts = &mut engine.lane(origin).0.facts;
-        let state = match facts.of(&self.call.call_id).filter(has_begun) {
+        let state = match facts.of(&self.call.call_id).filter(is_running) {
             Some(_) => CallState::OutcomeUnknown,
             None => CallState::Skipped,
         };

@@ -8,7 +8,7 @@ use zk_core::events::{
     AgentAbort, AgentDone, AgentStart, ContextReduced, ProviderRetry, SessionEnd, SessionEntry,
     SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError,
     SteerInject, StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
-    ToolAfter, ToolArgsRepaired, ToolBefore, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
+    ToolAfter, ToolArgsRepaired, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
     ToolProgress, ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject,
     ViewBlock,
 };
@@ -43,6 +43,7 @@ macro_rules! with_events {
             ProviderRetry,
             ContextReduced,
             ToolBefore,
+            ToolBegin,
             ToolProgress,
             ToolBlocked,
             ToolParked,
