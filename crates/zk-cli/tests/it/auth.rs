@@ -4,8 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::sync::mpsc;
 
+use serde_json::json;
 use zk_testkit::{FakeServer, Script};
 
+use crate::sessions::walk;
 use crate::zk::{Person, program, server};
 
 fn hello() -> FakeServer {
@@ -114,6 +116,11 @@ fn a_damaged_store_costs_only_what_is_in_it() {
 
 /// An authorisation server that gives one pair of tokens for whatever it is asked.
 fn issuer() -> (String, mpsc::Receiver<String>) {
+    issuer_of(3600)
+}
+
+/// One whose first token is good for so many seconds, and the renewed one for an hour.
+fn issuer_of(first: u64) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (asked, seen) = mpsc::channel();
@@ -129,8 +136,12 @@ fn issuer() -> (String, mpsc::Receiver<String>) {
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
-            let tokens =
-                r#"{"access_token":"canary-access","refresh_token":"canary-refresh","expires_in":3600}"#;
+            let is_renewal = String::from_utf8_lossy(&body).contains("grant_type=refresh_token");
+            let (name, good_for) =
+                if is_renewal { ("canary-renewed", 3600) } else { ("canary-access", first) };
+            let tokens = format!(
+                r#"{{"access_token":"{name}","refresh_token":"canary-refresh","expires_in":{good_for}}}"#
+            );
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
             let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{tokens}", tokens.len());
             reader.get_mut().write_all(answer.as_bytes()).unwrap();
@@ -182,10 +193,8 @@ fn a_sign_in_by_the_browser_is_stored_and_used() {
     assert!(!status.stdout.contains("canary"));
 }
 
-#[test]
-fn a_pasted_answer_signs_in_too() {
-    let (server, (issuer, _asked)) = (hello(), issuer());
-    let person = signing_in(&server, &issuer);
+/// Signs in with an answer that is pasted.
+fn sign_in(person: &Person) {
     let mut child = person.spawn(program(), &["auth", "login", "anthropic"], Stdio::piped());
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let url = said.find(|line| line.starts_with("http")).unwrap();
@@ -194,7 +203,39 @@ fn a_pasted_answer_signs_in_too() {
     assert!(said.any(|line| line.contains("belongs to another sign-in")));
     writeln!(keys, "c0de#{}", parameter(&url, "state")).unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_pasted_answer_signs_in_too() {
+    let (server, (issuer, _asked)) = (hello(), issuer());
+    let person = signing_in(&server, &issuer);
+    sign_in(&person);
     assert_eq!(shown(&person, &server, &[]), "Bearer canary-access");
+}
+
+#[test]
+fn a_renewed_token_that_the_model_repeats_is_printed_and_stored_nowhere() {
+    let script = Script::new()
+        .turn(|t| t.thinking("It is canary-renewed.").call("read_file", json!({ "path": "notes.txt" })))
+        .turn(|t| t.chunks(["I saw canary-re", "newed."]));
+    let (server, (issuer, _asked)) = (server(script), issuer_of(1));
+    let person = signing_in(&server, &issuer);
+    sign_in(&person);
+    person.write("notes.txt", "token: canary-renewed\n");
+    let ended = person.run(&["-v", "-p", "x", "--output-format", "stream-json"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(server.requests().last().unwrap().header("authorization"), Some("Bearer canary-renewed"));
+    assert!(ended.stdout.contains("I saw [redacted]."), "{}", ended.stdout);
+    assert!(
+        !format!("{}{}", ended.stdout, ended.stderr).contains("canary"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    for path in walk(&person.home().join("sessions")) {
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("canary"), "{}", path.display());
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 use std::net::TcpListener;
 
-use zk_testkit::{FakeServer, Fault, Script};
+use zk_core::model::Usage;
+use zk_testkit::{FakeServer, Fault, Script, Turn};
 
+use crate::sessions::walk;
 use crate::zk::{Ended, Person, server};
 
 fn anything() -> Script {
@@ -133,6 +135,23 @@ fn a_cut_answer_is_an_error_and_what_came_is_kept() {
     let ended = person.run(&["-p", "again", "--continue"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello, world.\n"), "{}", ended.stderr);
     assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn what_an_answer_cost_that_broke_off_before_its_text_is_counted_stored_and_shown() {
+    let usage = Usage { input: 65_432, output: 1, ..Usage::default() };
+    let script =
+        Script::new().turn(|t| t.text("Well.")).forever(move |_| Turn::new().text("never").usage(usage));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings("[providers.anthropic]\nretry = { retries = 1 }\n");
+    assert_eq!(person.run(&["-p", "x"]).code, 0);
+    [2, 3].map(|request| server.fault_on(request, Fault::CutAfterEvents(1)));
+    let ended = person.run(&["-p", "again", "--continue", "--output-format", "json"]);
+    assert_eq!((ended.code, &ended.result()["usage"]["input"]), (1, &65_432.into()), "{}", ended.stdout);
+    let kept = walk(&person.home()).into_iter().filter_map(|path| std::fs::read(path).ok());
+    let stored = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains("65432");
+    assert!(kept.map(stored).any(|found| found), "it is in the session");
 }
 
 #[test]

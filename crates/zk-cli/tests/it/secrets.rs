@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use zk_testkit::Script;
 
 use crate::sessions::walk;
@@ -49,7 +49,7 @@ fn a_key_that_a_tool_reads_and_the_model_repeats_is_printed_in_no_format() {
     for format in ["text", "json", "stream-json"] {
         let script = Script::new()
             .turn(|t| t.call("read_file", json!({ "path": "notes.txt" })))
-            .turn(|t| t.text(format!("The key is {KEY}.")));
+            .turn(|t| t.chunks(["The key is corr", "ect-horse-bat", "tery."]));
         let server = server(script);
         let person = Person::asking(&server).with("LAB_TOKEN", KEY);
         person.write("notes.txt", &format!("key: {KEY}\n"));
@@ -57,9 +57,14 @@ fn a_key_that_a_tool_reads_and_the_model_repeats_is_printed_in_no_format() {
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         let last = ended.stdout.lines().next_back().unwrap();
         assert!(last.contains("The key is [redacted]."), "{format}: {}", ended.stdout);
-        // Deltas of the model's text are printed as they come, wherever they are cut.
-        let printed = ended.stdout.lines().filter(|line| !line.contains("\"type\":\"stream:"));
-        assert!(!printed.collect::<String>().contains(KEY), "{format}: {}", ended.stdout);
+        assert!(!ended.stdout.contains(KEY), "{format}: {}", ended.stdout);
+        let lines = ended.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let deltas: String = lines
+            .filter(|line| line["type"] == "stream:text")
+            .map(|line| line["delta"].as_str().unwrap().to_owned())
+            .collect();
+        let streamed = if format == "stream-json" { "The key is [redacted]." } else { "" };
+        assert_eq!(deltas, streamed, "{format}");
     }
 }
 
