@@ -127,7 +127,7 @@ impl AgentBuilder {
         self
     }
 
-    /// How often and when a failed request is sent again; the defaults of [`RetryPolicy`] unless set, which one
+    /// Sets the retry policy of failed requests; the defaults of [`RetryPolicy`] unless set, which one
     /// overloaded answer does not end. A provider that retries by itself, such as a
     /// [`Retrying`] one, keeps its own policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {

@@ -177,7 +177,7 @@ impl Running {
     }
 }
 
-/// Sends a supervisor the plan of its sandbox and waits until that stands, which takes milliseconds.
+/// Sends a supervisor the plan of its sandbox and blocks until its report arrives, for 20 s at most.
 #[cfg(feature = "sandbox")]
 fn set_up(socket: &UnixStream, plan: &[u8]) -> io::Result<crate::sandbox::SandboxReport> {
     let mut socket = socket;

@@ -10,7 +10,7 @@ const MODULE_DEPTH: usize = 4;
 
 /// Adds the rules for the repository whose work tree is `tree`.
 ///
-/// A commit has to work: objects, references, the index and the logs stay writable.
+/// Objects, references, the index and the logs stay writable, so that `git commit` works in the sandbox.
 pub(super) fn protect_tree(tree: &Path, is_root: bool, places: &mut Places) {
     let dot_git = tree.join(".git");
     let found = fs::symlink_metadata(&dot_git);

@@ -12,7 +12,7 @@ use zk_hooks::{BRIDGE_VERSION, Bridge};
 
 use crate::support::{answering, bus, call, program};
 
-/// Waits until `done`, for 20 s at most.
+/// Polls `done` until it holds; fails the test after 20 s.
 async fn until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..2_000 {
         if done() {

@@ -19,7 +19,7 @@ impl<'a> Scanned<'a> {
     }
 }
 
-/// Where flags end.
+/// End of the flags of a command line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// At `--`: flags may come behind operands.

@@ -177,7 +177,7 @@ fn rules_about_tools_go_by_name() {
     assert_eq!(setup.call("other", &Effects::none()).decision, Decision::Allow);
 }
 
-/// A path with a directory in front where anybody can put a program.
+/// A `PATH` whose first directory is writable for everybody.
 struct Poisoned;
 
 impl Surroundings for Poisoned {

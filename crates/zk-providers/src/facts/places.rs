@@ -1,7 +1,7 @@
 //! What an address, or the name of a model, says of who answers there.
 
-/// Whether this address of the Gemini API counts tokens and lists models in the way of the developer service; Vertex
-/// has ways of its own.
+/// Whether this base URL of the Gemini API has the developer service's endpoints for counting tokens and listing
+/// models; Vertex has others.
 pub(crate) fn gemini_counts_and_lists(base_url: &str) -> bool {
     !base_url.contains("/publishers/")
 }

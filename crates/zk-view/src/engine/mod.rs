@@ -31,7 +31,7 @@ pub enum In<'a> {
     Intent(&'a Intent),
     /// Everything that is asked now.
     Questions(&'a [Arc<PendingQuestion>]),
-    /// Another session takes the place of the one shown: its entries, from the first to the leaf; none of a new one.
+    /// A session switch: the entries of the session to show, from the first to the leaf; empty for a new session.
     /// The texts that waited come back as [`Effect::GiveBack`].
     Begin(&'a [Entry]),
     /// All lines of a body, as [`Effect::LoadBody`] asked for.
