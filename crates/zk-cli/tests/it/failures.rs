@@ -7,7 +7,7 @@ use crate::sessions::walk;
 use crate::zk::{Ended, Person, server};
 
 fn anything() -> Script {
-    Script::answering(|_| zk_testkit::Turn::new().text("Hello, world."))
+    Script::answering(|_| Turn::new().text("Hello, world."))
 }
 
 /// Every failure of a run: told on standard error, and as an object that a program can read.
@@ -146,12 +146,14 @@ fn what_an_answer_cost_that_broke_off_before_its_text_is_counted_stored_and_show
     let person = Person::asking(&server);
     person.settings("[providers.anthropic]\nretry = { retries = 1 }\n");
     assert_eq!(person.run(&["-p", "x"]).code, 0);
-    [2, 3].map(|request| server.fault_on(request, Fault::CutAfterEvents(1)));
+    for request in [2, 3] {
+        server.fault_on(request, Fault::CutAfterEvents(1));
+    }
     let ended = person.run(&["-p", "again", "--continue", "--output-format", "json"]);
     assert_eq!((ended.code, &ended.result()["usage"]["input"]), (1, &65_432.into()), "{}", ended.stdout);
-    let kept = walk(&person.home()).into_iter().filter_map(|path| std::fs::read(path).ok());
-    let stored = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains("65432");
-    assert!(kept.map(stored).any(|found| found), "it is in the session");
+    let mut kept = walk(&person.home()).into_iter().filter_map(|path| std::fs::read(path).ok());
+    let stored = kept.any(|bytes| String::from_utf8_lossy(&bytes).contains("65432"));
+    assert!(stored, "it is in the session");
 }
 
 #[test]
@@ -166,7 +168,7 @@ fn a_base_url_that_is_none_is_wrong_usage() {
 
 #[test]
 fn how_long_to_wait_and_how_often_to_try_is_a_setting() {
-    let server = server(Script::new().forever(|_| zk_testkit::Turn::new().text("never")));
+    let server = server(Script::new().forever(|_| Turn::new().text("never")));
     for number in 1..=3 {
         server.fault_on(number, Fault::HalfOpenAfterEvents(0));
     }
