@@ -56,11 +56,22 @@ struct AllKnown {
     values: Vec<Known>,
     /// Made by the first search after a value was added.
     starts: OnceLock<Starts>,
+    /// The same, and the signs of all shapes.
+    signs: OnceLock<Starts>,
 }
 
 impl AllKnown {
     fn starts(&self) -> &Starts {
         self.starts.get_or_init(|| Starts::new(self.values.iter().map(|known| &known.start[..])))
+    }
+
+    /// The first place at or behind `at` where anything begins that may be a secret.
+    fn next_sign(&self, text: &[u8], at: usize) -> Option<usize> {
+        let signs = self.signs.get_or_init(|| {
+            let shapes = shapes::signs().map(|sign| -> &[u8] { sign });
+            Starts::new(self.values.iter().map(|known| &known.start[..]).chain(shapes))
+        });
+        signs.next(text, at)
     }
 }
 
@@ -119,7 +130,7 @@ impl Redactor {
         let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if !all.values.contains(&known) {
             all.values.push(known);
-            all.starts = OnceLock::new();
+            (all.starts, all.signs) = Default::default();
         }
     }
 
@@ -127,8 +138,7 @@ impl Redactor {
     /// to redact in them.
     #[must_use]
     pub fn has_candidate(&self, text: &[u8]) -> bool {
-        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        shapes::has_candidate(text) || all.starts().next(text, 0).is_some()
+        self.known.read().unwrap_or_else(PoisonError::into_inner).next_sign(text, 0).is_some()
     }
 
     /// The text without secrets; the same text if there are none.

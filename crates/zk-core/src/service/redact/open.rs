@@ -1,17 +1,28 @@
 //! What may turn out to be a key when more of its text arrives.
 
+use std::sync::LazyLock;
+
+use memchr::memchr;
+use memchr::memmem::Finder;
+
 use super::shapes::{
     LONGEST_IN_URL, PREFIXES, PRIVATE_KEY, WEB_TOKEN, begins_word, is_key_byte, is_private_key_byte,
 };
 
 const END: &str = "-----END ";
 
+/// Built once: every piece of every text is searched.
+static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE_KEY));
+
 /// The longest label of a private key, the dashes behind it included.
 const LABEL: usize = 45;
 
 /// Where from `from` on a shape may begin that needs more text than there is to be known, or to end.
-pub(super) fn open_shape(text: &str, from: usize) -> Option<usize> {
-    let candidates = [open_word(text), open_token(text), open_private_key(text, from), open_password(text)];
+/// `has_candidate` says whether anything from there on may begin a secret.
+pub(super) fn open_shape(text: &str, from: usize, has_candidate: bool) -> Option<usize> {
+    let private_key = has_candidate.then(|| begun_private_key(text, from)).flatten();
+    let private_key = private_key.or_else(|| cut_private_key(text));
+    let candidates = [open_word(text), open_token(text), private_key, open_password(text)];
     candidates.into_iter().flatten().filter(|at| *at >= from).min()
 }
 
@@ -24,9 +35,13 @@ fn run_before(text: &[u8], end: usize) -> usize {
 /// A key with a well-known prefix, at whose end more of it may follow.
 fn open_word(text: &str) -> Option<usize> {
     let at = run_before(text.as_bytes(), text.len());
-    let word = text.get(at..).filter(|word| !word.is_empty())?;
+    let word = text.get(at..)?;
+    let first = word.as_bytes().first()?;
     let mut prefixes = PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN]);
-    prefixes.any(|prefix| prefix.starts_with(word) || word.starts_with(prefix)).then_some(at)
+    let may_be = |prefix: &str| prefix.as_bytes().first() == Some(first);
+    prefixes
+        .any(|prefix| may_be(prefix) && (prefix.starts_with(word) || word.starts_with(prefix)))
+        .then_some(at)
 }
 
 /// A web token, of which one or two parts are there.
@@ -43,17 +58,25 @@ fn open_token(text: &str) -> Option<usize> {
     of_three.or_else(|| is_token(second).then_some(second)).filter(|at| begins_word(bytes, *at))
 }
 
-/// A private key, of which some or all is there.
-fn open_private_key(text: &str, from: usize) -> Option<usize> {
+/// A private key that has begun and may go on.
+fn begun_private_key(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
-    let is_first_dash = |at: &usize| at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'-');
-    let mut begun =
-        text.get(from..)?.match_indices(PRIVATE_KEY).map(|(at, _)| from + at).filter(is_first_dash);
-    let begun = begun.find(|at| text.get(at + PRIVATE_KEY.len()..).is_some_and(is_open_key));
-    let beginning =
-        (1..PRIVATE_KEY.len()).filter(|len| text.ends_with(PRIVATE_KEY.get(..*len).unwrap_or_default()));
-    let beginning = beginning.map(|len| text.len() - len).find(is_first_dash);
-    begun.or(beginning)
+    let mut begun = PRIVATE_KEYS.find_iter(bytes.get(from..)?).map(|at| from + at);
+    begun.find(|at| is_first_dash(bytes, *at) && text.get(at + PRIVATE_KEY.len()..).is_some_and(is_open_key))
+}
+
+/// What the text ends with, if a private key may begin so.
+fn cut_private_key(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let tail = bytes.get((bytes.len() + 1).saturating_sub(PRIVATE_KEY.len())..)?;
+    memchr(b'-', tail)?;
+    let begins = |len: &usize| text.ends_with(PRIVATE_KEY.get(..*len).unwrap_or_default());
+    let mut places = (1..PRIVATE_KEY.len()).filter(begins).map(|len| text.len() - len);
+    places.find(|at| is_first_dash(bytes, *at))
+}
+
+fn is_first_dash(bytes: &[u8], at: usize) -> bool {
+    at.checked_sub(1).and_then(|before| bytes.get(before)) != Some(&b'-')
 }
 
 /// Whether what follows `-----BEGIN ` may go on.

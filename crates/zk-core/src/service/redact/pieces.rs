@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use super::open::open_shape;
-use super::shapes::shapes_from;
+use super::shapes::{LONGEST_SIGN, REACH, shapes_from};
 use super::{REDACTED, Redactor};
 
 /// How much of an emitted text is kept, since what stands before a key says whether it is one.
@@ -38,21 +38,34 @@ pub struct RedactedPieces {
     from: usize,
     /// Up to where in `text` a placeholder stands already; no less than `from`.
     covered: usize,
+    signs: Signs,
+}
+
+/// What of a text has been searched for signs of secrets, so that nothing is searched twice.
+#[derive(Debug, Default)]
+struct Signs {
+    /// Where the last one begins.
+    last: Option<usize>,
+    /// Every one that begins before this is known.
+    searched: usize,
+    /// How many values the redactor knew then.
+    known: usize,
 }
 
 impl RedactedPieces {
     /// A text that has not begun.
     #[must_use]
     pub fn new(redactor: Arc<Redactor>) -> Self {
-        Self { redactor, text: String::new(), from: 0, covered: 0 }
+        Self { redactor, text: String::new(), from: 0, covered: 0, signs: Signs::default() }
     }
 
     /// Takes the next piece; gives what can be shown by now.
     pub fn push(&mut self, piece: String) -> String {
         let is_fresh = self.covered == self.text.len();
         self.text.push_str(&piece);
-        let found = self.find();
-        let hold = self.undecided();
+        let has_candidate = self.has_candidate();
+        let found = if has_candidate { self.find() } else { Vec::new() };
+        let hold = self.undecided(has_candidate);
         if is_fresh && found.is_empty() && hold == self.text.len() {
             self.go_to(hold, hold);
             return piece;
@@ -64,9 +77,17 @@ impl RedactedPieces {
     pub fn finish(&mut self) -> String {
         let found = self.find();
         let shown = self.emit(found, self.text.len());
-        (self.from, self.covered) = (0, 0);
+        (self.from, self.covered, self.signs) = (0, 0, Signs::default());
         self.text.clear();
         shown
+    }
+
+    /// Whether anything may begin a secret in what is held back, or before it so that it reaches in there. Far cheaper
+    /// than to look for each.
+    fn has_candidate(&mut self) -> bool {
+        let around = self.from.saturating_sub(REACH);
+        self.redactor.search_signs(self.text.as_bytes(), around, &mut self.signs);
+        self.signs.last.is_some_and(|at| at >= around)
     }
 
     /// Everything found in what is held back, in order.
@@ -82,10 +103,10 @@ impl RedactedPieces {
     }
 
     /// From where on the text may turn out to be a key when more of it arrives; its end if nowhere.
-    fn undecided(&self) -> usize {
+    fn undecided(&self, has_candidate: bool) -> usize {
         let end = self.text.len();
-        let known = self.redactor.open_value(self.text.as_bytes(), self.from);
-        let shape = open_shape(&self.text, self.from).filter(|at| end - at <= LONGEST_SHAPE);
+        let known = self.redactor.open_value(self.text.as_bytes(), self.from, has_candidate);
+        let shape = open_shape(&self.text, self.from, has_candidate).filter(|at| end - at <= LONGEST_SHAPE);
         known.into_iter().chain(shape).min().unwrap_or(end)
     }
 
@@ -110,18 +131,39 @@ impl RedactedPieces {
 
     fn go_to(&mut self, hold: usize, covered: usize) {
         let mut gone = hold.saturating_sub(CONTEXT);
+        // Moving the rest for every piece would cost more than to look at it.
+        if gone < CONTEXT {
+            gone = 0;
+        }
         while !self.text.is_char_boundary(gone) {
             gone -= 1;
         }
         self.text.drain(..gone);
+        self.signs.last = self.signs.last.and_then(|at| at.checked_sub(gone));
+        self.signs.searched = self.signs.searched.saturating_sub(gone);
         self.from = hold - gone;
         self.covered = covered.saturating_sub(gone).max(self.from);
     }
 }
 
 impl Redactor {
+    /// Searches what of `text` from `around` on was not searched yet.
+    fn search_signs(&self, text: &[u8], around: usize, signs: &mut Signs) {
+        let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if signs.known != all.values.len() {
+            *signs = Signs { known: all.values.len(), ..Signs::default() };
+        }
+        let mut at = signs.searched.max(around);
+        while let Some(found) = all.next_sign(text, at) {
+            signs.last = Some(found);
+            at = found + 1;
+        }
+        // The beginning of one may stand at the end.
+        signs.searched = at.max((text.len() + 1).saturating_sub(LONGEST_SIGN));
+    }
+
     /// Where from `from` on a known value may begin that `text` ends in.
-    fn open_value(&self, text: &[u8], from: usize) -> Option<usize> {
+    fn open_value(&self, text: &[u8], from: usize, has_candidate: bool) -> Option<usize> {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let longest = all.values.iter().map(|known| known.len).max()?;
         let start = all.values.first()?.start.len();
@@ -133,8 +175,8 @@ impl Redactor {
             })
         };
         // Whole beginnings are found fast; the last bytes may be less than one.
-        let whole =
-            std::iter::successors(all.starts().next(text, from), |at| all.starts().next(text, at + 1));
+        let first = has_candidate.then(|| all.starts().next(text, from)).flatten();
+        let whole = std::iter::successors(first, |at| all.starts().next(text, at + 1));
         let last = from.max((text.len() + 1).saturating_sub(start))..text.len();
         whole.chain(last).find(is_open)
     }

@@ -42,16 +42,23 @@ pub(super) const WEB_TOKEN: &str = "eyJ";
 pub(super) const PRIVATE_KEY: &str = "-----BEGIN ";
 
 /// What stands before the user's name in an address.
-static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("://"));
+const USER: &str = "://";
 
-static STARTS: LazyLock<Starts> = LazyLock::new(|| {
-    let keys = PREFIXES.iter().map(|(prefix, _)| prefix.as_bytes());
-    Starts::new(keys.chain([WEB_TOKEN, PRIVATE_KEY].map(str::as_bytes)))
-});
+static USERS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(USER));
 
-/// Whether there is anything in `text` that may begin a secret; far cheaper than to look at each.
-pub(super) fn has_candidate(text: &[u8]) -> bool {
-    STARTS.next(text, 0).is_some() || USERS.find(text).is_some()
+static STARTS: LazyLock<Starts> = LazyLock::new(|| Starts::new(starts()));
+
+/// How everything begins that has the shape of a key.
+fn starts() -> impl Iterator<Item = &'static [u8]> {
+    PREFIXES.iter().map(|(prefix, _)| *prefix).chain([WEB_TOKEN, PRIVATE_KEY]).map(str::as_bytes)
+}
+
+/// The longest of [`signs`], and of the beginnings of values.
+pub(super) const LONGEST_SIGN: usize = 11;
+
+/// What stands before everything that is looked for by its shape.
+pub(super) fn signs() -> impl Iterator<Item = &'static [u8]> {
+    starts().chain([USER.as_bytes()])
 }
 
 /// Where `text` has the shape of a secret. Two of them may overlap.
@@ -62,10 +69,9 @@ pub(super) fn shapes(text: &str) -> Vec<Range<usize>> {
 /// Where `text` has the shape of a secret that begins at `from` or later.
 pub(super) fn shapes_from(text: &str, from: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
-    let around = from.saturating_sub(LONGEST_IN_URL + "://".len());
+    let around = from.saturating_sub(REACH);
     let users = USERS.find_iter(bytes.get(around..).unwrap_or_default());
-    let mut found: Vec<_> =
-        users.filter_map(|at| password_in_url(bytes, around + at + "://".len())).collect();
+    let mut found: Vec<_> = users.filter_map(|at| password_in_url(bytes, around + at + USER.len())).collect();
     found.retain(|range| range.start >= from);
     let mut at = from;
     while let Some(start) = STARTS.next(bytes, at) {
@@ -149,6 +155,9 @@ fn private_key(text: &str, at: usize) -> Option<usize> {
 /// The longest name or password in an address that is looked for, in bytes.
 pub(super) const LONGEST_IN_URL: usize = 256;
 
+/// How far before a secret that may stand by which it is known.
+pub(super) const REACH: usize = LONGEST_IN_URL + USER.len();
+
 /// The password of `scheme://user:password@host`, whose user begins at `user`.
 fn password_in_url(bytes: &[u8], user: usize) -> Option<Range<usize>> {
     let ends =
@@ -181,13 +190,18 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn no_sign_is_longer_than_the_longest() {
+        assert_eq!(signs().map(<[u8]>::len).max(), Some(LONGEST_SIGN));
+    }
+
     proptest! {
         #[test]
         fn whatever_has_a_shape_where_it_stands_is_found(pieces in prop::collection::vec(piece(), 0..8)) {
             let text = pieces.concat();
             let bytes = text.as_bytes();
             let found = shapes(&text);
-            prop_assert!(found.is_empty() || has_candidate(bytes));
+            prop_assert!(found.is_empty() || Starts::new(signs()).next(bytes, 0).is_some());
             for at in 0..bytes.len() {
                 let key = || prefixed(bytes, at).or_else(|| web_token(bytes, at)).filter(|_| begins_word(bytes, at));
                 let key = private_key(&text, at).or_else(key).map(|end| at..end);
