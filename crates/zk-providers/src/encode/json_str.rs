@@ -10,6 +10,15 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Str<'a>(pub(crate) Cow<'a, str>);
 
+/// Reads a JSON document. Its text is checked once, as a whole, and not each of its strings again.
+pub(crate) fn parse_json<'a, T: Deserialize<'a>>(data: &'a [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(data) {
+        Ok(text) => serde_json::from_str(text),
+        // Names the place of what is no text.
+        Err(_) => serde_json::from_slice(data),
+    }
+}
+
 impl Str<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -12,7 +12,7 @@ use super::blocks::{Kind, Open};
 use super::report::Report;
 use super::usage::{Pricing, UsageCounts};
 use crate::encode::args;
-use crate::encode::json_str::Str;
+use crate::encode::json_str::{Str, parse_json};
 use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::sse::SseEvent;
@@ -286,7 +286,7 @@ impl Decode for Decoder {
         if self.done || event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
             return Ok(());
         }
-        let parsed: Event<'_> = match serde_json::from_slice(event.data) {
+        let parsed: Event<'_> = match parse_json(event.data) {
             Ok(parsed) => parsed,
             Err(_) if event.name == "error" => return Err(stream_error(event.data)),
             Err(_) if is_unknown(event.data) => return Ok(()),

@@ -14,7 +14,7 @@ use super::details::Details;
 use super::think_tags::{Part, Tags};
 use super::usage;
 use crate::dialects::anthropic::unreadable;
-use crate::encode::json_str::Str;
+use crate::encode::json_str::{Str, parse_json};
 use crate::facts::profiles::CompatProfile;
 use crate::facts::tiers::Tiers;
 use crate::wire::decode::Decode;
@@ -287,7 +287,7 @@ impl Decode for Decoder {
             }
             return self.complete(out);
         }
-        let chunk: Chunk<'_> = serde_json::from_slice(data).map_err(|error| {
+        let chunk: Chunk<'_> = parse_json(data).map_err(|error| {
             // An error's data need not be a chunk at all.
             if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
         })?;

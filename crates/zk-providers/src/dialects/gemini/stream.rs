@@ -13,6 +13,7 @@ use super::text_run::Run;
 use super::{finish, tool_names};
 use crate::dialects::anthropic::unreadable;
 use crate::encode::block_label::label;
+use crate::encode::json_str::parse_json;
 use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::sse::SseEvent;
@@ -281,8 +282,7 @@ impl Decode for Decoder {
         if event.data.trim_ascii().is_empty() || event.data == b"[DONE]" {
             return Ok(());
         }
-        let mut chunk: Chunk<'_> =
-            serde_json::from_slice(event.data).map_err(|error| unreadable(event.data, &error))?;
+        let mut chunk: Chunk<'_> = parse_json(event.data).map_err(|error| unreadable(event.data, &error))?;
         if chunk.error.is_some() {
             return Err(of_stream(ErrorBody::parse(event.data)));
         }

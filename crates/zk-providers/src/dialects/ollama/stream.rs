@@ -9,7 +9,7 @@ use zk_core::service::StreamEvent;
 
 use crate::dialects::anthropic::unreadable;
 use crate::encode::args;
-use crate::encode::json_str::Str;
+use crate::encode::json_str::{Str, parse_json};
 use crate::wire::decode::{Decode, Framing};
 use crate::wire::error::{ErrorBody, WireError, of_stream};
 use crate::wire::sse::SseEvent;
@@ -225,8 +225,7 @@ impl Decode for Decoder {
         if self.done {
             return Ok(());
         }
-        let line: Line<'_> =
-            serde_json::from_slice(event.data).map_err(|error| unreadable(event.data, &error))?;
+        let line: Line<'_> = parse_json(event.data).map_err(|error| unreadable(event.data, &error))?;
         if line.error.is_some_and(|error| !error.is_null()) {
             return Err(of_stream(ErrorBody::parse(event.data)));
         }

@@ -12,7 +12,7 @@ use super::blocks::Blocks;
 use super::finish::{self, Ending};
 use super::item::{Kind, Open, Source, parts, rest, text};
 use crate::dialects::anthropic::unreadable;
-use crate::encode::json_str::Str;
+use crate::encode::json_str::{Str, parse_json};
 use crate::facts::tiers::Tiers;
 use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream};
@@ -225,7 +225,7 @@ impl Decode for Decoder {
         if self.done || data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
-        let parsed: Event<'_> = serde_json::from_slice(data).map_err(|error| {
+        let parsed: Event<'_> = parse_json(data).map_err(|error| {
             // An error's data need not be an event at all.
             if event.name == "error" { of_stream(ErrorBody::parse(data)) } else { unreadable(data, &error) }
         })?;
