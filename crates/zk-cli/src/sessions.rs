@@ -76,6 +76,7 @@ impl Session {
         closed?;
         let id = open.id().clone();
         if let (Some(store), false) = (&self.store, self.resumed)
+            && recorder.stored_only_prompts().await
             && discard_unanswered(store, &id).await?
         {
             if let Some(outputs) = &self.outputs {

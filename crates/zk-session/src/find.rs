@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use zk_core::model::{Role, SessionId};
 use zk_core::service::{
-    Entry, EntryKind, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
+    EntryKind, OpenSession, SessionFilter, SessionInfo, SessionSnapshot, SessionStore, StoreError,
 };
 
 /// The session of `cwd` that was written last, has an answer and can be read: what `--continue` continues.
@@ -92,7 +92,17 @@ pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Res
         Err(StoreError::NotFound { .. }) => return Ok(false),
         other => other?,
     };
-    let is_prompt = |entry: &Entry| match &entry.kind {
+    let only_prompts =
+        snapshot.notices.is_empty() && snapshot.entries.iter().all(|entry| is_prompt(&entry.kind));
+    if only_prompts {
+        store.delete(id).await?;
+    }
+    Ok(only_prompts)
+}
+
+/// Whether nothing would be lost with this entry but what a person typed, and when.
+pub(crate) fn is_prompt(entry: &EntryKind) -> bool {
+    match entry {
         EntryKind::Message { message, .. } => message.role == Role::User,
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }
@@ -104,12 +114,7 @@ pub async fn discard_unanswered(store: &dyn SessionStore, id: &SessionId) -> Res
         | EntryKind::CallData { .. }
         | EntryKind::Usage { .. }
         | EntryKind::Custom(_) => false,
-    };
-    let only_prompts = snapshot.notices.is_empty() && snapshot.entries.iter().all(is_prompt);
-    if only_prompts {
-        store.delete(id).await?;
     }
-    Ok(only_prompts)
 }
 
 fn begins_with(id: &str, text: &str) -> bool {

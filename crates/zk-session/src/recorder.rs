@@ -18,6 +18,7 @@ use zk_core::service::{
 };
 
 use crate::Loaded;
+use crate::find::is_prompt;
 use crate::redact::redact_entry;
 
 /// The plugin that writes a run into an open session.
@@ -127,6 +128,11 @@ impl Recorder {
             (true, missing) => Saved::Part { missing },
         }
     }
+
+    /// Whether it has stored nothing but prompts, as [`discard_unanswered`](crate::discard_unanswered) looks for.
+    pub async fn stored_only_prompts(&self) -> bool {
+        !self.log.state.lock().await.answered
+    }
 }
 
 impl Plugin for Recorder {
@@ -165,6 +171,8 @@ struct State {
     unstored: Vec<EntryKind>,
     /// Something of the session is in the store.
     stored: bool,
+    /// Something is in the store that is no prompt.
+    answered: bool,
     /// The run goes on without its session.
     lost: bool,
     /// Every message taken so far, by address: what could not be stored is announced again, and kept here
@@ -260,7 +268,10 @@ impl Log {
         result: Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         match (result, self.on_lost.get()) {
-            (Ok(()), _) => state.stored = true,
+            (Ok(()), _) => {
+                state.stored = true;
+                state.answered |= !entries.iter().all(is_prompt);
+            }
             (Err(_), _) if state.lost => {}
             (Err(error), Some(on_lost)) if !state.stored => {
                 state.lost = true;
@@ -348,6 +359,7 @@ impl SessionLog for Log {
         }
         let ids = self.session.append(vec![entry.clone()], Durability::Process).await?;
         state.stored = true;
+        state.answered |= !is_prompt(&entry);
         drop(state);
         if let (EntryKind::Custom(entry), Some(bus)) = (entry, scope.bus()) {
             // A watcher that fails is reported; the entry is stored.
