@@ -1,6 +1,9 @@
-use std::time::Duration;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
 
-use similar::TextDiff;
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::udiff::UnifiedHunkHeader;
+use similar::{ChangeTag, DiffTag};
 use zk_core::model::Display;
 
 use crate::text::head;
@@ -16,10 +19,70 @@ pub(crate) fn display(path: &str, old: &[u8], new: &[u8]) -> Display {
         return Display::Line { text: format!("changed {path}") };
     }
     let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&*old, &*new);
-    let mut text = diff.unified_diff().context_radius(3).to_string();
+    let mut text = unified(&old, &new, Instant::now() + PATIENCE);
     if text.len() > MAX_OUTPUT {
         text = format!("{}\n… the rest is not shown", head(&text, MAX_OUTPUT));
     }
     Display::Diff { path: path.to_owned(), diff: text }
+}
+
+/// The unified form with three lines around each change; coarser where it is not done by `deadline`.
+///
+/// One algorithm on one type: `similar::TextDiff` brings all of its algorithms into the program, 0.7 MB of it.
+fn unified(old: &str, new: &str, deadline: Instant) -> String {
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.split_inclusive('\n').collect();
+    let mut found = Compact::new(Replace::new(Capture::new()), &*old, &*new);
+    let (all_old, all_new) = (0..old.len(), 0..new.len());
+    let Ok(()) = myers::diff_deadline(&mut found, &*old, all_old, &*new, all_new, Some(deadline));
+    let mut text = String::new();
+    for ops in found.into_inner().into_inner().into_grouped_ops(3) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{}", UnifiedHunkHeader::new(&ops));
+        for op in &ops {
+            let (tag, old_range, new_range) = op.as_tag_tuple();
+            let (old, new) = (old.get(old_range).unwrap_or_default(), new.get(new_range).unwrap_or_default());
+            match tag {
+                DiffTag::Equal => lines(ChangeTag::Equal, old, &mut text),
+                DiffTag::Delete => lines(ChangeTag::Delete, old, &mut text),
+                DiffTag::Insert => lines(ChangeTag::Insert, new, &mut text),
+                DiffTag::Replace => {
+                    lines(ChangeTag::Delete, old, &mut text);
+                    lines(ChangeTag::Insert, new, &mut text);
+                }
+            }
+        }
+    }
+    text
+}
+
+fn lines(tag: ChangeTag, lines: &[&str], text: &mut String) {
+    for line in lines {
+        let _ = write!(text, "{tag}{line}");
+        if !line.ends_with('\n') {
+            text.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use similar::TextDiff;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_the_usual_unified_form(
+            old in prop::collection::vec("[a-d]{0,2}\n", 0..30),
+            new in prop::collection::vec("[a-d]{0,2}\n", 0..30),
+            ends in any::<[bool; 2]>(),
+        ) {
+            let text = |lines: Vec<String>, ends: bool| lines.concat() + if ends { "" } else { "end" };
+            let (old, new) = (text(old, ends[0]), text(new, ends[1]));
+            let usual = TextDiff::from_lines(&old, &new).unified_diff().context_radius(3).to_string();
+            prop_assert_eq!(unified(&old, &new, Instant::now() + Duration::from_secs(60)), usual);
+        }
+    }
 }
