@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use zk_core::events::{Ruling, SessionLoaded, ToolGate, TurnBefore};
+use zk_core::events::{PermissionReply, PermissionRequest, Ruling, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
 use zk_core::model::{Effect, Effects};
 use zk_core::service::{
@@ -201,6 +201,14 @@ impl Handler<ToolGate> for Granted {
         let rule = if asks_by_rule { None } else { self.exact_rule(gate, cx) };
         if rule.as_ref().is_some_and(ExactRule::is_trusted) {
             return Ok(None);
+        }
+        if cx.bus().has_listeners::<PermissionRequest>() {
+            let (call, args, effects) = (gate.call.clone(), gate.args.clone(), gate.effects.clone());
+            match cx.emit(PermissionRequest { call, args, effects, by_rule: asks_by_rule }).await? {
+                Some(PermissionReply::Deny { reason }) => return Ok(Some(Ruling::Refuse(reason))),
+                Some(PermissionReply::Allow) if !asks_by_rule => return Ok(None),
+                Some(PermissionReply::Allow) | None => {}
+            }
         }
         let offer =
             judgement.as_ref().and_then(|judgement| judgement.offer.clone()).filter(|_| !asks_by_rule);

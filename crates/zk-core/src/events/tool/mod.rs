@@ -3,6 +3,7 @@
 mod call;
 mod changed;
 mod gate;
+mod permission;
 mod prepare;
 mod result;
 
@@ -11,6 +12,7 @@ pub use call::{
 };
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
 pub use gate::{Decision, Passed, Ruling, ToolGate};
+pub use permission::{PermissionReply, PermissionRequest};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};
 pub use result::{ResultPatch, ToolAfter, ToolEnd, ToolErrored, ToolResultsAfter, ToolTransform};
 
