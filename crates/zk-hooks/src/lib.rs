@@ -42,10 +42,20 @@
 //! started again before the plugin is: it may have forgotten what it had refused. One that only watches can neither slow
 //! nor stop anything: what it does not read in time is left out, and `bridge:lost` says how much.
 //!
+//! # Commands as hooks
+//!
+//! [`CommandHooks`] is a plugin of its own: it runs a command for each event, as the `hooks` of settings name them, with
+//! the JSON and the exit codes of Claude Code.
+//!
 //! # What this crate must never know
 //!
-//! What an event means. Settings, trust and the hooks that other programs have are built on top of it.
+//! Where settings are, what of them is trusted, and what a terminal is: a host hands all of that in.
 
 mod bridge;
+mod command;
 
 pub use bridge::{BRIDGE_VERSION, Bridge, BridgeError, EventLine, Hello, Lost, ReplyLine};
+pub use command::{
+    CommandHook, CommandHooks, HookConfigError, HookEvent, HookFailure, HookSet, HookSource, Matcher,
+    Vocabulary,
+};

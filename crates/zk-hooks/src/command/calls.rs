@@ -1,0 +1,379 @@
+//! Hooks of tool calls: before they are judged, when a person would be asked, and after they ran.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zk_core::events::{
+    AgentDone, CallRef, PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolBefore, ToolGate,
+    ToolPrepare, ToolTransform,
+};
+use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
+use zk_core::model::{Block, ToolContent};
+use zk_core::service::{Approval, Question, Questions, Redactor, RunControl, UiAnswer};
+
+use super::event::HookEvent;
+use super::failure::HookFailure;
+use super::names::Vocabulary;
+use super::reply::{HookReply, Verdict};
+use super::runner::{Answered, Chosen, Runner};
+use super::shown;
+
+/// How long a person may think about what a hook wants them to be asked.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Handlers of the events of calls, with what hooks said of the calls under way.
+pub(super) struct Calls {
+    runner: Arc<Runner>,
+    seen: Mutex<HashMap<Key, Seen>>,
+    scope: Scope,
+}
+
+/// A call, by its run and its id.
+type Key = (String, String);
+
+/// What hooks said of a call, and of which arguments.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    args: Value,
+    verdict: Verdict,
+    /// Why the run is to end, if it is.
+    stop: Option<String>,
+    /// Words for the model, to stand below the result.
+    context: Vec<String>,
+    /// The commands that changed the arguments to what they are.
+    authors: Vec<String>,
+    /// When it began to run.
+    begun: Option<Instant>,
+}
+
+impl Calls {
+    pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
+        use HookEvent as E;
+        let limit = |event| HookOptions { time_limit: runner.limit(&[event]), ..HookOptions::default() };
+        let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
+        let calls = Arc::new(Self { runner: runner.clone(), seen: Mutex::default(), scope: scope.clone() });
+        if has(E::PreToolUse) {
+            // They see what other plugins made of the arguments.
+            let last = HookOptions { stage: Stage::Late, ..limit(E::PreToolUse) };
+            scope.handle_at::<ToolPrepare, _>(last, calls.clone());
+            scope.handle_at::<ToolGate, _>(limit(E::PreToolUse), Arc::new(Refuse(calls.clone())));
+            let patient = Some(PATIENCE + Duration::from_secs(5));
+            let asking = HookOptions { stage: Stage::Late, time_limit: patient, ..HookOptions::default() };
+            scope.handle_at::<ToolGate, _>(asking, Arc::new(Ask(calls.clone())));
+        }
+        if has(E::PreToolUse) || has(E::PermissionRequest) || has(E::Notification) {
+            scope.handle_at::<PermissionRequest, _>(limit(E::PermissionRequest), calls.clone());
+        }
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        if has(E::PostToolUse) || has(E::PreToolUse) {
+            let begun = calls.clone();
+            scope.on_sync_at(everywhere, move |before: &ToolBefore, cx: &Cx| {
+                let mut seen = begun.seen();
+                let call = seen.entry(key(&before.call, cx)).or_default();
+                call.args = before.args.clone();
+                call.begun = Some(Instant::now());
+            });
+            scope.handle_at::<ToolTransform, _>(limit(E::PostToolUse), calls.clone());
+        }
+        scope.on_sync_at(everywhere, move |_: &AgentDone, cx: &Cx| {
+            calls.seen().retain(|(run, _), _| run != cx.run_id());
+        });
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<Key, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the hooks about a call. They may change its arguments unless somebody did: then what they would make of them
+    /// is no answer, but for those that made them what they are.
+    async fn judge(&self, call: &CallRef, args: &Value, before: Option<&Seen>, cx: &Cx) -> Seen {
+        let chosen = self.runner.for_tool(HookEvent::PreToolUse, &call.name);
+        let mut seen = Seen { args: args.clone(), ..Seen::default() };
+        if let Some(before) = before {
+            seen.authors.clone_from(&before.authors);
+            let answered = self.ask(&chosen, call, args, cx).await;
+            seen.fold(&answered, &call.name);
+            return seen;
+        }
+        let answered = self.ask(&chosen, call, args, cx).await;
+        let changed = changes(&answered, &call.name, args);
+        let Some((_, new)) = changed.first() else {
+            seen.fold(&answered, &call.name);
+            return seen;
+        };
+        if let Some((command, _)) = changed.iter().find(|(_, other)| other != new) {
+            seen.verdict = Verdict::Block(HookFailure::Conflict { command: shown(command) }.to_string());
+            return seen;
+        }
+        seen.authors = changed.iter().map(|(command, _)| command.clone()).collect();
+        seen.args = new.clone();
+        let (authors, others): (Vec<Answered>, Vec<Answered>) =
+            answered.into_iter().partition(|((hook, _), _)| seen.authors.contains(&hook.command));
+        seen.fold(&authors, &call.name);
+        // The others judged something else than what will run.
+        if matches!(seen.verdict, Verdict::Block(_)) || others.iter().any(is_no) {
+            seen.fold(&others, &call.name);
+            return seen;
+        }
+        let others: Vec<Chosen> = others.into_iter().map(|(chosen, _)| chosen).collect();
+        let args = seen.args.clone();
+        let answered = self.ask(&others, call, &args, cx).await;
+        seen.fold(&answered, &call.name);
+        seen
+    }
+
+    async fn ask(&self, chosen: &[Chosen], call: &CallRef, args: &Value, cx: &Cx) -> Vec<Answered> {
+        self.runner.run(chosen.to_vec(), cx, |names| fields(names, call, args)).await
+    }
+
+    /// Runs the hooks that answer for the person.
+    async fn request(&self, request: &PermissionRequest, cx: &Cx) -> Option<PermissionReply> {
+        let chosen = self.runner.for_tool(HookEvent::PermissionRequest, &request.call.name);
+        let answered = self.ask(&chosen, &request.call, &request.args, cx).await;
+        let mut seen = Seen::default();
+        seen.fold(&answered, &request.call.name);
+        if let Some(reason) = stop_run(seen.stop.as_deref(), cx) {
+            return Some(PermissionReply::Deny { reason });
+        }
+        match seen.verdict {
+            Verdict::Block(reason) => Some(PermissionReply::Deny { reason }),
+            Verdict::Allow => Some(PermissionReply::Allow),
+            Verdict::None | Verdict::Ask(_) => None,
+        }
+    }
+
+    /// Runs the hooks that tell the person elsewhere, without waiting for them.
+    fn notify(&self, request: &PermissionRequest, cx: &Cx) {
+        let kind = "permission_prompt";
+        let chosen = self.runner.for_word(HookEvent::Notification, kind);
+        let is_attended = cx.service::<Questions>().is_some_and(|questions| questions.is_attended());
+        if chosen.is_empty() || !is_attended {
+            return;
+        }
+        let message = format!("zk needs your permission to use {}", request.call.display_name);
+        let fields = json!({"message": message, "title": "zk", "notification_type": kind});
+        let (runner, cx) = (self.runner.clone(), cx.clone());
+        self.scope.spawn(async move {
+            let answered = runner.run(chosen, &cx, |_| fields.clone()).await;
+            runner.report(&answered);
+        });
+    }
+}
+
+/// Whether a hook refuses.
+fn is_no((_, answer): &Answered) -> bool {
+    answer.as_ref().map_or(true, |reply| matches!(reply.verdict, Verdict::Block(_)) || reply.stop.is_some())
+}
+
+/// The arguments that hooks want instead, each with the hook's command.
+fn changes(answered: &[Answered], tool: &str, args: &Value) -> Vec<(String, Value)> {
+    let changed = answered.iter().filter_map(|((hook, names), answer)| {
+        let new = names.to_zk(tool, answer.as_ref().ok()?.updated_input.as_ref()?);
+        (new != *args).then(|| (hook.command.clone(), new))
+    });
+    changed.collect()
+}
+
+impl Seen {
+    /// Takes answers in; the strictest counts.
+    fn fold(&mut self, answered: &[Answered], tool: &str) {
+        for ((hook, names), answer) in answered {
+            let verdict = match answer {
+                Err(error) => Verdict::Block(error.to_string()),
+                Ok(HookReply { verdict, stop, context, updated_input, .. }) => {
+                    self.stop = self.stop.take().or_else(|| stop.clone());
+                    self.context.extend(context.clone());
+                    let differs =
+                        updated_input.as_ref().is_some_and(|new| names.to_zk(tool, new) != self.args);
+                    match verdict {
+                        _ if differs && !self.authors.contains(&hook.command) => {
+                            let error = HookFailure::Conflict { command: shown(&hook.command) };
+                            Verdict::Block(error.to_string())
+                        }
+                        Verdict::Allow if !hook.source.may_allow => Verdict::None,
+                        verdict => verdict.clone(),
+                    }
+                }
+            };
+            if verdict > self.verdict {
+                self.verdict = verdict;
+            }
+        }
+    }
+}
+
+fn key(call: &CallRef, cx: &Cx) -> Key {
+    (cx.run_id().to_owned(), call.call_id.to_string())
+}
+
+/// What hooks are told of a call.
+fn fields(names: Vocabulary, call: &CallRef, args: &Value) -> Value {
+    json!({
+        "tool_name": names.tool(&call.name),
+        "tool_input": names.args(&call.name, args),
+        "tool_use_id": call.call_id,
+    })
+}
+
+/// Stops the run if a hook said so, and says why.
+fn stop_run(stop: Option<&str>, cx: &Cx) -> Option<String> {
+    let reason = format!("a hook stopped the run: {}", stop?);
+    if let Some(run) = cx.service::<dyn RunControl>() {
+        run.abort(&reason);
+    }
+    Some(reason)
+}
+
+impl Handler<ToolPrepare> for Calls {
+    async fn call(&self, prepare: &ToolPrepare, cx: &Cx) -> Answer<ToolPrepare> {
+        let seen = self.judge(&prepare.call, &prepare.args, None, cx).await;
+        let args = (seen.args != prepare.args).then(|| seen.args.clone());
+        self.seen().insert(key(&prepare.call, cx), seen);
+        Ok(args)
+    }
+}
+
+/// Refuses what hooks refused. It asks them again about arguments that they have not seen.
+struct Refuse(Arc<Calls>);
+
+impl Handler<ToolGate> for Refuse {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        if gate.tool.is_none() {
+            return Ok(None);
+        }
+        let key = key(&gate.call, cx);
+        let before = self.0.seen().get(&key).cloned();
+        let seen = match before {
+            Some(seen) if seen.args == gate.args || matches!(seen.verdict, Verdict::Block(_)) => seen,
+            before => {
+                let before = before.unwrap_or_default();
+                let seen = self.0.judge(&gate.call, &gate.args, Some(&before), cx).await;
+                self.0.seen().insert(key.clone(), seen.clone());
+                seen
+            }
+        };
+        if let Some(reason) = stop_run(seen.stop.as_deref(), cx) {
+            return Ok(Some(Ruling::Refuse(reason)));
+        }
+        Ok(match seen.verdict {
+            Verdict::Block(reason) => Some(Ruling::Refuse(reason)),
+            Verdict::None | Verdict::Allow | Verdict::Ask(_) => None,
+        })
+    }
+}
+
+/// Asks a person where a hook wants that.
+struct Ask(Arc<Calls>);
+
+impl Handler<ToolGate> for Ask {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
+        let key = key(&gate.call, cx);
+        let reason = match self.0.seen().get(&key).map(|seen| seen.verdict.clone()) {
+            Some(Verdict::Ask(reason)) => reason,
+            Some(Verdict::None | Verdict::Allow | Verdict::Block(_)) | None => return Ok(None),
+        };
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            let text = format!("a hook wants a person to decide ({reason}), and nobody is here to be asked");
+            return Ok(Some(Ruling::Refuse(text)));
+        };
+        (self.0.runner.tell)(&format!("a hook wants you to decide: {reason}"));
+        let approval = Approval {
+            tool: gate.call.name.clone(),
+            args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            preview: tool.preview(&gate.args, &gate.place).await,
+            session: None,
+            always: None,
+        };
+        Ok(match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
+            UiAnswer::Once | UiAnswer::Session | UiAnswer::Always => {
+                // Nobody is asked twice.
+                if let Some(seen) = self.0.seen().get_mut(&key) {
+                    seen.verdict = Verdict::Allow;
+                }
+                None
+            }
+            UiAnswer::No { message } => {
+                let said = message.map_or(String::new(), |message| format!(": {message}"));
+                Some(Ruling::Refuse(format!("the user declined this call{said}")))
+            }
+            UiAnswer::Absent | UiAnswer::Choice { .. } | UiAnswer::Text { .. } => {
+                Some(Ruling::refuse("a hook wanted a person to decide, and nobody answered"))
+            }
+        })
+    }
+}
+
+impl Handler<PermissionRequest> for Calls {
+    async fn call(&self, request: &PermissionRequest, cx: &Cx) -> Answer<PermissionRequest> {
+        let said = self.seen().get(&key(&request.call, cx)).cloned();
+        let is_allowed = said.is_some_and(|seen| seen.verdict == Verdict::Allow && seen.args == request.args);
+        if let Some(reply) = self.request(request, cx).await {
+            return Ok(Some(reply));
+        }
+        if is_allowed && !request.by_rule {
+            return Ok(Some(PermissionReply::Allow));
+        }
+        self.notify(request, cx);
+        Ok(None)
+    }
+}
+
+impl Handler<ToolTransform> for Calls {
+    async fn call(&self, result: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
+        let seen = self.seen().remove(&key(&result.call, cx)).unwrap_or_default();
+        let mut notes = seen.context;
+        let mut content = None;
+        if let Some(begun) = seen.begun.filter(|_| !result.is_error) {
+            let call = &result.call;
+            let mut told = json!({
+                "tool_response": {"content": result.content.to_text()},
+                "duration_ms": u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            });
+            if let Some(redactor) = cx.service::<Redactor>() {
+                redactor.redact_value(&mut told);
+            }
+            let chosen = self.runner.for_tool(HookEvent::PostToolUse, &call.name);
+            let answered = self.runner.run(chosen, cx, |names| {
+                let mut all = fields(names, call, &seen.args);
+                if let (Value::Object(all), Value::Object(told)) = (&mut all, told.clone()) {
+                    all.extend(told);
+                }
+                all
+            });
+            let answered = answered.await;
+            self.runner.report(&answered);
+            for reply in answered.into_iter().filter_map(|(_, answer)| answer.ok()) {
+                stop_run(reply.stop.as_deref(), cx);
+                content = reply.updated_output.or(content);
+                if let Verdict::Block(reason) = reply.verdict {
+                    notes.push(reason);
+                }
+                notes.extend(reply.context);
+            }
+        }
+        if content.is_none() && notes.is_empty() {
+            return Ok(None);
+        }
+        let content = content.map_or_else(|| result.content.clone(), ToolContent::Text);
+        Ok(Some(ResultPatch { content: Some(with_notes(content, &notes)), ..ResultPatch::default() }))
+    }
+}
+
+/// A result with words of hooks below it.
+fn with_notes(content: ToolContent, notes: &[String]) -> ToolContent {
+    if notes.is_empty() {
+        return content;
+    }
+    let notes = format!("A hook says: {}", notes.join("\n"));
+    match content {
+        ToolContent::Text(text) => ToolContent::Text(format!("{text}\n\n{notes}")),
+        ToolContent::Blocks(mut blocks) => {
+            blocks.push(Block::text(notes));
+            ToolContent::Blocks(blocks)
+        }
+    }
+}

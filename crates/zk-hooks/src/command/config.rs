@@ -1,0 +1,269 @@
+//! What settings say of hooks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::event::{ELSEWHERE, HookEvent};
+use super::matcher::Matcher;
+use super::names::Vocabulary;
+
+/// How long a hook may take unless it says otherwise.
+const USUAL: Duration = Duration::from_secs(60);
+/// The longest a hook may take, in seconds.
+const LONGEST: f64 = 3600.0;
+
+/// Where hooks are set, and what that allows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookSource {
+    /// The file, for messages.
+    pub place: String,
+    /// Whether it is a settings file of Claude Code: its hooks get that program's names of tools and arguments.
+    pub is_claude: bool,
+    /// Whether a hook may answer for the person that a call may run. Those of a project may not.
+    pub may_allow: bool,
+}
+
+/// One command hook.
+#[derive(Clone, Debug)]
+pub struct CommandHook {
+    /// Its event.
+    pub event: HookEvent,
+    /// What it is for, among what the event is about.
+    pub matcher: Matcher,
+    /// Its command, for `bash -c`.
+    pub command: String,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Where it is set.
+    pub source: Arc<HookSource>,
+    /// Why it cannot be run, if it cannot: a gate among these refuses.
+    pub unusable: Option<String>,
+}
+
+impl CommandHook {
+    /// The names to speak to it in about a tool; nothing if it is not for that tool.
+    pub(super) fn vocabulary(&self, tool: &str) -> Option<Vocabulary> {
+        let matched = self.matcher.tool(tool)?;
+        Some(if self.source.is_claude { Vocabulary::Claude } else { matched })
+    }
+}
+
+/// Hooks, in the order in which they were set.
+#[derive(Clone, Debug, Default)]
+pub struct HookSet {
+    /// The hooks.
+    pub hooks: Vec<Arc<CommandHook>>,
+    /// What of the settings has no effect, in words.
+    pub warnings: Vec<String>,
+}
+
+/// Settings of hooks that cannot be understood. None of them counts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` {what}")]
+pub struct HookConfigError {
+    /// The setting.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A matcher with what it is for: one command, or several.
+#[derive(Deserialize)]
+struct Group {
+    matcher: Option<String>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// One command, with the fields of Claude Code that have no effect here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Entry {
+    #[serde(rename = "type")]
+    _kind: Option<String>,
+    command: Option<String>,
+    timeout: Option<f64>,
+    #[serde(default)]
+    r#async: bool,
+    #[serde(rename = "statusMessage")]
+    _status_message: Option<String>,
+}
+
+impl HookSet {
+    /// The hooks of a `hooks` table: `{"PreToolUse": [{"matcher": "shell", "command": "…", "timeout": 60}]}`, or with the
+    /// commands of a matcher as a list below `hooks`, as Claude Code has them.
+    ///
+    /// # Errors
+    /// [`HookConfigError`] when something is misspelt or of the wrong type: a guard that is not understood must not be
+    /// left out.
+    pub fn read(hooks: &Value, source: HookSource) -> Result<Self, HookConfigError> {
+        let source = Arc::new(source);
+        let Value::Object(events) = hooks else {
+            return Err(wrong("hooks", "must be a table, such as [[hooks.PreToolUse]]"));
+        };
+        let mut set = Self::default();
+        for (name, groups) in events {
+            let key = format!("hooks.{name}");
+            let Some(event) = HookEvent::named(name) else {
+                if ELSEWHERE.contains(&name.as_str()) {
+                    set.warnings
+                        .push(format!("{}: `{key}` has no effect: zk has no such event", source.place));
+                    continue;
+                }
+                let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::name).collect();
+                return Err(wrong(&key, format!("is no event; there are {}", names.join(", "))));
+            };
+            let Value::Array(groups) = groups else {
+                return Err(wrong(&key, format!("must be a list: [[{key}]]")));
+            };
+            for (at, group) in groups.iter().enumerate() {
+                let key = format!("{key}[{at}]");
+                set.hooks.extend(read_group(group, event, &key, &source)?.into_iter().map(Arc::new));
+            }
+        }
+        Ok(set)
+    }
+
+    /// Adds the hooks of `other` behind these.
+    pub fn extend(&mut self, other: Self) {
+        self.hooks.extend(other.hooks);
+        self.warnings.extend(other.warnings);
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
+    }
+
+    /// The longest time that the hooks of an event may take together: they run beside each other.
+    pub(super) fn longest(&self, events: &[HookEvent]) -> Option<Duration> {
+        self.hooks.iter().filter(|hook| events.contains(&hook.event)).map(|hook| hook.timeout).max()
+    }
+}
+
+fn wrong(key: &str, what: impl Into<String>) -> HookConfigError {
+    HookConfigError { key: key.to_owned(), what: what.into() }
+}
+
+fn read_group(
+    group: &Value,
+    event: HookEvent,
+    key: &str,
+    source: &Arc<HookSource>,
+) -> Result<Vec<CommandHook>, HookConfigError> {
+    let not = |error: serde_json::Error| wrong(key, format!("is no hook: {error}"));
+    let Group { matcher, mut rest } = Group::deserialize(group).map_err(not)?;
+    let matcher = matcher.unwrap_or_default();
+    let matcher = Matcher::parse(&matcher)
+        .map_err(|error| wrong(&format!("{key}.matcher"), format!("is no regular expression: {error}")))?;
+    let entries = match rest.remove("hooks") {
+        None => vec![(key.to_owned(), Value::Object(rest))],
+        Some(Value::Array(entries)) if rest.is_empty() => {
+            let named = entries.into_iter().enumerate();
+            named.map(|(at, entry)| (format!("{key}.hooks[{at}]"), entry)).collect()
+        }
+        Some(Value::Array(_)) => {
+            return Err(wrong(key, "has `hooks`, so its other settings belong into these"));
+        }
+        Some(_) => return Err(wrong(&format!("{key}.hooks"), "must be a list")),
+    };
+    let hook = |(key, entry): (String, Value)| {
+        // A handler of another type has fields of its own.
+        let kind = entry.get("type").and_then(Value::as_str).unwrap_or("command").to_owned();
+        let (command, timeout, unusable) = if kind == "command" {
+            let not = |error: serde_json::Error| wrong(&key, format!("is no hook: {error}"));
+            let Entry { command, timeout, r#async, .. } = Entry::deserialize(&entry).map_err(not)?;
+            let command = command.filter(|command| !command.trim().is_empty());
+            let command = command.ok_or_else(|| wrong(&key, "has no `command`"))?;
+            let unusable = r#async.then(|| "zk waits for its hooks, and `async` says not to".to_owned());
+            (command, seconds(timeout, &key)?, unusable.filter(|_| event.is_gate()))
+        } else {
+            (kind.clone(), USUAL, Some(format!("zk runs commands, and this is of type `{kind}`")))
+        };
+        Ok(CommandHook {
+            event,
+            matcher: matcher.clone(),
+            command,
+            timeout,
+            source: source.clone(),
+            unusable,
+        })
+    };
+    entries.into_iter().map(hook).collect()
+}
+
+fn seconds(timeout: Option<f64>, key: &str) -> Result<Duration, HookConfigError> {
+    match timeout {
+        None => Ok(USUAL),
+        Some(seconds) if seconds > 0.0 && seconds <= LONGEST => Ok(Duration::from_secs_f64(seconds)),
+        Some(_) => Err(wrong(&format!("{key}.timeout"), "must be seconds, above 0 and up to 3600")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn source() -> HookSource {
+        HookSource { place: "settings.toml".into(), is_claude: false, may_allow: true }
+    }
+
+    #[test]
+    fn both_shapes_of_a_hook_are_read() {
+        let set = HookSet::read(
+            &json!({
+                "PreToolUse": [
+                    {"matcher": "shell", "command": "a", "timeout": 5},
+                    {"matcher": "Write", "hooks": [{"type": "command", "command": "b"}, {"type": "http", "url": "x"}]},
+                ],
+                "Stop": [{"command": "c", "async": true}],
+                "FileChanged": [{"command": "d"}],
+            }),
+            source(),
+        )
+        .unwrap();
+        let shown: Vec<_> = set
+            .hooks
+            .iter()
+            .map(|hook| (hook.event.name(), &*hook.command, hook.timeout.as_secs(), hook.unusable.is_some()))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("PreToolUse", "a", 5, false),
+                ("PreToolUse", "b", 60, false),
+                ("PreToolUse", "http", 60, true),
+                ("Stop", "c", 60, false),
+            ]
+        );
+        assert_eq!(set.warnings.len(), 1);
+    }
+
+    #[test]
+    fn what_is_misspelt_is_an_error_that_names_it() {
+        for (hooks, said) in [
+            (json!([]), "`hooks` must be a table"),
+            (json!({"PreToolUze": []}), "`hooks.PreToolUze` is no event"),
+            (json!({"PreToolUse": {}}), "must be a list"),
+            (json!({"PreToolUse": [{"comand": "x"}]}), "unknown field `comand`"),
+            (json!({"PreToolUse": [{}]}), "`hooks.PreToolUse[0]` has no `command`"),
+            (json!({"PreToolUse": [{"command": " "}]}), "has no `command`"),
+            (json!({"PreToolUse": [{"command": "x", "timeout": 0}]}), "above 0"),
+            (json!({"PreToolUse": [{"command": "x", "timeout": "5"}]}), "is no hook"),
+            (json!({"PreToolUse": [{"command": "x", "matcher": "("}]}), "no regular expression"),
+            (json!({"PreToolUse": [{"matcher": 5, "command": "x"}]}), "is no hook"),
+            (json!({"PreToolUse": [{"hooks": [], "command": "x"}]}), "belong into these"),
+            (json!({"PreToolUse": [{"hooks": {}}]}), "must be a list"),
+            (json!({"PreToolUse": ["x"]}), "is no hook"),
+        ] {
+            let error = HookSet::read(&hooks, source()).unwrap_err().to_string();
+            assert!(error.contains(said), "{hooks}: {error}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+use std::fmt;
+
+use regex_lite::Regex;
+
+use super::names::{Vocabulary, claude_name};
+
+/// Which tools, or which kinds of an event, a hook is for.
+///
+/// Nothing, an empty text and `*` match everything. Names divided by `|` match exactly these; anything with other
+/// characters is a regular expression that may match anywhere.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    All,
+    Names(Vec<String>),
+    Regex(Regex),
+}
+
+impl Matcher {
+    /// The matcher in a text.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|' | ' ');
+        let kind = if matches!(text, "" | "*") {
+            Kind::All
+        } else if text.chars().all(is_name) {
+            Kind::Names(text.split('|').map(|name| name.trim().to_owned()).collect())
+        } else {
+            Kind::Regex(Regex::new(text).map_err(|error| error.to_string())?)
+        };
+        Ok(Self { text: text.to_owned(), kind })
+    }
+
+    /// Whether it matches a word.
+    #[must_use]
+    pub fn is_match(&self, word: &str) -> bool {
+        match &self.kind {
+            Kind::All => true,
+            Kind::Names(names) => names.iter().any(|name| name == word),
+            Kind::Regex(regex) => regex.is_match(word),
+        }
+    }
+
+    /// Whether it matches a tool of zk by either of its names, and by which.
+    #[must_use]
+    pub fn tool(&self, tool: &str) -> Option<Vocabulary> {
+        if self.is_match(tool) {
+            Some(Vocabulary::Zk)
+        } else if claude_name(tool).is_some_and(|name| self.is_match(name)) {
+            Some(Vocabulary::Claude)
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.text.is_empty() { "*" } else { &self.text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_matched_by_either_name_and_never_by_a_part_of_one() {
+        use Vocabulary::{Claude, Zk};
+        for (matcher, tool, expected) in [
+            ("", "shell", Some(Zk)),
+            ("*", "fetch", Some(Zk)),
+            ("shell", "shell", Some(Zk)),
+            ("Bash", "shell", Some(Claude)),
+            ("Edit|Write", "write_file", Some(Claude)),
+            ("write_file | edit", "edit", Some(Zk)),
+            ("shel", "shell", None),
+            ("bash", "shell", None),
+            ("mcp__.*", "mcp__github__push", Some(Zk)),
+            ("^(Write|Edit)$", "edit", Some(Claude)),
+            ("mcp__.*", "shell", None),
+        ] {
+            let matcher = Matcher::parse(matcher).unwrap();
+            assert_eq!(matcher.tool(tool), expected, "{matcher} {tool}");
+        }
+        assert!(Matcher::parse("mcp__(").is_err());
+    }
+}

@@ -1,0 +1,106 @@
+//! The names that Claude Code has for tools and their arguments: hooks written for it find what they look for.
+
+use serde_json::{Map, Value};
+
+/// A tool under both names, and its arguments that are called something else there.
+struct Alias {
+    zk: &'static str,
+    claude: &'static str,
+    args: &'static [(&'static str, &'static str)],
+}
+
+const PATH: &[(&str, &str)] = &[("path", "file_path")];
+
+const ALIASES: [Alias; 8] = [
+    Alias { zk: "shell", claude: "Bash", args: &[("timeout_ms", "timeout")] },
+    Alias { zk: "read_file", claude: "Read", args: PATH },
+    Alias { zk: "write_file", claude: "Write", args: PATH },
+    Alias { zk: "edit", claude: "Edit", args: PATH },
+    Alias { zk: "multi_edit", claude: "MultiEdit", args: PATH },
+    Alias { zk: "list_files", claude: "LS", args: &[] },
+    Alias { zk: "glob", claude: "Glob", args: &[] },
+    Alias {
+        zk: "grep",
+        claude: "Grep",
+        args: &[("mode", "output_mode"), ("ignore_case", "-i"), ("context", "-C")],
+    },
+];
+
+/// In whose names a hook is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// `shell`, `write_file` with `path`.
+    Zk,
+    /// `Bash`, `Write` with `file_path`.
+    Claude,
+}
+
+fn alias(tool: &str) -> Option<&'static Alias> {
+    ALIASES.iter().find(|alias| alias.zk == tool)
+}
+
+/// The name that Claude Code has for a tool of zk, where it is another one.
+pub(super) fn claude_name(tool: &str) -> Option<&'static str> {
+    alias(tool).map(|alias| alias.claude)
+}
+
+impl Vocabulary {
+    /// The name of a tool of zk.
+    pub(super) fn tool(self, tool: &str) -> &str {
+        match self {
+            Self::Zk => tool,
+            Self::Claude => claude_name(tool).unwrap_or(tool),
+        }
+    }
+
+    /// The arguments of a tool of zk.
+    pub(super) fn args(self, tool: &str, args: &Value) -> Value {
+        self.rename(tool, args, |(zk, claude)| (zk, claude))
+    }
+
+    /// The arguments as zk has them, of those a hook gives.
+    pub(super) fn to_zk(self, tool: &str, args: &Value) -> Value {
+        self.rename(tool, args, |(zk, claude)| (claude, zk))
+    }
+
+    fn rename(
+        self,
+        tool: &str,
+        args: &Value,
+        pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
+    ) -> Value {
+        let (Self::Claude, Some(alias), Value::Object(fields)) = (self, alias(tool), args) else {
+            return args.clone();
+        };
+        let renamed = |name: &String| {
+            let found = alias.args.iter().map(|names| pair(*names)).find(|(from, _)| from == name);
+            found.map_or_else(|| name.clone(), |(_, to)| to.to_owned())
+        };
+        let fields: Map<String, Value> =
+            fields.iter().map(|(name, value)| (renamed(name), value.clone())).collect();
+        Value::Object(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_the_same_after_both_renamings() {
+        for (tool, args, claude) in [
+            ("write_file", json!({"path": "a", "content": "b"}), json!({"file_path": "a", "content": "b"})),
+            ("shell", json!({"command": "ls", "timeout_ms": 5}), json!({"command": "ls", "timeout": 5})),
+            ("fetch", json!({"path": "a"}), json!({"path": "a"})),
+            ("shell", json!("odd"), json!("odd")),
+        ] {
+            assert_eq!(Vocabulary::Claude.args(tool, &args), claude);
+            assert_eq!(Vocabulary::Claude.to_zk(tool, &claude), args);
+            assert_eq!(Vocabulary::Zk.args(tool, &args), args);
+        }
+        assert_eq!(Vocabulary::Claude.tool("edit"), "Edit");
+        assert_eq!(Vocabulary::Claude.tool("fetch"), "fetch");
+    }
+}

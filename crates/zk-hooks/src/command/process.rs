@@ -1,0 +1,106 @@
+//! One run of a hook's command.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use zk_core::service::{Exec, ExecRequest, Exit, Input, OutputStream, Process, ProcessEvent};
+
+use super::config::CommandHook;
+use super::failure::HookFailure;
+use super::shown;
+
+/// The most a hook may print to standard output, in bytes.
+const MAX_OUTPUT: usize = 1 << 20;
+/// How much of its standard error is kept, in bytes.
+const MAX_SAID: usize = 10 << 10;
+/// How long output is read that something in the background holds open after the end.
+const LEFTOVER: Duration = Duration::from_millis(500);
+
+/// How a hook ended, and what it printed.
+pub(super) struct Printed {
+    pub(super) exit: Exit,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: String,
+}
+
+/// Where a hook runs.
+pub(super) struct Place<'a> {
+    pub(super) exec: &'a dyn Exec,
+    pub(super) cwd: &'a Path,
+    pub(super) project: &'a Path,
+}
+
+/// Runs a hook to its end with `input` on its standard input. Dropping the future ends everything it started.
+pub(super) async fn run(hook: &CommandHook, input: &[u8], place: &Place<'_>) -> Result<Printed, HookFailure> {
+    let command = || shown(&hook.command);
+    let mut request = ExecRequest { input: Input::Piped, ..ExecRequest::shell(&hook.command, place.cwd) };
+    for name in ["CLAUDE_PROJECT_DIR", "ZK_PROJECT_DIR"] {
+        request.env.insert(name.into(), place.project.into());
+    }
+    let deadline = Instant::now() + hook.timeout;
+    let late = |_| HookFailure::TimedOut { command: command(), limit: hook.timeout };
+    let spawned = tokio::time::timeout_at(deadline, place.exec.spawn(request)).await.map_err(late)?;
+    let process =
+        spawned.map_err(|error| HookFailure::Start { command: command(), why: error.to_string() })?;
+    let running = Running { process, stdout: Vec::new(), stderr: Vec::new(), exit: None };
+    let printed = tokio::time::timeout_at(deadline, running.finish(input)).await.map_err(late)?;
+    printed.map_err(|how| match how {
+        Trouble::TooMuch => {
+            HookFailure::Garbage { command: command(), why: format!("more than {MAX_OUTPUT} bytes") }
+        }
+        Trouble::Lost(how) => HookFailure::Ended { command: command(), how, said: String::new() },
+    })
+}
+
+enum Trouble {
+    TooMuch,
+    Lost(String),
+}
+
+struct Running {
+    process: Box<dyn Process>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    exit: Option<Exit>,
+}
+
+impl Running {
+    async fn finish(mut self, input: &[u8]) -> Result<Printed, Trouble> {
+        // A hook may answer without reading what it is asked.
+        let _ = self.process.write(input).await;
+        let _ = self.process.close_input().await;
+        while self.exit.is_none() && self.step().await? {}
+        let Some(exit) = self.exit else { return Err(Trouble::Lost("was lost".to_owned())) };
+        let leftover = async {
+            while self.step().await? {}
+            Ok(())
+        };
+        if let Ok(read) = timeout(LEFTOVER, leftover).await {
+            read?;
+        }
+        Ok(Printed { exit, stdout: self.stdout, stderr: String::from_utf8_lossy(&self.stderr).into_owned() })
+    }
+
+    /// Takes one event in; false when there are no more.
+    async fn step(&mut self) -> Result<bool, Trouble> {
+        match self.process.next().await {
+            Ok(Some(ProcessEvent::Output(OutputStream::Stdout, bytes))) => {
+                self.stdout.extend_from_slice(&bytes);
+                if self.stdout.len() > MAX_OUTPUT {
+                    return Err(Trouble::TooMuch);
+                }
+            }
+            Ok(Some(ProcessEvent::Output(OutputStream::Stderr, bytes))) => {
+                self.stderr.extend_from_slice(&bytes);
+                let above = self.stderr.len().saturating_sub(MAX_SAID);
+                self.stderr.drain(..above);
+            }
+            Ok(Some(ProcessEvent::Closed(_))) => {}
+            Ok(Some(ProcessEvent::Exited(exit))) => self.exit = Some(exit),
+            Ok(None) => return Ok(false),
+            Err(error) => return Err(Trouble::Lost(format!("was lost ({error})"))),
+        }
+        Ok(true)
+    }
+}

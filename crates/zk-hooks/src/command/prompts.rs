@@ -1,0 +1,128 @@
+//! Hooks of prompts, and of conversations that begin.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zk_core::events::{
+    AgentBeforeStart, BeforeStart, Input, InputReply, SessionLoaded, SessionStart, SessionSwitch,
+};
+use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Scope};
+use zk_core::model::Message;
+use zk_core::service::RunControl;
+
+use super::event::HookEvent;
+use super::reply::Verdict;
+use super::runner::Runner;
+use super::session::Began;
+
+pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
+    let prompts = Arc::new(Prompts(runner.clone()));
+    let events = [HookEvent::SessionStart, HookEvent::UserPromptSubmit];
+    let at = HookOptions { time_limit: runner.limit(&events), ..HookOptions::default() };
+    if runner.set.hooks.iter().any(|hook| events.contains(&hook.event)) {
+        scope.handle_at::<Input, _>(at, prompts.clone());
+        scope.handle_at::<AgentBeforeStart, _>(at, prompts);
+    }
+    let session = runner.clone();
+    scope.on_sync(move |loaded: &SessionLoaded, _: &Cx| {
+        let mut state = session.session.state();
+        state.id.clone_from(&loaded.session_id);
+        if state.began == Some(Began::Startup) && !loaded.entries.is_empty() {
+            state.began = Some(Began::Resume);
+        }
+    });
+    let session = runner.clone();
+    scope.on_sync(move |start: &SessionStart, _: &Cx| {
+        session.session.state().id.clone_from(&start.session_id);
+    });
+    let at = HookOptions { time_limit: runner.limit(&[HookEvent::SessionEnd]), ..HookOptions::default() };
+    scope.handle_at::<SessionSwitch, _>(at, Arc::new(Prompts(runner.clone())));
+}
+
+struct Prompts(Arc<Runner>);
+
+impl Prompts {
+    /// Runs the hooks of a conversation that begins, once.
+    async fn begin(&self, cx: &Cx) {
+        let began = {
+            let mut state = self.0.session.state();
+            state.is_begun = true;
+            state.began.take()
+        };
+        let Some(source) = began.map(Began::name) else { return };
+        let chosen = self.0.for_word(HookEvent::SessionStart, source);
+        let answered = self.0.run(chosen, cx, |_| json!({"source": source})).await;
+        self.0.report(&answered);
+        for reply in answered.into_iter().filter_map(|(_, answer)| answer.ok()) {
+            self.0.session.add_context(reply.context);
+            if let (Some(reason), Some(run)) = (reply.stop, cx.service::<dyn RunControl>()) {
+                run.abort(&format!("a hook stopped the run: {reason}"));
+            }
+        }
+    }
+}
+
+impl Handler<Input> for Prompts {
+    async fn call(&self, input: &Input, cx: &Cx) -> Answer<Input> {
+        self.begin(cx).await;
+        let chosen = self.0.for_any(HookEvent::UserPromptSubmit);
+        let answered = self.0.run(chosen, cx, |_| json!({"prompt": input.text})).await;
+        let mut refused = None;
+        let mut context = Vec::new();
+        for (_, answer) in answered {
+            let reason = match answer {
+                Err(error) => Some(error.to_string()),
+                Ok(reply) => {
+                    context.extend(reply.context);
+                    match reply.verdict {
+                        Verdict::Block(reason) | Verdict::Ask(reason) => Some(reason),
+                        Verdict::None | Verdict::Allow => reply.stop,
+                    }
+                }
+            };
+            refused = refused.or(reason);
+        }
+        if let Some(reason) = refused {
+            (self.0.tell)(&format!("UserPromptSubmit operation blocked by hook: {reason}"));
+            return Ok(Some(InputReply::Handled));
+        }
+        context.into_iter().for_each(|context| self.0.session.add_context(Some(context)));
+        Ok(None)
+    }
+}
+
+impl Handler<AgentBeforeStart> for Prompts {
+    async fn call(&self, _: &AgentBeforeStart, cx: &Cx) -> Answer<AgentBeforeStart> {
+        // A run that goes on without a prompt has no input.
+        self.begin(cx).await;
+        let context = std::mem::take(&mut self.0.session.state().context);
+        if context.is_empty() {
+            return Ok(None);
+        }
+        let text = format!("Context from hooks of the user:\n{}", context.join("\n"));
+        Ok(Some(BeforeStart { messages: vec![Message::injected(text, "hooks")], system: None }))
+    }
+}
+
+impl Handler<SessionSwitch> for Prompts {
+    async fn call(&self, switch: &SessionSwitch, cx: &Cx) -> Answer<SessionSwitch> {
+        let (began, reason) =
+            if switch.entries.is_empty() { (Began::Clear, "clear") } else { (Began::Resume, "resume") };
+        end(&self.0, reason, cx).await;
+        let mut state = self.0.session.state();
+        state.id.clone_from(&switch.to);
+        (state.began, state.is_begun) = (Some(began), false);
+        state.context.clear();
+        Ok(None)
+    }
+}
+
+/// Runs the hooks of a conversation that is left, if it had begun.
+pub(super) async fn end(runner: &Runner, reason: &str, cx: &Cx) {
+    if !std::mem::take(&mut runner.session.state().is_begun) {
+        return;
+    }
+    let chosen = runner.for_word(HookEvent::SessionEnd, reason);
+    let answered = runner.run(chosen, cx, |_| -> Value { json!({"reason": reason}) }).await;
+    runner.report(&answered);
+}

@@ -1,0 +1,160 @@
+//! Which hooks an event has, and all of them run.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
+use zk_core::kernel::Cx;
+use zk_core::model::SessionId;
+use zk_core::service::Exec;
+
+use super::config::{CommandHook, HookSet};
+use super::event::HookEvent;
+use super::failure::HookFailure;
+use super::names::Vocabulary;
+use super::process::{self, Place};
+use super::reply::{self, HookReply};
+use super::session::Session;
+use super::shown;
+
+/// How much longer the bus waits than the longest hook: the hook's own end says more.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// Runs hooks.
+pub(super) struct Runner {
+    pub(super) set: HookSet,
+    pub(super) project: PathBuf,
+    pub(super) cwd: PathBuf,
+    pub(super) exec: Option<Arc<dyn Exec>>,
+    pub(super) tell: Arc<dyn Fn(&str) + Send + Sync>,
+    pub(super) permission_mode: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    pub(super) session: Session,
+}
+
+/// A hook of an event, with the names to speak to it in.
+pub(super) type Chosen = (Arc<CommandHook>, Vocabulary);
+
+/// What one hook answered, or why it did not.
+pub(super) type Answered = (Chosen, Result<HookReply, HookFailure>);
+
+impl Runner {
+    /// The hooks for a tool, each command once.
+    pub(super) fn for_tool(&self, event: HookEvent, tool: &str) -> Vec<Chosen> {
+        self.choose(event, |hook| hook.vocabulary(tool))
+    }
+
+    /// The hooks for a kind of an event, such as the source of a session, each command once.
+    pub(super) fn for_word(&self, event: HookEvent, word: &str) -> Vec<Chosen> {
+        self.choose(event, |hook| hook.matcher.is_match(word).then_some(Vocabulary::Zk))
+    }
+
+    /// The hooks of an event that has no kinds, whatever their matchers say, each command once.
+    pub(super) fn for_any(&self, event: HookEvent) -> Vec<Chosen> {
+        self.choose(event, |_| Some(Vocabulary::Zk))
+    }
+
+    fn choose(&self, event: HookEvent, matches: impl Fn(&CommandHook) -> Option<Vocabulary>) -> Vec<Chosen> {
+        let mut chosen: Vec<Chosen> = Vec::new();
+        for hook in self.set.hooks.iter().filter(|hook| hook.event == event) {
+            let Some(vocabulary) = matches(hook) else { continue };
+            let is_same = |(other, other_words): &Chosen| {
+                other.command == hook.command
+                    && *other_words == vocabulary
+                    && other.unusable == hook.unusable
+                    // An answer of one that may not allow is not that of one that may.
+                    && other.source.may_allow == hook.source.may_allow
+            };
+            if !chosen.iter().any(is_same) {
+                chosen.push((hook.clone(), vocabulary));
+            }
+        }
+        chosen
+    }
+
+    /// Runs hooks beside each other. `fields` are those of the event, in the names of each hook.
+    pub(super) async fn run(
+        &self,
+        chosen: Vec<Chosen>,
+        cx: &Cx,
+        fields: impl Fn(Vocabulary) -> Value,
+    ) -> Vec<Answered> {
+        let exec = self.exec.clone().or_else(|| cx.service::<dyn Exec>());
+        let running = chosen.into_iter().map(|(hook, vocabulary)| {
+            let input = self.input(hook.event, cx, fields(vocabulary));
+            let exec = exec.clone();
+            async move {
+                let answer = self.run_one(&hook, &input, exec).await;
+                if let Ok(HookReply { message: Some(message), .. }) = &answer {
+                    (self.tell)(&format!("hook `{}`: {message}", shown(&hook.command)));
+                }
+                ((hook, vocabulary), answer)
+            }
+        });
+        join_all(running).await
+    }
+
+    async fn run_one(
+        &self,
+        hook: &CommandHook,
+        input: &Value,
+        exec: Option<Arc<dyn Exec>>,
+    ) -> Result<HookReply, HookFailure> {
+        let command = || shown(&hook.command);
+        if let Some(why) = &hook.unusable {
+            return Err(HookFailure::Unusable { command: command(), why: why.clone() });
+        }
+        let exec = exec.ok_or_else(|| HookFailure::NoExec { command: command() })?;
+        let place = Place { exec: &*exec, cwd: &self.cwd, project: &self.project };
+        let printed = process::run(hook, format!("{input}\n").as_bytes(), &place).await?;
+        reply::read(hook, &printed)
+    }
+
+    /// What a hook reads.
+    fn input(&self, event: HookEvent, cx: &Cx, fields: Value) -> Value {
+        let mut input = Map::new();
+        let mut put = |name: &str, value: Value| _ = input.insert(name.to_owned(), value);
+        let id = self.session_id(cx);
+        put("session_id", id.as_ref().map_or("", SessionId::as_str).into());
+        // A stored conversation of zk is no file of lines.
+        put("transcript_path", "".into());
+        put("cwd", self.cwd.to_string_lossy().into());
+        put("hook_event_name", event.name().into());
+        if let Some(mode) = &self.permission_mode {
+            put("permission_mode", mode().into());
+        }
+        if !cx.run_id().is_empty() {
+            put("prompt_id", cx.run_id().into());
+        }
+        let origin = cx.origin();
+        if origin.depth > 0 {
+            put("agent_id", json!(origin.agent));
+            put("agent_type", "subagent".into());
+        }
+        if let Value::Object(fields) = fields {
+            input.extend(fields);
+        }
+        Value::Object(input)
+    }
+
+    /// The present session: as events named it, or as the host serves it before any has.
+    fn session_id(&self, cx: &Cx) -> Option<SessionId> {
+        let known = self.session.state().id.clone();
+        known.or_else(|| cx.service::<SessionId>().map(|id| (*id).clone()))
+    }
+
+    /// How long the bus waits for the hooks of these events.
+    pub(super) fn limit(&self, events: &[HookEvent]) -> Option<Duration> {
+        Some(self.set.longest(events).unwrap_or_default() + MARGIN)
+    }
+
+    /// Tells the person of hooks that failed where that changes nothing.
+    pub(super) fn report(&self, answered: &[Answered]) {
+        for ((hook, _), answer) in answered {
+            if let Err(error) = answer {
+                (self.tell)(&format!("warning: {}: {error}", hook.event));
+            }
+        }
+    }
+}
