@@ -20,7 +20,7 @@ use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::Session;
-use crate::{model_name, prompt, sandbox};
+use crate::{hooks, model_name, prompt, sandbox};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,12 +41,14 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let children = Environment::filtered(app.env.all().clone());
     let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
-        Arc::new(local(app, children)?),
+        Arc::new(local(app, children.clone())?),
         Arc::new(ToolsPlugin::new(ToolsOptions::default())),
         Arc::new(PermissionGate::new(mode).remembering(&app.project)),
         Arc::new(RedactResults::new(app.redactor.clone())),
         Arc::new(host.view),
     ];
+    // Before the gate that asks: a hook may want a person to be asked.
+    plugins.splice(2..2, hooks::plugins(app, &children, host.allow_all));
     if app.settings.flag("shorten") {
         plugins.push(Arc::new(Window));
         plugins.push(Arc::new(Shorten));
@@ -330,6 +332,8 @@ pub(crate) fn agent(
         builder = builder.restored(entries.clone());
     }
     if let Some(open) = &session.open {
+        // For hooks of what comes before the first event that names it.
+        bus.scope("session").provide_service(Arc::new(open.id().clone()));
         builder = builder.session(open.id().clone());
     }
     builder.build().map_err(|error| Failure::usage(error.to_string()))

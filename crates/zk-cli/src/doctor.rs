@@ -69,6 +69,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
     };
     tell(fine(format!("zk {}, working in {}", env!("CARGO_PKG_VERSION"), app.cwd.display())));
     tell(settings(app));
+    tell(hooks(app));
     let runtime = runtime()?;
     for finding in runtime.block_on(endpoint(app)) {
         tell(finding);
@@ -105,6 +106,21 @@ fn settings(app: &AppContext) -> Finding {
         Some(path) if path.exists() => fine(format!("settings: {}", path.display())),
         Some(path) => fine(format!("settings: none of your own; they would be in {}", path.display())),
         None => warning("settings: set HOME or ZK_HOME to have some of your own"),
+    }
+}
+
+fn hooks(app: &AppContext) -> Finding {
+    let counted = app.settings.hooks().hooks.len();
+    let untrusted: usize = app.settings.untrusted_hooks().map(|set| set.hooks.len()).sum();
+    let unusable = app.settings.hooks().hooks.iter().filter(|hook| hook.unusable.is_some()).count();
+    let list = "`zk hooks list` shows them";
+    match (counted, untrusted, unusable) {
+        (0, 0, _) => fine("hooks: no commands"),
+        (_, 0, 0) => fine(format!("hooks: {counted} commands; {list}")),
+        (_, 0, _) => warning(format!("hooks: {unusable} of {counted} commands can never run; {list}")),
+        (_, _, _) => warning(format!(
+            "hooks: {counted} commands, and {untrusted} of the project that are not trusted and do not run; {list}"
+        )),
     }
 }
 

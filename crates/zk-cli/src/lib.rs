@@ -23,6 +23,7 @@ mod endpoint;
 mod env;
 mod exit;
 mod hardening;
+mod hooks;
 mod mode;
 mod model_name;
 mod output;

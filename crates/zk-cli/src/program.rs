@@ -12,7 +12,7 @@ use zk_skills::Project;
 
 use crate::additions::Additions;
 use crate::app::AppContext;
-use crate::args::cli::{Cli, OutputFormat};
+use crate::args::cli::{Cli, HooksAction, OutputFormat};
 use crate::args::{Job, Task};
 use crate::dirs::Dirs;
 use crate::env::Env;
@@ -128,7 +128,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Demo { keep } => demo::run(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
-        Job::Hooks => commands::hooks(&app),
+        Job::Hooks(None) => commands::hooks(&app),
+        Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
     }
 }
 

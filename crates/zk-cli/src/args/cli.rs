@@ -167,8 +167,17 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<TrustAction>,
     },
-    /// List every handler, observer, tool and service, and who registered it
-    Hooks,
+    /// List every handler, observer, tool and service, and who registered it; or the commands that are hooks
+    Hooks {
+        #[command(subcommand)]
+        action: Option<HooksAction>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum HooksAction {
+    /// List the commands that the settings and the project have as hooks, and whether they count
+    List,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

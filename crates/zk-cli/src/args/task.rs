@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 
 use super::cli::{
-    AuthAction, Cli, CliCommand, ConfigAction, OutputFormat, SessionsAction, TrustAction, ViewFormat,
+    AuthAction, Cli, CliCommand, ConfigAction, HooksAction, OutputFormat, SessionsAction, TrustAction,
+    ViewFormat,
 };
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
@@ -41,7 +42,7 @@ pub(crate) enum Job {
         filter: Vec<String>,
         json: bool,
     },
-    Hooks,
+    Hooks(Option<HooksAction>),
     Trust(TrustAction),
 }
 
@@ -122,7 +123,7 @@ impl Cli {
                     CliCommand::Doctor => Job::Doctor,
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
-                    CliCommand::Hooks => Job::Hooks,
+                    CliCommand::Hooks { action } => Job::Hooks(action),
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }

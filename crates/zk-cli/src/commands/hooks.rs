@@ -1,4 +1,8 @@
+use std::sync::Arc;
+
 use zk_core::kernel::RegistrationKind;
+use zk_core::service::visible_line;
+use zk_hooks::CommandHook;
 
 use super::print;
 use crate::app::{AppContext, runtime};
@@ -36,6 +40,29 @@ pub(crate) fn hooks(app: &AppContext) -> Outcome<Exit> {
         bus.close().await;
         print(app, &lines)
     })
+}
+
+/// Prints the commands that are hooks: those that run, then those of project files that nobody trusted yet.
+pub(crate) fn command_hooks(app: &AppContext) -> Outcome<Exit> {
+    let row = |hook: &Arc<CommandHook>, state: &str| {
+        let CommandHook { event, matcher, command, timeout, source, unusable } = &**hook;
+        let what = visible_line(command);
+        let about =
+            format!("{event:<17} {:<16} {:>4} s", visible_line(&matcher.to_string()), timeout.as_secs());
+        let place = visible_line(&source.place);
+        let unusable =
+            unusable.as_ref().map_or(String::new(), |why| format!("; never runs: {}", visible_line(why)));
+        format!("{about}  {what}  ({place}, {state}{unusable})")
+    };
+    let mut lines: Vec<String> = app.settings.hooks().hooks.iter().map(|hook| row(hook, "counts")).collect();
+    let untrusted = app.settings.untrusted_hooks().flat_map(|set| &set.hooks);
+    lines.extend(
+        untrusted.map(|hook| row(hook, "not trusted, so it does not run; `zk trust` shows the file")),
+    );
+    if lines.is_empty() {
+        lines.push("no command is a hook: `[[hooks.PreToolUse]]` in settings.toml adds one".to_owned());
+    }
+    print(app, &lines)
 }
 
 /// A type's name without its modules.

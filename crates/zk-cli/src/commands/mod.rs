@@ -7,7 +7,7 @@ mod sessions;
 mod trust;
 
 pub(crate) use auth::auth;
-pub(crate) use hooks::hooks;
+pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use models::models;
 pub(crate) use sessions::{session_lines, sessions};
 pub(crate) use trust::trust;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{KEYS, Kind};
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.1";
+const VERSION: &str = "1.2";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {
@@ -14,6 +14,9 @@ pub(crate) fn json_schema() -> Value {
         root.add(key.path.split('.'), of_kind(key.kind));
     }
     root.add(["plugins", "*"].into_iter(), json!({ "type": "object" }));
+    for event in zk_hooks::HookEvent::ALL {
+        root.add(["hooks", event.name()].into_iter(), hooks_of_an_event());
+    }
     for table in ["oauth", "options", "extra_body"] {
         root.add(["providers", "*", table].into_iter(), json!({ "type": "object" }));
     }
@@ -24,6 +27,22 @@ pub(crate) fn json_schema() -> Value {
         schema.insert("version".into(), json!(VERSION));
     }
     schema
+}
+
+/// The hooks of one event: a command with what it is for, or several below one matcher.
+fn hooks_of_an_event() -> Value {
+    let command = json!({
+        "type": { "type": "string" },
+        "command": { "type": "string" },
+        "timeout": { "type": "number", "exclusiveMinimum": 0, "maximum": 3600 },
+    });
+    let mut group = command.clone();
+    if let Value::Object(group) = &mut group {
+        group.insert("matcher".into(), json!({ "type": "string" }));
+        let several = json!({ "type": "array", "items": { "type": "object", "properties": command } });
+        group.insert("hooks".into(), several);
+    }
+    json!({ "type": "array", "items": { "type": "object", "properties": group } })
 }
 
 fn of_kind(kind: Kind) -> Value {

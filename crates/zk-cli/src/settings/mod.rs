@@ -1,6 +1,7 @@
 //! The settings: what can be set ([`schema`]), where from ([`layers`]) and the files ([`mod@file`]).
 
 mod file;
+mod hooks;
 mod json_schema;
 mod layers;
 mod models;
@@ -11,6 +12,7 @@ use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
+use zk_hooks::HookSet;
 use zk_providers::{Access, Vendors};
 
 pub(crate) use json_schema::json_schema;
@@ -32,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) additions: Additions,
     /// The settings files of the project that set anything.
     pub(crate) project_files: Vec<ProjectFile>,
+    hooks: HookSet,
 }
 
 /// A settings file of the project, which counts only once a person has approved exactly these bytes.
@@ -39,18 +42,21 @@ pub(crate) struct Settings {
 pub(crate) struct ProjectFile {
     /// Its path, relative to the project.
     pub(crate) name: &'static str,
+    /// What it is to [`Trust`].
+    kind: &'static str,
     bytes: Vec<u8>,
     pub(crate) trusted: bool,
     /// What it sets.
     pub(crate) values: Vec<(String, toml::Value)>,
     layer: Layer,
     leaves: Vec<(Vec<String>, toml::Value)>,
+    hooks: HookSet,
 }
 
 impl ProjectFile {
     /// What has to be approved.
     pub(crate) fn item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
-        TrustItem { project, kind: "settings", name: self.name, bytes: &self.bytes }
+        TrustItem { project, kind: self.kind, name: self.name, bytes: &self.bytes }
     }
 }
 
@@ -110,6 +116,9 @@ impl Settings {
         {
             settings.project_file(sources, layer, name, &mut warnings)?;
         }
+        for (layer, name) in hooks::CLAUDE {
+            settings.claude_file(sources, layer, name, &mut warnings);
+        }
         if let Some(path) = sources.extra {
             settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
@@ -127,13 +136,14 @@ impl Settings {
         needed: bool,
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
-        let table = match file::read(files, layer, path, needed)? {
+        let mut table = match file::read(files, layer, path, needed)? {
             file::Read::Table { table, .. } => table,
             file::Read::Foreign(warning) => {
                 warnings.push(warning);
                 return Ok(());
             }
         };
+        self.add_hooks(hooks::take(&mut table, layer, path)?, warnings);
         let origin = Origin { layer, place: path.display().to_string() };
         for (key, value) in layers::flatten(table) {
             self.set(key, value, &origin, warnings)?;
@@ -150,29 +160,64 @@ impl Settings {
         warnings: &mut Vec<String>,
     ) -> Outcome<()> {
         let path = sources.project.join(name);
-        let (table, bytes) = match file::read(sources.files, layer, &path, false)? {
+        let (mut table, bytes) = match file::read(sources.files, layer, &path, false)? {
             file::Read::Table { table, bytes } => (table, bytes),
             file::Read::Foreign(warning) => {
                 warnings.push(warning);
                 return Ok(());
             }
         };
+        let hooks = hooks::take(&mut table, layer, &path)?;
         let leaves = layers::flatten(table);
-        if leaves.is_empty() {
+        if leaves.is_empty() && hooks.is_empty() {
             return Ok(());
         }
-        let values = leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone())).collect();
-        let mut file = ProjectFile { name, bytes, trusted: false, values, layer, leaves: leaves.clone() };
+        let values = leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone()));
+        let values = values.chain(hooks::rows(&hooks)).collect();
+        let kind = "settings";
+        let mut file =
+            ProjectFile { name, kind, bytes, trusted: false, values, layer, leaves: leaves.clone(), hooks };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
-        let trusted = file.trusted;
+        let (trusted, hooks) = (file.trusted, file.hooks.clone());
         self.project_files.push(file);
         if trusted {
+            self.add_hooks(hooks, warnings);
             let origin = Origin { layer, place: path.display().to_string() };
             for (key, value) in leaves {
                 self.set(key, value, &origin, warnings)?;
             }
         }
         Ok(())
+    }
+
+    /// The hooks of a settings file of Claude Code in the project.
+    fn claude_file(
+        &mut self,
+        sources: &SettingsSources<'_>,
+        layer: Layer,
+        name: &'static str,
+        warnings: &mut Vec<String>,
+    ) {
+        let (hooks, bytes) = match hooks::read_claude(sources.files, &sources.project.join(name)) {
+            Ok(Some(found)) => found,
+            Ok(None) => return,
+            Err(warning) => {
+                warnings.push(warning);
+                return;
+            }
+        };
+        let (values, kind, leaves) = (hooks::rows(&hooks), "hook", Vec::new());
+        let mut file = ProjectFile { name, kind, bytes, trusted: false, values, layer, leaves, hooks };
+        file.trusted = sources.trust.is_trusted(&file.item(sources.project));
+        if file.trusted {
+            self.add_hooks(file.hooks.clone(), warnings);
+        }
+        self.project_files.push(file);
+    }
+
+    fn add_hooks(&mut self, hooks: HookSet, warnings: &mut Vec<String>) {
+        warnings.extend(hooks.warnings.iter().cloned());
+        self.hooks.extend(hooks);
     }
 
     /// Lets a file of the project count that was approved just now: below what outranks it.
@@ -182,7 +227,9 @@ impl Settings {
         let Some(file) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
         file.trusted = true;
         let origin = Origin { layer: file.layer, place: project.join(file.name).display().to_string() };
-        for (key, value) in file.leaves.clone() {
+        let (leaves, hooks) = (file.leaves.clone(), file.hooks.clone());
+        self.add_hooks(hooks, &mut warnings);
+        for (key, value) in leaves {
             if !self.layers.is_outranked(&key, origin.layer) {
                 self.set(key, value, &origin, &mut warnings)?;
             }

@@ -10,7 +10,7 @@ impl PluginSettings for Settings {
 }
 
 /// A value of a settings file as JSON; times, and numbers that JSON does not have, become texts.
-fn to_json(value: toml::Value) -> Value {
+pub(super) fn to_json(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.into(),
         toml::Value::Integer(number) => number.into(),

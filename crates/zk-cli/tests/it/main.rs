@@ -5,6 +5,8 @@ mod answers;
 #[cfg(test)]
 mod auth;
 #[cfg(test)]
+mod command_hooks;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod doctor;
