@@ -18,12 +18,16 @@ static PRIVATE_KEYS: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(PRIVATE
 const LABEL: usize = 45;
 
 /// Where from `from` on a shape may begin that needs more text than there is to be known, or to end.
-/// `has_candidate` says whether anything from there on may begin a secret.
-pub(super) fn open_shape(text: &str, from: usize, has_candidate: bool) -> Option<usize> {
-    let private_key = has_candidate.then(|| begun_private_key(text, from)).flatten();
-    let private_key = private_key.or_else(|| cut_private_key(text));
-    let candidates = [open_word(text), open_token(text), private_key, open_password(text)];
-    candidates.into_iter().flatten().filter(|at| *at >= from).min()
+/// `has_sign` says whether any sign of a secret is in the text from there on, or reaches in there.
+pub(super) fn open_shape(text: &str, from: usize, has_sign: bool) -> Option<usize> {
+    // What has begun already has its sign.
+    let begun = if has_sign {
+        [begun_private_key(text, from), open_token(text), open_password(text)]
+    } else {
+        [None; 3]
+    };
+    let cut = [open_word(text), cut_private_key(text)];
+    begun.into_iter().chain(cut).flatten().filter(|at| *at >= from).min()
 }
 
 /// Where the run of key characters begins that the first `end` bytes end with.

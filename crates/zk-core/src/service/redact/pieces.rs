@@ -63,9 +63,9 @@ impl RedactedPieces {
     pub fn push(&mut self, piece: String) -> String {
         let is_fresh = self.covered == self.text.len();
         self.text.push_str(&piece);
-        let has_candidate = self.has_candidate();
-        let found = if has_candidate { self.find() } else { Vec::new() };
-        let hold = self.undecided(has_candidate);
+        let has_sign = self.has_sign();
+        let found = if has_sign { self.find() } else { Vec::new() };
+        let hold = self.undecided(has_sign);
         if is_fresh && found.is_empty() && hold == self.text.len() {
             self.go_to(hold, hold);
             return piece;
@@ -82,9 +82,9 @@ impl RedactedPieces {
         shown
     }
 
-    /// Whether anything may begin a secret in what is held back, or before it so that it reaches in there. Far cheaper
-    /// than to look for each.
-    fn has_candidate(&mut self) -> bool {
+    /// Whether any sign of a secret is in what is held back, or before it so that it reaches in there. Far cheaper than
+    /// to look for each secret.
+    fn has_sign(&mut self) -> bool {
         let around = self.from.saturating_sub(REACH);
         self.redactor.search_signs(self.text.as_bytes(), around, &mut self.signs);
         self.signs.last.is_some_and(|at| at >= around)
@@ -103,10 +103,10 @@ impl RedactedPieces {
     }
 
     /// From where on the text may turn out to be a key when more of it arrives; its end if nowhere.
-    fn undecided(&self, has_candidate: bool) -> usize {
+    fn undecided(&self, has_sign: bool) -> usize {
         let end = self.text.len();
-        let known = self.redactor.open_value(self.text.as_bytes(), self.from, has_candidate);
-        let shape = open_shape(&self.text, self.from, has_candidate).filter(|at| end - at <= LONGEST_SHAPE);
+        let known = self.redactor.open_value(self.text.as_bytes(), self.from, has_sign);
+        let shape = open_shape(&self.text, self.from, has_sign).filter(|at| end - at <= LONGEST_SHAPE);
         known.into_iter().chain(shape).min().unwrap_or(end)
     }
 
@@ -163,7 +163,7 @@ impl Redactor {
     }
 
     /// Where from `from` on a known value may begin that `text` ends in.
-    fn open_value(&self, text: &[u8], from: usize, has_candidate: bool) -> Option<usize> {
+    fn open_value(&self, text: &[u8], from: usize, has_sign: bool) -> Option<usize> {
         let all = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let longest = all.values.iter().map(|known| known.len).max()?;
         let start = all.values.first()?.start.len();
@@ -175,7 +175,7 @@ impl Redactor {
             })
         };
         // Whole beginnings are found fast; the last bytes may be less than one.
-        let first = has_candidate.then(|| all.starts().next(text, from)).flatten();
+        let first = has_sign.then(|| all.starts().next(text, from)).flatten();
         let whole = std::iter::successors(first, |at| all.starts().next(text, at + 1));
         let last = from.max((text.len() + 1).saturating_sub(start))..text.len();
         whole.chain(last).find(is_open)

@@ -27,8 +27,12 @@ impl Starts {
         all.sort_unstable();
         // One that begins with another is found with it.
         all.dedup_by(|longer, shorter| longer.starts_with(shorter));
-        let searchers: Option<_> = all.chunks(MAX_OF_SEARCHER).map(Searcher::new).collect();
-        Self { all, searchers: searchers.unwrap_or_default() }
+        // A searcher looks at as many bytes as its shortest string has: the short ones would make it stop at much
+        // ordinary text.
+        let (short, long): (Vec<_>, Vec<_>) = all.iter().partition(|start| start.len() < 4);
+        let parts = short.chunks(MAX_OF_SEARCHER).chain(long.chunks(MAX_OF_SEARCHER));
+        let searchers: Option<_> = parts.map(Searcher::new).collect();
+        Self { searchers: searchers.unwrap_or_default(), all }
     }
 
     /// The first place at or behind `at` where one begins.
