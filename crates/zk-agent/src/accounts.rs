@@ -3,10 +3,53 @@
 use std::sync::Arc;
 
 use zk_core::events::{BudgetExceeded, MessagesCause, SessionOpenTurn, TurnAfter, UsageUpdate};
-use zk_core::model::{AgentError, Message, TurnUsage, Usage};
+use zk_core::model::{AgentError, Message, Model, TurnUsage, Usage};
 
 use crate::driver::Driver;
 use crate::turn::Turn;
+
+/// What the attempts at one response used: those that are followed by another may be billed as well.
+pub(crate) struct Attempts<'a> {
+    model: &'a Model,
+    earlier: Usage,
+    current: Usage,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(model: &'a Model) -> Self {
+        Self { model, earlier: Usage::default(), current: Usage::default() }
+    }
+
+    pub(crate) fn model(&self) -> &'a Model {
+        self.model
+    }
+
+    /// Sets the usage of the whole current attempt so far.
+    pub(crate) fn count(&mut self, usage: Usage) {
+        self.current = usage;
+    }
+
+    /// Begins to count another attempt.
+    pub(crate) fn begin_next(&mut self) {
+        self.earlier = self.total();
+        self.current = Usage::default();
+    }
+
+    /// The usage of all of them. Each has its own price, since one depends on how much one request read.
+    pub(crate) fn total(&self) -> Usage {
+        if self.earlier == Usage::default() {
+            return self.current;
+        }
+        let billed = |usage: Usage| Usage {
+            billed: self.model.cost(&usage).map(|dollars| (dollars * 1e9).round() as u64),
+            ..usage
+        };
+        let mut total = billed(self.earlier);
+        total += billed(self.current);
+        total.last_read = Some(self.current.context());
+        total
+    }
+}
 
 impl Driver {
     /// Counts what a response cost.

@@ -9,8 +9,8 @@ use futures_util::{FutureExt, StreamExt};
 use zk_core::events::{PartKind, PartLeftOut, SteerKind};
 use zk_core::kernel::Cx;
 use zk_core::model::{
-    AgentError, Disclosure, ErrorKind, Message, Model, ModelRef, Phase, ProviderError, RunId,
-    ThinkingRequest, TurnId, TurnUsage, Usage, WireReady,
+    AgentError, Disclosure, ErrorKind, Message, Model, Phase, ProviderError, RunId, ThinkingRequest, TurnId,
+    TurnUsage, Usage, WireReady,
 };
 use zk_core::service::{
     EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools, SideAnswer, SideCall,
@@ -18,6 +18,7 @@ use zk_core::service::{
 };
 
 use crate::ToolSet;
+use crate::accounts::Attempts;
 use crate::agent::AgentInner;
 use crate::sampling::{Draft, unfinished};
 use crate::shared::RunShared;
@@ -156,7 +157,7 @@ impl Control {
                 Either::Right((error, _)) => Err(error),
             }
         };
-        let usage = self.account(purpose, &model, turn_id, reading.usage);
+        let usage = self.account(purpose, &model, turn_id, reading.attempts.total());
         ended.map(|text| SideAnswer { text, usage })
     }
 }
@@ -195,15 +196,14 @@ fn panicked(model: &Model) -> ProviderError {
 }
 
 /// The answer to a side call, as far as it has arrived.
-struct Reading {
-    model: ModelRef,
+struct Reading<'a> {
     draft: Draft,
-    usage: Usage,
+    attempts: Attempts<'a>,
 }
 
-impl Reading {
-    fn new(model: &Model) -> Self {
-        Self { model: model.reference(), draft: Draft::default(), usage: Usage::default() }
+impl<'a> Reading<'a> {
+    fn new(model: &'a Model) -> Self {
+        Self { draft: Draft::default(), attempts: Attempts::new(model) }
     }
 
     /// The text of the answer.
@@ -212,15 +212,15 @@ impl Reading {
             match event? {
                 StreamEvent::Text { block, delta } => self.draft.add_text(block, &delta),
                 StreamEvent::Block { block, content } => self.draft.finish(block, content),
-                // Each count is that of the whole answer so far.
-                StreamEvent::Usage(usage) => self.usage = usage,
+                StreamEvent::Usage(usage) => self.attempts.count(usage),
                 StreamEvent::Retry(_) => {
                     self.draft = Draft::default();
-                    self.usage = Usage::default();
+                    self.attempts.begin_next();
                 }
                 StreamEvent::Done { stop, usage } => {
-                    self.usage = usage;
-                    return Ok(std::mem::take(&mut self.draft).into_message(&self.model, stop).text());
+                    self.attempts.count(usage);
+                    let model = self.attempts.model().reference();
+                    return Ok(std::mem::take(&mut self.draft).into_message(&model, stop).text());
                 }
                 StreamEvent::Start { .. }
                 | StreamEvent::Thinking { .. }
@@ -229,6 +229,6 @@ impl Reading {
                 | StreamEvent::Report(_) => {}
             }
         }
-        Err(unfinished(&self.model).into())
+        Err(unfinished(&self.attempts.model().reference()).into())
     }
 }

@@ -30,7 +30,7 @@ struct Open {
 pub(crate) enum Part {
     Text,
     Thinking,
-    Args { call_id: CallId, name: String },
+    Args { call_id: CallId, name: Arc<str> },
 }
 
 impl<'a> AnswerPipe<'a> {

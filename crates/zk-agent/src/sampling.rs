@@ -1,4 +1,5 @@
 use std::pin::pin;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -13,6 +14,7 @@ use zk_core::model::{
 };
 use zk_core::service::{EventStream, StreamEvent};
 
+use crate::accounts::Attempts;
 use crate::pipe::{AnswerPipe, Part};
 use crate::shared::RunShared;
 use crate::tools::Aliases;
@@ -22,6 +24,7 @@ pub(crate) enum Sampled {
     /// It is complete.
     Whole {
         message: Message,
+        /// Its own, and that of the attempts before it.
         usage: Usage,
         /// A handler whose failure must stop the run failed on its end.
         spoilt: Option<AgentError>,
@@ -30,7 +33,7 @@ pub(crate) enum Sampled {
     Broken {
         /// What had arrived, without its calls: nobody will answer them.
         message: Option<Message>,
-        /// What the provider had counted of it, which it bills all the same.
+        /// What the provider had counted of it and of earlier attempts, which it may bill all the same.
         usage: Usage,
         error: AgentError,
     },
@@ -41,13 +44,13 @@ pub(crate) async fn sample(
     mut stream: EventStream,
     cx: &Cx,
     turn_id: &TurnId,
-    model: &ModelRef,
+    attempts: &mut Attempts<'_>,
     aliases: &Aliases,
     shared: &RunShared,
 ) -> Sampled {
+    let model = &attempts.model().reference();
     let mut draft = Draft::default();
     let mut pipe = AnswerPipe::new(cx, turn_id);
-    let mut counted = Usage::default();
     let mut stopped = pin!(cx.stop_token().cancelled());
     let error = loop {
         let event = match select(stream.next(), stopped.as_mut()).await {
@@ -81,7 +84,7 @@ pub(crate) async fn sample(
                 pipe.push(block, || Part::Thinking, delta).await
             }
             StreamEvent::ToolCall { block, id, name } => {
-                let name = aliases.canonical(name);
+                let name: Arc<str> = aliases.canonical(name).into();
                 draft.begin_call(block, id.clone(), name.clone());
                 let begun =
                     || StreamToolArgs { turn_id: turn_id.clone(), call_id: id, name, delta: String::new() };
@@ -89,7 +92,7 @@ pub(crate) async fn sample(
             }
             StreamEvent::ToolArgs { block, delta } => match draft.add_args(block, &delta) {
                 Some((id, name)) => {
-                    let args = || Part::Args { call_id: id.clone(), name: name.to_owned() };
+                    let args = || Part::Args { call_id: id.clone(), name: name.clone() };
                     pipe.push(block, args, delta).await
                 }
                 None => Ok(()),
@@ -118,16 +121,16 @@ pub(crate) async fn sample(
                 let model = model.clone();
                 cx.emit_with(|| ProviderReport { turn_id: turn_id.clone(), model, report }).await
             }
-            // Each count is that of the whole response so far, and a response that is asked for again has its own.
             StreamEvent::Usage(usage) => {
-                counted = usage;
+                attempts.count(usage);
                 Ok(())
             }
             StreamEvent::Retry(_) => {
-                counted = Usage::default();
+                attempts.begin_next();
                 Ok(())
             }
             StreamEvent::Done { stop, usage } => {
+                attempts.count(usage);
                 let message = draft.into_message(model, stop);
                 let text = message.text();
                 let let_go = pipe.end().await;
@@ -138,7 +141,7 @@ pub(crate) async fn sample(
                 };
                 // A run that is stopped here still has the whole answer.
                 let spoilt = ended.err().filter(|_| !cx.is_stopped()).map(AgentError::from);
-                return Sampled::Whole { message, usage, spoilt };
+                return Sampled::Whole { message, usage: attempts.total(), spoilt };
             }
         };
         if let Err(error) = announced {
@@ -147,7 +150,7 @@ pub(crate) async fn sample(
     };
     pipe.break_off().await;
     let stop = if matches!(error, AgentError::Aborted) { StopReason::Aborted } else { StopReason::Error };
-    Sampled::Broken { message: draft.into_broken(model, stop), usage: counted, error }
+    Sampled::Broken { message: draft.into_broken(model, stop), usage: attempts.total(), error }
 }
 
 /// The error of a provider that stops talking in the middle of a response.
@@ -172,7 +175,7 @@ pub(crate) struct Draft {
 enum Piece {
     Text(String),
     Thinking(String),
-    Call { id: CallId, name: String, args: String },
+    Call { id: CallId, name: Arc<str>, args: String },
     Done(Block),
 }
 
@@ -205,11 +208,11 @@ impl Draft {
         }
     }
 
-    fn begin_call(&mut self, block: u32, id: CallId, name: String) {
+    fn begin_call(&mut self, block: u32, id: CallId, name: Arc<str>) {
         self.piece(block, || Piece::Call { id, name, args: String::new() });
     }
 
-    fn add_args(&mut self, block: u32, delta: &str) -> Option<(&CallId, &str)> {
+    fn add_args(&mut self, block: u32, delta: &str) -> Option<(&CallId, &Arc<str>)> {
         match self.pieces.iter_mut().rfind(|(index, _)| *index == block) {
             Some((_, Piece::Call { id, name, args })) => {
                 args.push_str(delta);
@@ -247,7 +250,7 @@ impl Draft {
                 Piece::Thinking(text) => unsigned(text, model),
                 Piece::Call { id, name, args } => Block::ToolCall(ToolCall {
                     malformed: Some(args),
-                    ..ToolCall::new(id, name, serde_json::json!({}))
+                    ..ToolCall::new(id, &*name, serde_json::json!({}))
                 }),
             })
             .collect();

@@ -9,6 +9,7 @@ use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
 use zk_core::service::{Provider, Request};
 
+use crate::accounts::Attempts;
 use crate::driver::Driver;
 use crate::sampling::{Sampled, sample};
 use crate::tools::Batch;
@@ -48,13 +49,18 @@ impl Driver {
         if let Err(error) = turn.cx.emit(before).await {
             return self.broke_off(turn, None, Usage::default(), error.into()).await;
         }
-        let mut sampled = self.ask(&turn, &*provider, request).await;
-        // Nothing of an answer was seen, and nothing was paid: asking for less is no second turn.
+        let model = self.model.clone();
+        let mut attempts = Attempts::new(&model);
+        let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
+        // Nothing of an answer was seen: asking for less is no second turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
             match self.with_room(&turn, &*provider, error).await {
-                Ok(Some(request)) => sampled = self.ask(&turn, &*provider, request).await,
+                Ok(Some(request)) => {
+                    attempts.begin_next();
+                    sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
+                }
                 Ok(None) => {}
-                Err(error) => sampled = Sampled::Broken { message: None, usage: Usage::default(), error },
+                Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
             }
         }
         match sampled {
@@ -66,10 +72,15 @@ impl Driver {
         }
     }
 
-    async fn ask(&self, turn: &Turn, provider: &dyn Provider, request: Request) -> Sampled {
+    async fn ask(
+        &self,
+        turn: &Turn,
+        provider: &dyn Provider,
+        request: Request,
+        attempts: &mut Attempts<'_>,
+    ) -> Sampled {
         let stream = provider.stream(request, &turn.cx);
-        let model = self.model.reference();
-        sample(stream, &turn.cx, &turn.id, &model, &self.agent.aliases, &self.shared).await
+        sample(stream, &turn.cx, &turn.id, attempts, &self.agent.aliases, &self.shared).await
     }
 
     /// The message after the handlers of `message:end`, and why the run has to stop if one of them failed.

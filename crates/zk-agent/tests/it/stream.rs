@@ -1,12 +1,12 @@
 //! How a response becomes a message.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::stream;
 use serde_json::json;
 use zk_agent::Agent;
-use zk_core::events::StreamTransform;
+use zk_core::events::{StreamToolArgs, StreamTransform};
 use zk_core::kernel::Cx;
 use zk_core::model::{Block, Model, ModelRef, StopReason, Thinking, ToolCall, Usage, WireRules};
 use zk_core::service::{EventStream, Provider, Request, StreamEvent};
@@ -16,7 +16,7 @@ use crate::support::{TestTool, assert_lines, told};
 
 /// Says exactly these events, response by response.
 struct Literal {
-    responses: std::sync::Mutex<Vec<Vec<StreamEvent>>>,
+    responses: Mutex<Vec<Vec<StreamEvent>>>,
     inner: ScriptedProvider,
 }
 
@@ -48,7 +48,7 @@ async fn said(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
 fn literal(responses: Vec<Vec<StreamEvent>>) -> (Agent, Recorder) {
     let recorder = Recorder::new();
     let inner = ScriptedProvider::new(Script::new());
-    let provider = Literal { responses: std::sync::Mutex::new(responses), inner };
+    let provider = Literal { responses: Mutex::new(responses), inner };
     let agent = Agent::builder(Arc::new(provider))
         .model_id("literal-1")
         .tool(TestTool::echo())
@@ -99,6 +99,31 @@ async fn a_text_ends_where_its_block_or_another_text_does() {
     let shown = recorder.named("stream:text");
     let shown: String = shown.iter().map(|event| event["delta"].as_str().unwrap()).collect();
     assert_eq!(shown, "ab|c|d|");
+}
+
+#[tokio::test]
+async fn the_pieces_of_a_call_share_its_id_and_name() {
+    let args = |delta: &str| StreamEvent::ToolArgs { block: 0, delta: delta.into() };
+    let (agent, _) = literal(vec![
+        vec![
+            StreamEvent::ToolCall { block: 0, id: "c1".into(), name: "echo".into() },
+            args(r#"{"te"#),
+            args(r#"xt": "#),
+            done(StopReason::ToolUse),
+        ],
+        vec![text(0, "ok"), done(StopReason::EndTurn)],
+    ]);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = seen.clone();
+    agent.bus().scope("seen").on_sync(move |ev: &StreamToolArgs, _: &Cx| {
+        kept.lock().unwrap().push((ev.name.clone(), ev.call_id.shared()));
+    });
+    agent.run("go").unwrap().wait().await.result.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3);
+    assert!(
+        seen.windows(2).all(|two| Arc::ptr_eq(&two[0].0, &two[1].0) && Arc::ptr_eq(&two[0].1, &two[1].1))
+    );
 }
 
 // An argument text nobody finished is no call.

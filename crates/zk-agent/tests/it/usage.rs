@@ -1,7 +1,7 @@
 //! What a run counts.
 
 use serde_json::json;
-use zk_core::model::{Model, Rates, Usage};
+use zk_core::model::{ErrorKind, Model, PriceTier, Prices, Rates, Usage};
 use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{rig, rig_on};
@@ -61,4 +61,36 @@ async fn the_first_token_is_the_first_of_text_thinking_or_a_call() {
         assert_eq!(stats.first_token_ms.is_some(), expected);
         assert!(stats.first_token_ms.unwrap_or(0) <= stats.duration_ms);
     }
+}
+
+// An attempt that broke off before anything of its answer may have been billed: its input was read.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_sent_again_counts_in_the_usage_and_the_cost_of_its_turn() {
+    let rates = Rates { input: 1.0, output: 10.0, cache_read: 0.0, cache_write: 0.0 };
+    let dear = PriceTier { above: 1_500_000, rates: Rates { input: 100.0, ..rates } };
+    let prices = Prices { tiers: vec![dear], ..rates.into() };
+    let model = Model { prices: Some(prices), ..Model::unknown("scripted", "priced") };
+    let read = |input| Usage { input, ..Usage::default() };
+    let script = Script::new()
+        .turn(move |t| t.usage(read(1_000_000)).error(ErrorKind::Overloaded, "come back later"))
+        .turn(|t| t.error(ErrorKind::Overloaded, "come back later"))
+        .turn(move |t| t.text("ok").usage(read(1_200_000)));
+    let rig = rig_on(ScriptedProvider::new(script).with_model(model), |b| b);
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    let turn = &outcome.stats.turn_usage[0];
+    assert_eq!((turn.usage.input, turn.usage.context()), (2_200_000, 1_200_000));
+    assert_eq!((turn.cost, outcome.stats.cost), (Some(2.2), Some(2.2)), "each at the price of its own size");
+    assert_eq!(rig.recorder.named("turn:after")[0]["usage"]["input"], 2_200_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_all_fail_are_counted_all_the_same() {
+    let failed = |t: zk_testkit::Turn| t.usage(spent(10, 0)).error(ErrorKind::Overloaded, "come back later");
+    let script = Script::new().turn(failed).turn(failed);
+    let policy = zk_agent::RetryPolicy { retries: 1, ..zk_agent::RetryPolicy::default() };
+    let rig = rig_on(ScriptedProvider::new(script), |b| b.retry(policy));
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap_err();
+    assert_eq!(outcome.stats.usage.input, 20);
 }

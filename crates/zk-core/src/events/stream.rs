@@ -1,4 +1,5 @@
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "schema")]
@@ -83,8 +84,8 @@ pub struct StreamToolArgs {
     pub turn_id: TurnId,
     /// The call.
     pub call_id: CallId,
-    /// The tool, canonical.
-    pub name: String,
+    /// The tool, canonical; the pieces of a call share it.
+    pub name: Arc<str>,
     /// The text; empty when the call begins.
     pub delta: String,
 }

@@ -87,6 +87,7 @@ pub(crate) fn beats(turn: &Turn, origin: &ModelRef, number: usize, pace: Option<
             request_id: Some(format!("request_{number}")),
         });
     }
+    let mut counted = None;
     for step in &turn.steps {
         let content = match step {
             Step::Text(chunks) => {
@@ -120,12 +121,18 @@ pub(crate) fn beats(turn: &Turn, origin: &ModelRef, number: usize, pace: Option<
                 let (args, malformed) = parse_args(&args.concat());
                 Block::ToolCall(ToolCall { malformed, ..ToolCall::new(id, name.clone(), args) })
             }
-            Step::Usage(_) | Step::Stop(_) => continue,
+            Step::Usage(usage) => {
+                counted = Some(*usage);
+                continue;
+            }
+            Step::Stop(_) => continue,
             Step::Delay(pause) => {
                 out.all.push_back(Beat::Wait(*pause));
                 continue;
             }
             Step::Fail(error) => {
+                // The end of a whole response counts by itself.
+                counted.into_iter().for_each(|usage| out.emit(StreamEvent::Usage(usage)));
                 out.all.push_back(Beat::Fail(named(error, origin, fails_first)));
                 return out.all;
             }

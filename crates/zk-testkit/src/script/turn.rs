@@ -118,7 +118,7 @@ impl Turn {
         self.step(Step::Stop(reason))
     }
 
-    /// The tokens it reports.
+    /// The tokens it reports, also when it fails after this.
     #[must_use]
     pub fn usage(self, usage: Usage) -> Self {
         self.step(Step::Usage(usage))
