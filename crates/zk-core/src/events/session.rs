@@ -87,7 +87,7 @@ pub struct SessionLoaded {
 }
 notify!(SessionLoaded, "session:loaded");
 
-/// The conversation goes on with another session, or with none: announced once what belongs to it is installed, and
+/// Switch of the conversation to another session, or to none: announced once what belongs to it is installed, and
 /// before its first run. Front-ends begin their view anew.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
