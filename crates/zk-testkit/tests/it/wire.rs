@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{RngSeed, TestRunner};
 use serde_json::{Value, json};
 use zk_core::model::wire::{CONTINUE, INTERRUPTED};
 use zk_core::model::{
@@ -339,4 +339,9 @@ fn the_histories_need_every_kind_of_repair() {
     }
     let all = ["boundary", "failed_response", "missing_result", "new_id", "new_name", "orphan_result"];
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), all);
+}
+
+#[test]
+fn property_tests_have_a_fixed_seed() {
+    assert!(matches!(ProptestConfig::default().rng_seed, RngSeed::Fixed(_)), "`.cargo/config.toml` sets one");
 }
