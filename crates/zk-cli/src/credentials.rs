@@ -52,7 +52,7 @@ pub(crate) async fn all_stored(app: &AppContext) -> StoredCredentials {
 /// The authorisation server of a provider: from the settings, or the one that is known.
 pub(crate) fn client(app: &AppContext, name: &str) -> Outcome<Option<OAuthClient>> {
     let Some(mut table) = app.settings.table(&["providers", name, "oauth"]) else {
-        return Ok(Some(zk_providers::chatgpt_sign_in()).filter(|client| client.name == name));
+        return Ok(Some(zk_providers::subscription_sign_in()).filter(|client| client.name == name));
     };
     table.insert("name".to_owned(), name.into());
     let client = table.try_into::<OAuthClient>();

@@ -23,25 +23,7 @@ const PROBE: Duration = Duration::from_millis(25);
 const LISTING: Duration = Duration::from_secs(1);
 
 /// The vendor that providers of the user's own are like unless they say something else.
-const LIKE: &str = "openai_compat";
-
-/// What people call a vendor, and what zk calls it.
-const ALIASES: &[(&str, &str)] = &[
-    ("chatgpt", "openai_codex"),
-    ("claude", "anthropic"),
-    ("codex", "openai_codex"),
-    ("glm", "zai"),
-    ("google", "gemini"),
-    ("grok", "xai"),
-    ("hf", "huggingface"),
-    ("kimi", "moonshot"),
-    ("llama", "llama.cpp"),
-];
-
-fn alias(name: &str) -> Option<&'static str> {
-    let name = name.to_lowercase();
-    ALIASES.iter().find(|(other, _)| *other == name).map(|(_, vendor)| *vendor)
-}
+const LIKE: &str = Vendor::COMPATIBLE;
 
 /// The row of a provider that the program was given ready made: it needs no address and no key.
 const READY: Vendor = Vendor {
@@ -85,7 +67,7 @@ impl NamedProvider {
         if like.is_none() && settings.of_provider(name, "base_url").is_none() {
             let mut names = names(settings);
             names.retain(|known| known != name);
-            let hint = match alias(name) {
+            let hint = match Vendor::also_called(name) {
                 Some(vendor) => format!("; did you mean `{vendor}`?"),
                 None => suggest::did_you_mean(name, names.iter().map(String::as_str)),
             };
@@ -256,8 +238,7 @@ pub(crate) fn configured(
         return complete(known(LIKE)?, "--base-url".to_owned());
     }
     if let Some(key) = flags.api_key {
-        let name = if key.starts_with("sk-ant-") { "anthropic" } else { "openai" };
-        return complete(known(name)?, "--api-key".to_owned());
+        return complete(known(Vendor::of_key(key))?, "--api-key".to_owned());
     }
     Ok(None)
 }
@@ -315,13 +296,25 @@ pub(crate) async fn local(vendors: &Vendors, found: impl AsyncFn(Vendor, u16) ->
             }
         }
     }
+    let mut services = vendors.iter().filter(|vendor| vendor.default_model.is_some()).filter_map(key_of);
+    let usual = services.next().map(|(name, key)| format!(" Run `zk auth login {name}`, or set {key}."));
+    let another = services.next().map(|(name, key)| format!(", such as `zk auth login {name}` or {key}"));
+    let (usual, another) = (usual.unwrap_or_default(), another.unwrap_or_default());
     Err(Failure::auth(format!(
-        "no API key found. Run `zk auth login anthropic`, or set ANTHROPIC_API_KEY.{seen}\n\
-         Other providers work the same way, such as `zk auth login openai` or OPENAI_API_KEY. A local model \
+        "no API key found.{usual}{seen}\n\
+         Other providers work the same way{another}. A local model \
          server needs no key: start {}, or name one with --base-url.\n\
          `zk demo` needs no key; `zk doctor` shows what is configured.",
         local_servers(vendors)
     )))
+}
+
+/// A service that is used with a key, and the variable for that.
+fn key_of(vendor: &Vendor) -> Option<(&'static str, &'static str)> {
+    match vendor.access {
+        Access::Key(variables) => variables.first().map(|variable| (vendor.name, *variable)),
+        Access::SignIn | Access::Local(_) | Access::Open => None,
+    }
 }
 
 fn local_servers(vendors: &Vendors) -> String {

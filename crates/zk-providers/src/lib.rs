@@ -52,7 +52,10 @@ pub use facts::profiles::{
     CacheMarks, CompatProfile, EchoRule, EmptyContent, FieldValue, FixedField, JsonSchemas, ModelPattern,
     PROFILES, PatternError, ReasoningEcho, ReasoningFormat, SystemRole, ToolChoices,
 };
-pub use facts::vendors::{Access, MakeProvider, VENDORS, Vendor, VendorDialect, Vendors, chatgpt_sign_in};
+pub use facts::vendors::{
+    Access, MakeProvider, VENDOR_VARIABLES, VENDORS, Vendor, VendorDialect, VendorVariable, Vendors,
+    subscription_sign_in,
+};
 pub use wire::clocks::Clocks;
 pub use wire::connection::Connection;
 pub use wire::endpoint::SetupError;

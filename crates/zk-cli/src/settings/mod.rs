@@ -13,7 +13,7 @@ use std::path::Path;
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
 use zk_hooks::HookSet;
-use zk_providers::{Access, Vendors};
+use zk_providers::{Access, VENDOR_VARIABLES, Vendors};
 
 pub(crate) use json_schema::json_schema;
 pub(crate) use layers::{Entry, Layer, Layers, Origin};
@@ -383,14 +383,11 @@ fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
             give(variable, vendor.name, "api_key");
         }
     }
-    give("ANTHROPIC_AUTH_TOKEN", "anthropic", "auth_token");
-    give("ANTHROPIC_BASE_URL", "anthropic", "base_url");
-    give("OPENAI_BASE_URL", "openai", "base_url");
-    give("OPENAI_BASE_URL", "openai_chat", "base_url");
-    // Elsewhere is a server that may know no more than Chat Completions.
-    let own = vendors.named("openai").and_then(|vendor| vendor.base_url);
-    if env.text("OPENAI_BASE_URL").map(|url| url.trim_end_matches('/')) != own {
-        give("OPENAI_BASE_URL", "openai_compat", "base_url");
+    for row in VENDOR_VARIABLES {
+        let value = env.text(row.variable).map(|value| value.trim_end_matches('/'));
+        if row.unless.is_none() || value != row.unless {
+            give(row.variable, row.vendor, row.setting);
+        }
     }
     given
 }

@@ -65,9 +65,9 @@ impl Vendor {
                 }
                 Arc::new(Compat::new(connection, profile)?)
             }
-            VendorDialect::Responses | VendorDialect::Codex => {
+            VendorDialect::Responses | VendorDialect::Subscription => {
                 let usual = match self.dialect {
-                    VendorDialect::Codex => ResponsesOptions::codex(),
+                    VendorDialect::Subscription => ResponsesOptions::subscription(),
                     // Whoever has another address has another server.
                     _ if Some(&*connection.base_url) != self.base_url => ResponsesOptions::compatible(),
                     _ => ResponsesOptions::default(),

@@ -9,4 +9,5 @@ pub(crate) mod profiles;
 pub(crate) mod schema_limits;
 pub(crate) mod thinking;
 pub(crate) mod tiers;
+pub(crate) mod usage_fields;
 pub(crate) mod vendors;

@@ -8,7 +8,7 @@ use super::error::FormatError;
 use super::{Conversation, Format};
 use crate::dialects::anthropic;
 use crate::dialects::chat;
-use crate::facts::profiles::CompatProfile;
+use crate::facts::profiles::{CompatProfile, REFERENCE};
 
 /// A conversation in a format.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +91,7 @@ impl Conversation {
                 Ok(Written::new(parts, &self.messages))
             }
             Format::OpenAiChat => {
-                let profile = CompatProfile::named("openai").unwrap_or_default();
+                let profile = CompatProfile::named(REFERENCE).unwrap_or_default();
                 Ok(self.write_chat(&profile, model))
             }
         }

@@ -26,9 +26,9 @@ pub(crate) async fn sent(
 }
 
 fn codex(url: &str) -> Responses {
-    let connection = Responses::codex_connection().base_url(url);
+    let connection = Responses::subscription_connection().base_url(url);
     let (auth, account) = (Auth::Bearer("t-test".into()), Some("acc_1".into()));
-    Responses::new(Connection { auth, account, ..connection }, ResponsesOptions::codex())
+    Responses::new(Connection { auth, account, ..connection }, ResponsesOptions::subscription())
         .expect("valid options")
 }
 
@@ -202,8 +202,8 @@ async fn tokens_are_counted_where_the_api_counts_them() {
 #[test]
 fn an_account_that_cannot_be_sent_is_a_setup_error() {
     for account in [Some("a\nb".to_owned()), Some(" ".to_owned()), None] {
-        let connection = Connection { account, ..Responses::codex_connection().key("k-test") };
-        let error = Responses::new(connection, ResponsesOptions::codex()).expect_err("no account");
+        let connection = Connection { account, ..Responses::subscription_connection().key("k-test") };
+        let error = Responses::new(connection, ResponsesOptions::subscription()).expect_err("no account");
         assert_eq!(error, SetupError::Account { name: "openai_codex".into() });
     }
 }

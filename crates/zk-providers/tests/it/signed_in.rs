@@ -150,11 +150,12 @@ async fn lists_of_models_are_asked_for_with_the_token_too() {
 
 #[tokio::test]
 async fn tokens_are_shown_to_no_host_they_are_not_for() {
-    let auth = source(OAuthClient { name: "test".into(), ..zk_providers::chatgpt_sign_in() }, 3600).await;
+    let auth =
+        source(OAuthClient { name: "test".into(), ..zk_providers::subscription_sign_in() }, 3600).await;
     let codex = |base_url: &str| {
-        let connection = Responses::codex_connection().base_url(base_url);
+        let connection = Responses::subscription_connection().base_url(base_url);
         let (auth, account) = (auth.clone(), Some("acc".to_owned()));
-        Responses::new(Connection { auth, account, ..connection }, ResponsesOptions::codex())
+        Responses::new(Connection { auth, account, ..connection }, ResponsesOptions::subscription())
     };
     assert!(codex("https://chatgpt.com/backend-api/codex").is_ok());
     let error = codex("https://evil.example/codex").map(|_| ()).unwrap_err();

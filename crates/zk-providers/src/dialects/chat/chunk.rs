@@ -24,8 +24,6 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     pub(super) service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) x_groq: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
 }
 

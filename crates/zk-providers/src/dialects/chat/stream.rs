@@ -1,7 +1,7 @@
 //! A streamed response in the shape of Chat Completions.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::{Str, parse_json};
 use crate::facts::profiles::CompatProfile;
 use crate::facts::tiers::Tiers;
+use crate::facts::usage_fields::OWN_COUNTS;
 use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
 use crate::wire::sse::SseEvent;
@@ -103,7 +104,7 @@ impl Decoder {
             }
             choice_usage = choice.usage;
         }
-        for raw in [chunk.x_groq, choice_usage, chunk.usage].into_iter().flatten() {
+        for raw in [choice_usage, chunk.usage].into_iter().flatten() {
             self.count(raw, out);
         }
         Ok(())
@@ -271,6 +272,12 @@ fn append(target: &mut Option<(u32, String)>, delta: &str, begun: &mut u32) -> O
     Some(*block)
 }
 
+/// The counts that a vendor has under a name of its own, which only a last chunk has.
+fn own_counts(data: &[u8]) -> Option<&RawValue> {
+    let fields: HashMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(data).ok()?;
+    OWN_COUNTS.iter().find_map(|name| fields.get(*name).copied())
+}
+
 fn failed(raw: &RawValue) -> WireError {
     of_stream(ErrorBody::parse(format!("{{\"error\":{}}}", raw.get()).as_bytes()))
 }
@@ -295,7 +302,13 @@ impl Decode for Decoder {
         if chunk.error.is_some() || event.name == "error" {
             return Err(of_stream(ErrorBody::parse(data)));
         }
-        self.chunk(chunk, out)
+        let is_last = chunk.choices.0.as_ref().is_none_or(|choice| choice.finish_reason.is_some());
+        let own = (is_last && chunk.usage.is_none()).then(|| own_counts(data)).flatten();
+        self.chunk(chunk, out)?;
+        if let Some(own) = own {
+            self.count(own, out);
+        }
+        Ok(())
     }
 
     fn end(&mut self, out: &mut Out) -> Result<(), WireError> {

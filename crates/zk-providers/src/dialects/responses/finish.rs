@@ -15,7 +15,7 @@ pub(super) enum Ending {
 }
 
 /// The ending an event stands for; nothing for an event that is no end. The status says more than the name:
-/// the Codex back end may call every end `response.done`.
+/// the back end of subscriptions may call every end `response.done`.
 pub(super) fn ending(event: &str, response: &Value) -> Option<Ending> {
     let named = match event {
         "response.completed" | "response.done" => Ending::Completed,

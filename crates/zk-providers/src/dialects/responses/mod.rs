@@ -1,4 +1,4 @@
-//! The Responses API of OpenAI, its Codex back end, and the servers that imitate it.
+//! The Responses API of OpenAI, its back end of subscriptions, and the servers that imitate it.
 
 mod blocks;
 mod finish;
@@ -17,9 +17,8 @@ use zk_core::service::{Request, ToolChoice};
 use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
 use crate::facts::catalogue::Row;
-use crate::facts::schema_limits;
 use crate::facts::tiers::Tiers;
-use crate::facts::vendors;
+use crate::facts::{headers, schema_limits, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
@@ -51,20 +50,20 @@ pub struct ResponsesDialect {
 
 const RESPONSES: &str = "/responses";
 /// The name in the table of models of the vendor whose API this is.
-const CATALOGUE: &str = vendors::OPENAI.name;
+const CATALOGUE: &str = vendors::RESPONSES.name;
 
 impl Responses {
     /// The usual connection, which lacks only a key.
     #[must_use]
     pub fn connection() -> Connection {
-        vendors::OPENAI.connection()
+        vendors::RESPONSES.connection()
     }
 
-    /// The usual connection to the Codex back end, which lacks only the access token of a subscription and its
+    /// The usual connection to the back end of subscriptions, which lacks only the access token of a subscription and its
     /// account.
     #[must_use]
-    pub fn codex_connection() -> Connection {
-        vendors::CODEX.connection()
+    pub fn subscription_connection() -> Connection {
+        vendors::SUBSCRIPTION.connection()
     }
 
     /// The provider.
@@ -72,21 +71,22 @@ impl Responses {
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
     pub fn new(connection: Connection, options: ResponsesOptions) -> Result<Self, SetupError> {
-        let mut headers = Headers::new();
+        let mut sent = Headers::new();
         match options.backend {
-            ResponsesBackend::Codex => {
+            ResponsesBackend::Subscription => {
                 let account = connection.account.as_deref().unwrap_or_default().trim();
                 let no_account = || SetupError::Account { name: connection.name.clone() };
                 if account.is_empty() {
                     return Err(no_account());
                 }
-                headers.insert("chatgpt-account-id", account).map_err(|_| no_account())?;
-                headers.insert("originator", "zk")?;
-                headers.insert("openai-beta", "responses=experimental")?;
+                sent.insert(headers::SUBSCRIPTION_ACCOUNT, account).map_err(|_| no_account())?;
+                for (name, value) in headers::SUBSCRIPTION {
+                    sent.insert(name, value)?;
+                }
             }
             ResponsesBackend::Api | ResponsesBackend::Compatible => {}
         }
-        Self::with_dialect(connection, ResponsesDialect { options, headers })
+        Self::with_dialect(connection, ResponsesDialect { options, headers: sent })
     }
 }
 
@@ -109,10 +109,10 @@ impl ResponsesDialect {
         client.efforts(&request.model.id, || row(client, &request.model.id))
     }
 
-    /// Codex finds the conversation again by headers too.
+    /// The back end of subscriptions finds the conversation again by headers too.
     fn headers_of(&self, request: &Request) -> Headers {
         let mut headers = self.headers.clone();
-        if let ResponsesBackend::Codex = self.options.backend
+        if let ResponsesBackend::Subscription = self.options.backend
             && let Some(key) = request::cache_key(request)
         {
             for name in ["session-id", "x-client-request-id"] {
@@ -162,7 +162,7 @@ impl Dialect for ResponsesDialect {
             media: MediaTypes {
                 images: MediaTypes::WEB,
                 documents: match self.options.backend {
-                    ResponsesBackend::Api | ResponsesBackend::Codex => &["*"],
+                    ResponsesBackend::Api | ResponsesBackend::Subscription => &["*"],
                     ResponsesBackend::Compatible => &["text/*"],
                 },
                 largest_image: None,
@@ -170,7 +170,7 @@ impl Dialect for ResponsesDialect {
             image_in_tool_result: model.capabilities.image_in_tool_result,
             image_in_answer: false,
             thinking: match self.options.backend {
-                ResponsesBackend::Api | ResponsesBackend::Codex => ThinkingReplay::Signed,
+                ResponsesBackend::Api | ResponsesBackend::Subscription => ThinkingReplay::Signed,
                 ResponsesBackend::Compatible if self.options.echo_reasoning => ThinkingReplay::Echo,
                 ResponsesBackend::Compatible => ThinkingReplay::Never,
             },
@@ -202,7 +202,7 @@ impl Dialect for ResponsesDialect {
         let decoder = Decoder::new(request.model.reference(), limit);
         Box::new(match self.options.backend {
             ResponsesBackend::Api => decoder.in_tiers(Tiers::of(CATALOGUE, &request.model)),
-            ResponsesBackend::Codex | ResponsesBackend::Compatible => decoder,
+            ResponsesBackend::Subscription | ResponsesBackend::Compatible => decoder,
         })
     }
 
@@ -222,7 +222,7 @@ impl Dialect for ResponsesDialect {
 
     fn model_list(&self) -> Option<ModelList> {
         let list = ModelList { path: "/models", field: "data" };
-        (self.options.backend != ResponsesBackend::Codex).then_some(list)
+        (self.options.backend != ResponsesBackend::Subscription).then_some(list)
     }
 
     fn listed_model(&self, client: &ApiClient, entry: &Value) -> Option<Model> {

@@ -8,7 +8,7 @@ pub enum ResponsesBackend {
     #[default]
     Api,
     /// The back end of ChatGPT subscriptions. It takes no output limit, and wants to know the account.
-    Codex,
+    Subscription,
     /// A server that imitates the API: llama.cpp, LM Studio, vLLM. It is sent no more than it needs.
     Compatible,
 }
@@ -37,10 +37,10 @@ impl Default for ResponsesOptions {
 }
 
 impl ResponsesOptions {
-    /// For the Codex back end.
+    /// For the back end of subscriptions.
     #[must_use]
-    pub fn codex() -> Self {
-        Self { backend: ResponsesBackend::Codex, ..Self::default() }
+    pub fn subscription() -> Self {
+        Self { backend: ResponsesBackend::Subscription, ..Self::default() }
     }
 
     /// For a server that imitates the API.

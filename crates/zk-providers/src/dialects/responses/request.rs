@@ -76,7 +76,7 @@ pub(super) fn limit(request: &Request, backend: ResponsesBackend) -> Option<u64>
     let limit = u64::from(request.max_tokens).min(most);
     match backend {
         ResponsesBackend::Api => Some(limit.max(LEAST_OUTPUT)),
-        ResponsesBackend::Codex => None,
+        ResponsesBackend::Subscription => None,
         ResponsesBackend::Compatible => Some(limit.max(1)),
     }
 }
@@ -101,8 +101,8 @@ impl Encode for Body<'_> {
     fn head(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.extend_from_slice(b"{\"model\":");
         serde_json::to_writer(&mut *out, &self.request.model.id)?;
-        // Codex wants the field, be it empty.
-        let is_wanted = matches!(self.options.backend, ResponsesBackend::Codex);
+        // That of subscriptions wants the field, be it empty.
+        let is_wanted = matches!(self.options.backend, ResponsesBackend::Subscription);
         if is_wanted || !self.request.system.trim().is_empty() {
             out.extend_from_slice(b",\"instructions\":");
             serde_json::to_writer(&mut *out, &*self.request.system)?;

@@ -183,7 +183,7 @@ impl Decoder {
                 StopReason::MaxTokens
             }
             Ending::Completed | Ending::Failed if self.blocks.calls => StopReason::ToolUse,
-            // The Codex back end stopped in the middle of a turn.
+            // The back end of subscriptions stopped in the middle of a turn.
             Ending::Completed | Ending::Failed if response.get("end_turn") == Some(&Value::Bool(false)) => {
                 StopReason::PauseTurn
             }

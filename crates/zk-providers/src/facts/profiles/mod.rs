@@ -12,3 +12,4 @@ pub use profile::{
     ReasoningFormat, SystemRole, ToolChoices,
 };
 pub use table::PROFILES;
+pub(crate) use table::REFERENCE;

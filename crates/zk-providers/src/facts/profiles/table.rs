@@ -29,11 +29,14 @@ const PARSED: &[FixedField] = &[FixedField {
     with_tools: false,
 }];
 
+/// The profile of the service that defined Chat Completions.
+pub(crate) const REFERENCE: &str = "openai";
+
 /// The profiles, by name. The first one is for servers nothing is known of.
 pub const PROFILES: &[CompatProfile] = &[
     UNKNOWN,
     CompatProfile {
-        name: Cow::Borrowed("openai"),
+        name: Cow::Borrowed(REFERENCE),
         catalogue: Some(Cow::Borrowed("openai")),
         max_tokens_field: Cow::Borrowed("max_completion_tokens"),
         system_role: SystemRole::DeveloperIfReasoning,

@@ -1,5 +1,6 @@
 //! The services and servers zk knows by name: a table, so that a new one is a new row.
 
+mod names;
 mod registry;
 mod sign_in;
 mod table;
@@ -15,10 +16,11 @@ use crate::facts::profiles::{CompatProfile, PROFILES};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 
+pub use names::{VENDOR_VARIABLES, VendorVariable};
 pub use registry::Vendors;
-pub use sign_in::chatgpt_sign_in;
+pub use sign_in::subscription_sign_in;
 pub use table::VENDORS;
-pub(crate) use table::{ANTHROPIC, CODEX, GEMINI, OLLAMA, OPENAI};
+pub(crate) use table::{ANTHROPIC, GEMINI, OLLAMA, RESPONSES, SUBSCRIPTION};
 
 /// A service or a kind of server: where it usually is, who may use it and its dialect.
 ///
@@ -71,7 +73,7 @@ pub enum VendorDialect {
     /// OpenAI's Responses API.
     Responses,
     /// The Responses API of ChatGPT subscriptions.
-    Codex,
+    Subscription,
     /// Google's Gemini API.
     Gemini,
     /// Ollama's own API.
@@ -103,7 +105,7 @@ impl Vendor {
             VendorDialect::Chat(name) => PROFILES.iter().find(|profile| profile.name == name),
             VendorDialect::Anthropic
             | VendorDialect::Responses
-            | VendorDialect::Codex
+            | VendorDialect::Subscription
             | VendorDialect::Gemini
             | VendorDialect::Ollama
             | VendorDialect::Own(_) => None,
@@ -119,7 +121,7 @@ impl Vendor {
             VendorDialect::Chat(profile) => CompatProfile::named(profile).unwrap_or_default(),
             VendorDialect::Anthropic
             | VendorDialect::Responses
-            | VendorDialect::Codex
+            | VendorDialect::Subscription
             | VendorDialect::Gemini
             | VendorDialect::Ollama
             | VendorDialect::Own(_) => CompatProfile::default(),

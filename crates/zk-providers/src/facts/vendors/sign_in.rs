@@ -1,16 +1,16 @@
 use zk_auth::{OAuthClient, Redirect};
 
-/// Signing in with a ChatGPT subscription, for the Codex back end of [`Responses`](crate::Responses).
+/// Signing in with a ChatGPT subscription, for the back end of subscriptions of [`Responses`](crate::Responses).
 ///
 /// The client id is the public one of that back end, which accepts no other; `originator` says that it is
 /// zk that asks. Whether a subscription may be used with zk is between the person and the terms they
 /// agreed to: offer it to those who are entitled, and do not choose it for them.
 ///
 /// ```
-/// assert_eq!(zk_providers::chatgpt_sign_in().name, "openai_codex");
+/// assert_eq!(zk_providers::subscription_sign_in().name, "openai_codex");
 /// ```
 #[must_use]
-pub fn chatgpt_sign_in() -> OAuthClient {
+pub fn subscription_sign_in() -> OAuthClient {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let pairs = [
         ("id_token_add_organizations", "true"),

@@ -20,21 +20,23 @@ impl Vendor {
     }
 }
 
-const OPENAI_URL: &str = "https://api.openai.com/v1";
+/// The vendor that servers of unknown make are like, and the profile they have.
+pub(super) const COMPATIBLE: &str = "openai_compat";
+pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 const OPENAI_KEY: &[&str] = &["OPENAI_API_KEY"];
 
 pub(crate) const ANTHROPIC: Vendor =
     service("anthropic", "https://api.anthropic.com", &["ANTHROPIC_API_KEY"], VendorDialect::Anthropic)
         .with("claude-sonnet-5-5");
 
-pub(crate) const OPENAI: Vendor =
+pub(crate) const RESPONSES: Vendor =
     service("openai", OPENAI_URL, OPENAI_KEY, VendorDialect::Responses).with("gpt-6.1-sol");
 
-pub(crate) const CODEX: Vendor = Vendor {
+pub(crate) const SUBSCRIPTION: Vendor = Vendor {
     name: "openai_codex",
     base_url: Some("https://chatgpt.com/backend-api/codex"),
     access: Access::SignIn,
-    dialect: VendorDialect::Codex,
+    dialect: VendorDialect::Subscription,
     default_model: Some("gpt-6.1-sol"),
 };
 
@@ -53,15 +55,15 @@ pub(crate) const OLLAMA: Vendor = server("ollama", "http://127.0.0.1:11434", 11_
 pub const VENDORS: &[Vendor] = &[
     ANTHROPIC,
     Vendor {
-        name: "openai_compat",
+        name: COMPATIBLE,
         base_url: None,
         access: Access::Key(OPENAI_KEY),
-        dialect: VendorDialect::Chat("openai_compat"),
+        dialect: VendorDialect::Chat(COMPATIBLE),
         default_model: None,
     },
-    OPENAI,
+    RESPONSES,
     service("openai_chat", OPENAI_URL, OPENAI_KEY, VendorDialect::Chat("openai")).with("gpt-6.1-sol"),
-    CODEX,
+    SUBSCRIPTION,
     GEMINI,
     service(
         "openrouter",
@@ -117,12 +119,7 @@ pub const VENDORS: &[Vendor] = &[
         VendorDialect::Chat("nvidia"),
     ),
     // Of its models, those that it documents for this dialect: what is behind it is not known.
-    service(
-        "opencode",
-        "https://opencode.ai/zen/v1",
-        &["OPENCODE_API_KEY"],
-        VendorDialect::Chat("openai_compat"),
-    ),
+    service("opencode", "https://opencode.ai/zen/v1", &["OPENCODE_API_KEY"], VendorDialect::Chat(COMPATIBLE)),
     service("minimax", "https://api.minimax.io/anthropic", &["MINIMAX_API_KEY"], VendorDialect::Anthropic)
         .with("MiniMax-M3"),
     OLLAMA,

@@ -173,7 +173,7 @@ fn provider(name: &str, url: &str) -> Box<dyn Provider> {
         "responses" => Box::new(Responses::new(at, ResponsesOptions::default()).expect("valid options")),
         "codex" => {
             let at = Connection { account: Some("account".to_owned()), ..at };
-            Box::new(Responses::new(at, ResponsesOptions::codex()).expect("valid options"))
+            Box::new(Responses::new(at, ResponsesOptions::subscription()).expect("valid options"))
         }
         "gemini" => Box::new(Gemini::new(at).expect("valid options")),
         "ollama" => Box::new(Ollama::new(at, OllamaOptions::default()).expect("valid options")),

@@ -55,7 +55,7 @@ pub(crate) const STATIONS: &[Station] = &[
         url: FakeServer::codex_url,
         make: |connection| {
             let connection = Connection { account: Some("account".to_owned()), ..connection };
-            responses(connection, ResponsesOptions::codex())
+            responses(connection, ResponsesOptions::subscription())
         },
     },
     Station {
