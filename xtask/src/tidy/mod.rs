@@ -4,10 +4,12 @@ mod arrows;
 mod kernel;
 mod links;
 mod manifests;
+mod modules;
 mod size;
 mod snippets;
 #[cfg(test)]
 mod tests;
+mod vendors;
 mod words;
 
 use anyhow::{Result, bail};
@@ -57,6 +59,10 @@ fn check(workspace: &Workspace) -> Result<Findings> {
     let texts = workspace.texts()?;
     arrows::check(&packages, &mut findings);
     manifests::check(workspace, &packages, &texts, &mut findings)?;
+    let examples = workspace.example_packages()?;
+    modules::check(&packages, &texts, &mut findings);
+    modules::check(&examples, &texts, &mut findings);
+    let vendors = vendors::names(&texts);
     for fault in models::faults(workspace, None)? {
         findings.error("the table of models", fault);
     }
@@ -64,6 +70,7 @@ fn check(workspace: &Workspace) -> Result<Findings> {
         kernel::check(text, &mut findings);
         size::check(text, &mut findings);
         words::check(text, &mut findings);
+        vendors::check(text, &vendors, &mut findings);
         links::check(workspace, text, &texts, &mut findings);
         snippets::check(text, &texts, &mut findings);
     }

@@ -30,6 +30,10 @@ fn clean() -> TempDir {
         put(&dir, &format!("{root}/src/lib.rs"), "//! A crate.\n\npub mod a;\n");
         put(&dir, &format!("{root}/examples/alone.rs"), "//! Alone.\n\nfn main() {}\n");
     }
+    for name in ["zk-core", "zk-tools"] {
+        put(&dir, &format!("crates/{name}/src/a.rs"), "");
+    }
+    put(&dir, "examples/README.md", "# Examples\n");
     put(&dir, "README.md", "# zk\n");
     dir
 }
@@ -140,7 +144,7 @@ fn a_library_has_a_short_example_and_a_crate_doc() {
 #[test]
 fn a_crate_that_exports_nothing_needs_no_example() {
     let dir = clean();
-    put(&dir, "crates/zk-tools/src/lib.rs", "//! Nothing yet.\n");
+    put(&dir, "crates/zk-tools/src/lib.rs", "//! Nothing yet.\n\nmod a;\n");
     fs::remove_file(dir.path().join("crates/zk-tools/examples/alone.rs")).unwrap();
     assert_eq!(errors(&dir), [] as [String; 0]);
 }
@@ -149,8 +153,14 @@ fn a_crate_that_exports_nothing_needs_no_example() {
 fn the_kernel_imports_nothing_outside_itself() {
     let dir = clean();
     let kernel = "crates/zk-core/src/kernel";
-    put(&dir, &format!("{kernel}/mod.rs"), "mod bus;\nuse crate::kernel::bus::Bus; // not crate::model\n");
-    put(&dir, &format!("{kernel}/scope/mod.rs"), "use super::bus::Bus;\n");
+    put(&dir, "crates/zk-core/src/a.rs", "#[path = \"kernel/mod.rs\"]\nmod kernel;\n");
+    put(
+        &dir,
+        &format!("{kernel}/mod.rs"),
+        "mod bus;\nmod scope;\nuse crate::kernel::bus::Bus; // not crate::model\n",
+    );
+    put(&dir, &format!("{kernel}/bus.rs"), "");
+    put(&dir, &format!("{kernel}/scope/mod.rs"), "mod hook;\nuse super::bus::Bus;\n");
     put(&dir, &format!("{kernel}/scope/hook.rs"), "use super::super::bus::Bus;\n");
     assert_eq!(errors(&dir), [] as [String; 0]);
     put(&dir, &format!("{kernel}/bus.rs"), "use super::super::model::Message;\n");
@@ -158,24 +168,25 @@ fn the_kernel_imports_nothing_outside_itself() {
     put(&dir, &format!("{kernel}/bus.rs"), "\nuse crate::model::Message;\n");
     assert_only(&dir, "kernel/bus.rs:2: the kernel imports nothing");
     put(&dir, &format!("{kernel}/bus.rs"), "");
-    put(&dir, &format!("{kernel}/mod.rs"), "use super::model::Message;\n");
+    put(&dir, &format!("{kernel}/mod.rs"), "use super::model::Message;\nmod bus;\nmod scope;\n");
     assert_only(&dir, "kernel/mod.rs:1: the kernel imports nothing");
 }
 
 #[test]
 fn a_long_file_is_named_and_a_very_long_one_is_refused() {
     let dir = clean();
-    put(&dir, "crates/zk-tools/src/long.rs", &"use a;\n".repeat(501));
+    put(&dir, "crates/zk-tools/src/a/long.rs", &"use a;\n".repeat(501));
     put(
         &dir,
-        "crates/zk-tools/src/tested.rs",
+        "crates/zk-tools/src/a/tested.rs",
         &format!("use a;\n#[cfg(test)]\nmod tests {{\n{}}}\n", "x;\n".repeat(900)),
     );
-    put(&dir, "crates/zk-tools/tests/it/all.rs", &"use a;\n".repeat(900));
+    put(&dir, "crates/zk-tools/tests/all.rs", &"use a;\n".repeat(900));
+    put(&dir, "crates/zk-tools/src/a.rs", "mod long;\nmod tested;\n");
     let findings = found(dir.path());
     assert_eq!(findings.errors, [] as [String; 0]);
-    assert_eq!(findings.warnings, ["crates/zk-tools/src/long.rs: 501 lines: is it still one concept?"]);
-    put(&dir, "crates/zk-tools/src/long.rs", &"use a;\n".repeat(801));
+    assert_eq!(findings.warnings, ["crates/zk-tools/src/a/long.rs: 501 lines: is it still one concept?"]);
+    put(&dir, "crates/zk-tools/src/a/long.rs", &"use a;\n".repeat(801));
     assert_only(&dir, "801 lines, 800 is the limit");
 }
 
@@ -219,4 +230,52 @@ fn links_lead_to_files_and_headings() {
     assert_only(&dir, "docs/b.md:2: `c.md` leads nowhere: no docs/c.md");
     put(&dir, "docs/b.md", "[a](../../c.md)\n");
     assert_only(&dir, "leads out of the checkout");
+}
+
+#[test]
+fn a_file_that_no_module_and_no_target_names_is_refused() {
+    let dir = clean();
+    put(&dir, "crates/zk-core/tests/it/main.rs", "mod used;\n#[path = \"../common.rs\"]\nmod common;\n");
+    put(&dir, "crates/zk-core/tests/it/used.rs", "mod below;\n");
+    put(&dir, "crates/zk-core/tests/it/used/below.rs", "const ALL: &str = \"tests/refused/*.rs\";\n");
+    put(&dir, "crates/zk-core/tests/refused/one.rs", "");
+    put(&dir, "crates/zk-core/src/bin/tool.rs", "");
+    assert_eq!(errors(&dir), [] as [String; 0]);
+    for path in ["crates/zk-core/tests/it/left.rs", "crates/zk-tools/src/a/left.rs"] {
+        put(&dir, path, "");
+        assert_only(&dir, &format!("{path}: no `mod`"));
+        fs::remove_file(dir.path().join(path)).unwrap();
+    }
+    // A module that is only a comment is none.
+    put(&dir, "crates/zk-tools/src/lib.rs", "//! A crate.\n\npub mod a;\n// mod b;\n");
+    put(&dir, "crates/zk-tools/src/b.rs", "");
+    assert_only(&dir, "crates/zk-tools/src/b.rs: no `mod`");
+}
+
+#[test]
+fn only_the_facts_name_a_vendor() {
+    let facts = "crates/zk-providers/src/facts/vendors/table.rs";
+    let table =
+        "service(\n    \"acme\", \"https://acme.test\");\nserver(\"together\", 1);\nname: \"openai_chat\",\n";
+    for (code, is_refused) in [
+        ("fn of_acme() {}", true),
+        ("struct AcmeClient;", true),
+        ("const KEY: &str = \"ACME_API_KEY\";", true),
+        ("const NAME: &str = r#\"an \"acme\" one\"#;", true),
+        ("const NAME: &str = \"together\";", true),
+        ("const URL: &str = \"https://acme.test//v1\";", true),
+        ("// Acme wants it so.", false),
+        ("fn f<'a>(x: &'a str) -> char { '\"' } // acme", false),
+        ("const SAID: &str = \"put together\"; let together = 1;", false),
+        ("struct Acmeist; enum Format { OpenAiChat }", false),
+        ("#[cfg(test)]\nmod tests {\n    const NAME: &str = \"acme\";\n}", false),
+    ] {
+        let dir = clean();
+        put(&dir, facts, table);
+        put(&dir, "crates/zk-tools/src/a.rs", &format!("{code}\n"));
+        match is_refused {
+            true => assert_only(&dir, "code names the vendor"),
+            false => assert_eq!(errors(&dir), [] as [String; 0], "{code}"),
+        }
+    }
 }

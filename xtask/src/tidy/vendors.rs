@@ -1,0 +1,151 @@
+use super::Findings;
+use crate::workspace::Text;
+
+/// Where vendors are named: a new one, its address, its key and its habits are rows there.
+const FACTS: &str = "crates/zk-providers/src/facts/";
+const TABLE: &str = "crates/zk-providers/src/facts/vendors/table.rs";
+
+/// Who may name vendors besides, and why.
+const ALLOWED: [(&str, &str); 3] = [
+    ("crates/zk-testkit/src/", "its server plays them"),
+    ("crates/zk-core/src/service/redact/shapes.rs", "a key begins with its vendor's name"),
+    ("crates/zk-exec/src/files/protect.rs", "files of other programs are called so"),
+];
+
+/// Vendors whose name is that of a protocol, which is a dialect's folder.
+const PROTOCOLS: [&str; 3] = ["anthropic", "gemini", "ollama"];
+/// Parts of names that say what a vendor speaks.
+const KINDS: [&str; 2] = ["chat", "compat"];
+/// Names that are words of everyday English, which count only where they are a whole string.
+const ORDINARY: [&str; 1] = ["together"];
+
+/// The vendors of the table, in words: those that no code may name.
+pub(super) fn names(texts: &[Text]) -> Vec<String> {
+    let Some(table) = texts.iter().find(|file| file.path == TABLE) else { return Vec::new() };
+    let mut names: Vec<String> = ["service(", "server(", "name: "]
+        .iter()
+        .flat_map(|before| table.text.split(before).skip(1))
+        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+        .flat_map(|name| name.split('_'))
+        .filter(|name| !PROTOCOLS.contains(name) && !KINDS.contains(name))
+        .map(str::to_owned)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The code of libraries and of the program names no vendor, so that a new one is a new row and nothing else.
+pub(super) fn check(file: &Text, names: &[String], findings: &mut Findings) {
+    let path = file.path.as_str();
+    let is_code = path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
+    let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
+    let is_allowed = path.starts_with(FACTS) || ALLOWED.iter().any(|(start, _)| path.starts_with(start));
+    if !is_code || is_test || is_allowed {
+        return;
+    }
+    for (number, token) in tokens(&file.text) {
+        let found = match &token {
+            Token::Word(word) => {
+                let words = words_of(word);
+                names.iter().find(|name| !ORDINARY.contains(&name.as_str()) && words.contains(*name))
+            }
+            Token::Literal(text) => names.iter().find(|name| is_in(&text.to_lowercase(), name)),
+        };
+        if let Some(name) = found {
+            let message =
+                format!("code names the vendor `{name}`: put what is special about it into {FACTS}");
+            findings.error(format_args!("{path}:{number}"), message);
+        }
+    }
+}
+
+fn is_in(text: &str, name: &str) -> bool {
+    if ORDINARY.contains(&name) || name.contains('.') {
+        return text == name;
+    }
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| word == name)
+}
+
+/// The words of `likeThis`, `LikeThis` and `LIKE_THIS`, in lower case.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if c == '_' || (c.is_uppercase() && was_lower) {
+            words.push(String::new());
+        }
+        was_lower = c.is_lowercase() || c.is_numeric();
+        if let Some(word) = words.last_mut().filter(|_| c != '_') {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+enum Token<'a> {
+    Word(&'a str),
+    Literal(&'a str),
+}
+
+/// The names and string literals of a file up to its tests, each with its line; comments are passed over.
+fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
+    let mut rest = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let (mut tokens, mut number) = (Vec::new(), 1);
+    while let Some(first) = rest.chars().next() {
+        let mut token = None;
+        let length = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if let Some((inside, whole)) = literal(rest) {
+            token = Some(Token::Literal(inside));
+            whole
+        } else if first == '\'' {
+            character(rest)
+        } else if first.is_alphabetic() || first == '_' {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            token = Some(Token::Word(rest.split_at(end).0));
+            end
+        } else {
+            first.len_utf8()
+        };
+        tokens.extend(token.map(|token| (number, token)));
+        let (passed, after) = rest.split_at(length);
+        number += passed.matches('\n').count();
+        rest = after;
+    }
+    tokens
+}
+
+/// The contents of the string literal that `rest` begins with, and its whole length.
+fn literal(rest: &str) -> Option<(&str, usize)> {
+    let marked = rest.strip_prefix('b').unwrap_or(rest);
+    let (opening, end) = match marked.strip_prefix('r') {
+        Some(raw) => {
+            let hashes = "#".repeat(raw.len() - raw.trim_start_matches('#').len());
+            (format!("r{hashes}\""), format!("\"{hashes}"))
+        }
+        None => ("\"".to_owned(), "\"".to_owned()),
+    };
+    let inside = marked.strip_prefix(&opening)?;
+    let mut escaped = false;
+    let length = match opening.starts_with('r') {
+        true => inside.find(&end)?,
+        false => inside.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        })?,
+    };
+    Some((inside.split_at(length).0, rest.len() - inside.len() + length + end.len()))
+}
+
+/// The length of the character literal or of the lifetime's mark that `rest` begins with.
+fn character(rest: &str) -> usize {
+    let mut chars = rest.char_indices().skip(1);
+    match (chars.next(), chars.next()) {
+        // What is escaped is never the end.
+        (Some((_, '\\')), Some(_)) => chars.find(|(_, c)| *c == '\'').map_or(1, |(end, _)| end + 1),
+        (Some(_), Some((end, '\''))) => end + 1,
+        _ => 1,
+    }
+}
