@@ -16,6 +16,25 @@ pub(crate) fn spec<T: JsonSchema>(name: &str, description: &str) -> Arc<ToolSpec
     ToolSpec::new(name, description, schema)
 }
 
+/// The `path` of a call that reads, which is the working directory unless it says otherwise.
+pub(crate) fn folder(args: &Value) -> &str {
+    args.get("path").and_then(Value::as_str).unwrap_or(".")
+}
+
+/// The effects of a call that reads `path`.
+pub(crate) fn reads(args: &Value) -> Effects {
+    Effects::reads([folder(args)])
+}
+
+/// What a search for `pattern` is called, with the place if the call names one.
+pub(crate) fn search_summary(verb: &str, args: &Value) -> String {
+    let pattern = text(args, "pattern");
+    match args.get("path").and_then(Value::as_str) {
+        Some(path) => format!("{verb} {pattern} in {path}"),
+        None => format!("{verb} {pattern}"),
+    }
+}
+
 /// The effects of a call that writes the file `path`.
 pub(crate) fn writes(args: &Value) -> Effects {
     args.get("path").and_then(Value::as_str).map_or(Effects::Unknown, |path| Effects::writes([path]))

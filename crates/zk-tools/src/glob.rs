@@ -108,15 +108,11 @@ impl Tool for Glob {
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
+        args::reads(args)
     }
 
     fn summary(&self, args: &Value) -> String {
-        let pattern = args::text(args, "pattern");
-        match args.get("path").and_then(Value::as_str) {
-            Some(path) => format!("find {pattern} in {path}"),
-            None => format!("find {pattern}"),
-        }
+        args::search_summary("find", args)
     }
 }
 

@@ -109,15 +109,11 @@ impl Tool for Grep {
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
+        args::reads(args)
     }
 
     fn summary(&self, args: &Value) -> String {
-        let pattern = args::text(args, "pattern");
-        match args.get("path").and_then(Value::as_str) {
-            Some(path) => format!("grep {pattern} in {path}"),
-            None => format!("grep {pattern}"),
-        }
+        args::search_summary("grep", args)
     }
 }
 

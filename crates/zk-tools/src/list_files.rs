@@ -86,10 +86,10 @@ impl Tool for ListFiles {
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
+        args::reads(args)
     }
 
     fn summary(&self, args: &Value) -> String {
-        format!("list {}", args.get("path").and_then(Value::as_str).unwrap_or("."))
+        format!("list {}", args::folder(args))
     }
 }

@@ -119,7 +119,7 @@ impl Tool for ReadFile {
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        Effects::reads([args.get("path").and_then(Value::as_str).unwrap_or(".")])
+        args::reads(args)
     }
 
     fn summary(&self, args: &Value) -> String {
