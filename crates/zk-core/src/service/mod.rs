@@ -48,8 +48,9 @@ pub use plugin_settings::{PluginSettings, PluginSettingsError, settings_of};
 pub use prompt_section::{FixedSection, PromptSection, drop_section, section_order};
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use questions::{
-    Answer as UiAnswer, AnswerError, Approval, FrontEnd, PendingQuestion, Question, QuestionDigest,
-    QuestionId, Questions, Section, SectionKind, text_of_visible_lines, visible_line, visible_lines,
+    Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
+    QuestionDigest, QuestionId, Questions, Section, SectionKind, is_combining_mark, text_of_visible_lines,
+    visible_line, visible_lines,
 };
 pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};

@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use zk_core::service::{MAX_MARKS, is_combining_mark};
+
 #[cfg(test)]
 mod tests;
 
@@ -7,7 +9,7 @@ mod tests;
 const LONGEST_STRING: usize = 4096;
 
 /// Makes untrusted text harmless for a terminal: no escape sequence, no control character but tab and
-/// newline, nothing that reverses or hides text comes through.
+/// newline, nothing that reverses or hides text, no pile of combining marks comes through.
 ///
 /// ```
 /// use zk_view::Sanitiser;
@@ -26,6 +28,8 @@ pub struct Sanitiser {
     last: char,
     /// Whether a joiner came after an emoji: it stays if another emoji follows.
     joiner: bool,
+    /// How many combining marks came through since the last character of its own.
+    marks: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +52,7 @@ impl Sanitiser {
         if self.state == State::Ground && !self.joiner && is_plain(text) {
             out.push_str(text);
             self.last = text.chars().next_back().unwrap_or(self.last);
+            self.marks = 0;
             return;
         }
         for c in text.chars() {
@@ -95,12 +100,19 @@ impl Sanitiser {
             '\u{9b}' => return State::Control,
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return State::String { length: 0 },
             JOINER => self.joiner = is_emoji(self.last) || is_emoji_style(self.last),
+            c if is_combining_mark(c) => {
+                self.marks += 1;
+                if self.marks <= MAX_MARKS {
+                    out.push(c);
+                }
+            }
             c if is_harmless(c) || (is_emoji_style(c) && is_emoji(self.last)) => {
                 if joiner && is_emoji(c) {
                     out.push(JOINER);
                 }
                 out.push(c);
                 self.last = c;
+                self.marks = 0;
             }
             _ => {}
         }
@@ -119,7 +131,8 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
 }
 
 fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t')) || text.chars().all(is_harmless)
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'))
+        || text.chars().all(|c| is_harmless(c) && !is_combining_mark(c))
 }
 
 /// Joins two emoji to one.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 pub use question::{Answer, Approval, Question, Section, SectionKind};
-pub use visible::{text_of_visible_lines, visible_line, visible_lines};
+pub use visible::{MAX_MARKS, is_combining_mark, text_of_visible_lines, visible_line, visible_lines};
 
 use crate::kernel::{Cx, Origin};
 

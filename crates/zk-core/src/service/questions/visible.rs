@@ -29,15 +29,30 @@ pub fn visible_line(text: &str) -> String {
     visible_lines(text).join("⟨U+000A⟩")
 }
 
+/// How many combining marks may stand on one character: more of them would cover the rows around.
+pub const MAX_MARKS: usize = 8;
+
+/// Whether `c` is drawn on the character before it, by the blocks of Unicode that marks are piled up from.
+#[must_use]
+pub fn is_combining_mark(c: char) -> bool {
+    matches!(u32::from(c),
+        0x300..=0x34e | 0x350..=0x36f | 0x483..=0x489 | 0x591..=0x5bd | 0x610..=0x61a | 0x64b..=0x65f | 0x670
+        | 0x6d6..=0x6dc | 0x6df..=0x6e4 | 0x6e7..=0x6e8 | 0x6ea..=0x6ed | 0xe31 | 0xe34..=0xe3a
+        | 0xe47..=0xe4e | 0xeb1 | 0xeb4..=0xebc | 0xec8..=0xece | 0xf71..=0xf7e | 0xf80..=0xf84
+        | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe20..=0xfe2f)
+}
+
 fn escape_line(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut chars = line.chars().peekable();
     let mut before_is_emoji = false;
+    let mut marks = 0;
     while let Some(c) = chars.next() {
+        marks = if is_combining_mark(c) { marks + 1 } else { 0 };
         // A joiner between two emoji makes one picture of them; anywhere else it is invisible.
         let joins = c == '\u{200d}' && before_is_emoji && chars.peek().is_some_and(|next| is_emoji(*next));
         let presents = c == '\u{fe0f}' && before_is_emoji;
-        if joins || presents || !is_hidden(c) {
+        if joins || presents || !(is_hidden(c) || marks > MAX_MARKS) {
             out.push(c);
         } else {
             out.push_str(&format!("{OPEN}U+{:04X}{CLOSE}", u32::from(c)));
@@ -110,6 +125,11 @@ mod tests {
             ("👩\u{200d}🚀", vec!["👩\u{200d}🚀"]),
             ("a\u{200d}b", vec!["a⟨U+200D⟩b"]),
             ("⟨U+001B⟩", vec!["⟨U+27E8⟩U+001B⟩"]),
+            ("e\u{301}\u{323} ก\u{e34}\u{e48}", vec!["e\u{301}\u{323} ก\u{e34}\u{e48}"]),
+            (
+                "a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{302}b",
+                vec!["a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}⟨U+0302⟩b"],
+            ),
         ] {
             assert_eq!(visible_lines(text), shown);
         }
