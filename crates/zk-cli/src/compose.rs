@@ -11,7 +11,9 @@ use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, Files, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
-use zk_tools::{PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin};
+use zk_tools::{
+    PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin, VisibleTags,
+};
 use zk_view::ViewDriver;
 
 use crate::app::AppContext;
@@ -45,6 +47,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         Arc::new(ToolsPlugin::new(ToolsOptions::default())),
         Arc::new(PermissionGate::new(mode).remembering(&app.project)),
         Arc::new(RedactResults::new(app.redactor.clone())),
+        Arc::new(VisibleTags),
         Arc::new(host.view),
     ];
     // Before the gate that asks: a hook may want a person to be asked.

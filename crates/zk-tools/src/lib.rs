@@ -45,7 +45,7 @@ pub use grep::Grep;
 pub use list_files::ListFiles;
 pub use options::{NAMES, ToolsOptions};
 pub use plugin::ToolsPlugin;
-pub use policy::{PermissionControl, PermissionGate, PermissionMode, RedactResults, Spill};
+pub use policy::{PermissionControl, PermissionGate, PermissionMode, RedactResults, Spill, VisibleTags};
 pub use read_file::ReadFile;
 pub use read_state::ReadState;
 pub use shell::Shell;

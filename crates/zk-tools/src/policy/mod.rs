@@ -2,8 +2,10 @@ mod permission;
 mod redact;
 mod result_caps;
 mod spill;
+mod tags;
 
 pub use permission::{PermissionControl, PermissionGate, PermissionMode};
 pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;
 pub use spill::Spill;
+pub use tags::VisibleTags;
