@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
-use zk_core::service::{Provider, SessionFilter, SessionStore};
+use zk_core::service::{Provider, SessionFilter, SessionStore, visible_line};
 
 use crate::app::{AppContext, runtime};
 use crate::endpoint::Key;
@@ -67,7 +67,11 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
         healthy &= finding.health != Health::Failure;
         screen.line(style, &format!("{word}  {}", finding.text));
     };
-    tell(fine(format!("zk {}, working in {}", env!("CARGO_PKG_VERSION"), app.cwd.display())));
+    tell(fine(format!(
+        "zk {}, working in {}",
+        env!("CARGO_PKG_VERSION"),
+        visible_line(&app.cwd.display().to_string())
+    )));
     tell(settings(app));
     tell(hooks(app));
     let runtime = runtime()?;

@@ -27,8 +27,13 @@ pub(crate) fn run(additions: Additions) -> Exit {
     let task = match Cli::try_parse() {
         Ok(cli) => cli.into_task(),
         Err(error) => {
-            // Help and version are "errors" of clap's; when nobody reads them there is nobody to tell.
-            let _ = error.print();
+            if error.use_stderr() {
+                // It quotes arguments.
+                term::print_stderr(&error.render().to_string());
+            } else {
+                // Help and version; when nobody reads them there is nobody to tell.
+                let _ = error.print();
+            }
             if let Some(hint) = usage_hint(&error) {
                 term::print_stderr(hint);
             }

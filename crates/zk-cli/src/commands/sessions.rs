@@ -7,7 +7,7 @@ use crate::mode::lines;
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store};
 use crate::term::{Screen, Style, print_stderr};
-use zk_core::service::{SessionFilter, SessionInfo, SessionStore};
+use zk_core::service::{SessionFilter, SessionInfo, SessionStore, visible_line};
 use zk_session::{open_matching, read_matching};
 
 pub(crate) fn sessions(app: &AppContext, action: SessionsAction) -> Outcome<Exit> {
@@ -89,7 +89,7 @@ pub(crate) fn session_lines(sessions: &[SessionInfo], with_directory: bool) -> V
                 line.push_str(&format!("  (open in process {})", lock.pid));
             }
             if with_directory {
-                line.push_str(&format!("  {}", session.cwd.display()));
+                line.push_str(&format!("  {}", visible_line(&session.cwd.display().to_string())));
             }
             line
         })

@@ -1,4 +1,4 @@
-use zk_core::service::{Trust, visible_lines};
+use zk_core::service::{Trust, visible_line, visible_lines};
 use zk_tools::PermissionGate;
 
 use super::print;
@@ -12,7 +12,7 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
     if let Some(problem) = app.trust.problem() {
         return Err(Failure::failed(problem));
     }
-    let project = app.project.display();
+    let project = visible_line(&app.project.display().to_string());
     let mut lines = Vec::new();
     match action {
         TrustAction::Remove { name } => return remove(app, name.as_deref()),

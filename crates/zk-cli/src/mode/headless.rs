@@ -1,4 +1,3 @@
-use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +18,13 @@ use crate::app::{AppContext, runtime};
 use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::events::{PROTOCOL, write_line, write_patch};
+use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
 use crate::output::result::RunResult;
 use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
 use crate::stdin;
-use crate::term::{Screen, Style, print_stderr, sanitise};
+use crate::term::{Place, SafeText, Screen, Style, print_stderr};
 
 /// How long the output of a stopped run may take to be read.
 const STOPPED_FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -156,10 +155,7 @@ impl Headless {
     }
 
     fn say(&self, line: &serde_json::Value) {
-        self.output.add(|out| {
-            out.extend_from_slice(line.to_string().as_bytes());
-            out.push(b'\n');
-        });
+        self.output.add(|out| write_value(line, &self.redactor, out));
     }
 
     async fn drive(
@@ -212,13 +208,7 @@ impl Headless {
         let warning = summary::incomplete(outcome, &text);
         match self.format {
             Format::Text if !text.is_empty() => {
-                let text = if std::io::stdout().is_terminal() { sanitise(&text) } else { (&*text).into() };
-                self.output.add(|out| {
-                    out.extend_from_slice(text.as_bytes());
-                    if !text.ends_with('\n') {
-                        out.push(b'\n');
-                    }
-                });
+                self.output.text(&SafeText::new(&text, Place::Stdout.reader()));
             }
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {

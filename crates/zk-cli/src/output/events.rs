@@ -1,5 +1,6 @@
 use std::io::Write;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use zk_core::events::{SessionLoaded, SessionSwitch, ToolAfter, ToolEnd, ToolProgress, ToolResultsAfter};
 use zk_core::kernel::{AnyEvent, Cx};
@@ -73,8 +74,13 @@ pub(crate) fn write_line(event: &dyn AnyEvent, cx: &Cx, redactor: &Redactor, out
 
 /// Appends a patch of the view as one line.
 pub(crate) fn write_patch(patch: &Patch, redactor: &Redactor, out: &mut Vec<u8>) {
+    write_value(patch, redactor, out);
+}
+
+/// Appends a value as one line, without secrets and without what a terminal would act on.
+pub(crate) fn write_value(value: &impl Serialize, redactor: &Redactor, out: &mut Vec<u8>) {
     let begin = out.len();
-    if serde_json::to_writer(&mut *out, patch).is_err() {
+    if serde_json::to_writer(&mut *out, value).is_err() {
         // Half a line would break the reader.
         return out.truncate(begin);
     }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::term::SafeText;
+
 #[cfg(test)]
 mod tests;
 
@@ -105,6 +107,16 @@ impl Output {
         if wake {
             self.0.filled.notify_one();
         }
+    }
+
+    /// Adds a text, as lines.
+    pub(crate) fn text(&self, text: &SafeText) {
+        self.add(|out| {
+            out.extend_from_slice(text.as_str().as_bytes());
+            if !text.as_str().ends_with('\n') {
+                out.push(b'\n');
+            }
+        });
     }
 
     /// Lets nobody wait for the reader from now on, so that a stopped run can end.

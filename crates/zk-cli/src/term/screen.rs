@@ -1,7 +1,8 @@
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::ErrorKind;
 
 use rustix::termios::tcgetwinsize;
 
+use super::safe::{Place, Reader, SafeText};
 use super::{Sanitiser, redacted, sanitise};
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
@@ -41,17 +42,11 @@ impl Style {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Stdout,
-    Stderr,
-}
-
 /// An output as a person reads it. When it is no terminal, text passes unchanged and without colours.
 #[derive(Debug)]
 pub(crate) struct Screen {
     place: Place,
-    terminal: bool,
+    reader: Reader,
     colours: bool,
     /// Whether what was written can be taken back.
     erases: bool,
@@ -91,19 +86,20 @@ pub(crate) struct StatusId(u64);
 impl Screen {
     /// Standard output.
     pub(crate) fn new(env: &Env) -> Self {
-        Self::at(Place::Stdout, std::io::stdout().is_terminal(), env)
+        Self::at(Place::Stdout, env)
     }
 
     /// Standard error.
     pub(crate) fn stderr(env: &Env) -> Self {
-        Self::at(Place::Stderr, std::io::stderr().is_terminal(), env)
+        Self::at(Place::Stderr, env)
     }
 
-    fn at(place: Place, terminal: bool, env: &Env) -> Self {
-        let erases = terminal && env.text("TERM") != Some("dumb");
+    fn at(place: Place, env: &Env) -> Self {
+        let reader = place.reader();
+        let erases = reader == Reader::Terminal && env.text("TERM") != Some("dumb");
         Self {
             place,
-            terminal,
+            reader,
             colours: erases && env.get("NO_COLOR").is_none(),
             erases,
             answer: Sanitiser::default(),
@@ -121,14 +117,8 @@ impl Screen {
 
     /// A piece of an answer as it streams.
     pub(crate) fn stream(&mut self, delta: &str) {
-        let delta = &*redacted(delta);
-        if self.terminal {
-            let mut out = String::with_capacity(delta.len());
-            self.answer.push(delta, &mut out);
-            self.raw(&out);
-        } else {
-            self.raw(delta);
-        }
+        let piece = SafeText::piece(delta, &mut self.answer, self.reader);
+        self.put(&piece);
     }
 
     /// Begins a new line, unless the cursor is at the beginning of one, and drops an open escape sequence.
@@ -137,7 +127,7 @@ impl Screen {
         if self.fresh {
             self.clear();
         } else {
-            self.raw("\n");
+            self.put(&SafeText::own("\n"));
         }
     }
 
@@ -149,12 +139,13 @@ impl Screen {
     /// One whole line with whatever is in it, secrets too: what a person is to approve is shown as it is.
     pub(crate) fn exact_line(&mut self, style: Style, text: &str) {
         self.end_line();
-        let text = if self.terminal { sanitise(text) } else { text.into() };
-        if self.colours && style != Style::Plain {
-            self.raw(&format!("{}{text}{RESET}\n", style.code()));
+        let text = SafeText::exact(text, self.reader);
+        let line = if self.colours && style != Style::Plain {
+            SafeText::own(style.code()).then(&text).then(&SafeText::own(RESET))
         } else {
-            self.raw(&format!("{text}\n"));
-        }
+            text
+        };
+        self.put(&line.then(&SafeText::own("\n")));
     }
 
     /// Counts what was written and stays: status lines and the draft do not.
@@ -243,19 +234,19 @@ impl Screen {
         // With a full line the cursor is in it and beyond it, and a terminal that goes elsewhere forgets that.
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
-            let line = last_line(&self.status_text, &self.draft, width);
+            let line = SafeText::exact(&last_line(&self.status_text, &self.draft, width), self.reader);
             let (begin, end) = if self.colours { (Style::Dim.code(), RESET) } else { ("", "") };
-            let line = format!("{ERASE}{begin}{line}{end}");
+            let line = SafeText::own(ERASE).then(&SafeText::own(begin)).then(&line).then(&SafeText::own(end));
             let (drawn, line) = match self.fresh {
                 true => (Drawn::Here, line),
-                false => (Drawn::Below, format!("{BELOW}{line}{BACK}")),
+                false => (Drawn::Below, SafeText::own(BELOW).then(&line).then(&SafeText::own(BACK))),
             };
             self.drawn = Some(drawn);
             // A line that is written anew need not be empty before.
             if drawn == Drawn::Here {
                 out.clear();
             }
-            out.push_str(&line);
+            out = out.then(&line);
         }
         if !out.is_empty() {
             self.write(&out);
@@ -263,15 +254,16 @@ impl Screen {
     }
 
     /// The sequence that erases the status line and the draft.
-    fn erase_sequence(&mut self) -> String {
+    fn erase_sequence(&mut self) -> SafeText {
         match self.drawn.take() {
-            None => String::new(),
-            Some(Drawn::Here) => ERASE.to_owned(),
-            Some(Drawn::Below) => format!("{BELOW}{ERASE}{BACK}"),
+            None => SafeText::default(),
+            Some(Drawn::Here) => SafeText::own(ERASE),
+            Some(Drawn::Below) => SafeText::own(BELOW).then(&SafeText::own(ERASE)).then(&SafeText::own(BACK)),
         }
     }
 
-    fn raw(&mut self, text: &str) {
+    /// Writes text that stays.
+    fn put(&mut self, text: &SafeText) {
         if text.is_empty() {
             return;
         }
@@ -279,10 +271,9 @@ impl Screen {
             self.status_text.clear();
         }
         self.written += 1;
-        match self.erase_sequence() {
-            none if none.is_empty() => self.write(text),
-            back => self.write(&format!("{back}{text}")),
-        }
+        let back = self.erase_sequence();
+        self.write(&back.then(text));
+        let text = text.as_str();
         self.fresh = text.ends_with('\n');
         let (taken, rest) = text.rsplit_once('\n').map_or((self.column, text), |(_, rest)| (0, rest));
         self.column = taken + rest.chars().count();
@@ -291,22 +282,10 @@ impl Screen {
         }
     }
 
-    fn write(&mut self, text: &str) {
-        if self.broken.is_some() {
-            return;
+    fn write(&mut self, text: &SafeText) {
+        if self.broken.is_none() {
+            self.broken = self.place.write(text).err();
         }
-        let (mut stdout, mut stderr);
-        let out: &mut dyn Write = match self.place {
-            Place::Stdout => {
-                stdout = std::io::stdout().lock();
-                &mut stdout
-            }
-            Place::Stderr => {
-                stderr = std::io::stderr().lock();
-                &mut stderr
-            }
-        };
-        self.broken = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
     }
 }
 
@@ -336,15 +315,6 @@ fn last_line(status: &str, draft: &str, width: usize) -> String {
     let mut end: Vec<char> = draft.chars().rev().take_while(&mut fits).collect();
     end.reverse();
     format!("{status}{mark}{}", end.iter().collect::<String>())
-}
-
-/// One line on standard error: warnings, errors, and what -v shows.
-pub(crate) fn print_stderr(text: &str) {
-    let mut out = std::io::stderr().lock();
-    let text = redacted(text);
-    let text = if out.is_terminal() { sanitise(&text).into_owned().into() } else { text };
-    // With standard error closed there is nobody left to tell.
-    let _ = writeln!(out, "{}", text.trim_end());
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Reading a line that is not shown.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
+use super::safe::{Place, SafeText};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// The terminal as it was, put back whatever happens.
@@ -32,8 +33,8 @@ pub(crate) fn read(question: &str) -> Outcome<String> {
 }
 
 fn ask(question: &str) {
-    let mut out = std::io::stderr().lock();
-    let _ = out.write_all(question.as_bytes()).and_then(|()| out.flush());
+    // Whoever cannot read the question can still answer it.
+    let _ = Place::Stderr.write(&SafeText::new(question, Place::Stderr.reader()));
 }
 
 /// The characters up to the end of the line; nothing if the person gave up.

@@ -40,6 +40,8 @@ mod switching;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
+mod untrusted;
+#[cfg(test)]
 mod waits;
 #[cfg(test)]
 mod zk;

@@ -1,4 +1,4 @@
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -6,6 +6,8 @@ use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
+
+use crate::term::{Place, SafeText};
 
 /// No character: the terminal does nothing of its own for a key that has this code.
 const DISABLED: u8 = if cfg!(any(target_os = "linux", target_os = "android")) { 0 } else { 0xff };
@@ -65,11 +67,10 @@ impl Tty {
         self.apply(&self.0.usual);
     }
 
-    fn mark_pastes(&self, how: &str) {
+    fn mark_pastes(&self, how: &'static str) {
         if self.0.marks_pastes {
-            let mut out = io::stdout().lock();
             // A terminal that is gone marks nothing.
-            let _ = out.write_all(how.as_bytes()).and_then(|()| out.flush());
+            let _ = Place::Stdout.write(&SafeText::own(how));
         }
     }
 
