@@ -8,13 +8,13 @@ use super::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// Nobody signed in, or somebody signed out since.
-    #[error("not signed in to {name}: run `zk auth login {name}`")]
+    #[error("not signed in to {name}: sign in first")]
     NotSignedIn {
         /// The credential's name.
         name: String,
     },
     /// The authorisation server wants a new sign-in.
-    #[error("{place} no longer accepts the sign-in to {name} ({reason}): run `zk auth login {name}`")]
+    #[error("{place} no longer accepts the sign-in to {name} ({reason}): sign in again")]
     Refused {
         /// The credential's name.
         name: String,
@@ -26,7 +26,7 @@ pub enum AuthError {
     /// The stored tokens come from another server than the one that would refresh them.
     #[error(
         "the stored tokens of {name} come from {stored}, but {name} is now set up for {expected}, which does \
-         not get to see them: run `zk auth login {name}`"
+         not get to see them: sign in again"
     )]
     OtherIssuer {
         /// The credential's name.
@@ -108,6 +108,27 @@ pub enum AuthError {
 }
 
 impl AuthError {
+    /// Whether signing in, once more if need be, is what helps.
+    #[must_use]
+    pub fn wants_sign_in(&self) -> bool {
+        match self {
+            Self::NotSignedIn { .. }
+            | Self::Refused { .. }
+            | Self::OtherIssuer { .. }
+            | Self::Store(StoreError::Entry { .. }) => true,
+            Self::Unavailable { .. }
+            | Self::Malformed { .. }
+            | Self::Declined { .. }
+            | Self::Client { .. }
+            | Self::Port { .. }
+            | Self::Pasted { .. }
+            | Self::TimedOut { .. }
+            | Self::Random
+            | Self::Store(_)
+            | Self::Ending => false,
+        }
+    }
+
     /// The class a request fails with that got no token.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

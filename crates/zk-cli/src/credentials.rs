@@ -35,7 +35,13 @@ pub(crate) fn store(app: &AppContext) -> Outcome<FileStore> {
 pub(crate) async fn all_stored(app: &AppContext) -> StoredCredentials {
     let Ok(store) = store(app) else { return StoredCredentials::new() };
     let mut stored = StoredCredentials::new();
-    let warn = |error: StoreError| app.notices.show(&format!("warning: {error}"));
+    let warn = |error: StoreError| {
+        let next = match &error {
+            StoreError::Entry { name, .. } => format!(": `zk auth login {name}`"),
+            _ => String::new(),
+        };
+        app.notices.show(&format!("warning: {error}{next}"));
+    };
     let names = store.names().await.unwrap_or_else(|error| {
         warn(error);
         Vec::new()

@@ -109,7 +109,7 @@ pub enum StoreError {
         found: u64,
     },
     /// An entry is of a kind, or has a shape, that this zk does not know.
-    #[error("the entry `{name}` of {path} cannot be used ({reason}): run `zk auth login {name}`")]
+    #[error("the entry `{name}` of {path} cannot be used ({reason}): sign in again, or store the key again")]
     Entry {
         /// The entry.
         name: String,

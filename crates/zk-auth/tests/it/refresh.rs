@@ -268,11 +268,12 @@ async fn tokens_go_to_nobody_but_their_issuer() {
 }
 
 #[tokio::test]
-async fn without_tokens_the_error_says_how_to_get_some() {
+async fn without_tokens_the_error_says_that_a_sign_in_helps_and_names_no_program() {
     let store = Arc::new(MemoryStore::default());
     let session = session(client("http://127.0.0.1:1"), &store);
     let error = access(&session).await.unwrap_err();
-    assert!(error.to_string().contains("zk auth login test"), "{error}");
+    assert!(error.wants_sign_in() && error.to_string().contains("not signed in to test"), "{error}");
+    assert!(!error.to_string().contains("zk "), "{error}");
     store.put("test", &Credential::ApiKey(ACCESS.into())).await.unwrap();
     let error = access(&session).await.unwrap_err();
     assert!(matches!(error, AuthError::NotSignedIn { .. }), "a key is no token: {error}");

@@ -59,6 +59,9 @@ fn hook_error(error: &EmitError) -> String {
 }
 
 fn provider_error(error: &ProviderError) -> String {
+    if error.code.as_deref() == Some(ProviderError::NOT_SIGNED_IN) {
+        return format!("{error}; run `zk auth login {}`", error.provider);
+    }
     if !error.rejects_key() {
         return error.to_string();
     }
@@ -101,9 +104,21 @@ pub(crate) fn totals(stats: &Stats) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zk_core::model::{ModelRef, TurnUsage, Usage};
+    use zk_core::model::{ErrorKind, ModelRef, Phase, TurnUsage, Usage};
 
     use super::*;
+
+    #[test]
+    fn a_request_that_nobody_is_signed_in_for_names_the_command_that_signs_in() {
+        let mut error =
+            ProviderError::new(ErrorKind::Auth, "lab", "m", Phase::Request, "not signed in to lab");
+        error.code = Some(ProviderError::NOT_SIGNED_IN.to_owned());
+        let text = run_error(&error.into());
+        assert!(
+            text.contains("not signed in to lab") && text.ends_with("; run `zk auth login lab`"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn long_lines_are_cut_between_characters() {

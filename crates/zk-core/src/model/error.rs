@@ -189,7 +189,8 @@ impl ProviderError {
     /// Whether the provider rejected the API key that it was shown: another key helps.
     #[must_use]
     pub fn rejects_key(&self) -> bool {
-        let is_other = matches!(self.code.as_deref(), Some(Self::NO_KEY | Self::SIGN_IN));
+        let is_other =
+            matches!(self.code.as_deref(), Some(Self::NO_KEY | Self::SIGN_IN | Self::NOT_SIGNED_IN));
         self.kind == ErrorKind::Auth && self.status == Some(401) && !is_other
     }
 
@@ -197,6 +198,8 @@ impl ProviderError {
     pub const NO_KEY: &str = "no_key_sent";
     /// The code of an error of a provider that rejected the token of a sign-in.
     pub const SIGN_IN: &str = "sign_in_rejected";
+    /// The code of an error of a request that was not sent because nobody is signed in, or not any more.
+    pub const NOT_SIGNED_IN: &str = "not_signed_in";
 
     /// Whether the same request may succeed later.
     #[must_use]

@@ -124,7 +124,8 @@ impl WireError {
 
 impl From<AuthError> for WireError {
     fn from(error: AuthError) -> Self {
-        Self::new(error.kind(), error.to_string())
+        let code = error.wants_sign_in().then(|| ProviderError::NOT_SIGNED_IN.to_owned());
+        Self { code, ..Self::new(error.kind(), error.to_string()) }
     }
 }
 
