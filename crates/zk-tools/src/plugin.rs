@@ -5,7 +5,7 @@ use zk_core::events::{
     SessionLoaded,
 };
 use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
-use zk_core::service::Tool;
+use zk_core::service::{Files, Tool};
 
 use crate::policy::ResultCaps;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Registers the built-in tools, which share one [`ReadState`], and cuts results of any tool that are above 1 MB, or
-/// above 4 MB with the others of their turn.
+/// above 4 MB with the others of their turn. Where the bus's [`Files`] cannot search, there is no `grep`.
 ///
 /// ```
 /// use zk_core::kernel::Bus;
@@ -60,8 +60,11 @@ impl Plugin for ToolsPlugin {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let files = scope.bus().and_then(|bus| bus.service::<dyn Files>());
+        let can_search = files.is_none_or(|files| files.can_search());
         let all = NAMES.map(str::to_owned);
-        for name in self.options.only.as_deref().unwrap_or(&all) {
+        let names = self.options.only.as_deref().unwrap_or(&all).iter();
+        for name in names.filter(|name| can_search || *name != "grep") {
             let tool = self.make(name).ok_or_else(|| {
                 format!("there is no built-in tool `{name}`; there are {}", NAMES.join(", "))
             })?;

@@ -52,6 +52,10 @@ pub trait Files: Send + Sync {
         options: &WalkOptions,
         visit: &mut dyn FnMut(WalkEntry) -> ControlFlow<()>,
     ) -> Result<WalkReport, PathError>;
+    /// Whether [`Files::search`] works here. Where it does not, no tool offers a search.
+    fn can_search(&self) -> bool {
+        true
+    }
     /// Searches the text of what a walk visits, in its order. Ends early once `stop` is cancelled.
     ///
     /// # Errors

@@ -326,6 +326,10 @@ impl Files for WorkspaceFiles {
         Walk::new(self, root, options.clone(), only).run(from, start, visit)
     }
 
+    fn can_search(&self) -> bool {
+        cfg!(feature = "grep")
+    }
+
     fn search(
         &self,
         from: &Resolved,

@@ -5,6 +5,7 @@ mod caps;
 mod consent;
 mod context;
 mod edit;
+mod no_search;
 mod permission;
 mod read;
 mod redact;
