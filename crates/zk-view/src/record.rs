@@ -8,7 +8,7 @@ use zk_core::model::{CallId, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
 
 use crate::call::CallState;
-use crate::{Block, RunEnd};
+use crate::{Block, Lines, RunEnd};
 
 /// The source of the entries of this crate.
 pub(crate) const SOURCE: &str = "zk-view";
@@ -85,6 +85,9 @@ pub(crate) struct AgentRecord {
     /// How many blocks of the run stand before it, those of sub-agents included.
     pub(crate) at: u64,
     pub(crate) block: Block,
+    /// All lines of its body, where the block holds only a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lines: Option<Lines>,
 }
 
 impl CallFact {

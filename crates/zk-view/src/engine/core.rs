@@ -71,9 +71,19 @@ impl Core {
         preview
     }
 
+    /// All lines of a body that is longer than its block holds, as long as they are kept.
+    pub(super) fn body(&self, id: &BlockId) -> Option<&Lines> {
+        self.bodies.kept.iter().find(|(kept, _)| kept == id).map(|(_, lines)| lines)
+    }
+
+    /// Keeps all lines of a body that was stored.
+    pub(super) fn restore_body(&mut self, id: &BlockId, lines: Lines) {
+        self.bodies.keep(id, lines);
+    }
+
     pub(super) fn expand(&mut self, id: &BlockId) {
-        match self.bodies.kept.iter().find(|(kept, _)| kept == id) {
-            Some((_, lines)) => self.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() }),
+        match self.body(id) {
+            Some(lines) => self.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() }),
             None => match self.view.block(id).and_then(|block| body(&block.content)) {
                 Some(body) if !body.expandable => {
                     let lines = body.lines.clone().into();

@@ -172,7 +172,11 @@ impl Engine {
         let blocks = self.core.view.blocks.get(self.run_from..).unwrap_or_default();
         let stored = blocks.iter().filter(|block| block.is_stored()).zip(0..);
         let agents = stored.filter(|(block, _)| block.agent.is_some() && block.closed).skip(self.agents_kept);
-        agents.map(|(block, at)| AgentRecord { at, block: Block::clone(block) }).collect()
+        let record = |(block, at): (&Arc<Block>, u64)| {
+            let lines = self.core.body(&block.id).cloned();
+            AgentRecord { at, block: Block::clone(block), lines }
+        };
+        agents.map(record).collect()
     }
 
     /// A run of the conversation's own agent begins.

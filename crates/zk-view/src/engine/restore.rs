@@ -209,10 +209,13 @@ impl Engine {
 
     /// Puts the blocks of sub-agents where they were seen.
     fn restore_agents(&mut self, state: &mut Restoring<'_>) {
-        for AgentRecord { at, block } in std::mem::take(&mut state.run.agents) {
+        for AgentRecord { at, block, lines } in std::mem::take(&mut state.run.agents) {
             if let Some(agent) = &block.agent {
                 let lane = self.children.entry(agent.name.as_str().into());
                 lane.or_insert_with(|| Lane::of_agent(agent.clone())).go_on_after(&block.id);
+            }
+            if let Some(lines) = lines {
+                self.core.restore_body(&block.id, lines);
             }
             let blocks = &mut self.core.view.blocks;
             let at = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(state.from);

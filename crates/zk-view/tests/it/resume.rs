@@ -15,7 +15,7 @@ use zk_view::{
     CallState, Content, Effect, Engine, In, Intent, Patch, Seen, View, ViewDriver, body_of, rebuild,
 };
 
-use crate::support::{call, rig};
+use crate::support::{call, rig, rig_with};
 
 #[tokio::test]
 async fn a_resumed_view_goes_on_where_the_stored_one_ended() {
@@ -188,4 +188,25 @@ async fn bodies_beyond_the_budget_are_asked_for() {
     let first = view.blocks.iter().find(|block| matches!(block.content, Content::Call(_))).unwrap();
     rig.driver.intent(&Intent::Expand { id: first.id.clone() });
     assert_eq!(rig.driver.take_effect(), Some(Effect::LoadBody { id: first.id.clone() }));
+}
+
+// The conversation of a sub-agent is stored nowhere else.
+#[tokio::test]
+async fn a_long_result_of_a_sub_agent_is_expanded_from_the_session_too() {
+    let text: String = (0..2000).map(|n| format!("line {n}\n")).collect();
+    let script = Script::answering(move |asked| {
+        let turn = zk_testkit::Turn::new();
+        match (asked.last_user_text().as_str(), asked.results().is_empty()) {
+            ("go", true) => turn.call("spawn", json!({"task": "look around"})),
+            (_, true) => turn.call("echo", json!({"text": text.clone()})),
+            (_, false) => turn.text("Done."),
+        }
+    });
+    let mut rig = rig_with(script, |builder| builder.spawn(zk_agent::SpawnOptions::default())).await;
+    rig.run("go").await;
+    let view = rig.driver.view();
+    let block = view.blocks.iter().find(|block| block.agent.is_some() && call(block).is_some()).unwrap();
+    assert!(call(block).unwrap().body.as_ref().unwrap().expandable);
+    let lines = body_of(&rig.session.entries().await.unwrap(), &block.id).unwrap();
+    assert_eq!((lines.len(), lines.last().unwrap().as_str()), (2000, "line 1999"));
 }
