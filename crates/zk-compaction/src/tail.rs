@@ -145,6 +145,21 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
+    async fn what_was_left_out_of_a_conversation_stays_out_when_it_is_read_again() {
+        let with_id = |message: &Arc<Message>| Message::clone(message).identified().shared();
+        let mut messages: Vec<_> = history(5, 101).iter().map(with_id).collect();
+        let bus = bus(500);
+        assert_eq!(left_out(&sent(&bus, &messages).await), 3);
+        messages.iter_mut().for_each(|message| *message = Message::clone(message).shared());
+        messages.truncate(7);
+        assert_eq!(
+            left_out(&sent(&bus, &messages).await),
+            3,
+            "below the threshold by now, but it was sent so"
+        );
+    }
+
+    #[tokio::test(flavor = "current_thread")]
     async fn the_prefix_stays_the_same_until_the_rest_exceeds_the_threshold_again() {
         let bus = bus(500);
         let mut messages = history(5, 101);

@@ -1,16 +1,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use zk_core::model::Message;
+use zk_core::model::{Message, MessageId};
 use zk_core::service::WindowPlan;
 
 /// What is sent of conversations.
 ///
-/// Stored messages are known by their address, which an entry keeps alive: a message always becomes the same bytes.
+/// Stored messages are known by their id, so that a plan holds for a conversation that was read again, and those without
+/// one by their address, which an entry keeps alive: a message always becomes the same bytes.
 #[derive(Default)]
 pub(crate) struct View {
     /// What is sent for a stored message.
-    replaced: HashMap<usize, (Arc<Message>, Arc<Message>)>,
+    replaced: HashMap<Key, (Arc<Message>, Arc<Message>)>,
     /// One for each conversation that was cut: each point that one went on from may have its own.
     cuts: Vec<Cut>,
 }
@@ -42,7 +43,7 @@ impl View {
     pub(crate) fn sent(&self, history: &[Arc<Message>]) -> Vec<Arc<Message>> {
         let (head, rest) = self.parts(history);
         let rest =
-            rest.iter().map(|stored| self.replaced.get(&address(stored)).map_or(stored, |(_, sent)| sent));
+            rest.iter().map(|stored| self.replaced.get(&Key::of(stored)).map_or(stored, |(_, sent)| sent));
         head.iter().chain(rest).cloned().collect()
     }
 
@@ -51,7 +52,7 @@ impl View {
         let (head, rest) = self.parts(history);
         let gone = history.len() - rest.len();
         let gone = history.iter().take(gone);
-        gone.filter(|stored| !head.iter().any(|sent| Arc::ptr_eq(sent, stored))).count()
+        gone.filter(|stored| !head.iter().any(|sent| Key::of(sent) == Key::of(stored))).count()
     }
 
     /// Sends `history` as `plan` says from now on.
@@ -78,7 +79,7 @@ impl View {
                     *place = with.clone();
                 }
             } else if let Some(stored) = stored(*index) {
-                self.replaced.insert(address(stored), (stored.clone(), with.clone()));
+                self.replaced.insert(Key::of(stored), (stored.clone(), with.clone()));
             }
         }
         let Some((cut, with)) = plan.cut else { return Ok(()) };
@@ -102,12 +103,25 @@ impl View {
     /// Which cut `history` has, and how many of its messages are before the cut's end.
     fn cut_of(&self, history: &[Arc<Message>]) -> Option<(usize, usize)> {
         let ends = self.cuts.iter().enumerate().filter_map(|(cut, Cut { first, .. })| {
-            Some((cut, history.iter().position(|message| Arc::ptr_eq(message, first))?))
+            let first = Key::of(first);
+            Some((cut, history.iter().position(|message| Key::of(message) == first)?))
         });
         ends.max_by_key(|(_, at)| *at)
     }
 }
 
-fn address(message: &Arc<Message>) -> usize {
-    Arc::as_ptr(message).addr()
+/// What a stored message is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Id(MessageId),
+    Address(usize),
+}
+
+impl Key {
+    fn of(message: &Arc<Message>) -> Self {
+        match &message.id {
+            Some(id) => Self::Id(id.clone()),
+            None => Self::Address(Arc::as_ptr(message).addr()),
+        }
+    }
 }
