@@ -9,7 +9,7 @@ use zk_agent::{Agent, AgentConversation};
 use zk_core::kernel::{BoxError, Plugin, plugin_fn};
 use zk_core::model::{Block, SessionId};
 use zk_core::service::{
-    Conversation, ConversationError, NewSession, OpenedSession, Provider, SessionOpener, SessionStore,
+    Conversation, ConversationError, Files, NewSession, OpenedSession, Provider, SessionOpener, SessionStore,
     SwitchTarget,
 };
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
@@ -213,4 +213,70 @@ async fn switching_often_between_stored_sessions_leaves_no_state_handler_task_or
     conversation.close().await;
     bus.close().await;
     assert_eq!(open_files(&root), 0);
+}
+
+/// Gives each conversation a directory of its own.
+struct Rooms {
+    root: PathBuf,
+}
+
+#[async_trait]
+impl SessionOpener for Rooms {
+    async fn open(
+        &self,
+        target: &SwitchTarget,
+        _: Option<&SessionId>,
+    ) -> Result<OpenedSession, ConversationError> {
+        let id = match target {
+            SwitchTarget::Session(id) => id.clone(),
+            SwitchTarget::New | SwitchTarget::Branch(_) | SwitchTarget::Fork(_) => SessionId::from("first"),
+        };
+        let room = self.root.join(id.as_str());
+        let files = WorkspaceFiles::new([&room]).map_err(|error| ConversationError::Unsupported {
+            what: room.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        let files = Arc::new(files);
+        let own = plugin_fn("files", move |scope| {
+            scope.provide_service::<dyn Files>(files.clone());
+            Ok::<(), BoxError>(())
+        });
+        let plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(own)];
+        Ok(OpenedSession { id: Some(id), cwd: Some(room), plugins, ..OpenedSession::default() })
+    }
+}
+
+#[tokio::test]
+async fn each_conversation_reaches_the_files_of_its_own_root_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for name in ["first", "second"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("a.txt"), format!("of {name}\n")).unwrap();
+    }
+    let other = root.join("first/a.txt");
+    let provider = ScriptedProvider::new(Script::answering(move |asked| match asked.results().len() {
+        0 => Turn::new()
+            .call("read_file", json!({"path": "a.txt"}))
+            .call("read_file", json!({"path": other.clone()})),
+        _ => Turn::new().text("read"),
+    }));
+    let paths = WorkspaceFiles::new([&root]).unwrap();
+    let agent = Agent::builder(Arc::new(provider.clone()) as Arc<dyn Provider>)
+        .plugin(LocalPlugin::new(Environment::filtered([("PATH", "/usr/bin:/bin")]), paths))
+        .plugin(ToolsPlugin::new(ToolsOptions::default()))
+        .cwd(&root)
+        .build()
+        .unwrap();
+    let rooms = Arc::new(Rooms { root: root.clone() });
+    let conversation = AgentConversation::stored(agent, rooms, &[]).await.unwrap();
+    for (name, reaches_first) in [("first", true), ("second", false), ("first", true)] {
+        conversation.switch(SwitchTarget::Session(SessionId::from(name))).await.unwrap();
+        conversation.submit(vec![Block::text("read")]).await.unwrap();
+        assert!(conversation.idle().await.is_empty());
+        let results = provider.last_results();
+        assert_eq!(results[0].text, format!("1\tof {name}\n"));
+        assert_eq!(!results[1].is_error, reaches_first, "{name}: {}", results[1].text);
+    }
+    conversation.close().await;
 }

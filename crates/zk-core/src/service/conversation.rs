@@ -155,8 +155,8 @@ pub struct OpenedSession {
     pub thinking: Option<ThinkingLevel>,
     /// The directory tools work in; that of the conversation before, if nothing.
     pub cwd: Option<PathBuf>,
-    /// What belongs to the session alone: its recorder, the place of its large results, a clean-up that closes
-    /// it. Installed while it is the conversation's, and closed in reverse order.
+    /// What belongs to the session alone: its recorder, the place of its large results, the
+    /// [`Files`](super::Files) of a root of its own, a clean-up that closes it. Installed while it is the conversation's, and closed in reverse order.
     pub plugins: Vec<Arc<dyn Plugin>>,
 }
 
