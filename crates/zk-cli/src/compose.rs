@@ -10,6 +10,7 @@ use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, 
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, CallPlace, Files, PluginSettings, Provider, Questions, Tool, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
+use zk_permission::Mode;
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
     PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin, VisibleTags,
@@ -22,7 +23,7 @@ use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::sessions::Session;
-use crate::{hooks, model_name, prompt, sandbox};
+use crate::{hooks, model_name, policy, prompt, sandbox};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,11 +42,14 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
     let children = Environment::filtered(app.env.all().clone());
-    let mode = if host.allow_all { PermissionMode::AllowAll } else { PermissionMode::Ask };
+    let mode = policy::mode(&app.settings, host.allow_all)?;
+    let judge = policy::judge(app, mode);
+    let mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(local(app, children.clone())?),
         Arc::new(ToolsPlugin::new(ToolsOptions::default())),
         Arc::new(PermissionGate::new(mode).remembering(&app.project)),
+        Arc::new(judge),
         Arc::new(RedactResults::new(app.redactor.clone())),
         Arc::new(VisibleTags),
         Arc::new(host.view),
@@ -119,7 +123,10 @@ fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
     if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
         files = files.secret(auth);
     }
-    for own in [app.dirs.settings(), app.dirs.sessions(), app.dirs.line_history()].into_iter().flatten() {
+    for own in [app.dirs.settings(), app.dirs.approvals(), app.dirs.sessions(), app.dirs.line_history()]
+        .into_iter()
+        .flatten()
+    {
         files = files.protected(own);
     }
     Ok(files)

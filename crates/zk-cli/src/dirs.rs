@@ -47,6 +47,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("trust.json"))
     }
 
+    /// What was approved for good, of all projects.
+    pub(crate) fn approvals(&self) -> Option<PathBuf> {
+        Some(self.config.as_ref()?.join("approvals.toml"))
+    }
+
     pub(crate) fn line_history(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("history"))
     }

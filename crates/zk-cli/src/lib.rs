@@ -27,6 +27,7 @@ mod hooks;
 mod mode;
 mod model_name;
 mod output;
+mod policy;
 mod program;
 mod prompt;
 mod sandbox;

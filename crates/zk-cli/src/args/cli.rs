@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use zk_core::model::ThinkingLevel;
+use zk_permission::Mode;
 
 /// Coding agent for your terminal.
 ///
@@ -73,8 +74,12 @@ pub(crate) struct Cli {
     pub(crate) view: Option<ViewFormat>,
 
     /// Run every tool without asking
-    #[arg(long)]
+    #[arg(long, conflicts_with = "permission_mode")]
     pub(crate) allow_all: bool,
+
+    /// What runs without asking: read-only, ask (default), accept-edits, auto (in the sandbox) or all
+    #[arg(long, global = true, value_name = "MODE")]
+    pub(crate) permission_mode: Option<Mode>,
 
     /// Go on with the newest session of this directory
     #[arg(short, long = "continue", conflicts_with = "resume")]
@@ -167,6 +172,11 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<TrustAction>,
     },
+    /// Say what may run and why, and take back what was approved
+    Policy {
+        #[command(subcommand)]
+        action: Option<PolicyAction>,
+    },
     /// List every handler, observer, tool and service, and who registered it; or the commands that are hooks
     Hooks {
         #[command(subcommand)]
@@ -178,6 +188,28 @@ pub(crate) enum CliCommand {
 pub(crate) enum HooksAction {
     /// List the commands that the settings and the project have as hooks, and whether they count
     List,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum PolicyAction {
+    /// List the rules that hold here, and what was approved
+    List,
+    /// Judge a command without running it: allow, ask or deny, then why
+    Test {
+        /// The command: one text in quotes, or its words
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Show what each rule matches and what not, by examples
+    Explain {
+        /// A rule that is not set yet, such as "git push *"
+        rule: Option<String>,
+    },
+    /// Take back something approved
+    Revoke {
+        /// Its number in `zk policy list`, or the rule
+        which: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

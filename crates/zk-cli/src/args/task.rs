@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use super::cli::{
-    AuthAction, Cli, CliCommand, ConfigAction, HooksAction, OutputFormat, SessionsAction, TrustAction,
-    ViewFormat,
+    AuthAction, Cli, CliCommand, ConfigAction, HooksAction, OutputFormat, PolicyAction, SessionsAction,
+    TrustAction, ViewFormat,
 };
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
@@ -44,6 +44,7 @@ pub(crate) enum Job {
     },
     Hooks(Option<HooksAction>),
     Trust(TrustAction),
+    Policy(PolicyAction),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -79,6 +80,8 @@ impl Cli {
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
         given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));
+        let mode = self.permission_mode.map(|mode| mode.name().to_owned());
+        given.text("permissions.mode", "--permission-mode", mode);
         given.flag("sessions", "--no-session", self.no_session.then_some(false));
 
         let resume = match (self.continue_, self.resume) {
@@ -124,6 +127,7 @@ impl Cli {
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action } => Job::Hooks(action),
+                    CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }

@@ -3,12 +3,14 @@
 mod auth;
 mod hooks;
 mod models;
+mod policy;
 mod sessions;
 mod trust;
 
 pub(crate) use auth::auth;
 pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use models::models;
+pub(crate) use policy::policy;
 pub(crate) use sessions::{session_lines, sessions};
 pub(crate) use trust::trust;
 

@@ -53,7 +53,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Price => json!({ "type": "number", "minimum": 0 }),
         Kind::Paths => json!({ "type": "array", "items": { "type": "string", "pattern": "^(/|~/)" } }),
-        Kind::Efforts => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Efforts | Kind::Rules => json!({ "type": "array", "items": { "type": "string" } }),
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
 use zk_hooks::HookSet;
+use zk_permission::Decision;
 use zk_providers::{Access, VENDOR_VARIABLES, Vendors};
 
 pub(crate) use json_schema::json_schema;
@@ -22,6 +23,7 @@ use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
+use crate::policy;
 
 /// Where the settings that nobody can outrank are.
 const MANAGED: &str = "/etc/zk/settings.toml";
@@ -30,6 +32,8 @@ const MANAGED: &str = "/etc/zk/settings.toml";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     layers: Layers,
+    /// The permission rules of all layers: none outranks another.
+    pub(crate) rules: Vec<(Layer, Decision, String)>,
     /// What can be set something about beside what zk knows itself.
     pub(crate) additions: Additions,
     /// The settings files of the project that set anything.
@@ -230,7 +234,9 @@ impl Settings {
         let (leaves, hooks) = (file.leaves.clone(), file.hooks.clone());
         self.add_hooks(hooks, &mut warnings);
         for (key, value) in leaves {
-            if !self.layers.is_outranked(&key, origin.layer) {
+            if self.layers.is_outranked(&key, origin.layer) {
+                self.note_rules(&key, &value, origin.layer);
+            } else {
                 self.set(key, value, &origin, &mut warnings)?;
             }
         }
@@ -284,8 +290,16 @@ impl Settings {
         {
             warnings.push(told(format!("this file overrules {}", old.origin.place)));
         }
+        self.note_rules(&key, &value, origin.layer);
         self.layers.set(key, value, origin.clone());
         Ok(())
+    }
+
+    fn note_rules(&mut self, key: &[String], value: &toml::Value, layer: Layer) {
+        let [table, list] = key else { return };
+        let Some(decision) = policy::decision(list).filter(|_| table == "permissions") else { return };
+        let texts = value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
+        self.rules.extend(texts.map(|text| (layer, decision, text.to_owned())));
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
@@ -367,6 +381,7 @@ fn defaults() -> LayerValues {
     given.flag("sessions", from, Some(true));
     given.flag("shorten", from, Some(true));
     given.flag("permissions.allow_all", from, Some(false));
+    given.text("permissions.mode", from, Some("ask".to_owned()));
     given
 }
 

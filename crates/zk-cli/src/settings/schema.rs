@@ -1,3 +1,4 @@
+use zk_permission::{Rule, RuleBase};
 use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
@@ -23,6 +24,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("sandbox.hidden", Kind::Paths).not_by_projects(),
     Key::new("sandbox.network", Kind::OneOf(&["none", "loopback", "all"])).not_by_projects(),
     Key::new("sandbox.processes", Kind::Count).not_by_projects(),
+    Key::new("permissions.mode", Kind::OneOf(&["read-only", "ask", "accept-edits", "auto", "all"]))
+        .not_by_projects(),
+    Key::new("permissions.allow", Kind::Rules),
+    Key::new("permissions.ask", Kind::Rules),
+    Key::new("permissions.deny", Kind::Rules),
     Key::new("models.*.window", Kind::Count),
     Key::new("models.*.max_output", Kind::Count),
     Key::new("models.*.input", Kind::Price),
@@ -76,6 +82,8 @@ pub(super) enum Kind {
     Price,
     /// A list of levels, each with its word where that is another one: `"high=default"`.
     Efforts,
+    /// A list of permission rules. The rules of all layers hold, none outranks another.
+    Rules,
 }
 
 impl Key {
@@ -122,7 +130,10 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
     let table = path.first().map_or("", String::as_str);
     let key = KEYS.iter().find(|key| key.is(path));
     let endpoint = path.len() == 1 && ENDPOINT.contains(&table);
-    let barred = NOT_BY_PROJECTS.contains(&table) || endpoint || key.is_some_and(|key| !key.by_projects);
+    let is_rules = key.is_some_and(|key| matches!(key.kind, Kind::Rules));
+    let barred = (NOT_BY_PROJECTS.contains(&table) && !is_rules)
+        || endpoint
+        || key.is_some_and(|key| !key.by_projects);
     if layer.is_project() && barred {
         return Check::Ignored(format!(
             "`{name}` is ignored: a project's files cannot say where requests go or what may run; \
@@ -176,6 +187,13 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Paths, toml::Value::Array(paths)) if paths.iter().all(is_path) => Check::Valid,
         (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Check::Valid,
         (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => Check::Valid,
+        (Kind::Rules, toml::Value::Array(rules)) => rules
+            .iter()
+            .find_map(|rule| wrong_rule(path, rule))
+            .map_or(Check::Valid, |why| Check::Invalid(format!("`{name}`: {why}"))),
+        (Kind::Rules, _) => {
+            Check::Invalid(format!("`{name}` must be a list of rules, such as [\"cargo test **\"]"))
+        }
         (Kind::Text, _) => Check::Invalid(format!("`{name}` must be a text in quotes")),
         (Kind::Flag, _) => Check::Invalid(format!("`{name}` must be true or false")),
         (Kind::Count, _) => Check::Invalid(format!("`{name}` must be a whole number from 1")),
@@ -211,6 +229,14 @@ fn is_free(path: &[String]) -> bool {
 
 fn is_path(path: &toml::Value) -> bool {
     path.as_str().is_some_and(|path| path.starts_with('/') || path.starts_with("~/"))
+}
+
+/// Why a rule of a list cannot be read, if so. Where its paths begin does not matter for that.
+fn wrong_rule(path: &[String], rule: &toml::Value) -> Option<String> {
+    let decision = crate::policy::decision(path.last()?)?;
+    let Some(text) = rule.as_str() else { return Some("a rule is a text in quotes".to_owned()) };
+    let base = RuleBase { root: "/".into(), home: Some("/".into()) };
+    Rule::parse(zk_permission::Layer::User, decision, text, &base).err().map(|error| error.to_string())
 }
 
 /// One level of effort, with or without a word of its own.

@@ -21,6 +21,7 @@ mod kill;
 mod model_names;
 mod models;
 #[cfg(test)]
+mod policy;
 mod protected;
 #[cfg(test)]
 mod providers;
