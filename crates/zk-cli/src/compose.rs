@@ -8,8 +8,10 @@ use zk_core::events::PartLeftOut;
 use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
-use zk_core::service::{Blobs, CallPlace, Files, PluginSettings, Provider, Questions, Tool, Trust, Ui};
-use zk_exec::{Environment, LocalPlugin, Supervision, WorkspaceFiles};
+use zk_core::service::{
+    Blobs, CallPlace, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Tool, Trust, Ui,
+};
+use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
 use zk_permission::Mode;
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
@@ -18,12 +20,15 @@ use zk_tools::{
 use zk_view::ViewDriver;
 
 use crate::app::AppContext;
+use crate::audit::Audit;
 use crate::blobs::FileBlobs;
+use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
+use crate::mode::PermissionModes;
 use crate::sessions::Session;
-use crate::{hooks, model_name, policy, prompt, sandbox};
+use crate::{hooks, model_name, policy, prompt};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,20 +47,29 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
     let children = Environment::filtered(app.env.all().clone());
-    let mode = policy::mode(&app.settings, host.allow_all)?;
-    let judge = policy::judge(app, mode);
-    let mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
+    let Containment { mode, sandbox, is_contained, .. } = Containment::of(app, host.allow_all)?;
+    let judge = policy::judge(app, mode, is_contained);
+    let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
+    let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
+    let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));
+    bus.scope("permission-modes").provide_service(Arc::new(modes.clone()));
+    let tools = ToolsOptions { outside: sandbox.is_some(), ..ToolsOptions::default() };
+    let context = if sandbox.is_some() { "sandbox" } else { "process" };
+    let outside = sandbox.as_ref().map(|_| provide_outside(&bus, children.clone()));
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
-        Arc::new(local(app, children.clone())?),
-        Arc::new(ToolsPlugin::new(ToolsOptions::default())),
-        Arc::new(PermissionGate::new(mode).remembering(&app.project)),
+        Arc::new(local(app, children, sandbox)?),
+        Arc::new(ToolsPlugin::new(tools)),
+        Arc::new(gate),
         Arc::new(judge),
         Arc::new(RedactResults::new(app.redactor.clone())),
         Arc::new(VisibleTags),
         Arc::new(host.view),
     ];
     // Before the gate that asks: a hook may want a person to be asked.
-    plugins.splice(2..2, hooks::plugins(app, &children, host.allow_all));
+    plugins.splice(2..2, hooks::plugin(app, outside, modes));
+    let audit = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"));
+    plugins
+        .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
     if app.settings.flag("shorten") {
         plugins.push(Arc::new(Window));
         plugins.push(Arc::new(Shorten));
@@ -106,12 +120,28 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
 }
 
 /// Where commands run, and which files are there.
-fn local(app: &AppContext, children: Environment) -> Outcome<LocalPlugin> {
-    let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
-    Ok(match app.settings.text("context") {
-        Some("sandbox") => local.sandboxed(sandbox::start(app, children)?),
-        Some(_) | None => local.supervised(Supervision::of_this_program()),
+fn local(app: &AppContext, children: Environment, sandbox: Option<SandboxExec>) -> Outcome<LocalPlugin> {
+    let local = LocalPlugin::new(children, files(app)?).host_files(app.host_files.clone());
+    Ok(match sandbox {
+        Some(sandbox) => local.sandboxed(sandbox),
+        None => local.supervised(Supervision::of_this_program()),
     })
+}
+
+/// Where commands run that a person lets out of the sandbox.
+fn provide_outside(bus: &Bus, children: Environment) -> Arc<dyn Exec> {
+    let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
+    let scope = bus.scope("outside");
+    scope.provide_service(Arc::new(OutsideExec(exec.clone())));
+    let closing = exec.clone();
+    scope.on_close(async move || closing.close().await);
+    exec
+}
+
+/// How to let a call run that nobody was there to approve.
+fn advise(mode: &str) -> String {
+    let short = if mode == Mode::All.name() { " (or --allow-all)" } else { "" };
+    format!("to allow it, run zk with --permission-mode {mode}{short}, or start it on a terminal to be asked")
 }
 
 /// The files a conversation may reach.
@@ -123,9 +153,15 @@ fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
     if let Some(auth) = app.dirs.credentials().as_deref().and_then(std::path::Path::parent) {
         files = files.secret(auth);
     }
-    for own in [app.dirs.settings(), app.dirs.approvals(), app.dirs.sessions(), app.dirs.line_history()]
-        .into_iter()
-        .flatten()
+    for own in [
+        app.dirs.settings(),
+        app.dirs.approvals(),
+        app.dirs.audit(),
+        app.dirs.sessions(),
+        app.dirs.line_history(),
+    ]
+    .into_iter()
+    .flatten()
     {
         files = files.protected(own);
     }

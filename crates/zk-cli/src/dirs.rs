@@ -47,6 +47,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("trust.json"))
     }
 
+    /// What was asked of tools, and what became of it.
+    pub(crate) fn audit(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("audit"))
+    }
+
     /// What was approved for good, of all projects.
     pub(crate) fn approvals(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("approvals.toml"))

@@ -6,6 +6,7 @@ use zk_core::kernel::Bus;
 use zk_core::service::{Provider, SessionFilter, SessionStore, visible_line};
 
 use crate::app::{AppContext, runtime};
+use crate::containment::Containment;
 use crate::endpoint::Key;
 use crate::exit::{Exit, Outcome};
 use crate::sessions::{make_private, store};
@@ -83,6 +84,7 @@ pub(crate) fn run(app: &AppContext) -> Outcome<Exit> {
         tell(program_found(app, program, used));
     }
     tell(sandbox(app));
+    tell(permissions(app));
     tell(terminal(app));
     screen.finish()?;
     Ok(if healthy { Exit::Done } else { Exit::Failed })
@@ -102,6 +104,14 @@ fn sandbox(app: &AppContext) -> Finding {
             if report.missing().next().is_none() { fine(text) } else { warning(text) }
         }
         Err(error) => warning(format!("sandbox: {error}")),
+    }
+}
+
+/// What runs without a question, and where.
+fn permissions(app: &AppContext) -> Finding {
+    match Containment::of(app, app.settings.flag("permissions.allow_all")) {
+        Ok(containment) => fine(format!("permissions: {}", containment.describe())),
+        Err(error) => failure(format!("permissions: {}", error.message)),
     }
 }
 
@@ -232,6 +242,6 @@ fn terminal(app: &AppContext) -> Finding {
     if stdin::is_terminal() && std::io::stdout().is_terminal() {
         fine(format!("terminal: {}", app.env.text("TERM").unwrap_or("unknown")))
     } else {
-        fine("terminal: none; only read-only tools run without --allow-all")
+        fine("terminal: none; nobody is asked, and --permission-mode says what runs all the same")
     }
 }

@@ -2,35 +2,43 @@
 
 use std::sync::Arc;
 
-use zk_core::kernel::{BoxError, Plugin, plugin_fn};
-use zk_exec::{Environment, ProcessExec, Supervision};
+use zk_core::kernel::Plugin;
+use zk_core::service::Exec;
 use zk_hooks::CommandHooks;
+use zk_permission::Mode;
 
 use crate::app::AppContext;
+use crate::mode::PermissionModes;
 
-/// The plugins of the hooks, if there are any.
-pub(crate) fn plugins(app: &AppContext, children: &Environment, allow_all: bool) -> Vec<Arc<dyn Plugin>> {
+/// The plugin of the hooks, if there are any. They run with `outside` where there is one: the person's own programs are not
+/// held in what holds those of the model.
+pub(crate) fn plugin(
+    app: &AppContext,
+    outside: Option<Arc<dyn Exec>>,
+    modes: PermissionModes,
+) -> Option<Arc<dyn Plugin>> {
     let set = app.settings.hooks();
     if set.is_empty() {
-        return Vec::new();
+        return None;
     }
     let notices = app.notices.clone();
-    let mode = if allow_all { "bypassPermissions" } else { "default" };
     let mut hooks = CommandHooks::new(set.clone(), &app.project)
         .cwd(&app.cwd)
         .telling(move |text| notices.show(text))
-        .permission_mode(move || mode.to_owned());
-    let mut plugins: Vec<Arc<dyn Plugin>> = Vec::new();
-    // The person's own programs are not held in what holds those of the model.
-    if app.settings.text("context") == Some("sandbox") {
-        let exec = Arc::new(ProcessExec::supervised(children.clone(), Supervision::of_this_program()));
-        hooks = hooks.exec(exec.clone());
-        plugins.push(Arc::new(plugin_fn("hooks-exec", move |scope| {
-            let exec = exec.clone();
-            scope.on_close(async move || exec.close().await);
-            Ok::<(), BoxError>(())
-        })));
+        .permission_mode(move || told(modes.chosen()).to_owned());
+    if let Some(exec) = outside {
+        hooks = hooks.exec(exec);
     }
-    plugins.push(Arc::new(hooks));
-    plugins
+    Some(Arc::new(hooks))
+}
+
+/// What hooks are told of a mode.
+fn told(mode: Mode) -> &'static str {
+    match mode {
+        Mode::ReadOnly => "plan",
+        Mode::Ask => "default",
+        Mode::AcceptEdits => "acceptEdits",
+        Mode::Auto => "auto",
+        Mode::All => "bypassPermissions",
+    }
 }

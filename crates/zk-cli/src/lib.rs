@@ -11,10 +11,12 @@
 mod additions;
 mod app;
 mod args;
+mod audit;
 mod blobs;
 mod builder;
 mod commands;
 mod compose;
+mod containment;
 mod credentials;
 mod demo;
 mod dirs;

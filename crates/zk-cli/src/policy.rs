@@ -1,46 +1,16 @@
-//! What may run: the mode, the rules of all layers, and what was approved for good.
+//! What may run: the rules of all layers, and what was approved for good.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zk_permission::{
-    Approvals, Decision, HostSurroundings, Layer, Mode, PermissionJudge, RuleBase, Rules, UnknownMode,
-};
+use zk_permission::{Approvals, Decision, HostSurroundings, Layer, Mode, PermissionJudge, RuleBase, Rules};
 
 use crate::app::AppContext;
-use crate::exit::{Failure, Outcome};
-use crate::settings::{Layer as SettingsLayer, Settings};
+use crate::settings::Layer as SettingsLayer;
 
 /// The path of commands if the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// The mode of a conversation.
-pub(crate) fn mode(settings: &Settings, allow_all: bool) -> Outcome<Mode> {
-    let named = settings
-        .text("permissions.mode")
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: UnknownMode| Failure::usage(error.to_string()))?;
-    let mode: Mode = named.unwrap_or_default();
-    let layer = |key| settings.origin(key).map_or(SettingsLayer::Default, |origin| origin.layer);
-    let (of_mode, of_flag) = (layer("permissions.mode"), layer("permissions.allow_all"));
-    match mode {
-        _ if allow_all && of_mode <= of_flag => Ok(Mode::All),
-        // Whoever outranks the mode says that not everything may run.
-        Mode::All if !allow_all && of_flag > of_mode => Ok(Mode::Ask),
-        Mode::Auto if !is_contained(settings) => Err(Failure::usage(
-            "the permission mode auto needs the sandbox without the network: add --context sandbox, and set \
-             sandbox.network to none or loopback",
-        )),
-        mode => Ok(mode),
-    }
-}
-
-/// Whether commands run in a sandbox that was tried out at its start, and reach no other machine.
-fn is_contained(settings: &Settings) -> bool {
-    settings.text("context") == Some("sandbox") && settings.text("sandbox.network") != Some("all")
-}
 
 /// The rules of the settings and of what was approved in this project. The second part is why approvals do not count.
 pub(crate) fn rules(app: &AppContext) -> (Rules, Option<String>) {
@@ -64,8 +34,8 @@ pub(crate) fn approvals(app: &AppContext) -> Option<Approvals> {
     Some(Approvals::new(app.dirs.approvals()?, Arc::new(app.host_files.clone())))
 }
 
-/// The judge of a conversation.
-pub(crate) fn judge(app: &AppContext, mode: Mode) -> PermissionJudge {
+/// The judge of a conversation, whose commands run in a proven sandbox or not.
+pub(crate) fn judge(app: &AppContext, mode: Mode, is_contained: bool) -> PermissionJudge {
     let (rules, problem) = rules(app);
     if let Some(problem) = problem {
         app.notices.show(&format!("warning: {problem}"));
@@ -79,7 +49,7 @@ pub(crate) fn judge(app: &AppContext, mode: Mode) -> PermissionJudge {
         Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),
         None => PermissionJudge::new(mode, rules, &app.project, surroundings),
     };
-    if is_contained(&app.settings) { judge.contained() } else { judge }
+    if is_contained { judge.contained() } else { judge }
 }
 
 fn of_settings(layer: SettingsLayer) -> Layer {

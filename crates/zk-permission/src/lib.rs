@@ -34,7 +34,7 @@ pub use approvals::{Approval, ApprovalError, ApprovalKind, Approvals};
 pub use host::HostSurroundings;
 pub use judge::{Call, Circumstances, JudgedProgram, Reason, RuleRef, Verdict, judge};
 pub use mode::{Mode, UnknownMode};
-pub use plugin::PermissionJudge;
+pub use plugin::{PermissionJudge, date_of_day};
 pub use repository::starts_nothing;
 pub use rules::{Access, CommandPattern, Decision, Explanation, Layer, Rule, RuleBase, RuleError, Rules};
 pub use shell::{

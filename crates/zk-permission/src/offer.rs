@@ -57,7 +57,10 @@ fn directory(effects: &[Effect], cwd: &Path, surroundings: &dyn Surroundings) ->
             Effect::Writes { paths } if !paths.is_empty() => {
                 parents.extend(paths.iter().filter_map(|path| cwd.join(path).parent().map(Path::to_owned)));
             }
-            Effect::Writes { .. } | Effect::Executes { .. } | Effect::Network { .. } => return None,
+            Effect::Writes { .. }
+            | Effect::Executes { .. }
+            | Effect::Network { .. }
+            | Effect::LeavesContext { .. } => return None,
         }
     }
     let first = parents.first()?.clone();

@@ -3,9 +3,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use zk_core::kernel::{BoxError, Plugin, Scope};
+use zk_core::events::TurnBefore;
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::Effects;
-use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer};
+use zk_core::service::{CallDecision, CallJudge, CallJudgement, CallOffer, WiderKind};
 
 use crate::approvals::{Approval, ApprovalKind, Approvals};
 use crate::judge::{Call, Circumstances, Verdict, judge};
@@ -35,7 +36,7 @@ pub struct PermissionJudge {
 }
 
 struct State {
-    mode: Mode,
+    mode: RwLock<Switch>,
     is_contained: AtomicBool,
     /// The root of the project, canonical.
     project: PathBuf,
@@ -47,11 +48,18 @@ struct State {
     session: RwLock<Vec<Rule>>,
 }
 
+/// The mode now, and a wider one from the next turn on.
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    now: Mode,
+    next: Option<Mode>,
+}
+
 impl std::fmt::Debug for PermissionJudge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let State { mode, project, .. } = &*self.state;
+        let (mode, project) = (self.mode(), &self.state.project);
         f.debug_struct("PermissionJudge")
-            .field("mode", mode)
+            .field("mode", &mode)
             .field("project", project)
             .finish_non_exhaustive()
     }
@@ -88,6 +96,40 @@ impl PermissionJudge {
         self
     }
 
+    /// The mode of the next call.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.switch().now
+    }
+
+    /// The mode of the next turn: another than [`PermissionJudge::mode`] once a wider one was set.
+    #[must_use]
+    pub fn next_mode(&self) -> Mode {
+        let switch = self.switch();
+        switch.next.unwrap_or(switch.now)
+    }
+
+    /// Sets the mode. A tighter one holds from the next call on; a wider one from the next turn on, so that it lets
+    /// nothing through that the model asked for before.
+    pub fn set_mode(&self, mode: Mode) {
+        let mut switch = self.state.mode.write().unwrap_or_else(PoisonError::into_inner);
+        if mode <= switch.now {
+            *switch = Switch { now: mode, next: None };
+        } else {
+            switch.next = Some(mode);
+        }
+    }
+
+    /// Whether commands run in a sandbox that was proven to hold.
+    #[must_use]
+    pub fn is_contained(&self) -> bool {
+        self.state.is_contained.load(Ordering::Relaxed)
+    }
+
+    fn switch(&self) -> Switch {
+        *self.state.mode.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with(
         mode: Mode,
         rules: Rules,
@@ -96,6 +138,7 @@ impl PermissionJudge {
         approvals: Option<Approvals>,
     ) -> Self {
         let (rules, session, is_contained) = (RwLock::new(rules), RwLock::default(), AtomicBool::new(false));
+        let mode = RwLock::new(Switch { now: mode, next: None });
         Self {
             state: Arc::new(State { mode, is_contained, project, surroundings, approvals, rules, session }),
         }
@@ -104,7 +147,11 @@ impl PermissionJudge {
     /// The verdict about a call in a directory.
     #[must_use]
     pub fn verdict(&self, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
-        let State { mode, project, surroundings, rules, session, .. } = &*self.state;
+        self.verdict_in(self.mode(), tool, effects, cwd)
+    }
+
+    fn verdict_in(&self, mode: Mode, tool: &str, effects: &Effects, cwd: &Path) -> Verdict {
+        let State { project, surroundings, rules, session, .. } = &*self.state;
         let mut rules = rules.read().unwrap_or_else(PoisonError::into_inner).clone();
         session
             .read()
@@ -114,10 +161,10 @@ impl PermissionJudge {
         let here = Circumstances {
             cwd,
             surroundings: &**surroundings,
-            is_contained: self.state.is_contained.load(Ordering::Relaxed),
+            is_contained: self.is_contained(),
             trusts_repository: is_of_repository(cwd, project) && starts_nothing(project),
         };
-        judge(&Call { tool, effects }, *mode, &rules, &here)
+        judge(&Call { tool, effects }, mode, &rules, &here)
     }
 }
 
@@ -128,6 +175,11 @@ impl Plugin for PermissionJudge {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         scope.provide_service::<dyn CallJudge>(Arc::new(self.clone()));
+        let state = self.state.clone();
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| {
+            let mut switch = state.mode.write().unwrap_or_else(PoisonError::into_inner);
+            switch.now = switch.next.take().unwrap_or(switch.now);
+        });
         Ok(())
     }
 }
@@ -144,9 +196,17 @@ impl CallJudge for PermissionJudge {
         };
         let had_a_say = verdict.reasons.iter().filter(|reason| reason.decision == verdict.decision);
         let reasons = had_a_say.map(ToString::to_string).collect();
-        let offer = offered(&verdict, effects, cwd, &*self.state.surroundings)
-            .map(|kind| CallOffer { describes: describe(&kind), key: key(&kind) });
-        CallJudgement { decision, reasons, offer: offer.filter(|_| verdict.decision == Decision::Ask) }
+        let offer = offered(&verdict, effects, cwd, &*self.state.surroundings).and_then(|kind| {
+            Some(CallOffer { kind: wider(&kind)?, describes: describe(&kind), key: key(&kind) })
+        });
+        let mode = self.mode();
+        let is_allowed =
+            |mode: &&Mode| self.verdict_in(**mode, tool, effects, cwd).decision == Decision::Allow;
+        let wider_modes =
+            Mode::ALL.iter().filter(|wider| **wider > mode && verdict.decision != Decision::Allow);
+        let allowed_by = wider_modes.filter(is_allowed).map(|mode| mode.name().to_owned()).next();
+        let offer = offer.filter(|_| verdict.decision == Decision::Ask);
+        CallJudgement { decision, reasons, offer, allowed_by }
     }
 
     fn remember(&self, offer: &CallOffer, lasting: bool) -> Result<(), String> {
@@ -178,6 +238,15 @@ fn is_of_repository(cwd: &Path, project: &Path) -> bool {
             .ancestors()
             .take_while(|dir| *dir != project)
             .all(|dir| is_absent(dir.join(".git")) && is_absent(dir.join("HEAD")))
+}
+
+/// What the calls have in common that an approval allows; nothing for exactly one.
+fn wider(kind: &ApprovalKind) -> Option<WiderKind> {
+    match kind {
+        ApprovalKind::Exact { .. } => None,
+        ApprovalKind::Prefix { .. } => Some(WiderKind::Prefix),
+        ApprovalKind::Directory { .. } => Some(WiderKind::Directory),
+    }
 }
 
 fn describe(kind: &ApprovalKind) -> String {
@@ -213,11 +282,12 @@ fn from_key(key: &str) -> Option<ApprovalKind> {
 /// The day by the clock of this machine, in UTC, as `2026-11-22`.
 fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    date(seconds / 86_400)
+    date_of_day(seconds / 86_400)
 }
 
-/// The date of a day since 1970, by the calendar's 400-year cycle that begins in March.
-fn date(days: u64) -> String {
+/// The date of a day since 1970, as `2026-11-22`, by the calendar's 400-year cycle that begins in March.
+#[must_use]
+pub fn date_of_day(days: u64) -> String {
     let days = days + 719_468;
     let (cycle, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -237,7 +307,7 @@ mod tests {
         for (days, text) in
             [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_779, "2026-11-22")]
         {
-            assert_eq!(date(days), text);
+            assert_eq!(date_of_day(days), text);
         }
     }
 

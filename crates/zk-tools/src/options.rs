@@ -28,6 +28,9 @@ pub struct ToolsOptions {
     pub shell_timeout_max: Duration,
     /// Whether the result ends with the exit code and the time it took.
     pub shell_footer: bool,
+    /// Whether a call may ask to run its command outside of the context of all others, with the
+    /// [`OutsideExec`](zk_core::service::OutsideExec) of the host. A permission gate asks a person about each.
+    pub outside: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
     pub grep_results: usize,
     /// Files of one `glob`.
@@ -47,6 +50,7 @@ impl Default for ToolsOptions {
             shell_timeout: Duration::from_secs(120),
             shell_timeout_max: Duration::from_secs(600),
             shell_footer: true,
+            outside: false,
             grep_results: 250,
             glob_results: 200,
         }

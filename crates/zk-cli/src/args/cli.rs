@@ -77,7 +77,7 @@ pub(crate) struct Cli {
     #[arg(long, conflicts_with = "permission_mode")]
     pub(crate) allow_all: bool,
 
-    /// What runs without asking: read-only, ask (default), accept-edits, auto (in the sandbox) or all
+    /// What runs without asking: read-only, ask, accept-edits, auto (in the sandbox; default where it holds) or all
     #[arg(long, global = true, value_name = "MODE")]
     pub(crate) permission_mode: Option<Mode>,
 

@@ -5,6 +5,7 @@ use zk_permission::{Approval, ApprovalKind, Decision, Explanation, Layer, Rule, 
 use super::print;
 use crate::app::AppContext;
 use crate::args::cli::PolicyAction;
+use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::policy;
 
@@ -24,8 +25,9 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
         [only] => only.clone(),
         words => quote_all(words),
     };
-    let mode = policy::mode(&app.settings, app.settings.flag("permissions.allow_all"))?;
-    let verdict = policy::judge(app, mode).verdict("shell", &Effects::executes(text), &app.cwd);
+    let Containment { mode, is_contained, .. } =
+        Containment::of(app, app.settings.flag("permissions.allow_all"))?;
+    let verdict = policy::judge(app, mode, is_contained).verdict("shell", &Effects::executes(text), &app.cwd);
     let mut lines = vec![format!("{} (mode {mode})", verdict.decision)];
     lines.extend(
         verdict

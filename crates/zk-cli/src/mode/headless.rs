@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -6,9 +6,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, RunOptions, RunOutcome};
+use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
 use zk_core::service::{Redactor, StoreError, Tool};
+use zk_permission::Mode;
 use zk_view::ViewDriver;
 
 use super::shared_screen::SharedScreen;
@@ -19,7 +21,7 @@ use crate::args::{Format, Prompt};
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::events::{PROTOCOL, write_line, write_patch, write_value};
-use crate::output::result::RunResult;
+use crate::output::result::{PermissionDenial, RunResult};
 use crate::output::{Output, WriteFailure};
 use crate::sessions::{self, Kept, Session};
 use crate::signals::Signals;
@@ -75,6 +77,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             before: view.view().blocks.len(),
             view,
             redactor: app.redactor.clone(),
+            denials: Arc::default(),
         };
         head.listen(&bus);
         let telling = head.tell();
@@ -109,10 +112,18 @@ struct Headless {
     /// Blocks of the conversation before this run.
     before: usize,
     redactor: Arc<Redactor>,
+    /// The calls that the permission gate refused.
+    denials: Arc<Mutex<Vec<PermissionDenial>>>,
 }
 
 impl Headless {
     fn listen(&self, bus: &Bus) {
+        let denials = self.denials.clone();
+        bus.scope("permission-denials").on_sync(move |decided: &PermissionDecided, _: &Cx| {
+            if !decided.allowed {
+                denials.lock().unwrap_or_else(PoisonError::into_inner).push(PermissionDenial::of(decided));
+            }
+        });
         if self.format == Format::StreamJson {
             let (output, redactor) = (self.output.clone(), self.redactor.clone());
             bus.scope("output").observe_at(Reach::Descendants, move |event: &dyn AnyEvent, cx: &Cx| {
@@ -190,11 +201,12 @@ impl Headless {
         let view = self.view.view();
         let blocks = view.blocks.get(self.before..).unwrap_or_default();
         let refused = Refused::of(blocks);
+        let denials = std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner));
         let (exit, error) = match &outcome.result {
             Ok(()) if unsaved.is_some() => (Exit::Failed, unsaved),
             Ok(()) if refused.decided_the_run => (
                 Exit::Denied,
-                Some("every call of the last step was refused; --allow-all lets every tool run".to_owned()),
+                Some(format!("every call of the last step was refused{}", widest_flag(&denials))),
             ),
             Ok(()) => (Exit::Done, None),
             Err(AgentError::Aborted) => {
@@ -212,7 +224,7 @@ impl Headless {
             }
             Format::Text => {}
             Format::Json | Format::StreamJson | Format::ViewJson => {
-                let result = RunResult::new(outcome, text, exit, error.clone(), id, refused.all);
+                let result = RunResult::new(outcome, text, exit, error.clone(), id, (refused.all, denials));
                 self.output.add(|out| result.write(out, &self.redactor));
             }
         }
@@ -242,6 +254,18 @@ impl Headless {
             }
         }
         exit
+    }
+}
+
+/// The flag with which none of these calls would have been refused.
+fn widest_flag(denials: &[PermissionDenial]) -> String {
+    let mode = |denial: &PermissionDenial| denial.allowed_by.as_deref()?.parse::<Mode>().ok();
+    match denials.iter().filter_map(mode).max() {
+        Some(mode) => format!(
+            "; --permission-mode {mode} would let {} run",
+            if denials.len() == 1 { "it" } else { "them" }
+        ),
+        None => String::new(),
     }
 }
 

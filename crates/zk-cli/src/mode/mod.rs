@@ -4,12 +4,15 @@ mod headless;
 mod interactive;
 pub(crate) mod lines;
 pub(crate) mod painter;
+mod permission_modes;
 pub(crate) mod shared_screen;
 mod status_line;
 pub(crate) mod summary;
 mod told;
 
 use std::io::IsTerminal;
+
+pub(crate) use permission_modes::PermissionModes;
 
 use crate::app::AppContext;
 use crate::args::Prompt;

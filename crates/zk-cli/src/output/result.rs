@@ -1,7 +1,8 @@
 use serde::Serialize;
 use serde_json::Value;
 use zk_agent::RunOutcome;
-use zk_core::model::{AgentError, SessionId, StopReason, Usage};
+use zk_core::events::PermissionDecided;
+use zk_core::model::{AgentError, CallId, SessionId, StopReason, Usage};
 use zk_core::service::Redactor;
 
 use crate::exit::{Exit, Failure};
@@ -32,8 +33,38 @@ pub(crate) struct RunResult {
     /// The calls of the run that were refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     denied: Vec<DeniedCall>,
+    /// The calls that nobody approved or that were not allowed, those of sub-agents included.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    permission_denials: Vec<PermissionDenial>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// A call that the permission gate refused.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PermissionDenial {
+    tool: String,
+    call_id: CallId,
+    args: Value,
+    reasons: Vec<String>,
+    /// The tightest permission mode in which it would have run; nothing where a rule stands against it in every mode.
+    pub(crate) allowed_by: Option<String>,
+    /// The flag that chooses that mode.
+    flag: Option<String>,
+}
+
+impl PermissionDenial {
+    pub(crate) fn of(decided: &PermissionDecided) -> Self {
+        let allowed_by = decided.allowed_by.clone();
+        Self {
+            tool: decided.call.name.clone(),
+            call_id: decided.call.call_id.clone(),
+            args: decided.args.clone(),
+            reasons: decided.reasons.clone(),
+            flag: allowed_by.as_ref().map(|mode| format!("--permission-mode {mode}")),
+            allowed_by,
+        }
+    }
 }
 
 /// A call that was refused.
@@ -50,7 +81,7 @@ impl RunResult {
         exit: Exit,
         error: Option<String>,
         session_id: Option<SessionId>,
-        denied: Vec<DeniedCall>,
+        (denied, permission_denials): (Vec<DeniedCall>, Vec<PermissionDenial>),
     ) -> Self {
         let stats = &outcome.stats;
         Self {
@@ -66,6 +97,7 @@ impl RunResult {
             duration_ms: stats.duration_ms,
             output: stats.output.clone(),
             denied,
+            permission_denials,
             error,
         }
     }
@@ -126,6 +158,7 @@ pub(crate) fn print_failure(failure: &Failure) {
         duration_ms: 0,
         output: None,
         denied: Vec::new(),
+        permission_denials: Vec::new(),
         error: Some(failure.message.clone()),
     };
     let mut line = Vec::new();

@@ -377,11 +377,10 @@ fn defaults() -> LayerValues {
     let from = "zk";
     given.text("thinking", from, Some("adaptive".to_owned()));
     given.text("preset", from, Some("build".to_owned()));
-    given.text("context", from, Some("process".to_owned()));
     given.flag("sessions", from, Some(true));
     given.flag("shorten", from, Some(true));
     given.flag("permissions.allow_all", from, Some(false));
-    given.text("permissions.mode", from, Some("ask".to_owned()));
+    given.flag("permissions.audit", from, Some(true));
     given
 }
 
@@ -404,6 +403,7 @@ fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
             give(row.variable, row.vendor, row.setting);
         }
     }
+    given.text("context", "ZK_CONTEXT", env.text("ZK_CONTEXT").map(str::to_owned));
     given
 }
 

@@ -26,6 +26,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("sandbox.processes", Kind::Count).not_by_projects(),
     Key::new("permissions.mode", Kind::OneOf(&["read-only", "ask", "accept-edits", "auto", "all"]))
         .not_by_projects(),
+    Key::new("permissions.audit", Kind::Flag).not_by_projects(),
     Key::new("permissions.allow", Kind::Rules),
     Key::new("permissions.ask", Kind::Rules),
     Key::new("permissions.deny", Kind::Rules),

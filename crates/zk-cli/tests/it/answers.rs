@@ -212,8 +212,13 @@ fn without_permission_only_reading_tools_run_and_a_refusal_says_how_to_allow_it(
     let ended = person.run(&["-p", "x", "--output-format", "json"]);
     let result = ended.result();
     assert_eq!((ended.code, &result["is_error"]), (0, &json!(false)), "one call of the step did run");
-    assert!(result["result"].as_str().unwrap().contains("--allow-all"), "{result}");
+    assert!(
+        result["result"].as_str().unwrap().contains("--permission-mode all (or --allow-all)"),
+        "{result}"
+    );
     assert_eq!(result["denied"][0]["tool"], "shell");
+    let denial = &result["permission_denials"][0];
+    assert_eq!((&denial["tool"], &denial["flag"]), (&json!("shell"), &json!("--permission-mode all")));
     assert!(!person.project().join("made").exists());
 }
 
@@ -224,6 +229,8 @@ fn a_run_whose_last_step_was_refused_ends_with_5() {
         .turn(|t| t.text("I may not."));
     let ended = Person::asking(&server(script)).run(&["-p", "x", "--output-format", "json"]);
     assert_eq!((ended.code, &ended.result()["is_error"]), (5, &json!(true)));
+    let error = ended.result()["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("--permission-mode all would let it run"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ mod kill;
 mod model_names;
 mod models;
 #[cfg(test)]
+mod permission_modes;
+#[cfg(test)]
 mod policy;
 mod protected;
 #[cfg(test)]

@@ -12,7 +12,7 @@ fn every_setting_is_shown_with_where_it_comes_from() {
         person.run(&["config", "show", "--origin", "--provider", "anthropic", "--config", "extra.toml"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     for line in [
-        "context = \"process\"  # default",
+        "context = \"process\"  # environment: ZK_CONTEXT",
         "provider = \"anthropic\"  # command line: --provider",
         "preset = \"plan\"  # command line: extra.toml",
         "providers.anthropic.api_key = \"(set, not shown)\"  # environment: ANTHROPIC_API_KEY",

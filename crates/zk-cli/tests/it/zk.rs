@@ -87,6 +87,8 @@ impl Person {
             ("HOME".into(), home.into()),
             ("ZK_HOME".into(), home.into()),
             ("TERM".into(), "xterm".into()),
+            // As on a machine without a sandbox; a test of the sandbox says otherwise.
+            ("ZK_CONTEXT".into(), "process".into()),
         ];
         vars.extend(self.vars.iter().cloned());
         vars

@@ -11,7 +11,7 @@
 //!
 //! An answer with tool calls: `session:open-turn`, before any of them.
 //!
-//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` → (`tool:blocked` |
+//! A tool call: `validation:reject` | `validation:coerce`? → `tool:prepare` → `tool:gate` (in it `permission:decided`) → (`tool:blocked` |
 //! `tool:parked` | substituted | counted) → `tool:begin` → `tool:before` or `tool:unknown` → `tool:progress` →
 //! `tool:error`? → `tool:transform` → `tool:end` → `tool:after`.
 //!
@@ -61,10 +61,10 @@ pub use stream::{
     ToolArgsRepaired,
 };
 pub use tool::{
-    CallRef, Coercion, Decision, Passed, PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolAfter,
-    ToolBefore, ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd, ToolErrored, ToolGate,
-    ToolLeftOut, ToolParked, ToolPrepare, ToolProgress, ToolResultsAfter, ToolSkipped, ToolTransform,
-    ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
+    CallRef, Coercion, DecidedBy, Decision, Passed, PermissionDecided, PermissionReply, PermissionRequest,
+    ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd,
+    ToolErrored, ToolGate, ToolLeftOut, ToolParked, ToolPrepare, ToolProgress, ToolResultsAfter, ToolSkipped,
+    ToolTransform, ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, HistoryRepaired, MessageEnd, OutputReady, SteerInject, SteerKind,
@@ -74,7 +74,7 @@ pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.3";
+pub const EVENTS_VERSION: &str = "1.4";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

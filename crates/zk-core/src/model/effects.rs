@@ -55,6 +55,11 @@ pub enum Effect {
         /// The hosts, as `host` or `host:port`.
         hosts: Vec<String>,
     },
+    /// Runs outside of the context that bounds all other commands.
+    LeavesContext {
+        /// What for, in the words of whoever calls. It is no evidence.
+        reason: String,
+    },
 }
 
 impl Effects {
@@ -85,6 +90,15 @@ impl Effects {
         Self::Known { list: vec![effect] }
     }
 
+    /// Whether the call runs outside of the context that bounds all others.
+    #[must_use]
+    pub fn leaves_context(&self) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::Known { list } => list.iter().any(|effect| matches!(effect, Effect::LeavesContext { .. })),
+        }
+    }
+
     /// Whether nothing but reading happens. Unknown effects are not read-only.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
@@ -92,7 +106,10 @@ impl Effects {
             Self::Unknown => false,
             Self::Known { list } => list.iter().all(|effect| match effect {
                 Effect::Reads { .. } => true,
-                Effect::Writes { .. } | Effect::Executes { .. } | Effect::Network { .. } => false,
+                Effect::Writes { .. }
+                | Effect::Executes { .. }
+                | Effect::Network { .. }
+                | Effect::LeavesContext { .. } => false,
             }),
         }
     }

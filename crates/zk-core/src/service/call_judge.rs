@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use crate::model::Effects;
+use crate::service::WiderKind;
 
 /// Decides about calls before a person is asked: by what they do, a mode and rules. `cx.service::<dyn CallJudge>()`.
 ///
@@ -29,6 +30,9 @@ pub struct CallJudgement {
     pub reasons: Vec<String>,
     /// What a person can be offered to allow beyond this call; nothing where no rule would cover it.
     pub offer: Option<CallOffer>,
+    /// The tightest permission mode in which the call would run without a question; nothing where a rule stands against
+    /// it in every mode.
+    pub allowed_by: Option<String>,
 }
 
 /// What is to become of a call.
@@ -48,6 +52,8 @@ pub enum CallDecision {
 /// Something a person can allow beyond one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOffer {
+    /// What the calls have in common that it allows.
+    pub kind: WiderKind,
     /// What it allows, in words, such as "commands that begin with `cargo test`".
     pub describes: String,
     /// The judge's own name of it.

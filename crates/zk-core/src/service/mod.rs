@@ -37,7 +37,7 @@ pub use conversation::{
 };
 pub use exec::{
     Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal,
-    OutputSink, OutputStream, Process, ProcessEvent, TerminalSize,
+    OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, TerminalSize,
 };
 pub use files::{
     FileIdentity, FileKind, FileStat, FileWatch, Files, OnChange, PathError, Resolved, SearchFound,
@@ -49,8 +49,8 @@ pub use prompt_section::{FixedSection, PromptSection, drop_section, section_orde
 pub use provider::{EventStream, OutputFormat, Provider, Request, RetryNotice, StreamEvent, ToolChoice};
 pub use questions::{
     Answer as UiAnswer, AnswerError, Approval, FrontEnd, MAX_MARKS, PendingQuestion, Question,
-    QuestionDigest, QuestionId, Questions, Section, SectionKind, is_combining_mark, text_of_visible_lines,
-    visible_line, visible_lines,
+    QuestionDigest, QuestionId, Questions, Section, SectionKind, Wider, WiderKind, is_combining_mark,
+    text_of_visible_lines, visible_line, visible_lines,
 };
 pub use redact::{REDACTED, RedactedPieces, Redactor};
 pub use run_control::{RunControl, RunEnded, RunState, SideAnswer, SideCall};

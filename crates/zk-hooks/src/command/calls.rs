@@ -287,9 +287,14 @@ impl Handler<ToolGate> for Ask {
             preview: tool.preview(&gate.args, &gate.place).await,
             session: None,
             always: None,
+            wider: None,
         };
         Ok(match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
-            UiAnswer::Once | UiAnswer::Session | UiAnswer::Always => {
+            UiAnswer::Once
+            | UiAnswer::Session
+            | UiAnswer::Always
+            | UiAnswer::WiderSession
+            | UiAnswer::WiderAlways => {
                 // Nobody is asked twice.
                 if let Some(seen) = self.0.seen().get_mut(&key) {
                     seen.verdict = Verdict::Allow;

@@ -236,7 +236,7 @@ impl Bench<'_> {
             let (access, paths) = match effect {
                 Effect::Reads { paths } => (Access::Read, paths),
                 Effect::Writes { paths } => (Access::Write, paths),
-                Effect::Executes { .. } | Effect::Network { .. } => continue,
+                Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => continue,
             };
             for full in paths.iter().filter_map(|path| place.of(path)).flatten() {
                 spoke |= self.path_rules(access, &full, subject);
@@ -326,7 +326,7 @@ impl Bench<'_> {
                     .filter_map(|path| place.of(path))
                     .flatten()
                     .any(|full| self.here.surroundings.path(&full) == PathPlace::Secret),
-                Effect::Executes { .. } | Effect::Network { .. } => false,
+                Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => false,
             })
         };
         let is_excluded = self.mode == Mode::ReadOnly

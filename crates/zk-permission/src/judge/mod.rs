@@ -78,10 +78,13 @@ impl fmt::Debug for Circumstances<'_> {
 /// ```
 #[must_use]
 pub fn judge(call: &Call<'_>, mode: Mode, rules: &Rules, here: &Circumstances<'_>) -> Verdict {
+    // What leaves the sandbox is not bounded by it.
+    let here =
+        Circumstances { is_contained: here.is_contained && !call.effects.leaves_context(), ..here.clone() };
     let mut bench = Bench {
         mode,
         rules,
-        here,
+        here: &here,
         tool: call.tool,
         reasons: Vec::new(),
         effects: Vec::new(),
@@ -176,6 +179,11 @@ impl<'a> Bench<'a> {
                 self.unknown();
             }
             Effect::Executes { command: None, argv } => self.program(argv),
+            Effect::LeavesContext { .. } => {
+                self.effects.push(effect.clone());
+                let tool = self.tool;
+                self.otherwise(tool, "it runs outside of the sandbox");
+            }
             Effect::Network { hosts } => {
                 self.effects.push(effect.clone());
                 let subject = if hosts.is_empty() { self.tool.to_owned() } else { hosts.join(", ") };

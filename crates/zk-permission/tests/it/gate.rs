@@ -1,10 +1,10 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate};
+use zk_core::events::{CallRef, Passed, SessionLoaded, ToolGate, TurnBefore};
 use zk_core::kernel::Bus;
-use zk_core::model::{CallId, TurnId};
-use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer};
+use zk_core::model::{CallId, ModelRef, ThinkingRequest, TurnId};
+use zk_core::service::{Approval, CallPlace, Question, Questions, Tool, UiAnswer, Wider, WiderKind};
 use zk_exec::LocalHostFiles;
 use zk_permission::{
     Approvals, AssumedSurroundings, Decision, Layer, Mode, PermissionJudge, Rule, RuleBase, Rules,
@@ -14,6 +14,7 @@ use zk_tools::{PermissionGate, PermissionMode, ToolsOptions, ToolsPlugin};
 /// A bus with the tools, the gate and a judge for `/p`.
 struct Desk {
     bus: Bus,
+    judge: PermissionJudge,
     asked: Arc<Mutex<Vec<Approval>>>,
 }
 
@@ -38,10 +39,10 @@ impl Desk {
             Some(approvals) => PermissionJudge::remembering(mode, rules, "/p", surroundings, approvals),
         };
         bus.install(&judge).unwrap();
-        Self { bus, asked: Arc::default() }
+        Self { bus, judge, asked: Arc::default() }
     }
 
-    /// Answers every question so.
+    /// Answers every question so, and with *once* where that is not offered.
     fn answering(self, answer: UiAnswer) -> Self {
         let questions = Arc::new(Questions::new());
         self.bus.scope("host").provide_service(questions.clone());
@@ -52,7 +53,10 @@ impl Desk {
                 if let Question::Approve(approval) = &pending.question {
                     asked.lock().unwrap().push(Approval::clone(approval));
                 }
-                front_end.answer(pending.id, pending.digest, answer.clone()).unwrap();
+                // What is not offered cannot be chosen.
+                if front_end.answer(pending.id, pending.digest, answer.clone()).is_err() {
+                    front_end.answer(pending.id, pending.digest, UiAnswer::Once).unwrap();
+                }
             }
         });
         self
@@ -109,7 +113,10 @@ async fn what_the_judge_allows_runs_and_what_it_denies_nobody_is_asked_about() {
 async fn without_a_person_what_had_to_be_asked_is_refused_and_says_why() {
     let desk = Desk::new(Mode::Ask, Rules::new(), None);
     let refusal = desk.shell("cargo build").await.unwrap();
-    assert!(refusal.contains("--allow-all") && refusal.contains("runs code of the project"), "{refusal}");
+    assert!(
+        refusal.contains("mode `all` would") && refusal.contains("runs code of the project"),
+        "{refusal}"
+    );
     assert_eq!(desk.shell("ls").await, None);
 }
 
@@ -134,10 +141,17 @@ async fn modes_hold_at_the_gate() {
 
 #[tokio::test]
 async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
-    let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::Session);
+    let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::WiderSession);
     assert_eq!(desk.shell("ls && cargo test -p a").await, None);
-    let offered = desk.asked.lock().unwrap()[0].session.clone().unwrap();
-    assert!(offered.starts_with("commands that begin with `cargo test`"), "{offered}");
+    let Approval { session, wider, .. } = desk.asked.lock().unwrap()[0].clone();
+    assert_eq!(
+        session.as_deref(),
+        Some("exactly this call"),
+        "what is narrow is offered beside what is wide"
+    );
+    let Wider { kind, allows } = wider.unwrap();
+    assert_eq!(kind, WiderKind::Prefix);
+    assert!(allows.starts_with("commands that begin with `cargo test`"), "{allows}");
     for command in ["cargo test", "cargo test --all | tail"] {
         assert_eq!(desk.shell(command).await, None, "{command}");
     }
@@ -155,13 +169,11 @@ async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
 async fn a_directory_is_offered_for_files_and_can_be_kept_for_good() {
     let dir = tempfile::tempdir().unwrap();
     let store = Approvals::new(dir.path().join("approvals.toml"), Arc::new(LocalHostFiles::new()));
-    let desk = Desk::new(Mode::Ask, Rules::new(), Some(store.clone())).answering(UiAnswer::Always);
+    let desk = Desk::new(Mode::Ask, Rules::new(), Some(store.clone())).answering(UiAnswer::WiderAlways);
     assert_eq!(desk.write("src/gen/a.rs").await, None);
-    let offered = desk.asked.lock().unwrap()[0].always.clone().unwrap();
-    assert!(
-        offered.starts_with("changing files below /p/src/gen") && offered.contains("zk policy revoke"),
-        "{offered}"
-    );
+    let Wider { kind, allows } = desk.asked.lock().unwrap()[0].wider.clone().unwrap();
+    assert_eq!(kind, WiderKind::Directory);
+    assert!(allows.starts_with("changing files below /p/src/gen"), "{allows}");
     assert_eq!(desk.write("src/gen/b/c.rs").await, None);
     assert_eq!(desk.asked(), 1);
     desk.write("src/main.rs").await;
@@ -191,13 +203,13 @@ async fn nothing_wide_is_offered() {
         "curl x",
     ] {
         desk.shell(command).await;
-        let session = desk.asked.lock().unwrap().pop().unwrap().session.unwrap();
-        assert_eq!(session, "exactly this call", "{command}");
+        let asked = desk.asked.lock().unwrap().pop().unwrap();
+        assert_eq!((asked.session.as_deref(), asked.wider), (Some("exactly this call"), None), "{command}");
     }
     desk.write(".git/config").await;
     desk.write("/etc/x").await;
     for approval in desk.asked.lock().unwrap().drain(..) {
-        assert!(!approval.session.unwrap().contains("below"));
+        assert_eq!((approval.session.as_deref(), approval.wider), (Some("exactly this call"), None));
     }
 }
 
@@ -210,5 +222,64 @@ async fn a_rule_that_asks_does_so_every_time() {
     }
     assert_eq!(desk.asked(), 3);
     let asked = desk.asked.lock().unwrap();
-    assert!(asked.iter().all(|approval| approval.session.is_none() && approval.always.is_none()));
+    let offers = |approval: &Approval| {
+        approval.session.is_some() || approval.always.is_some() || approval.wider.is_some()
+    };
+    assert!(!asked.iter().any(offers));
+}
+
+#[tokio::test]
+async fn exactly_this_for_the_session_allows_nothing_like_it() {
+    let desk = Desk::new(Mode::Ask, Rules::new(), None).answering(UiAnswer::Session);
+    for command in ["cargo test", "cargo test", "cargo test -p a"] {
+        assert_eq!(desk.shell(command).await, None, "{command}");
+    }
+    assert_eq!(desk.asked(), 2);
+    for path in ["src/a.rs", "src/a.rs", "src/b.rs"] {
+        assert_eq!(desk.write(path).await, None, "{path}");
+    }
+    assert_eq!(desk.asked(), 4);
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_tightest_mode_that_would_have_let_it_run() {
+    let rules = rules(&[(Decision::Deny, "git push **")]);
+    for (mode, call, named) in [
+        (Mode::ReadOnly, "src/a.rs", "`accept-edits`"),
+        (Mode::Ask, "src/a.rs", "`accept-edits`"),
+        (Mode::Ask, ".git/config", "`all`"),
+        (Mode::AcceptEdits, "/etc/x", "`all`"),
+    ] {
+        let refusal = Desk::new(mode, rules.clone(), None).write(call).await.unwrap();
+        assert!(refusal.contains(&format!("the permission mode {named} would allow it")), "{refusal}");
+    }
+    let refusal = Desk::new(Mode::Ask, rules.clone(), None).shell("make").await.unwrap();
+    assert!(refusal.contains("the permission mode `all` would allow it"), "{refusal}");
+    let refusal = Desk::new(Mode::All, rules, None).shell("git push").await.unwrap();
+    assert!(refusal.contains("stands against it in every permission mode"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_tighter_mode_holds_from_the_next_call_on_and_a_wider_one_from_the_next_turn_on() {
+    let desk = Desk::new(Mode::Ask, Rules::new(), None);
+    let judge = desk.judge.clone();
+    judge.set_mode(Mode::AcceptEdits);
+    assert_eq!((judge.mode(), judge.next_mode()), (Mode::Ask, Mode::AcceptEdits));
+    assert!(desk.write("src/a.rs").await.is_some(), "the turn is still the same");
+    next_turn(&desk.bus).await;
+    assert_eq!(desk.write("src/a.rs").await, None);
+    judge.set_mode(Mode::ReadOnly);
+    assert!(desk.write("src/a.rs").await.is_some());
+    // Tightened again before the turn that would have been wider.
+    judge.set_mode(Mode::All);
+    judge.set_mode(Mode::ReadOnly);
+    next_turn(&desk.bus).await;
+    assert!(desk.write("src/a.rs").await.is_some());
+}
+
+async fn next_turn(bus: &Bus) {
+    let model = ModelRef::new("scripted", "m");
+    let thinking = ThinkingRequest::default();
+    let turn = TurnBefore { turn_id: TurnId::fresh(), turn: 2, model, messages: 1, thinking };
+    bus.cx().emit(turn).await.unwrap();
 }

@@ -11,9 +11,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use zk_core::model::{
-    Approved, CommandExit, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    Approved, CommandExit, Concurrency, Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput,
+    ToolSpec,
 };
-use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, Tool, ToolCx, TurnEnv};
+use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, OutsideExec, Tool, ToolCx, TurnEnv};
 
 use crate::text::one_line;
 use crate::work::exec;
@@ -47,13 +48,41 @@ struct Args {
     timeout_ms: Option<u64>,
 }
 
+/// The arguments where commands run in a sandbox.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "for its schema; the call reads the usual arguments")]
+struct SandboxArgs {
+    command: String,
+    /// Default 120000, at most 600000
+    timeout_ms: Option<u64>,
+    /// Ask the user to run this one command outside of the sandbox, after it was denied something
+    outside: Option<Outside>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "for its schema")]
+struct Outside {
+    reason: String,
+}
+
 impl Shell {
     /// The tool.
     #[must_use]
     pub fn new(options: &ToolsOptions) -> Self {
         let about =
             "Run a bash command in the working directory. No input, no terminal; each call starts afresh.";
-        Self { spec: args::spec::<Args>("shell", about), options: options.clone() }
+        let spec = if options.outside {
+            args::spec::<SandboxArgs>("shell", about)
+        } else {
+            args::spec::<Args>("shell", about)
+        };
+        Self { spec, options: options.clone() }
+    }
+
+    /// Why a call wants to leave the sandbox, if it does and there is one.
+    fn outside_reason<'a>(&self, args: &'a Value) -> Option<&'a str> {
+        let outside = args.get("outside").filter(|outside| self.options.outside && !outside.is_null())?;
+        Some(text_or_empty(outside, "reason"))
     }
 
     fn timeout(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
@@ -80,8 +109,12 @@ impl Shell {
         }
         let mut footer = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
         for denial in &outcome.denials {
-            footer =
-                join(&footer, &format!("({denial}; use another path, or ask the person to run it outside)"));
+            let ask = if self.options.outside {
+                "call this again with `outside` and a reason to ask the user to run it outside"
+            } else {
+                "ask the user to run it outside"
+            };
+            footer = join(&footer, &format!("({denial}; use another path, or {ask})"));
         }
         footer
     }
@@ -99,7 +132,18 @@ impl Tool for Shell {
             return Err(ToolError::invalid("the command is empty or contains a NUL character"));
         }
         let timeout = self.timeout(args.timeout_ms)?;
-        let exec = exec(&cx.cx)?;
+        let exec = match self.outside_reason(call.args()) {
+            None => exec(&cx.cx)?,
+            Some(_) if !call.effects().leaves_context() => {
+                return Err(ToolError::failed("nobody was asked to run this outside of the sandbox"));
+            }
+            Some(_) => {
+                let outside = cx.cx.service::<OutsideExec>();
+                let outside = outside
+                    .ok_or_else(|| ToolError::failed("nothing here runs commands outside of the sandbox"))?;
+                outside.0.clone()
+            }
+        };
         let mut tail = Tail::new(self.options.shell_bytes, cx.progress.clone());
         let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
         let env = given.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -150,21 +194,33 @@ impl Tool for Shell {
     }
 
     fn concurrency(&self, args: &Value) -> Concurrency {
+        if self.outside_reason(args).is_some() {
+            return Concurrency::Exclusive;
+        }
         let reads = args.get("command").and_then(Value::as_str).is_some_and(classify::only_reads);
         if reads { Concurrency::Shared } else { Concurrency::Exclusive }
     }
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
-        args.get("command").and_then(Value::as_str).map_or(Effects::Unknown, Effects::executes)
+        let Some(command) = args.get("command").and_then(Value::as_str) else { return Effects::Unknown };
+        let executes = Effect::Executes { command: Some(command.to_owned()), argv: Vec::new() };
+        let leaves =
+            self.outside_reason(args).map(|reason| Effect::LeavesContext { reason: reason.to_owned() });
+        Effects::Known { list: std::iter::once(executes).chain(leaves).collect() }
     }
 
     fn summary(&self, args: &Value) -> String {
-        format!("$ {}", one_line(args::text(args, "command"), 120))
+        let place = if self.outside_reason(args).is_some() { " (outside of the sandbox)" } else { "" };
+        format!("$ {}{place}", one_line(args::text(args, "command"), 120))
     }
 
     fn failure_cancels_siblings(&self) -> bool {
         true
     }
+}
+
+fn text_or_empty<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn remain(outcome: &ExecOutcome) -> String {

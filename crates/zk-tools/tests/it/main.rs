@@ -6,7 +6,10 @@ mod consent;
 mod context;
 mod edit;
 mod no_search;
+mod outside;
 mod permission;
+#[cfg(test)]
+mod permission_faults;
 mod read;
 mod redact;
 mod search;

@@ -1,7 +1,7 @@
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
-use zk_core::service::{Exec, ExecRequest, Exit, OutputStream};
+use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, OutsideExec};
 
 use super::{Chat, LineOutcome};
 use crate::term::{Style, Utf8Decoder};
@@ -49,7 +49,10 @@ fn failed(chat: &Chat, why: &str) -> LineOutcome {
 }
 
 async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result<BashOutput, String> {
-    let exec = chat.agent.bus().service::<dyn Exec>().ok_or("nothing here can run commands")?;
+    let bus = chat.agent.bus();
+    // What bounds the model's commands does not bound the person.
+    let outside = bus.service::<OutsideExec>().map(|outside| outside.0.clone());
+    let exec = outside.or_else(|| bus.service::<dyn Exec>()).ok_or("nothing here can run commands")?;
     let mut kept = Vec::new();
     let screen = chat.screen.clone();
     let (mut stdout, mut stderr) = (Utf8Decoder::default(), Utf8Decoder::default());

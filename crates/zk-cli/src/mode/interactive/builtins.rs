@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::models;
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::mode::permission_modes::{PermissionModes, explain};
 use crate::{commands, compose, model_name, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
@@ -36,6 +37,7 @@ enum BuiltinKind {
     Help,
     Model,
     Models,
+    Permissions,
     Provider,
     Quit,
     Sessions,
@@ -45,10 +47,11 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Help,
         Self::Model,
         Self::Models,
+        Self::Permissions,
         Self::Provider,
         Self::Quit,
         Self::Sessions,
@@ -65,6 +68,7 @@ impl Command for Builtin {
             BuiltinKind::Help => "help",
             BuiltinKind::Model => "model",
             BuiltinKind::Models => "models",
+            BuiltinKind::Permissions => "permissions",
             BuiltinKind::Provider => "provider",
             BuiltinKind::Quit => "quit",
             BuiltinKind::Sessions => "sessions",
@@ -81,6 +85,9 @@ impl Command for Builtin {
                 "show the model, or go on with another: /model NAME, as /models prints it or a family such as opus"
             }
             BuiltinKind::Models => "list the models there are: /models [WORD …]",
+            BuiltinKind::Permissions => {
+                "show what runs without asking, or change it: /permissions read-only, ask, accept-edits, auto or all"
+            }
             BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             BuiltinKind::Quit => "end the conversation",
             BuiltinKind::Sessions => "list the sessions of this directory",
@@ -94,6 +101,7 @@ impl Command for Builtin {
         let text = match self.kind {
             BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
             BuiltinKind::Help => help(cx),
+            BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
             BuiltinKind::Provider => self.context.provider(args).await?,
@@ -227,6 +235,15 @@ impl CommandContext {
     }
 }
 
+fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
+    let modes = cx.service::<PermissionModes>().ok_or("this conversation has no permission modes")?;
+    if !name.is_empty() {
+        modes.choose(name.parse()?)?;
+    }
+    let mode = modes.chosen();
+    Ok(format!("{mode}: {}", explain(mode)))
+}
+
 fn help(cx: &Cx) -> String {
     let mut lines: Vec<String> = cx
         .items::<dyn Command>()
@@ -238,6 +255,7 @@ fn help(cx: &Cx) -> String {
     lines.push("Esc         stop the run; what is typed meanwhile waits at the prompt".to_owned());
     lines
         .push("Enter       during a run: keep the text for the next prompt, or try again at once".to_owned());
+    lines.push("Shift-Tab   the next permission mode".to_owned());
     lines.push("Ctrl-C      as Esc; at the prompt, twice ends the conversation".to_owned());
     lines.push("Ctrl-D      end the conversation".to_owned());
     lines.join("\n")

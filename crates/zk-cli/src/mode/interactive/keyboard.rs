@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ struct Inner {
     reader: Mutex<Reader>,
     /// When this keyboard's clock began.
     began: Instant,
+    /// What Shift-Tab does.
+    cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -73,7 +75,21 @@ struct Reader {
 impl Keyboard {
     pub(crate) fn new(tty: Tty, screen: SharedScreen, limits: RateLimits) -> Self {
         let (state, reader) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { tty, screen, limits, state, reader, began: Instant::now() }))
+        Self(Arc::new(Inner {
+            tty,
+            screen,
+            limits,
+            state,
+            reader,
+            began: Instant::now(),
+            cycle: OnceLock::new(),
+        }))
+    }
+
+    /// Has Shift-Tab do `cycle` from now on.
+    pub(super) fn on_back_tab(&self, cycle: impl Fn() + Send + Sync + 'static) {
+        // Whoever was first keeps it.
+        let _ = self.0.cycle.set(Box::new(cycle));
     }
 
     /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter ends the wait for another attempt, text
@@ -106,6 +122,11 @@ impl Keyboard {
         let mut state = self.0.state();
         state.typed.queue.push_front(prompt.to_owned());
         self.0.show(&state);
+    }
+
+    /// Has the next line begin with `draft`.
+    pub(super) fn set_draft(&self, draft: String) {
+        self.0.state().typed.draft = draft;
     }
 
     /// The text that Enter did not end, from now on somebody else's.
@@ -315,6 +336,11 @@ impl Inner {
                     }
                 }
                 Key::Quit => mode.send(Signal::QUIT),
+                Key::BackTab => {
+                    if let Some(cycle) = self.cycle.get() {
+                        cycle();
+                    }
+                }
                 Key::Escape => {
                     if let Some(stop) = &self.state().stop {
                         stop.cancel();
@@ -408,6 +434,6 @@ fn edit(text: &mut String, key: Key) {
             let kept = text.trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len();
             text.truncate(kept);
         }
-        Key::Enter | Key::Escape | Key::Suspend | Key::Quit => {}
+        Key::Enter | Key::Escape | Key::BackTab | Key::Suspend | Key::Quit => {}
     }
 }

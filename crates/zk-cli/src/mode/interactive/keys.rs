@@ -15,6 +15,8 @@ pub(super) enum Key {
     /// Takes everything back: Ctrl-U.
     BackAll,
     Escape,
+    /// Shift-Tab.
+    BackTab,
     /// Ctrl-Z.
     Suspend,
     /// Ctrl-\.
@@ -76,6 +78,7 @@ impl Keys {
                 self.note_paste();
                 (State::Ground, None)
             }
+            (State::Control, b'Z') if self.parameters.is_empty() => (State::Ground, Some(Key::BackTab)),
             (State::Control, 0x40..=0x7e) | (State::Single, _) => (State::Ground, None),
             (State::Control, _) => {
                 if self.parameters.len() < PARAMETERS {

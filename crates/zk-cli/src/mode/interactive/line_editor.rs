@@ -1,7 +1,11 @@
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustyline::error::ReadlineError;
-use rustyline::{Config, DefaultEditor};
+use rustyline::{
+    Cmd, ConditionalEventHandler, Config, DefaultEditor, Event, EventContext, EventHandler, KeyCode,
+    KeyEvent, Modifiers, RepeatCount,
+};
 
 use crate::sessions::make_private;
 use crate::term::redacted;
@@ -18,14 +22,35 @@ pub(crate) enum ReadLine {
     Line(String),
     /// Ctrl-C.
     Interrupt,
+    /// Shift-Tab, with what was typed before it.
+    BackTab(String),
     /// Ctrl-D.
     End,
     Failed(String),
 }
 
+/// Leaves the line when Shift-Tab is pressed.
+#[derive(Clone, Default)]
+struct BackTab(Arc<Mutex<Option<String>>>);
+
+impl BackTab {
+    fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl ConditionalEventHandler for BackTab {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.line().to_owned());
+        Some(Cmd::Interrupt)
+    }
+}
+
 /// Line editing with a history that outlives the conversation.
 pub(crate) struct LineEditor {
     editor: DefaultEditor,
+    /// What was typed when Shift-Tab was pressed.
+    back_tab: BackTab,
     /// The file of the history, once its directory can be written.
     kept: Option<PathBuf>,
 }
@@ -39,14 +64,21 @@ impl LineEditor {
             // The first conversation has no history yet.
             let _ = editor.load_history(path);
         }
-        Ok(Self { editor, kept })
+        let back_tab = BackTab::default();
+        let key = KeyEvent(KeyCode::BackTab, Modifiers::NONE);
+        let handler = EventHandler::Conditional(Box::new(back_tab.clone()));
+        editor.bind_sequence(key, handler);
+        Ok(Self { editor, back_tab, kept })
     }
 
     /// Reads a line that begins with `draft`.
     pub(crate) fn read(&mut self, draft: &str) -> ReadLine {
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
             Ok(line) => ReadLine::Line(line),
-            Err(ReadlineError::Interrupted) => ReadLine::Interrupt,
+            Err(ReadlineError::Interrupted) => match self.back_tab.take() {
+                Some(typed) => ReadLine::BackTab(typed),
+                None => ReadLine::Interrupt,
+            },
             Err(ReadlineError::Eof) => ReadLine::End,
             Err(error) => ReadLine::Failed(error.to_string()),
         };

@@ -25,6 +25,7 @@ use self::line_editor::{LineEditor, ReadLine};
 use self::question::TerminalUi;
 use self::tty::Tty;
 use super::painter::Painting;
+use super::permission_modes::{PermissionModes, explain};
 use super::shared_screen::SharedScreen;
 use super::summary;
 use crate::app::{AppContext, runtime};
@@ -58,6 +59,11 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             }
             None => match editor.read(&chat.keyboard.take_draft()) {
                 ReadLine::Line(text) => text,
+                ReadLine::BackTab(typed) => {
+                    chat.cycle_mode();
+                    chat.keyboard.set_draft(typed);
+                    continue;
+                }
                 ReadLine::Interrupt if interrupted => break Exit::Done,
                 ReadLine::Interrupt => {
                     interrupted = true;
@@ -80,6 +86,12 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     };
     runtime.block_on(chat.close());
     Ok(exit)
+}
+
+/// Goes on with the next permission mode, and shows which.
+fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
+    let mode = modes.cycle();
+    screen.line(Style::Yellow, &format!("mode {mode}: {}", explain(mode)));
 }
 
 /// What came of one line.
@@ -159,6 +171,10 @@ impl Chat {
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
         }
+        if let Some(modes) = bus.service::<PermissionModes>() {
+            let screen = screen.clone();
+            keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
+        }
         let cwd = app.cwd.clone();
         let chat = Self {
             agent,
@@ -187,11 +203,22 @@ impl Chat {
         if app.settings.flag("permissions.allow_all") {
             self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
         }
+        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+            let mode = modes.chosen();
+            let text = format!("mode {mode}: {} · Shift-Tab changes it", explain(mode));
+            self.screen.line(Style::Dim, &text);
+        }
         self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
         if session.resumed {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::Dim, &line);
             }
+        }
+    }
+
+    fn cycle_mode(&self) {
+        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+            show_next_mode(&modes, &self.screen);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod call;
 mod changed;
+mod decided;
 mod gate;
 mod permission;
 mod prepare;
@@ -11,6 +12,7 @@ pub use call::{
     ToolBefore, ToolBegin, ToolBlocked, ToolParked, ToolProgress, ToolSkipped, ToolUnknown, UnknownReply,
 };
 pub use changed::{ToolChange, ToolChangeKind, ToolLeftOut, ToolsChanged};
+pub use decided::{DecidedBy, PermissionDecided};
 pub use gate::{Decision, Passed, Ruling, ToolGate};
 pub use permission::{PermissionReply, PermissionRequest};
 pub use prepare::{Coercion, ToolPrepare, ValidationCoerce, ValidationReject};

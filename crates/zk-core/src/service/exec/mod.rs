@@ -3,6 +3,7 @@ mod attend;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -36,6 +37,17 @@ pub trait Exec: Send + Sync {
         let deadline = request.timeout.and_then(|timeout| began.checked_add(timeout));
         let process = self.spawn(request).await?;
         attend::attend(process, sink, began, deadline, stop).await
+    }
+}
+
+/// Where a command runs that a person lets out of the context of all others: `cx.service::<OutsideExec>()`. Absent where
+/// that context bounds nothing.
+#[derive(Clone)]
+pub struct OutsideExec(pub Arc<dyn Exec>);
+
+impl std::fmt::Debug for OutsideExec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutsideExec").finish_non_exhaustive()
     }
 }
 

@@ -46,6 +46,40 @@ pub struct Approval {
     pub session: Option<String>,
     /// What *always* would allow from then on, in words; that choice is not offered without it.
     pub always: Option<String>,
+    /// What *this prefix* or *this directory* would allow; those choices are not offered without it.
+    pub wider: Option<Wider>,
+}
+
+/// Calls like one that wants to run, which a person can allow with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Wider {
+    /// What they have in common.
+    pub kind: WiderKind,
+    /// Which calls these are, in words, such as "commands that begin with `cargo test`".
+    pub allows: String,
+}
+
+/// What the calls of a [`Wider`] choice have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WiderKind {
+    /// The command begins with the same words.
+    Prefix,
+    /// The files are in the same directory.
+    Directory,
+}
+
+impl WiderKind {
+    /// Its name: `prefix` or `directory`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Prefix => "prefix",
+            Self::Directory => "directory",
+        }
+    }
 }
 
 /// A part of what a question shows, under a heading.
@@ -127,6 +161,10 @@ pub enum Answer {
     Session,
     /// Yes, and what [`Approval::always`] says from now on.
     Always,
+    /// Yes, and what [`Approval::wider`] says for the rest of the session.
+    WiderSession,
+    /// Yes, and what [`Approval::wider`] says from now on, in this project.
+    WiderAlways,
     /// No, with words to the model if the person gave some.
     No {
         /// The words.
@@ -154,6 +192,7 @@ impl Question {
             (_, Answer::Absent) => true,
             (Self::Approve(approval), Answer::Always) => approval.always.is_some(),
             (Self::Approve(approval), Answer::Session) => approval.session.is_some(),
+            (Self::Approve(approval), Answer::WiderSession | Answer::WiderAlways) => approval.wider.is_some(),
             (Self::Approve(_), Answer::Once | Answer::No { .. })
             | (Self::Confirm { .. }, Answer::Once | Answer::No { .. })
             | (Self::Input { .. }, Answer::Text { .. } | Answer::No { .. })
@@ -161,7 +200,13 @@ impl Question {
             (Self::Select { options, .. }, Answer::Choice { index }) => *index < options.len(),
             (
                 Self::Approve(_) | Self::Confirm { .. } | Self::Input { .. } | Self::Select { .. },
-                Answer::Once | Answer::Session | Answer::Always | Answer::Choice { .. } | Answer::Text { .. },
+                Answer::Once
+                | Answer::Session
+                | Answer::Always
+                | Answer::WiderSession
+                | Answer::WiderAlways
+                | Answer::Choice { .. }
+                | Answer::Text { .. },
             ) => false,
         }
     }

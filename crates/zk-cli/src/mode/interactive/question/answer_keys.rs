@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use zk_core::service::WiderKind;
+
 use super::super::keys::Key;
 
 #[cfg(test)]
@@ -21,9 +23,23 @@ pub(crate) enum Choice {
     Once,
     Session,
     Always,
+    /// This prefix or directory, for the session.
+    WiderSession,
+    /// This prefix or directory, from now on.
+    WiderAlways,
     No,
     /// No, with words to the model, which are typed next.
     NoWithWords,
+}
+
+impl Choice {
+    /// Whether it holds in later sessions too, and is confirmed with a second key therefore.
+    pub(crate) fn is_lasting(self) -> bool {
+        match self {
+            Self::Always | Self::WiderAlways => true,
+            Self::Once | Self::Session | Self::WiderSession | Self::No | Self::NoWithWords => false,
+        }
+    }
 }
 
 /// The choices of one question.
@@ -31,6 +47,7 @@ pub(crate) enum Choice {
 pub(crate) struct Offer {
     pub(crate) session: bool,
     pub(crate) always: bool,
+    pub(crate) wider: Option<WiderKind>,
     pub(crate) words: bool,
     /// Whether there is more to read than what is drawn.
     pub(crate) more: bool,
@@ -53,8 +70,8 @@ pub(crate) enum Effect {
 
 /// Decides which keys answer a question, on a clock of its caller's.
 ///
-/// A letter chooses. It answers when Enter follows, or nothing for a moment; *always* shows its rule and needs a
-/// second key. Any other key takes the choice back, and both belong to the draft. Keys that come together, pasted or
+/// A letter chooses. It answers when Enter follows, or nothing for a moment; what
+/// holds for good shows its rule and needs a second key. Any other key takes the choice back, and both belong to the draft. Keys that come together, pasted or
 /// from a program, never choose.
 #[derive(Debug)]
 pub(crate) struct AnswerKeys {
@@ -99,7 +116,7 @@ impl AnswerKeys {
 
     /// When [`tick`](Self::tick) has something to do.
     pub(crate) fn next_tick(&self) -> Option<Duration> {
-        let chosen = self.chosen.filter(|chosen| chosen.choice != Choice::Always && !self.is_typing)?;
+        let chosen = self.chosen.filter(|chosen| !chosen.choice.is_lasting() && !self.is_typing)?;
         Some(chosen.at + QUIET)
     }
 
@@ -113,10 +130,10 @@ impl AnswerKeys {
 
     fn press_one(&mut self, key: Key, now: Duration) -> Vec<Effect> {
         if let Some(chosen) = self.chosen {
-            let confirms = key == Key::Enter
-                || (chosen.choice == Choice::Always && self.choice(key) == Some(Choice::Always));
-            // The second key of *always* is deliberate: it is not one that came with the first.
-            let is_early = chosen.choice == Choice::Always && now < chosen.at + QUIET;
+            let lasts = chosen.choice.is_lasting();
+            let confirms = key == Key::Enter || (lasts && self.choice(key) == Some(chosen.choice));
+            // The second key of what lasts is deliberate: it is not one that came with the first.
+            let is_early = lasts && now < chosen.at + QUIET;
             if confirms && !is_early {
                 self.chosen = None;
                 return vec![Effect::Answer(chosen.choice)];
@@ -139,6 +156,18 @@ impl AnswerKeys {
 
     fn choice(&self, key: Key) -> Option<Choice> {
         let Key::Char(letter) = key else { return None };
+        if let Some(kind) = self.offer.wider {
+            let own = match kind {
+                WiderKind::Prefix => 'p',
+                WiderKind::Directory => 'd',
+            };
+            if letter == own {
+                return Some(Choice::WiderSession);
+            }
+            if letter == own.to_ascii_uppercase() {
+                return Some(Choice::WiderAlways);
+            }
+        }
         match letter.to_ascii_lowercase() {
             'y' => Some(Choice::Once),
             's' if self.offer.session => Some(Choice::Session),

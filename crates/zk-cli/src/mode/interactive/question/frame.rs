@@ -1,4 +1,4 @@
-use zk_core::service::{Approval, visible_lines};
+use zk_core::service::{Approval, WiderKind, visible_lines};
 
 use crate::term::Style;
 
@@ -48,12 +48,20 @@ impl Frame {
         };
         rule("session allows ", &approval.session);
         rule("always allows ", &approval.always);
+        if let Some(wider) = &approval.wider {
+            rule(&format!("this {} allows ", wider.kind.as_str()), &Some(wider.allows.clone()));
+        }
         let mut keys = "└ Run? [y]es once".to_owned();
         if approval.session.is_some() {
             keys += " · [s]ession";
         }
         if approval.always.is_some() {
             keys += " · [a]lways";
+        }
+        match approval.wider.as_ref().map(|wider| wider.kind) {
+            Some(WiderKind::Prefix) => keys += " · this [p]refix, [P] for good",
+            Some(WiderKind::Directory) => keys += " · this [d]irectory, [D] for good",
+            None => {}
         }
         keys += " · [n]o · no, with [w]ords";
         Self { head: (Style::Bold, head), body, rules, keys: (Style::Bold, keys) }
@@ -160,7 +168,7 @@ mod tests {
     fn approval(args: Value, preview: Option<Display>) -> Approval {
         let effects = Effects::Unknown;
         let session = Some("exactly this call".to_owned());
-        Approval { tool: "shell".to_owned(), args, effects, preview, session, always: None }
+        Approval { tool: "shell".to_owned(), args, effects, preview, session, always: None, wider: None }
     }
 
     fn text(rows: &[Row]) -> String {

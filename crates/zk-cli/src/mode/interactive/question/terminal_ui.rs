@@ -1,6 +1,6 @@
 use std::sync::{Arc, OnceLock};
 
-use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, visible_lines};
+use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::frame::{Frame, Row};
@@ -110,10 +110,14 @@ impl TerminalUi {
                 self.approve(approval, &Frame::of_approval(approval, who, width)).await
             }
             Question::Confirm { text } => {
-                let offer = Offer { session: false, always: false, words: false, more: false };
+                let offer = Offer { session: false, always: false, wider: None, words: false, more: false };
                 let frame = Frame::of_confirmation(text, width);
                 self.choose(&frame, offer).await.map(|choice| match choice {
-                    Choice::Once | Choice::Session | Choice::Always => UiAnswer::Once,
+                    Choice::Once
+                    | Choice::Session
+                    | Choice::Always
+                    | Choice::WiderSession
+                    | Choice::WiderAlways => UiAnswer::Once,
                     Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
                 })
             }
@@ -138,6 +142,7 @@ impl TerminalUi {
         let offer = Offer {
             session: approval.session.is_some(),
             always: approval.always.is_some(),
+            wider: approval.wider.as_ref().map(|wider| wider.kind),
             words: true,
             more: false,
         };
@@ -145,6 +150,8 @@ impl TerminalUi {
             Choice::Once => UiAnswer::Once,
             Choice::Session => UiAnswer::Session,
             Choice::Always => UiAnswer::Always,
+            Choice::WiderSession => UiAnswer::WiderSession,
+            Choice::WiderAlways => UiAnswer::WiderAlways,
             Choice::No => UiAnswer::No { message: None },
             Choice::NoWithWords => {
                 let prompt = (Style::Bold, "└ Words for the model · Enter sends them".to_owned());
@@ -179,10 +186,15 @@ impl TerminalUi {
                         (from, turned) = (next.unwrap_or(from), true);
                         continue 'drawn;
                     }
-                    Effect::Chosen(Choice::Always) => {
+                    Effect::Chosen(choice) if choice.is_lasting() => {
                         self.draw(&frame.rules);
-                        let again = "└ [a] again, or Enter, allows this from now on";
-                        self.draw(&[(Style::Yellow, again.to_owned())]);
+                        let key = match (choice, offer.wider) {
+                            (Choice::WiderAlways, Some(WiderKind::Prefix)) => "P",
+                            (Choice::WiderAlways, _) => "D",
+                            _ => "a",
+                        };
+                        let again = format!("└ [{key}] again, or Enter, allows this from now on");
+                        self.draw(&[(Style::Yellow, again)]);
                         drawn = self.screen.lock().written();
                     }
                     Effect::Chosen(choice) if self.screen.has_keys() => {
@@ -227,6 +239,8 @@ fn describe(choice: Choice) -> &'static str {
         Choice::Once => "yes, once",
         Choice::Session => "yes, for this session",
         Choice::Always => "yes, always",
+        Choice::WiderSession => "yes, all of these for this session",
+        Choice::WiderAlways => "yes, all of these, always",
         Choice::No => "no",
         Choice::NoWithWords => "no, with words",
     }

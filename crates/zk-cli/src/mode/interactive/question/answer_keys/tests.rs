@@ -1,6 +1,8 @@
+use zk_core::service::WiderKind;
+
 use super::*;
 
-const ALL: Offer = Offer { session: true, always: true, words: true, more: false };
+const ALL: Offer = Offer { session: true, always: true, wider: None, words: true, more: false };
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -64,9 +66,26 @@ fn always_needs_a_second_key_that_did_not_come_with_the_first() {
     assert_eq!(answer(&[(600, 'a'), (700, 'a')]), (None, "aa".to_owned()));
     assert_eq!(answer(&[(600, 'a'), (700, '⏎')]), (None, "a⏎".to_owned()));
     assert_eq!(answer(&[(600, 'a'), (1200, 'y')]), (None, "ay".to_owned()));
-    let nothing = Offer { session: false, always: false, words: false, more: false };
+    let nothing = Offer { session: false, always: false, wider: None, words: false, more: false };
     for letter in [Key::Char('a'), Key::Char('s'), Key::Char('w')] {
         assert_eq!(typed(nothing, false, &[(600, &[letter]), (1200, &[Key::Enter])]).0, None);
+    }
+}
+
+#[test]
+fn this_prefix_and_this_directory_have_keys_only_where_they_are_offered_and_for_good_needs_a_second_one() {
+    for (kind, letter) in [(WiderKind::Prefix, 'p'), (WiderKind::Directory, 'd')] {
+        let offer = Offer { wider: Some(kind), ..ALL };
+        let (small, large) = ([Key::Char(letter)], [Key::Char(letter.to_ascii_uppercase())]);
+        let for_session = [(600, &small[..]), (1200, &[Key::Enter])];
+        assert_eq!(typed(offer, false, &for_session).0, Some((Choice::WiderSession, 1000)));
+        assert_eq!(typed(offer, false, &[(600, &large[..])]).0, None);
+        assert_eq!(
+            typed(offer, false, &[(600, &large[..]), (1200, &large[..])]).0,
+            Some((Choice::WiderAlways, 1200))
+        );
+        assert_eq!(typed(offer, false, &[(600, &large[..]), (1200, &small[..])]).0, None);
+        assert_eq!(typed(ALL, false, &[(600, &small[..]), (1200, &[Key::Enter])]).0, None);
     }
 }
 

@@ -1,0 +1,101 @@
+//! Where commands run and what runs unasked: context and permission mode, which depend on each other.
+
+use zk_exec::{Environment, SandboxExec};
+use zk_permission::{Mode, UnknownMode};
+
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+use crate::sandbox;
+use crate::settings::{Layer, Settings};
+
+/// Context and mode of a conversation.
+///
+/// | mode | context | then |
+/// |---|---|---|
+/// | none named | none named | `auto` in the sandbox where its self-test passes, else `ask` in the process context |
+/// | none named | `sandbox` | `auto`; `ask` if the sandbox has the network |
+/// | none named | `process` | `ask` |
+/// | `auto` | none named, or `sandbox` | `auto` in the sandbox, or a refusal to start |
+/// | another | none named | that mode, in the process context |
+#[derive(Debug)]
+pub(crate) struct Containment {
+    pub(crate) mode: Mode,
+    /// The sandbox; nothing for the process context.
+    pub(crate) sandbox: Option<SandboxExec>,
+    /// Whether commands reach nothing but what the sandbox lets them, and no other machine.
+    pub(crate) is_contained: bool,
+    /// Why there is no sandbox, where one would have been used.
+    pub(crate) problem: Option<String>,
+}
+
+impl Containment {
+    /// What the settings say. A sandbox was tested.
+    pub(crate) fn of(app: &AppContext, allow_all: bool) -> Outcome<Self> {
+        let settings = &app.settings;
+        let has_network = settings.text("sandbox.network") == Some("all");
+        let named = named_mode(settings, allow_all)?;
+        let process = |mode| Self { mode, sandbox: None, is_contained: false, problem: None };
+        let start = || sandbox::start(app, Environment::filtered(app.env.all().clone()));
+        let contained =
+            |mode, exec| Self { mode, sandbox: Some(exec), is_contained: !has_network, problem: None };
+        match (settings.text("context"), named) {
+            (Some("sandbox") | None, Some(Mode::Auto)) if has_network => Err(Failure::usage(
+                "the permission mode auto needs a sandbox without the network: set sandbox.network to none or loopback",
+            )),
+            (Some("sandbox"), None) if has_network => Ok(contained(Mode::Ask, start()?)),
+            (Some("sandbox"), named) => Ok(contained(named.unwrap_or(Mode::Auto), start()?)),
+            (None, Some(Mode::Auto)) => Ok(contained(Mode::Auto, start()?)),
+            (Some(context), Some(Mode::Auto)) => Err(Failure::usage(format!(
+                "the permission mode auto needs the sandbox, and commands run in the context {context}: choose \
+                 --context sandbox"
+            ))),
+            (Some(_), named) => Ok(process(named.unwrap_or_default())),
+            (None, Some(mode)) => Ok(process(mode)),
+            (None, None) if has_network => Ok(process(Mode::Ask)),
+            (None, None) => Ok(match start() {
+                Ok(exec) => contained(Mode::Auto, exec),
+                Err(failure) => Self { problem: Some(failure.message), ..process(Mode::Ask) },
+            }),
+        }
+    }
+
+    /// What holds, in one line.
+    pub(crate) fn describe(&self) -> String {
+        let Self { mode, sandbox, is_contained, problem } = self;
+        let place = match (sandbox, is_contained) {
+            (Some(_), true) => "commands run in the sandbox",
+            (Some(_), false) => "commands run in the sandbox, with the network",
+            (None, _) => "commands run as processes of yours",
+        };
+        let why = problem.as_ref().map_or(String::new(), |problem| format!(", since {problem}"));
+        format!("mode {mode}, {place}{why}")
+    }
+}
+
+/// The mode that somebody named.
+fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option<Mode>> {
+    let named: Option<Mode> = settings
+        .text("permissions.mode")
+        .map(str::parse)
+        .transpose()
+        .map_err(|error: UnknownMode| Failure::usage(error.to_string()))?;
+    let layer = |key| settings.origin(key).map_or(Layer::Default, |origin| origin.layer);
+    let (of_mode, of_flag) = (layer("permissions.mode"), layer("permissions.allow_all"));
+    Ok(match named {
+        _ if allow_all && of_mode <= of_flag => Some(Mode::All),
+        // Whoever outranks the mode says that not everything may run.
+        Some(Mode::All) if !allow_all && of_flag > of_mode => Some(Mode::Ask),
+        named => named,
+    })
+}
+
+/// The widest mode that whoever administers the machine allows.
+pub(crate) fn widest_mode(settings: &Settings) -> Mode {
+    let is_managed = |key| settings.origin(key).is_some_and(|origin| origin.layer == Layer::Managed);
+    let managed = settings.text("permissions.mode").filter(|_| is_managed("permissions.mode"));
+    match managed.and_then(|mode| mode.parse().ok()) {
+        Some(mode) => mode,
+        None if is_managed("permissions.allow_all") && !settings.flag("permissions.allow_all") => Mode::Auto,
+        None => Mode::All,
+    }
+}

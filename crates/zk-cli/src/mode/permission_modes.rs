@@ -1,0 +1,64 @@
+use zk_permission::{Mode, PermissionJudge};
+use zk_tools::{PermissionControl, PermissionMode};
+
+/// The permission mode of a conversation, for whoever changes it while it goes on. A service of its bus.
+#[derive(Clone, Debug)]
+pub(crate) struct PermissionModes {
+    judge: PermissionJudge,
+    gate: PermissionControl,
+    /// What nobody here can go beyond.
+    widest: Mode,
+}
+
+impl PermissionModes {
+    pub(crate) fn new(judge: PermissionJudge, gate: PermissionControl, widest: Mode) -> Self {
+        Self { judge, gate, widest }
+    }
+
+    /// The mode that was chosen last. A wider one holds from the next request to the model on.
+    pub(crate) fn chosen(&self) -> Mode {
+        self.judge.next_mode()
+    }
+
+    /// Chooses a mode.
+    pub(crate) fn choose(&self, mode: Mode) -> Result<(), String> {
+        if mode > self.widest {
+            return Err(format!("the settings of this machine allow no mode beyond {}", self.widest));
+        }
+        if mode == Mode::Auto && !self.judge.is_contained() {
+            return Err("the mode auto needs the sandbox: start zk with --permission-mode auto".to_owned());
+        }
+        self.judge.set_mode(mode);
+        self.gate.set_mode(match mode {
+            Mode::All => PermissionMode::AllowAll,
+            Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits | Mode::Auto => PermissionMode::Ask,
+        });
+        Ok(())
+    }
+
+    /// Chooses the next mode, the tightest after the widest. One key never leads to a mode that asks about nothing.
+    pub(crate) fn cycle(&self) -> Mode {
+        let here = |mode: &Mode| match mode {
+            Mode::ReadOnly | Mode::Ask | Mode::AcceptEdits => *mode <= self.widest,
+            Mode::Auto => *mode <= self.widest && self.judge.is_contained(),
+            Mode::All => false,
+        };
+        let chosen = self.chosen();
+        let all = || Mode::ALL.into_iter().filter(here);
+        let next = all().find(|mode| *mode > chosen).or_else(|| all().next()).unwrap_or(chosen);
+        // Each of these can be chosen.
+        let _ = self.choose(next);
+        self.chosen()
+    }
+}
+
+/// What runs without a question in a mode.
+pub(crate) fn explain(mode: Mode) -> &'static str {
+    match mode {
+        Mode::ReadOnly => "only what certainly only reads runs",
+        Mode::Ask => "what only reads and what your rules allow runs unasked",
+        Mode::AcceptEdits => "changes of the workspace's files run unasked as well",
+        Mode::Auto => "what the sandbox bounds runs unasked",
+        Mode::All => "everything runs that no rule forbids",
+    }
+}

@@ -1,0 +1,211 @@
+//! Permission modes, the sandbox that goes with them, the audit record, and leaving the sandbox for one command.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zk_testkit::{FakeServer, Script, Turn};
+
+use crate::terminal::Terminal;
+use crate::zk::{Person, server};
+
+const BACK_TAB: &str = "\u{1b}[Z";
+
+/// A model that makes one call of the shell, and then says what it was told.
+fn calls(args: Value) -> FakeServer {
+    server(Script::answering(move |asked| match asked.messages.len() {
+        1 => Turn::new().call("shell", args.clone()),
+        _ => {
+            Turn::new().text(format!("Told: {}.", asked.result_of("shell").map_or(String::new(), |r| r.text)))
+        }
+    }))
+}
+
+/// The lines of the audit record.
+fn audit(person: &Person) -> Vec<Value> {
+    let dir = person.home().join("audit");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let text: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Somebody whose commands run wherever zk chooses, and whether that is the sandbox here.
+fn with_default_context(server: &FakeServer) -> (Person, bool) {
+    let person = Person::asking(server).with("ZK_CONTEXT", "");
+    let told = person.run(&["doctor"]).stdout;
+    let line = told.lines().find(|line| line.contains("permissions: ")).unwrap_or_else(|| panic!("{told}"));
+    let has_sandbox = line.contains("mode auto, commands run in the sandbox");
+    assert!(has_sandbox || line.contains("mode ask, commands run as processes of yours, since "), "{line}");
+    (person, has_sandbox)
+}
+
+#[test]
+fn where_the_sandbox_holds_commands_run_in_it_unasked_and_elsewhere_nothing_changes_unasked() {
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("made");
+    let server = calls(json!({ "command": format!("touch made; touch {}", target.display()) }));
+    let (person, has_sandbox) = with_default_context(&server);
+    let ended = person.run(&["-p", "go"]);
+    assert_eq!(person.project().join("made").exists(), has_sandbox, "{}", ended.stderr);
+    assert!(!target.exists());
+    let tested = person.run(&["policy", "test", "touch x"]).stdout;
+    let expected = if has_sandbox { "allow (mode auto)" } else { "ask (mode ask)" };
+    assert!(tested.starts_with(expected), "{tested}");
+    // A mode that is named is the mode, and brings no sandbox unless it needs one.
+    let tested = person.run(&["--permission-mode", "ask", "policy", "test", "touch x"]).stdout;
+    assert!(tested.starts_with("ask (mode ask)"), "{tested}");
+    let decided = &audit(&person)[0];
+    let context = if has_sandbox { "sandbox" } else { "process" };
+    assert_eq!(
+        (&decided["context"], &decided["by"] == "policy"),
+        (&json!(context), has_sandbox),
+        "{decided}"
+    );
+}
+
+fn wants_outside(target: &Path) -> FakeServer {
+    calls(
+        json!({ "command": format!("touch {}", target.display()), "outside": { "reason": "it is denied" } }),
+    )
+}
+
+#[test]
+fn a_command_leaves_the_sandbox_only_if_a_person_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("made");
+    let server = wants_outside(&target);
+    let (person, has_sandbox) = with_default_context(&server);
+    if !has_sandbox {
+        println!("skipped: there is no sandbox here");
+        return;
+    }
+    let ended = person.run(&["-p", "go", "--output-format", "json"]);
+    assert_eq!(ended.code, 5, "{}", ended.stdout);
+    assert!(!target.exists());
+    let denial = &ended.result()["permission_denials"][0];
+    assert_eq!(denial["flag"], "--permission-mode all", "{denial}");
+    assert_eq!(audit(&person)[0]["verdict"], "deny");
+
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let shown = terminal.until("Run? [y]es once · [s]ession · [a]lways · [n]o");
+    assert!(shown.contains("it is denied") && shown.contains("│   touch "), "{shown}");
+    std::thread::sleep(Duration::from_millis(1000));
+    terminal.keys("y");
+    terminal.expect("Told: ");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(target.exists(), "it ran outside");
+    let records = audit(&person);
+    let [.., decided, ended] = records.as_slice() else { panic!("{records:?}") };
+    assert_eq!((&decided["context"], &decided["by"]), (&json!("outside"), &json!("person")), "{decided}");
+    assert_eq!(ended["exit"], "exit code 0", "{ended}");
+}
+
+#[test]
+fn shift_tab_and_a_command_change_the_mode_and_show_it() {
+    let server = calls(json!({ "command": "touch made" }));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("mode ask: ");
+    terminal.expect("› ");
+    terminal.keys("kept");
+    terminal.expect("kept");
+    terminal.keys(BACK_TAB);
+    terminal.expect("mode accept-edits: ");
+    terminal.expect("kept");
+    terminal.keys(BACK_TAB);
+    terminal.expect("mode read-only: ");
+    terminal.expect("kept");
+    terminal.keys("\u{15}/permissions auto\r");
+    terminal.expect("the mode auto needs the sandbox");
+    terminal.expect("› ");
+    terminal.keys("/permissions all\r");
+    terminal.expect("all: everything runs");
+    terminal.expect("› ");
+    terminal.keys("go\r");
+    terminal.expect("Told: ");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(person.project().join("made").exists(), "nobody was asked");
+}
+
+#[test]
+fn shift_tab_during_a_run_tightens_the_mode_for_the_next_call() {
+    let server = server(Script::answering(|asked| match asked.messages.len() {
+        1 => Turn::new()
+            .text("Begun …\n")
+            .delay(Duration::from_millis(1500))
+            .call("shell", json!({ "command": "touch made" })),
+        _ => Turn::new().text("Told."),
+    }));
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--permission-mode all 'go'") else { return };
+    terminal.expect("Begun");
+    terminal.keys(BACK_TAB);
+    terminal.expect("mode read-only: ");
+    terminal.expect("Told.");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(!person.project().join("made").exists());
+}
+
+#[test]
+fn what_runs_is_in_the_audit_record_before_it_runs_without_secrets_and_for_nobody_else() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({ "command": "cat ../home/audit/* > seen; echo test-key; exit 3" })))
+        .turn(|t| t.call("write_file", json!({ "path": ".git/config", "content": "x".repeat(9000) })))
+        .turn(|t| t.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings("[permissions]\nallow = [\"tool(shell)\"]\n");
+    person.run(&["-p", "x"]);
+    let records = audit(&person);
+    let brief: Vec<Value> = records
+        .iter()
+        .map(|r| json!([r["record"], r["tool"], r["verdict"], r["by"], r["context"], r["exit"]]))
+        .collect();
+    assert_eq!(
+        brief,
+        [
+            json!(["decided", "shell", "allow", "policy", "process", null]),
+            json!(["ended", "shell", null, null, null, "exit code 3"]),
+            json!(["decided", "write_file", "deny", "nobody", "process", null]),
+        ]
+    );
+    assert!(
+        records[0]["reasons"][0].as_str().unwrap().contains("rule: allow `tool(shell)`"),
+        "{}",
+        records[0]
+    );
+    assert!(records[0]["session"].as_str().unwrap().starts_with("s_") && records[0]["time"].is_string());
+    let cut = records[2]["args"]["content"].as_str().unwrap();
+    assert!(cut.ends_with("… (9000 bytes)") && cut.len() < 5000, "{}", cut.len());
+    let seen = std::fs::read_to_string(person.project().join("seen")).unwrap();
+    assert!(seen.contains("\"decided\"") && !seen.contains("\"ended\""), "{seen}");
+    let all = records.iter().map(Value::to_string).collect::<String>();
+    assert!(!all.contains("test-key"), "{all}");
+    let dir = person.home().join("audit");
+    assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    for file in std::fs::read_dir(dir).unwrap() {
+        assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn where_no_record_can_be_written_nothing_runs() {
+    let server = calls(json!({ "command": "touch made" }));
+    let person = Person::asking(&server);
+    std::fs::write(person.home().join("audit"), "in the way").unwrap();
+    let ended = person.run(&["-p", "go", "--allow-all"]);
+    assert!(ended.stdout.contains("cannot write the audit record "), "{}", ended.stdout);
+    assert!(!person.project().join("made").exists());
+    person.settings("[permissions]\naudit = false\n");
+    person.run(&["-p", "go", "--allow-all"]);
+    assert!(person.project().join("made").exists());
+}

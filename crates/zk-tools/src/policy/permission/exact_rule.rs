@@ -1,0 +1,58 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zk_core::events::ToolGate;
+use zk_core::kernel::Cx;
+use zk_core::service::{Redactor, Trust, TrustError, TrustItem};
+
+use super::PermissionGate;
+use super::grant::exact_args;
+
+/// How much of a remembered call is listed; all of it is what counts.
+const RULE_CHARS: usize = 500;
+
+/// A call as a rule of the trust store: the tool, the arguments and the directory, exactly.
+pub(super) struct ExactRule {
+    trust: Arc<dyn Trust>,
+    project: PathBuf,
+    /// For people, and to revoke it by.
+    name: String,
+    bytes: Vec<u8>,
+    cwd: String,
+}
+
+impl ExactRule {
+    /// The rule that would allow exactly this call in `project`, where the host remembers any.
+    pub(super) fn of(gate: &ToolGate, project: Option<&Path>, cx: &Cx) -> Option<Self> {
+        let (project, trust) = (project?.to_owned(), cx.service::<dyn Trust>()?);
+        // One that is no UTF-8 could be taken for another one.
+        let cwd = gate.place.cwd.to_str()?.to_owned();
+        let (tool, args) = (&gate.call.name, exact_args(gate));
+        let bytes = serde_json::to_vec(&(&cwd, tool, &args)).ok()?;
+        let shown = format!("{tool} {args}");
+        let redacted = cx.service::<Redactor>().map(|redactor| redactor.redact(&shown).into_owned());
+        let mut name = redacted.unwrap_or(shown);
+        if let Some((at, _)) = name.char_indices().nth(RULE_CHARS) {
+            name.truncate(at);
+            name.push('…');
+        }
+        Some(Self { trust, project, name, bytes, cwd })
+    }
+
+    fn item(&self) -> TrustItem<'_> {
+        let kind = PermissionGate::TRUST_KIND;
+        TrustItem { project: &self.project, kind, name: &self.name, bytes: &self.bytes }
+    }
+
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trust.is_trusted(&self.item())
+    }
+
+    pub(super) fn remember(&self) -> Result<(), TrustError> {
+        self.trust.approve(&self.item())
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!("exactly this call in {}, in later sessions too; `zk trust` lists and revokes it", self.cwd)
+    }
+}

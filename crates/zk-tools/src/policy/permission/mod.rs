@@ -1,0 +1,475 @@
+mod exact_rule;
+mod grant;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use zk_core::events::{
+    DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, Ruling, SessionLoaded, ToolGate,
+    TurnBefore,
+};
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Scope, Stage};
+use zk_core::service::{
+    Approval, CallDecision, CallJudge, CallJudgement, CallOffer, Question, Questions, Tool, Ui, UiAnswer,
+    Wider,
+};
+
+use exact_rule::ExactRule;
+use grant::Grant;
+
+/// How long a person may think before the call is refused.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How much longer the gate waits than the question: the question's own end says why.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a judge may take: as long as a slow file system does.
+const JUDGING: Duration = Duration::from_secs(20);
+
+/// What may run without being asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PermissionMode {
+    /// Read-only calls; for all others a person is asked, and without one they are refused.
+    #[default]
+    Ask,
+    /// Everything.
+    AllowAll,
+}
+
+/// Asks before a call that changes something, for the agent it is installed with and all of its descendants.
+///
+/// Runs as the last gate, on the final arguments. Choices for the session hold in all agents of the tree, until
+/// another conversation takes the place of this one; *always* is offered where the host [has it
+/// remembered](Self::remembering). Where the host has a [`CallJudge`], that decides first: what it denies nobody is
+/// asked about, what it allows runs, and what it offers to allow is offered beside exactly this call. A judge that panics
+/// or takes too long refuses the call. Each decision is told as [`PermissionDecided`] before the call runs; where that
+/// cannot be recorded the call is refused.
+///
+/// ```
+/// use zk_core::kernel::Bus;
+/// use zk_tools::{PermissionGate, PermissionMode};
+///
+/// let bus = Bus::new();
+/// bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct PermissionGate {
+    granted: Arc<Granted>,
+}
+
+/// Changes the mode of a [`PermissionGate`] while it works. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct PermissionControl {
+    granted: Arc<Granted>,
+}
+
+impl PermissionControl {
+    /// The mode of the next call.
+    #[must_use]
+    pub fn mode(&self) -> PermissionMode {
+        self.granted.mode().now
+    }
+
+    /// Sets the mode. A tighter one holds from the next call on; a wider one from the next turn on, so that it
+    /// lets nothing through that the model asked for before.
+    pub fn set_mode(&self, mode: PermissionMode) {
+        let mut current = self.granted.mode();
+        current.next = Some(mode);
+        if mode == PermissionMode::Ask {
+            current.now = mode;
+        }
+    }
+}
+
+/// The mode now, and the one from the next turn on.
+#[derive(Debug, Default)]
+struct Mode {
+    now: PermissionMode,
+    next: Option<PermissionMode>,
+}
+
+/// What the person allowed for the rest of the session.
+#[derive(Debug, Default)]
+struct Granted {
+    /// The project whose rules are remembered.
+    project: Option<PathBuf>,
+    mode: Mutex<Mode>,
+    grants: Mutex<BTreeSet<Grant>>,
+    /// Told of each new grant: it may answer other pending questions.
+    added: Notify,
+    /// How to let a call run, by the name of the mode that would.
+    advice: Option<fn(&str) -> String>,
+    judging: Option<Duration>,
+}
+
+/// What became of a call.
+struct Decided {
+    by: DecidedBy,
+    /// Why it does not run.
+    refusal: Option<String>,
+    /// What is recorded of the decision beside what the judge said.
+    note: String,
+}
+
+impl Decided {
+    fn allowed(by: DecidedBy, note: &str) -> Self {
+        Self { by, refusal: None, note: note.to_owned() }
+    }
+
+    fn refused(by: DecidedBy, refusal: impl Into<String>, note: &str) -> Self {
+        Self { by, refusal: Some(refusal.into()), note: note.to_owned() }
+    }
+}
+
+impl PermissionGate {
+    /// The gate.
+    #[must_use]
+    pub fn new(mode: PermissionMode) -> Self {
+        let mode = Mutex::new(Mode { now: mode, next: None });
+        Self { granted: Arc::new(Granted { mode, ..Granted::default() }) }
+    }
+
+    /// Changes the mode of this gate later.
+    #[must_use]
+    pub fn control(&self) -> PermissionControl {
+        PermissionControl { granted: self.granted.clone() }
+    }
+
+    /// Offers *always this exact call*, which the host's [`Trust`] remembers for `project`, canonical, under the
+    /// kind [`PermissionGate::TRUST_KIND`].
+    #[must_use]
+    pub fn remembering(self, project: impl Into<PathBuf>) -> Self {
+        self.with(|granted| granted.project = Some(project.into()))
+    }
+
+    /// Says in `advice` how a call can be let run that nobody was there to approve, by the name of the permission mode that
+    /// would.
+    #[must_use]
+    pub fn advising(self, advice: fn(&str) -> String) -> Self {
+        self.with(|granted| granted.advice = Some(advice))
+    }
+
+    /// Refuses calls about which a judge takes longer than this; 20 s unless said.
+    #[must_use]
+    pub fn judging_within(self, limit: Duration) -> Self {
+        self.with(|granted| granted.judging = Some(limit))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Granted)) -> Self {
+        let mode = Mutex::new(Mode { now: self.granted.mode().now, next: None });
+        let Granted { project, advice, judging, .. } = &*self.granted;
+        let mut granted = Granted {
+            project: project.clone(),
+            advice: *advice,
+            judging: *judging,
+            mode,
+            ..Granted::default()
+        };
+        change(&mut granted);
+        Self { granted: Arc::new(granted) }
+    }
+
+    /// What remembered calls are in the trust store.
+    pub const TRUST_KIND: &'static str = "command";
+}
+
+impl Plugin for PermissionGate {
+    fn name(&self) -> &'static str {
+        "permission"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let last = HookOptions { time_limit: Some(PATIENCE + MARGIN), ..HookOptions::from(Stage::Late) };
+        scope.handle_at::<ToolGate, _>(last, self.granted.clone());
+        let granted = self.granted.clone();
+        scope.on_sync(move |_: &TurnBefore, _: &Cx| {
+            let mut mode = granted.mode();
+            mode.now = mode.next.take().unwrap_or(mode.now);
+        });
+        // What a person allowed in one session is not allowed in the next.
+        let granted = self.granted.clone();
+        scope.on_sync(move |_: &SessionLoaded, cx: &Cx| {
+            granted.granted().clear();
+            if let Some(judge) = cx.service::<dyn CallJudge>() {
+                judge.forget_session();
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Handler<ToolGate> for Granted {
+    async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
+        // The loop tells the model that there is no such tool.
+        let Some(tool) = gate.tool.as_ref().filter(|_| !gate.is_decided()) else { return Ok(None) };
+        let judge = cx.service::<dyn CallJudge>();
+        let judgement = match &judge {
+            Some(judge) => Some(self.judge(gate, judge).await?),
+            None => None,
+        };
+        let judged = judge.as_ref().zip(judgement.as_ref());
+        let decided = match judged {
+            Some((_, judgement)) => match judgement.decision {
+                CallDecision::Allow => Decided::allowed(DecidedBy::Policy, ""),
+                CallDecision::Deny => {
+                    let why = format!(
+                        "this call is not allowed here, and nobody is asked about it{}",
+                        self.advise(judged)
+                    );
+                    Decided::refused(DecidedBy::Policy, why, "")
+                }
+                CallDecision::Ask { by_rule } => self.ask(gate, tool, judged, by_rule, cx).await?,
+            },
+            // Nobody knows more of it than it says itself.
+            None if gate.effects.is_read_only() => Decided::allowed(DecidedBy::Policy, "it only reads"),
+            None => self.ask(gate, tool, None, false, cx).await?,
+        };
+        let refusal = decided.refusal.clone();
+        cx.emit(self.record(gate, decided, judgement)).await?;
+        Ok(refusal.map(Ruling::refuse))
+    }
+}
+
+impl Granted {
+    /// What is recorded of a decision.
+    fn record(
+        &self,
+        gate: &ToolGate,
+        decided: Decided,
+        judgement: Option<CallJudgement>,
+    ) -> PermissionDecided {
+        let allowed = decided.refusal.is_none();
+        let (mut reasons, allowed_by) = match judgement {
+            Some(judgement) => (judgement.reasons, judgement.allowed_by),
+            None => (Vec::new(), Some("all".to_owned())),
+        };
+        if !decided.note.is_empty() {
+            reasons.push(decided.note);
+        }
+        PermissionDecided {
+            call: gate.call.clone(),
+            args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            cwd: gate.place.cwd.clone(),
+            allowed,
+            by: decided.by,
+            reasons,
+            allowed_by: allowed_by.filter(|_| !allowed),
+        }
+    }
+
+    /// Has a judge decide, on a thread of its own: it may wait for the file system.
+    async fn judge(&self, gate: &ToolGate, judge: &Arc<dyn CallJudge>) -> Result<CallJudgement, BoxError> {
+        let judge = judge.clone();
+        let (tool, effects, cwd) = (gate.call.name.clone(), gate.effects.clone(), gate.place.cwd.clone());
+        let judging = tokio::task::spawn_blocking(move || judge.judge(&tool, &effects, &cwd));
+        let limit = self.judging.unwrap_or(JUDGING);
+        match tokio::time::timeout(limit, judging).await {
+            Ok(Ok(judgement)) => Ok(judgement),
+            Ok(Err(_)) => Err("the judge of permissions panicked, so this call does not run".into()),
+            Err(_) => {
+                let limit = limit.as_secs_f32();
+                Err(format!("the judge of permissions took longer than {limit} s, so this call does not run")
+                    .into())
+            }
+        }
+    }
+
+    /// Asks a person, unless an earlier answer says it all.
+    async fn ask(
+        &self,
+        gate: &ToolGate,
+        tool: &Arc<dyn Tool>,
+        judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>,
+        by_rule: bool,
+        cx: &Cx,
+    ) -> Result<Decided, BoxError> {
+        if !by_rule && self.mode().now == PermissionMode::AllowAll {
+            return Ok(Decided::allowed(DecidedBy::Policy, "the mode allows everything"));
+        }
+        if !by_rule && self.allows(gate, judged.is_some()) {
+            return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "allowed for this session"));
+        }
+        // A rule that asks does so every time.
+        let rule = if by_rule { None } else { ExactRule::of(gate, self.project.as_deref(), cx) };
+        if rule.as_ref().is_some_and(ExactRule::is_trusted) {
+            return Ok(Decided::allowed(DecidedBy::EarlierAnswer, "exactly this call is allowed for good"));
+        }
+        if let Some(decided) = self.ask_plugins(gate, by_rule, cx).await? {
+            return Ok(decided);
+        }
+        let offer = judged.and_then(|(_, judgement)| judgement.offer.as_ref()).filter(|_| !by_rule);
+        let shown = &gate.call.display_name;
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            let why =
+                format!("`{shown}` changes things and nobody is here to approve it{}", self.advise(judged));
+            return Ok(Decided::refused(DecidedBy::Nobody, why, "nobody was here to be asked"));
+        };
+        let session = self.session_grant(gate, judged.is_some());
+        let approval = Approval {
+            tool: gate.call.name.clone(),
+            args: gate.args.clone(),
+            effects: gate.effects.clone(),
+            preview: tool.preview(&gate.args, &gate.place).await,
+            session: (!by_rule).then(|| session.describe()),
+            always: rule.as_ref().map(ExactRule::describe),
+            wider: offer.map(|offer| Wider { kind: offer.kind, allows: offer.describes.clone() }),
+        };
+        let meanwhile = async {
+            if by_rule {
+                std::future::pending().await
+            } else {
+                self.allowed_meanwhile(gate, judged.map(|(judge, _)| judge)).await
+            }
+        };
+        let answer = tokio::select! {
+            answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE) => answer,
+            () = meanwhile => return Ok(Decided::allowed(DecidedBy::Person, "an answer to another question allows it")),
+        };
+        let judge_and_offer = judged.map(|(judge, _)| judge).zip(offer);
+        Ok(self.answered(gate, &answer, session, rule.as_ref(), judge_and_offer, cx))
+    }
+
+    /// The answer of a plugin in the place of a person, if one gives any.
+    async fn ask_plugins(
+        &self,
+        gate: &ToolGate,
+        by_rule: bool,
+        cx: &Cx,
+    ) -> Result<Option<Decided>, BoxError> {
+        if !cx.bus().has_listeners::<PermissionRequest>() {
+            return Ok(None);
+        }
+        let (call, args, effects) = (gate.call.clone(), gate.args.clone(), gate.effects.clone());
+        Ok(match cx.emit(PermissionRequest { call, args, effects, by_rule }).await? {
+            Some(PermissionReply::Deny { reason }) => {
+                Some(Decided::refused(DecidedBy::Plugin, reason, "a plugin denied it"))
+            }
+            Some(PermissionReply::Allow) if !by_rule => {
+                Some(Decided::allowed(DecidedBy::Plugin, "a plugin allowed it"))
+            }
+            Some(PermissionReply::Allow) | None => None,
+        })
+    }
+
+    /// Does what an answer says.
+    fn answered(
+        &self,
+        gate: &ToolGate,
+        answer: &UiAnswer,
+        session: Grant,
+        rule: Option<&ExactRule>,
+        wider: Option<(&Arc<dyn CallJudge>, &CallOffer)>,
+        cx: &Cx,
+    ) -> Decided {
+        let unstored = |error: String| {
+            if let Some(ui) = cx.service::<dyn Ui>() {
+                ui.notify(&format!("allowed for this session only: {error}"));
+            }
+        };
+        let allowed = |note: &str| Decided::allowed(DecidedBy::Person, note);
+        let refused = |why: String, note: &str| Decided::refused(DecidedBy::Person, why, note);
+        match answer {
+            UiAnswer::Once => allowed("answered: once"),
+            UiAnswer::Session => {
+                self.grant(session);
+                allowed("answered: this session")
+            }
+            UiAnswer::Always => {
+                self.grant(Grant::exact(gate));
+                if let Some(Err(error)) = rule.map(ExactRule::remember) {
+                    unstored(error.to_string());
+                }
+                allowed("answered: always exactly this")
+            }
+            UiAnswer::WiderSession | UiAnswer::WiderAlways => {
+                let lasting = *answer == UiAnswer::WiderAlways;
+                if let Some((judge, offer)) = wider {
+                    if let Err(error) = judge.remember(offer, lasting) {
+                        unstored(error);
+                    }
+                    self.added.notify_waiters();
+                }
+                let how_long = if lasting { "always" } else { "this session" };
+                let what = wider.map_or("", |(_, offer)| offer.describes.as_str());
+                allowed(&format!("answered: {how_long}, {what}"))
+            }
+            UiAnswer::No { message: Some(message) } => {
+                refused(format!("the user declined this call: {message}"), "answered: no")
+            }
+            UiAnswer::No { message: None } => refused(
+                "the user declined this call; do not try it again, ask what to do instead".to_owned(),
+                "answered: no",
+            ),
+            UiAnswer::Absent => Decided::refused(
+                DecidedBy::Nobody,
+                "nobody answered whether this call may run; it was not the user who declined it",
+                "nobody answered",
+            ),
+            UiAnswer::Choice { .. } | UiAnswer::Text { .. } => refused(
+                "the answer was neither yes nor no, so this call was not made".to_owned(),
+                "no such answer",
+            ),
+        }
+    }
+
+    /// How a refused call can be let run, and why it is not.
+    fn advise(&self, judged: Option<(&Arc<dyn CallJudge>, &CallJudgement)>) -> String {
+        let mode = match judged {
+            Some((_, judgement)) => judgement.allowed_by.as_deref(),
+            None => Some("all"),
+        };
+        let reasons = judged.map(|(_, judgement)| judgement.reasons.as_slice()).unwrap_or_default();
+        let how = match (mode, self.advice) {
+            (Some(mode), Some(advice)) => advice(mode),
+            (Some(mode), None) => format!("the permission mode `{mode}` would allow it"),
+            (None, _) => "a rule stands against it in every permission mode".to_owned(),
+        };
+        let because: String = reasons.iter().map(|reason| format!("\n{reason}")).collect();
+        format!("; {how}{because}")
+    }
+
+    fn grant(&self, grant: Grant) {
+        self.granted().insert(grant);
+        self.added.notify_waiters();
+    }
+
+    /// What *for this session* allows: with a judge, which offers what is wider, exactly this call.
+    fn session_grant(&self, gate: &ToolGate, is_judged: bool) -> Grant {
+        if is_judged { Grant::exact(gate) } else { Grant::for_session(gate) }
+    }
+
+    fn allows(&self, gate: &ToolGate, is_judged: bool) -> bool {
+        let granted = self.granted();
+        granted.contains(&Grant::exact(gate)) || granted.contains(&self.session_grant(gate, is_judged))
+    }
+
+    /// Waits until another answer allows this call too.
+    async fn allowed_meanwhile(&self, gate: &ToolGate, judge: Option<&Arc<dyn CallJudge>>) {
+        loop {
+            let added = self.added.notified();
+            let is_allowed_now = match judge {
+                Some(judge) => {
+                    let judgement = self.judge(gate, judge).await;
+                    judgement.is_ok_and(|judgement| judgement.decision == CallDecision::Allow)
+                }
+                None => false,
+            };
+            if is_allowed_now || self.allows(gate, judge.is_some()) {
+                return;
+            }
+            added.await;
+        }
+    }
+
+    fn mode(&self) -> MutexGuard<'_, Mode> {
+        self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn granted(&self) -> MutexGuard<'_, BTreeSet<Grant>> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

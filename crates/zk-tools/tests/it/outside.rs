@@ -1,0 +1,89 @@
+//! Commands that ask to leave the context of all others.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use zk_core::model::{Effect, Effects};
+use zk_core::service::{Exec, ExecError, ExecRequest, OutsideExec, Process, Questions, UiAnswer};
+use zk_exec::{Environment, ProcessExec};
+use zk_tools::{PermissionGate, PermissionMode, ToolsOptions};
+
+use crate::support::Desk;
+
+/// Runs commands with a variable that says where they run.
+struct Marked(ProcessExec);
+
+#[async_trait]
+impl Exec for Marked {
+    async fn spawn(&self, mut request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        request.env.insert("PLACE".into(), "outside".into());
+        self.0.spawn(request).await
+    }
+}
+
+fn desk() -> Desk {
+    let desk = Desk::with(ToolsOptions { outside: true, ..ToolsOptions::default() });
+    let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    let outside = Arc::new(Marked(ProcessExec::new(environment)));
+    desk.bus.scope("outside").provide_service(Arc::new(OutsideExec(outside)));
+    desk
+}
+
+fn args(reason: &str) -> Value {
+    json!({ "command": "echo \"${PLACE:-inside}\"", "outside": { "reason": reason } })
+}
+
+#[tokio::test]
+async fn one_command_runs_outside_and_the_others_do_not() {
+    let desk = desk();
+    assert!(desk.ok("shell", args("why not")).await.starts_with("outside\n"));
+    assert!(
+        desk.ok("shell", json!({ "command": "echo \"${PLACE:-inside}\"" })).await.starts_with("inside\n")
+    );
+}
+
+#[tokio::test]
+async fn where_nothing_is_outside_the_argument_is_not_there_and_does_nothing() {
+    let desk = Desk::new();
+    let spec = desk.tool("shell").spec().clone();
+    assert!(!serde_json::to_string(&*spec).unwrap().contains("outside"));
+    assert!(desk.ok("shell", args("why not")).await.starts_with("inside\n"));
+    let place = zk_core::service::CallPlace { cx: desk.bus.cx(), cwd: desk.root.clone() };
+    assert!(!desk.tool("shell").effects(&args("x"), &place).leaves_context());
+}
+
+#[tokio::test]
+async fn leaving_is_an_effect_that_nobody_overlooks() {
+    let desk = desk();
+    let place = zk_core::service::CallPlace { cx: desk.bus.cx(), cwd: desk.root.clone() };
+    let effects = desk.tool("shell").effects(&args("it is denied"), &place);
+    let Effects::Known { list } = &effects else { panic!("{effects:?}") };
+    assert_eq!(list[1], Effect::LeavesContext { reason: "it is denied".into() });
+    assert!(!effects.is_read_only());
+    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    let refused = desk.err("shell", args("it is denied")).await;
+    assert!(refused.message.contains("nobody is here to approve it"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn an_answer_for_the_session_holds_whatever_reason_the_model_gives_and_for_no_other_command() {
+    let desk = desk();
+    desk.bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+    let questions = Arc::new(Questions::new());
+    desk.bus.scope("host").provide_service(questions.clone());
+    let front_end = questions.attach();
+    let answering = tokio::spawn(async move {
+        let pending = front_end.next().await;
+        front_end.answer(pending.id, pending.digest, UiAnswer::Session).unwrap();
+        // Nobody is there for a second question.
+    });
+    assert!(desk.ok("shell", args("first")).await.starts_with("outside\n"));
+    answering.await.unwrap();
+    assert!(desk.ok("shell", args("second")).await.starts_with("outside\n"));
+    let mut other = args("first");
+    other["command"] = "echo else".into();
+    assert!(desk.output("shell", other).await.is_err());
+    let inside = json!({ "command": "echo \"${PLACE:-inside}\"" });
+    assert!(desk.output("shell", inside).await.is_err(), "inside is another call");
+}
