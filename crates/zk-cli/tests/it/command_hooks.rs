@@ -3,6 +3,7 @@
 use serde_json::json;
 use zk_testkit::Script;
 
+use crate::terminal::Terminal;
 use crate::zk::{Ended, Person, server};
 
 /// A model that writes a file, and then says what it was told.
@@ -167,4 +168,41 @@ fn hooks_run_outside_of_the_sandbox_that_holds_commands() {
     }
     assert!(person.project().join("../outside").exists(), "{}", ended.stderr);
     assert_eq!(written(&person).as_deref(), Some("model"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_conversation_shows_the_commands_of_a_project_before_they_are_trusted() {
+    let server = server(writing());
+    let person = Person::asking(&server);
+    person.write(".zk/settings.toml", "[[hooks.PreToolUse]]\ncommand = 'echo not here >&2; exit 2'\n");
+    let Some(mut terminal) = Terminal::open(&person, "--allow-all 'Write it.'") else { return };
+    let question = terminal.until("[y]es");
+    assert!(question.contains("hooks.PreToolUse") && question.contains("echo not here"), "{question}");
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    terminal.keys("y");
+    terminal.expect("not here");
+    terminal.expect("Done.");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(written(&person), None);
+}
+
+#[test]
+fn a_hook_has_a_person_asked_where_nobody_would_be() {
+    let ask =
+        r#"echo '{"hookSpecificOutput":{"permissionDecision":"ask","permissionDecisionReason":"sure?"}}'"#;
+    for (key, content) in [("y", Some("model")), ("n", None)] {
+        let server = server(writing());
+        let person = Person::asking(&server);
+        person.settings(&format!("[[hooks.PreToolUse]]\ncommand = '''{ask}'''\n"));
+        let Some(mut terminal) = Terminal::open(&person, "--allow-all 'Write it.'") else { return };
+        terminal.expect("a hook wants you to decide: sure?");
+        terminal.answer(key);
+        terminal.expect("Done.");
+        terminal.expect("› ");
+        terminal.keys("\u{4}");
+        assert_eq!(terminal.code(), Some(0));
+        assert_eq!(written(&person).as_deref(), content);
+    }
 }

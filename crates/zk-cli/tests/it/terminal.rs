@@ -46,8 +46,17 @@ impl Terminal {
         let (mut output, shared) = (child.stdout.take().unwrap(), seen.clone());
         let reading = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
+            // A character may come in two reads.
+            let mut pending = Vec::new();
             while let Ok(read @ 1..) = output.read(&mut buffer) {
-                shared.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
+                pending.extend_from_slice(&buffer[..read]);
+                let whole = match std::str::from_utf8(&pending) {
+                    Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                    Ok(_) | Err(_) => pending.len(),
+                };
+                let rest = pending.split_off(whole);
+                shared.lock().unwrap().push_str(&String::from_utf8_lossy(&pending));
+                pending = rest;
             }
         });
         let keys = child.stdin.take().unwrap();

@@ -22,6 +22,12 @@ use crate::support::bus;
 /// A tool that remembers what it was called with.
 struct Recording(Arc<Mutex<Vec<Value>>>, Arc<ToolSpec>);
 
+impl Recording {
+    fn of_nobody() -> Self {
+        Self(Arc::default(), ToolSpec::new("shell", "Runs.", json!({"type": "object"})))
+    }
+}
+
 #[async_trait]
 impl Tool for Recording {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -133,9 +139,10 @@ impl Scene {
     }
 }
 
-/// One hook of one event.
+/// One hook of one event. One that sleeps is to be ended; all others have the time they need.
 pub(super) fn hook(event: &str, command: &str) -> Value {
-    json!({ event: [{"command": command, "timeout": 2}] })
+    let timeout = if command.contains("sleep") { 1 } else { 60 };
+    json!({ event: [{"command": command, "timeout": timeout}] })
 }
 
 /// A command that prints JSON.

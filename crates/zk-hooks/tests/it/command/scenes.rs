@@ -262,3 +262,68 @@ async fn a_hook_can_keep_a_conversation_as_long_as_it_is() {
         assert_eq!(reply.is_some_and(|reply| reply.cancel), cancels, "{command}");
     }
 }
+
+/// Polls `done` until it holds; fails the test after 20 s.
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..2_000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{what} did not happen");
+}
+
+#[tokio::test]
+async fn a_person_who_is_waited_for_is_told_elsewhere() {
+    let scene = Scene::new();
+    let set = HookSet::read(&hook("Notification", "cat > new && mv new told"), scene.source.clone()).unwrap();
+    scene.bus.install(&CommandHooks::new(set, scene.path())).unwrap();
+    let questions = Arc::new(zk_core::service::Questions::new());
+    scene.bus.scope("terminal").provide_service(questions.clone());
+    assert_eq!(scene.bus.cx().emit(request(false)).await.unwrap(), None);
+    assert!(!scene.path().join("told").exists(), "nobody is there to be waited for");
+    let _front_end = questions.attach();
+    assert_eq!(scene.bus.cx().emit(request(false)).await.unwrap(), None);
+    until("the notification", || scene.path().join("told").exists()).await;
+    let input = &scene.inputs("told")[0];
+    assert_eq!(input["notification_type"], "permission_prompt");
+    assert!(input["message"].as_str().unwrap().contains("shell"), "{input}");
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_requests_by_itself_is_told() {
+    let scene = Scene::new();
+    let set = HookSet::read(&hook("PreCompact", &keeping("compact")), scene.source.clone()).unwrap();
+    scene.bus.install(&CommandHooks::new(set, scene.path())).unwrap();
+    let reduced = zk_core::events::ContextReduced {
+        turn_id: TurnId::fresh(),
+        strategy: "tail".into(),
+        messages: 2,
+        results: 0,
+        before: 9,
+        after: 5,
+    };
+    scene.bus.cx().emit(reduced).await.unwrap();
+    assert_eq!(scene.inputs("compact")[0]["trigger"], "auto");
+}
+
+#[tokio::test]
+async fn calls_of_sub_agents_pass_the_same_hooks() {
+    use zk_core::events::{Passed, ToolGate};
+    use zk_core::service::CallPlace;
+
+    let scene = Scene::new();
+    let set =
+        HookSet::read(&hook("PreToolUse", "cat >> pre; echo no >&2; exit 2"), scene.source.clone()).unwrap();
+    scene.bus.install(&CommandHooks::new(set, scene.path())).unwrap();
+    let cx = scene.bus.child("helper").cx();
+    let PermissionRequest { call, args, .. } = request(false);
+    cx.emit(ToolPrepare { call: call.clone(), args: args.clone(), rewritten_by: None }).await.unwrap();
+    let place = CallPlace { cx: cx.clone(), cwd: scene.path().to_path_buf() };
+    let tool: Arc<dyn zk_core::service::Tool> = Arc::new(super::Recording::of_nobody());
+    let passed = ToolGate::new(call, args, Some(tool), place).pass(&cx).await.unwrap();
+    assert!(matches!(passed, Passed::Refused { reason, .. } if reason == "no"));
+    let inputs = scene.inputs("pre");
+    assert_eq!((inputs.len(), &inputs[0]["agent_id"]), (1, &json!("helper")));
+}
