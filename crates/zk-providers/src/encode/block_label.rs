@@ -1,4 +1,4 @@
-//! What people are told of a block that only its provider understands.
+//! Label of a block that only its provider understands.
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ const TELLING: &[&str] = &["query", "queries", "url", "command", "code", "path",
 /// A kind such as `web_search_call`, and what can be said about it, in one line.
 pub(crate) fn label(kind: &str, detail: &Value) -> String {
     let mut words = kind.replace('_', " ");
-    let said = said(detail);
-    if !said.is_empty() {
-        words = format!("{words}: {said}");
+    let text = detail_text(detail);
+    if !text.is_empty() {
+        words = format!("{words}: {text}");
     }
     if words.chars().count() > LONGEST {
         words = words.chars().take(LONGEST - 1).collect();
@@ -21,19 +21,19 @@ pub(crate) fn label(kind: &str, detail: &Value) -> String {
     words
 }
 
-fn said(detail: &Value) -> String {
+fn detail_text(detail: &Value) -> String {
     let text = match detail {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Object(fields) => {
             let telling = TELLING.iter().find_map(|name| fields.get(*name)).filter(|value| !value.is_null());
             match telling {
-                Some(value) => said(value),
+                Some(value) => detail_text(value),
                 None if fields.is_empty() => String::new(),
                 None => detail.to_string(),
             }
         }
-        Value::Array(values) => values.iter().map(said).collect::<Vec<_>>().join(", "),
+        Value::Array(values) => values.iter().map(detail_text).collect::<Vec<_>>().join(", "),
         Value::Bool(_) | Value::Number(_) => detail.to_string(),
     };
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -47,14 +47,14 @@ mod tests {
 
     #[test]
     fn a_block_is_told_in_one_line() {
-        for (kind, detail, told) in [
+        for (kind, detail, expected) in [
             ("web_search", json!({"query": "rust\n async"}), "web search: rust async"),
             ("web_search_call", json!({"type": "search", "queries": ["a", "b"]}), "web search call: a, b"),
             ("compaction", json!(null), "compaction"),
             ("mcp_call", json!({}), "mcp call"),
             ("odd", json!({"depth": 2}), "odd: {\"depth\":2}"),
         ] {
-            assert_eq!(label(kind, &detail), told);
+            assert_eq!(label(kind, &detail), expected);
         }
         let long = label("code_execution", &json!({"code": "ä".repeat(500)}));
         assert_eq!((long.chars().count(), long.ends_with('…')), (120, true));

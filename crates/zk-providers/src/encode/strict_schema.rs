@@ -105,8 +105,8 @@ impl<'a> Reader<'a> {
             return None;
         }
         if !notes.is_empty() {
-            let said = out.get("description").and_then(Value::as_str).unwrap_or_default();
-            let description = format!("{said} ({})", notes.join(", "));
+            let existing = out.get("description").and_then(Value::as_str).unwrap_or_default();
+            let description = format!("{existing} ({})", notes.join(", "));
             out.insert("description".to_owned(), description.trim_start().into());
         }
         Some(Value::Object(out))

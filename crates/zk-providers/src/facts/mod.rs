@@ -3,11 +3,10 @@
 
 pub(crate) mod catalogue;
 pub(crate) mod errors;
-pub(crate) mod headers;
+pub(crate) mod names;
 pub(crate) mod places;
 pub(crate) mod profiles;
 pub(crate) mod schema_limits;
 pub(crate) mod thinking;
 pub(crate) mod tiers;
-pub(crate) mod usage_fields;
 pub(crate) mod vendors;

@@ -9,7 +9,6 @@ use zk_core::model::{
 use super::Conversation;
 use super::draft::Draft;
 use super::error::FormatError;
-use super::media;
 use super::node::Node;
 use crate::dialects::chat::Details;
 use crate::encode::args;
@@ -26,7 +25,7 @@ pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversatio
     let mut waiting: Option<(String, CallId)> = None;
     for (at, message) in messages.items()?.iter().enumerate() {
         let content = message.at("content");
-        match message.said("role")? {
+        match message.required_text("role")? {
             "system" | "developer" => {
                 only(message, &["content"])?;
                 draft.instruct(instruction(&content)?);
@@ -37,19 +36,19 @@ pub(super) fn read(messages: &Node<'_>, origin: &ModelRef) -> Result<Conversatio
             }
             "assistant" => {
                 let old = CallId::from(format!("function_{at}"));
-                let said = assistant(message, origin, &old)?;
+                let answer = assistant(message, origin, &old)?;
                 let is_old = |call: &&ToolCall| call.id == old;
-                waiting = said.calls().find(is_old).map(|call| (call.name.clone(), old.clone()));
-                draft.push(said);
+                waiting = answer.calls().find(is_old).map(|call| (call.name.clone(), old.clone()));
+                draft.push(answer);
             }
             "tool" => {
                 only(message, &["content", "tool_call_id"])?;
-                let call_id = message.said("tool_call_id")?.into();
+                let call_id = message.required_text("tool_call_id")?.into();
                 draft.answer(ToolResult { call_id, content: result(&content)?, is_error: false });
             }
             "function" => {
                 only(message, &["content"])?;
-                let name = message.said("name")?;
+                let name = message.required_text("name")?;
                 let call = waiting.take().filter(|(called, _)| called == name);
                 let (_, call_id) =
                     call.ok_or_else(|| message.at("name").unexpected("the function called before it"))?;
@@ -93,7 +92,7 @@ fn parts(
 
 fn text(part: &Node<'_>) -> Result<Block, FormatError> {
     part.only(&["text"])?;
-    part.said("text").map(Block::text)
+    part.required_text("text").map(Block::text)
 }
 
 /// A part of what the user or a tool says.
@@ -110,7 +109,7 @@ fn part(part: &Node<'_>) -> Result<Block, FormatError> {
                 }
                 _ => image,
             };
-            let (media_type, data) = media::inline(&url)?;
+            let (media_type, data) = url.inline_data()?;
             Ok(Block::Image(Image::new(media_type, data)))
         }
         "file" => {
@@ -122,7 +121,7 @@ fn part(part: &Node<'_>) -> Result<Block, FormatError> {
                 );
             }
             file.only(&["filename", "file_data"])?;
-            let (media_type, data) = media::inline(&file.at("file_data"))?;
+            let (media_type, data) = file.at("file_data").inline_data()?;
             let name = file.hint("filename")?.map(str::to_owned);
             Ok(Block::Document(Document { media_type, name, data }))
         }
@@ -152,7 +151,7 @@ fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Mess
                     "thinking" => blocks.push(thought(&part, origin)?),
                     "refusal" => {
                         part.only(&["refusal"])?;
-                        refusal.get_or_insert_default().push_str(part.said("refusal")?);
+                        refusal.get_or_insert_default().push_str(part.required_text("refusal")?);
                     }
                     _ => return Err(part.unsupported("of the model, a history holds texts and thoughts")),
                 }
@@ -167,22 +166,22 @@ fn assistant(message: &Node<'_>, origin: &ModelRef, old: &CallId) -> Result<Mess
 
 /// The thoughts beside the content.
 fn thinking(message: &Node<'_>, origin: &ModelRef) -> Result<Option<Block>, FormatError> {
-    let mut said: Option<&str> = None;
+    let mut thoughts: Option<&str> = None;
     for name in THOUGHTS {
         let Some(text) = message.hint(name)? else { continue };
-        if said.is_some_and(|said| said != text) {
+        if thoughts.is_some_and(|thoughts| thoughts != text) {
             return Err(message.at(name).unexpected("the same as in the field beside it"));
         }
-        said = Some(text);
+        thoughts = Some(text);
     }
     let items = message.field(DETAILS).map(|items| items.items()).transpose()?.unwrap_or_default();
     let items = items.iter().map(|item| item.object().cloned()).collect::<Result<Vec<_>, _>>()?;
     let details = Details::whole(items);
-    if said.is_none() && details.is_empty() {
+    if thoughts.is_none() && details.is_empty() {
         return Ok(None);
     }
     let signature = details.signature().map(str::to_owned);
-    let text = said.map_or_else(|| details.text(), str::to_owned);
+    let text = thoughts.map_or_else(|| details.text(), str::to_owned);
     let wire = (!details.is_empty()).then(|| WireData { origin: origin.clone(), data: details.into_value() });
     let origin = Some(origin.clone());
     Ok(Some(Block::Thinking(Thinking { text, signature, redacted: None, origin, wire })))
@@ -204,7 +203,7 @@ fn calls(message: &Node<'_>, old: &CallId) -> Result<Vec<ToolCall>, FormatError>
         if call.field("type").is_some_and(|kind| kind.value != "function") {
             return Err(call.at("type").unexpected("`function`, the only kind of call a history holds"));
         }
-        calls.push(function(call.said("id")?, &call.at("function"))?);
+        calls.push(function(call.required_text("id")?, &call.at("function"))?);
     }
     if let Some(call) = message.field("function_call") {
         let call = function(old.as_str(), &call)?;
@@ -229,5 +228,5 @@ fn function(id: &str, function: &Node<'_>) -> Result<ToolCall, FormatError> {
             return Err(arguments.unexpected("the text of an object"));
         }
     };
-    Ok(args::tool_call(id.to_owned(), function.said("name")?.to_owned(), &raw, false))
+    Ok(args::tool_call(id.to_owned(), function.required_text("name")?.to_owned(), &raw, false))
 }

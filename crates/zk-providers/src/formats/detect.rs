@@ -80,12 +80,12 @@ fn of_message(message: &Value) -> Option<Format> {
 }
 
 fn of_part(part: &Value) -> Option<Format> {
-    let said = |name: &str| part.get(name).filter(|value| !value.is_null());
-    let kind = said("type")?.as_str()?;
+    let field = |name: &str| part.get(name).filter(|value| !value.is_null());
+    let kind = field("type")?.as_str()?;
     match kind {
-        "thinking" if said("thinking").is_some_and(Value::is_array) => Some(Format::OpenAiChat),
+        "thinking" if field("thinking").is_some_and(Value::is_array) => Some(Format::OpenAiChat),
         "thinking" => Some(Format::AnthropicMessages),
-        "text" => said("citations").map(|_| Format::AnthropicMessages),
+        "text" => field("citations").map(|_| Format::AnthropicMessages),
         kind if PARTS.contains(&kind) => Some(Format::OpenAiChat),
         kind if BLOCKS.contains(&kind) => Some(Format::AnthropicMessages),
         // Calls of tools that run at the provider, and their results.

@@ -11,7 +11,6 @@ use zk_core::model::{
 use super::Conversation;
 use super::draft::Draft;
 use super::error::FormatError;
-use super::media;
 use super::node::Node;
 use crate::dialects::anthropic;
 
@@ -29,7 +28,7 @@ pub(super) fn read(
     for message in messages.items()? {
         message.only(&["role", "content"])?;
         let content = message.at("content");
-        let role = match message.said("role")? {
+        let role = match message.required_text("role")? {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "system" => {
@@ -66,7 +65,7 @@ fn plain(content: &Node<'_>) -> Result<String, FormatError> {
             return Err(block.at("type").unexpected("`text`, the only kind there is in instructions"));
         }
         block.only(&["text"])?;
-        texts.push(block.said("text")?);
+        texts.push(block.required_text("text")?);
     }
     Ok(texts.join("\n\n"))
 }
@@ -95,18 +94,23 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
         "thinking" => {
             block.only(&["thinking", "signature"])?;
             let signature = block.hint("signature")?.map(str::to_owned);
-            Block::Thinking(Thinking { text: block.said("thinking")?.to_owned(), signature, ..thinking })
+            Block::Thinking(Thinking {
+                text: block.required_text("thinking")?.to_owned(),
+                signature,
+                ..thinking
+            })
         }
         "redacted_thinking" => {
             block.only(&["data"])?;
-            Block::Thinking(Thinking { redacted: Some(block.said("data")?.to_owned()), ..thinking })
+            Block::Thinking(Thinking { redacted: Some(block.required_text("data")?.to_owned()), ..thinking })
         }
         "tool_use" => {
             block.only(&["id", "name", "input", "caller"])?;
             let input = block.at("input");
             input.object()?;
             let caller = block.field("caller").and_then(|caller| wire(json!({ "caller": caller.value })));
-            let call = ToolCall::new(block.said("id")?, block.said("name")?, input.value.clone());
+            let call =
+                ToolCall::new(block.required_text("id")?, block.required_text("name")?, input.value.clone());
             Block::ToolCall(ToolCall { wire: caller, ..call })
         }
         "image" | "document" | "tool_result" => {
@@ -116,7 +120,7 @@ fn assistant(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> 
         _ => {
             let mut fields = block.object()?.clone();
             fields.remove("cache_control");
-            Block::provider(anthropic::told(&fields), origin, Value::Object(fields))
+            Block::provider(anthropic::describe_block(&fields), origin, Value::Object(fields))
         }
     })
 }
@@ -127,7 +131,7 @@ fn text(block: &Node<'_>, origin: &ModelRef) -> Result<Block, FormatError> {
     let citations = citations.transpose()?.filter(|citations| **citations != json!([]));
     let wire = citations
         .map(|citations| WireData { origin: origin.clone(), data: json!({ "citations": citations }) });
-    Ok(Block::Text(Text { text: block.said("text")?.to_owned(), wire }))
+    Ok(Block::Text(Text { text: block.required_text("text")?.to_owned(), wire }))
 }
 
 fn image(block: &Node<'_>) -> Result<Block, FormatError> {
@@ -137,7 +141,7 @@ fn image(block: &Node<'_>) -> Result<Block, FormatError> {
         "base64" => bytes(&source)?,
         "url" => {
             source.only(&["url"])?;
-            media::inline(&source.at("url"))?
+            source.at("url").inline_data()?
         }
         "file" => return Err(source.unsupported(BY_REFERENCE)),
         _ => return Err(source.at("type").unexpected("`base64` or `url`")),
@@ -162,11 +166,11 @@ fn document(block: &Node<'_>) -> Result<Block, FormatError> {
             if media_type != "text/plain" {
                 return Err(source.at("media_type").unexpected("`text/plain`"));
             }
-            (media_type.to_owned(), STANDARD.encode(source.said("data")?))
+            (media_type.to_owned(), STANDARD.encode(source.required_text("data")?))
         }
         "url" => {
             source.only(&["url"])?;
-            media::inline(&source.at("url"))?
+            source.at("url").inline_data()?
         }
         "file" => return Err(source.unsupported(BY_REFERENCE)),
         "content" => return Err(source.unsupported("a document there is one piece: write it as one text")),
@@ -178,7 +182,7 @@ fn document(block: &Node<'_>) -> Result<Block, FormatError> {
 
 fn bytes(source: &Node<'_>) -> Result<(String, String), FormatError> {
     source.only(&["media_type", "data"])?;
-    Ok((source.said("media_type")?.to_owned(), source.said("data")?.to_owned()))
+    Ok((source.required_text("media_type")?.to_owned(), source.required_text("data")?.to_owned()))
 }
 
 fn result(block: &Node<'_>) -> Result<Block, FormatError> {
@@ -187,7 +191,7 @@ fn result(block: &Node<'_>) -> Result<Block, FormatError> {
     let part = |part: &Node<'_>| match part.kind()? {
         "text" => {
             part.only(&["text"])?;
-            Ok(Block::text(part.said("text")?))
+            Ok(Block::text(part.required_text("text")?))
         }
         "image" => image(part),
         "document" => document(part),
@@ -202,7 +206,7 @@ fn result(block: &Node<'_>) -> Result<Block, FormatError> {
         }
     };
     Ok(Block::ToolResult(ToolResult {
-        call_id: block.said("tool_use_id")?.into(),
+        call_id: block.required_text("tool_use_id")?.into(),
         content,
         is_error: block.flag("is_error")?,
     }))

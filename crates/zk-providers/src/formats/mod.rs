@@ -52,7 +52,6 @@ mod chat;
 mod detect;
 mod draft;
 mod error;
-mod media;
 mod messages;
 mod node;
 mod write;

@@ -47,9 +47,23 @@ impl<'a> Node<'a> {
     }
 
     /// The text of a field that has to be there.
-    pub(super) fn said(&self, name: &str) -> Result<&'a str> {
+    pub(super) fn required_text(&self, name: &str) -> Result<&'a str> {
         self.object()?;
         self.at(name).text()
+    }
+
+    /// The media type and the base64 of a `data:` URL.
+    pub(super) fn inline_data(&self) -> Result<(String, String)> {
+        let text = self.text()?;
+        let parts = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+        let (media_type, data) = parts.ok_or_else(|| match text.split_once(':') {
+            Some(("data", _)) => self.unsupported("its bytes are not in base64: write them so"),
+            Some(("http" | "https" | "file" | "gs" | "s3", _)) => self.unsupported(
+                "it is an address, and a history holds bytes: fetch them and put them here as base64",
+            ),
+            Some(_) | None => self.unexpected("a URL that begins with `data:`"),
+        })?;
+        Ok((media_type.to_owned(), data.to_owned()))
     }
 
     /// The text of a field that need not be there; nothing if it is empty.
@@ -72,7 +86,7 @@ impl<'a> Node<'a> {
 
     /// The `type` of a block or a part.
     pub(super) fn kind(&self) -> Result<&'a str> {
-        self.said("type")
+        self.required_text("type")
     }
 
     /// Makes sure that nothing is left out: every field is one of these, or says nothing.

@@ -18,7 +18,7 @@ use zk_core::model::{ErrorKind, Phase, ProviderError, StopReason};
 use zk_core::service::{Redactor, StreamEvent};
 
 use crate::facts::errors::advice;
-use crate::facts::headers::REQUEST_IDS;
+use crate::facts::names::REQUEST_IDS;
 use crate::wire::error::{self, WireError};
 use crate::wire::secret::{Auth, without_userinfo};
 
@@ -251,8 +251,8 @@ impl Endpoint {
     /// The failure a response stands for whose status says so.
     pub(crate) fn failed(&self, status: StatusCode, headers: &HeaderMap, body: &Received) -> WireError {
         // Before anything of it is quoted: a quotation may end in the middle of a key.
-        let told = self.redacted(&String::from_utf8_lossy(&body.bytes));
-        let error = error::of_part(status, headers, told.as_bytes(), body.is_whole, SystemTime::now());
+        let redacted = self.redacted(&String::from_utf8_lossy(&body.bytes));
+        let error = error::of_part(status, headers, redacted.as_bytes(), body.is_whole, SystemTime::now());
         let error = self.without_secrets(error).at(Phase::Response);
         let error = match &self.auth {
             Auth::None if !self.is_private => error.with_missing_key_hint(),

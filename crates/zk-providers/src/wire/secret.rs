@@ -75,13 +75,13 @@ mod tests {
 
     #[test]
     fn urls_lose_their_user_and_password_and_nothing_else() {
-        for (text, told) in [
+        for (text, expected) in [
             ("at https://u:p@w@host:1/a?b#c.", "at https://host:1/a?b#c."),
             ("`http://token@host`, user@host", "`http://host`, user@host"),
             ("https://host/a@b and ftp://x@y", "https://host/a@b and ftp://y"),
             ("a://", "a://"),
         ] {
-            assert_eq!(without_userinfo(text), told);
+            assert_eq!(without_userinfo(text), expected);
         }
     }
 }

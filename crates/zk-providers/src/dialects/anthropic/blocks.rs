@@ -174,7 +174,7 @@ impl Open {
                 if !input.trim().is_empty() {
                     fields.insert("input".into(), args::parse(&input)?.into());
                 }
-                Block::provider(told(&fields), origin, Value::Object(fields))
+                Block::provider(describe_block(&fields), origin, Value::Object(fields))
             }
         })
     }
@@ -205,8 +205,8 @@ fn cited(mut citation: Value) -> Value {
     citation
 }
 
-/// A block in a few words.
-pub(crate) fn told(fields: &Map<String, Value>) -> String {
+/// Description of a block in a few words.
+pub(crate) fn describe_block(fields: &Map<String, Value>) -> String {
     let of = |name: &str| fields.get(name).and_then(Value::as_str);
     let kind = of("type").unwrap_or_default();
     let content = fields.get("content");

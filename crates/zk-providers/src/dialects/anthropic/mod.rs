@@ -37,7 +37,7 @@ use rejected_thinking::RejectedThinking;
 use thinking::ThinkingParams;
 use usage::Pricing;
 
-pub(crate) use blocks::told;
+pub(crate) use blocks::describe_block;
 pub(crate) use stream::{Decoder, unreadable};
 
 /// How long the provider keeps what it has read.

@@ -27,7 +27,7 @@ impl Report {
     }
 
     /// The report; nothing if nothing was done.
-    pub(super) fn told(self) -> Option<Value> {
+    pub(super) fn into_value(self) -> Option<Value> {
         (!self.0.is_empty()).then_some(Value::Object(self.0))
     }
 }

@@ -273,7 +273,7 @@ impl Decoder {
             let content = Block::provider("", &self.origin, json!({ "container": container }));
             out.push_back(StreamEvent::Block { block: self.begun, content });
         }
-        if let Some(report) = std::mem::take(&mut self.report).told() {
+        if let Some(report) = std::mem::take(&mut self.report).into_value() {
             out.push_back(StreamEvent::Report(report));
         }
         self.done = true;

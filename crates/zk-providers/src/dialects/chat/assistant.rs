@@ -1,4 +1,4 @@
-//! What the model said, on its way back to it.
+//! Encodes an answer of the model for the next request.
 
 use serde_json::{Map, Value, json};
 use zk_core::model::{Block, Message, Thinking, ThinkingSupport};
@@ -60,8 +60,8 @@ impl Body<'_> {
             ReasoningEcho::Tags => ("content", format!("<think>{thought}</think>{content}").into()),
             ReasoningEcho::Parts => {
                 let thought = json!({"type": "thinking", "thinking": [{"type": "text", "text": thought}]});
-                let said = (!content.is_empty()).then(|| json!({"type": "text", "text": content}));
-                ("content", std::iter::once(thought).chain(said).collect())
+                let answer = (!content.is_empty()).then(|| json!({"type": "text", "text": content}));
+                ("content", std::iter::once(thought).chain(answer).collect())
             }
         };
         fields.insert(name.to_owned(), value);

@@ -15,9 +15,9 @@ use super::think_tags::{Part, Tags};
 use super::usage;
 use crate::dialects::anthropic::unreadable;
 use crate::encode::json_str::{Str, parse_json};
+use crate::facts::names::OWN_COUNTS;
 use crate::facts::profiles::CompatProfile;
 use crate::facts::tiers::Tiers;
-use crate::facts::usage_fields::OWN_COUNTS;
 use crate::wire::decode::Decode;
 use crate::wire::error::{ErrorBody, WireError, of_stream, quote};
 use crate::wire::sse::SseEvent;
@@ -166,7 +166,7 @@ impl Decoder {
     fn part(&mut self, part: Part<'_>, out: &mut Out) {
         match part {
             Part::Thought(delta) => self.think(delta, out),
-            Part::Said(delta) => self.write(delta, out),
+            Part::Answer(delta) => self.write(delta, out),
         }
     }
 

@@ -9,7 +9,7 @@ const CLOSE: &str = "</think>";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Thought(Cow<'a, str>),
-    Said(Cow<'a, str>),
+    Answer(Cow<'a, str>),
 }
 
 /// Tells reasoning between tags from what is said behind it, however the text is cut into pieces. Only what the
@@ -44,7 +44,7 @@ impl Tags {
     /// What a piece of the text makes known.
     pub(super) fn piece<'a>(&mut self, delta: Cow<'a, str>, mut tell: impl FnMut(Part<'a>)) {
         if self.state == State::Text {
-            return tell(Part::Said(delta));
+            return tell(Part::Answer(delta));
         }
         self.held.push_str(&delta);
         let mut rest = std::mem::take(&mut self.held);
@@ -71,13 +71,13 @@ impl Tags {
                     self.state = State::Inside;
                 }
                 State::Inside => {
-                    let Some((thought, said)) = rest.split_once(CLOSE) else {
+                    let Some((thought, answer)) = rest.split_once(CLOSE) else {
                         let held = rest.split_off(rest.len() - beginning_of_close(&rest));
                         tell(Part::Thought(std::mem::replace(&mut rest, held).into()));
                         break;
                     };
                     tell(Part::Thought(thought.to_owned().into()));
-                    rest = said.to_owned();
+                    rest = answer.to_owned();
                     self.state = State::Behind;
                 }
                 State::Behind => {
@@ -87,7 +87,7 @@ impl Tags {
                     }
                     self.state = State::Text;
                 }
-                State::Text => return tell(Part::Said(rest.into())),
+                State::Text => return tell(Part::Answer(rest.into())),
             }
         }
         self.held = rest;
@@ -99,7 +99,7 @@ impl Tags {
         match std::mem::replace(&mut self.state, State::Text) {
             _ if held.is_empty() => None,
             State::Inside => Some(Part::Thought(held.into())),
-            State::Start | State::Opened | State::Behind | State::Text => Some(Part::Said(held.into())),
+            State::Start | State::Opened | State::Behind | State::Text => Some(Part::Answer(held.into())),
         }
     }
 }
@@ -118,12 +118,12 @@ mod tests {
 
     use super::*;
 
-    /// What is thought and what is said, of a text in these pieces.
+    /// Thoughts and answer of a text in these pieces.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
-        let (mut tags, mut thought, mut said) = (Tags::default(), String::new(), String::new());
+        let (mut tags, mut thought, mut answer) = (Tags::default(), String::new(), String::new());
         let mut tell = |part: Part<'_>| match part {
             Part::Thought(text) => thought.push_str(&text),
-            Part::Said(text) => said.push_str(&text),
+            Part::Answer(text) => answer.push_str(&text),
         };
         for piece in pieces {
             tags.piece(piece.into(), &mut tell);
@@ -131,12 +131,12 @@ mod tests {
         if let Some(rest) = tags.end() {
             tell(rest);
         }
-        (thought, said)
+        (thought, answer)
     }
 
     #[test]
     fn only_what_an_answer_begins_with_is_thought() {
-        for (text, thought, said) in [
+        for (text, thought, answer) in [
             ("<think>\nhm\n</think>\n\nHi", "hm\n", "Hi"),
             ("\n <think>a < b</think>c</think>", "a < b", "c</think>"),
             ("<think></think>Hi", "", "Hi"),
@@ -147,7 +147,7 @@ mod tests {
             ("</think>Hi", "", "</think>Hi"),
             ("<thinking>x</thinking>", "", "<thinking>x</thinking>"),
         ] {
-            assert_eq!(read([text]), (thought.to_owned(), said.to_owned()), "{text}");
+            assert_eq!(read([text]), (thought.to_owned(), answer.to_owned()), "{text}");
         }
     }
 
@@ -166,9 +166,9 @@ mod tests {
 
         #[test]
         fn nothing_is_lost_but_tags_and_the_space_around_them(text in "([a-z<>/ \n]|</?think>){0,20}") {
-            let (thought, said) = read([&*text]);
+            let (thought, answer) = read([&*text]);
             let plain = |text: &str| text.replace(OPEN, "").replace(CLOSE, "").replace(char::is_whitespace, "");
-            prop_assert_eq!(plain(&(thought + &said)), plain(&text));
+            prop_assert_eq!(plain(&(thought + &answer)), plain(&text));
         }
     }
 }

@@ -69,8 +69,8 @@ impl Part<'_> {
             ("toolCall", "tool_call", self.tool_call.take()),
             ("toolResponse", "tool_response", self.tool_response.take()),
         ];
-        let found = fields.into_iter().find_map(|(field, words, said)| Some((field, words, said?)));
-        found.filter(|(_, _, said)| !said.is_null())
+        let found = fields.into_iter().find_map(|(field, words, value)| Some((field, words, value?)));
+        found.filter(|(_, _, value)| !value.is_null())
     }
 }
 

@@ -81,8 +81,8 @@ pub(super) fn stop(reason: &str, message: Option<&str>, has_calls: bool) -> Resu
         Some(Means::Limit) => Ok(StopReason::MaxTokens),
         Some(Means::Refusal) => Ok(StopReason::Refusal(Some(quote(message.unwrap_or(reason))))),
         Some(Means::Failure { retry, words, advice }) => {
-            let said = message.map(|message| format!(": {}", quote(message))).unwrap_or_default();
-            let mut error = WireError::malformed(format!("{words}{said}")).hint(advice);
+            let detail = message.map(|message| format!(": {}", quote(message))).unwrap_or_default();
+            let mut error = WireError::malformed(format!("{words}{detail}")).hint(advice);
             error.code = Some(reason.to_owned());
             error.should_retry = Some(retry);
             Err(error)

@@ -39,7 +39,7 @@ pub(crate) struct Decoder {
     has_calls: bool,
     counts: Counts,
     usage: Usage,
-    /// The last reason, and what was said about it.
+    /// The last reason, and its explanation.
     reason: Option<(String, Option<String>)>,
     /// Why the prompt was not answered at all.
     blocked: Option<String>,
@@ -115,9 +115,9 @@ impl Decoder {
         } else {
             // Whatever is added later has no block.
             self.end_run(out);
-            if let Some((field, words, said)) = part.take_hosted() {
-                let text = label(words, &said);
-                let mut data = Map::from_iter([(field.to_owned(), said)]);
+            if let Some((field, words, value)) = part.take_hosted() {
+                let text = label(words, &value);
+                let mut data = Map::from_iter([(field.to_owned(), value)]);
                 data.extend(signature.map(|signature| ("thoughtSignature".to_owned(), signature.into())));
                 let content = Block::provider(text, &self.origin, data.into());
                 let block = self.begin();
@@ -256,9 +256,9 @@ impl Decoder {
     fn block(&mut self, feedback: Feedback<'_>) {
         if let Some(reason) = feedback.block_reason.filter(|reason| !reason.is_empty()) {
             let words = feedback.block_reason_message.filter(|words| !words.is_empty()).unwrap_or_default();
-            let said = if words.is_empty() { String::new() } else { format!(": {}", &*words) };
+            let detail = if words.is_empty() { String::new() } else { format!(": {}", &*words) };
             self.blocked =
-                Some(crate::wire::error::quote(&format!("the prompt was blocked ({}){said}", &*reason)));
+                Some(crate::wire::error::quote(&format!("the prompt was blocked ({}){detail}", &*reason)));
         }
     }
 

@@ -140,13 +140,13 @@ impl OllamaDialect {
 
     /// The window the server is asked for: an override of a model's window means this.
     fn window(&self, client: &ApiClient, id: &str) -> u32 {
-        let said = client.overrides().get(id).and_then(|said| said.window);
-        said.and_then(|window| window.try_into().ok()).unwrap_or(self.options.num_ctx)
+        let window = client.overrides().get(id).and_then(|row| row.window);
+        window.and_then(|window| window.try_into().ok()).unwrap_or(self.options.num_ctx)
     }
 }
 
 fn explain(mut error: ProviderError) -> ProviderError {
-    if let Some((_, hint)) = HINTS.iter().find(|(said, _)| error.message.contains(said)) {
+    if let Some((_, hint)) = HINTS.iter().find(|(words, _)| error.message.contains(words)) {
         error.hint = Some((*hint).to_owned());
     } else if error.status == Some(404) && error.message.contains("model") {
         error.hint = Some(format!("`ollama pull {}` gets it, if the name is right", error.model));

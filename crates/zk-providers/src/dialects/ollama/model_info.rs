@@ -1,4 +1,4 @@
-//! What a server has said about its models.
+//! Details of models, as their server reports them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -62,7 +62,7 @@ struct Line<'a> {
     #[serde(borrow)]
     model: Option<Str<'a>>,
     #[serde(borrow)]
-    message: Option<Said<'a>>,
+    message: Option<MessagePiece<'a>>,
     done: Option<bool>,
     #[serde(borrow)]
     done_reason: Option<Str<'a>>,
@@ -72,7 +72,7 @@ struct Line<'a> {
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct MessagePiece<'a> {
     #[serde(borrow)]
     content: Option<Str<'a>>,
     #[serde(borrow)]
@@ -119,14 +119,14 @@ impl Decoder {
         block
     }
 
-    fn said(&mut self, said: Said<'_>, out: &mut Out) {
-        if let Some(thought) = said.thinking.filter(|text| !text.is_empty()) {
+    fn add_message(&mut self, message: MessagePiece<'_>, out: &mut Out) {
+        if let Some(thought) = message.thinking.filter(|text| !text.is_empty()) {
             self.more(false, thought.into_string(), out);
         }
-        if let Some(text) = said.content.filter(|text| !text.is_empty()) {
+        if let Some(text) = message.content.filter(|text| !text.is_empty()) {
             self.more(true, text.into_string(), out);
         }
-        for called in said.tool_calls.into_iter().flatten() {
+        for called in message.tool_calls.into_iter().flatten() {
             self.close(false, out);
             self.called(called, out);
         }
@@ -232,9 +232,9 @@ impl Decode for Decoder {
         if !std::mem::replace(&mut self.started, true) {
             out.push_back(StreamEvent::Start { model: line.model.map(Str::into_string), request_id: None });
         }
-        if let Some(said) = line.message {
+        if let Some(message) = line.message {
             self.has_message = true;
-            self.said(said, out);
+            self.add_message(message, out);
         }
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
             self.usage.input = line.prompt_eval_count.unwrap_or(self.size.input);

@@ -77,14 +77,14 @@ impl Blocks {
                 let detail = item.get("action").unwrap_or(item);
                 Block::provider(label(text(item, "type"), detail), &self.origin, Value::Null)
             }
-            Kind::Message { text: said, refusal } => {
+            Kind::Message { text: written, refusal } => {
                 self.refusal.push_str(&refusal);
                 echo.phase = item.get("phase").and_then(Value::as_str).map(str::to_owned);
                 self.follow(&mut echo);
-                if said.is_empty() {
+                if written.is_empty() {
                     return;
                 }
-                Block::Text(Text { text: said, wire: None })
+                Block::Text(Text { text: written, wire: None })
             }
             Kind::Reasoning { text: thought, source, .. } => {
                 let seal = item.get("encrypted_content").and_then(Value::as_str).map(str::to_owned);

@@ -136,10 +136,10 @@ fn assistant(message: &Message, reasoning: Reasoning) -> Vec<Value> {
                 Reasoning::Plain if !thinking.text.is_empty() => items.push(plain(&thinking.text)),
                 Reasoning::Sealed | Reasoning::Plain => {}
             },
-            Block::Text(text) => items.push(said(text, &echo, id(&echo, sent.as_deref(), reasoning))),
+            Block::Text(text) => items.push(message_item(text, &echo, id(&echo, sent.as_deref(), reasoning))),
             Block::ToolCall(call) => items.push(called(call, &echo, id(&echo, sent.as_deref(), reasoning))),
             Block::Compaction(compaction) => {
-                items.push(said(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
+                items.push(message_item(&Text { text: compaction.summary.clone(), wire: None }, &echo, None));
             }
             Block::Provider(_) => {
                 let keeps_id =
@@ -200,7 +200,7 @@ fn plain(text: &str) -> Value {
     json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]})
 }
 
-fn said(text: &Text, echo: &ReplayData, id: Option<&str>) -> Value {
+fn message_item(text: &Text, echo: &ReplayData, id: Option<&str>) -> Value {
     let content = json!([{"type": "output_text", "text": text.text, "annotations": []}]);
     let mut item = Map::new();
     item.insert("type".into(), "message".into());

@@ -163,9 +163,9 @@ impl Open {
             }
         }
         match &self.kind {
-            Kind::Message { text: said, refusal } => {
+            Kind::Message { text: written, refusal } => {
                 let (whole, refused) = (joined(item, "content", "text"), joined(item, "content", "refusal"));
-                let (more, refused) = (rest(said, &whole).to_owned(), rest(refusal, &refused).to_owned());
+                let (more, refused) = (rest(written, &whole).to_owned(), rest(refusal, &refused).to_owned());
                 self.say(&more, out);
                 self.refuse(&refused);
             }

@@ -18,7 +18,7 @@ use crate::encode::effort::Efforts;
 use crate::encode::strict_schema;
 use crate::facts::catalogue::Row;
 use crate::facts::tiers::Tiers;
-use crate::facts::{headers, schema_limits, vendors};
+use crate::facts::{names, schema_limits, vendors};
 use crate::wire::connection::Connection;
 use crate::wire::endpoint::SetupError;
 use crate::wire::{
@@ -71,7 +71,7 @@ impl Responses {
     /// # Errors
     /// [`SetupError`] when the base URL, the key, the account or a header cannot be used.
     pub fn new(connection: Connection, options: ResponsesOptions) -> Result<Self, SetupError> {
-        let mut sent = Headers::new();
+        let mut headers = Headers::new();
         match options.backend {
             ResponsesBackend::Subscription => {
                 let account = connection.account.as_deref().unwrap_or_default().trim();
@@ -79,14 +79,14 @@ impl Responses {
                 if account.is_empty() {
                     return Err(no_account());
                 }
-                sent.insert(headers::SUBSCRIPTION_ACCOUNT, account).map_err(|_| no_account())?;
-                for (name, value) in headers::SUBSCRIPTION {
-                    sent.insert(name, value)?;
+                headers.insert(names::SUBSCRIPTION_ACCOUNT, account).map_err(|_| no_account())?;
+                for (name, value) in names::SUBSCRIPTION_HEADERS {
+                    headers.insert(name, value)?;
                 }
             }
             ResponsesBackend::Api | ResponsesBackend::Compatible => {}
         }
-        Self::with_dialect(connection, ResponsesDialect { options, headers: sent })
+        Self::with_dialect(connection, ResponsesDialect { options, headers })
     }
 }
 

@@ -46,7 +46,7 @@ impl Override {
         capabilities.vision = self.vision.unwrap_or(capabilities.vision);
         let reasons = self.efforts.as_ref().is_some_and(|efforts| !efforts.is_unknown());
         capabilities.thinking = match (self.thinking, capabilities.thinking) {
-            (Some(said), _) => said,
+            (Some(thinking), _) => thinking,
             (None, ThinkingSupport::None) if reasons => ThinkingSupport::Effort,
             (None, known) => known,
         };
@@ -71,13 +71,13 @@ impl Override {
 pub struct Overrides(Arc<BTreeMap<String, Override>>);
 
 impl Overrides {
-    /// What is said about the model `id`.
+    /// Overrides of the model `id`.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<&Override> {
         self.0.get(id)
     }
 
-    /// The ids something is said about, in alphabetical order.
+    /// Ids that have overrides, in alphabetical order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -85,15 +85,15 @@ impl Overrides {
     /// The model as it is known better.
     #[must_use]
     pub fn correct(&self, mut model: Model) -> Model {
-        if let Some(said) = self.get(&model.id) {
-            said.apply(&mut model);
+        if let Some(row) = self.get(&model.id) {
+            row.apply(&mut model);
         }
         model
     }
 }
 
 impl FromIterator<(String, Override)> for Overrides {
-    fn from_iter<I: IntoIterator<Item = (String, Override)>>(said: I) -> Self {
-        Self(Arc::new(said.into_iter().collect()))
+    fn from_iter<I: IntoIterator<Item = (String, Override)>>(rows: I) -> Self {
+        Self(Arc::new(rows.into_iter().collect()))
     }
 }

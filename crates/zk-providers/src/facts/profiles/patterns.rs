@@ -1,4 +1,4 @@
-//! Which models something is said of.
+//! Patterns of model names.
 
 use std::borrow::Cow;
 

@@ -80,11 +80,11 @@ pub(crate) struct Watchdog {
     completed: Option<Instant>,
     /// When the reader last had what it waited for.
     answered: Option<Instant>,
-    /// When it was last told how long nothing has come.
-    told: Option<Instant>,
+    /// When the silence was last announced.
+    announced: Option<Instant>,
 }
 
-/// How long nothing comes before it is told of; then every second.
+/// Silence before its first announcement; then there is one every second.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// How long nothing has come.
@@ -125,7 +125,7 @@ impl Watchdog {
             last_event: None,
             completed: None,
             answered: None,
-            told: None,
+            announced: None,
         }
     }
 
@@ -178,14 +178,14 @@ impl Watchdog {
     /// When it is time to tell how long nothing has come.
     pub(crate) fn next_notice(&self) -> Instant {
         let begun = self.last_event.unwrap_or(self.started);
-        let told = self.told.map(|told| told.saturating_duration_since(begun));
-        begun + told.map_or(QUIET, |told| QUIET.max(Duration::from_secs(told.as_secs() + 1)))
+        let announced = self.announced.map(|at| at.saturating_duration_since(begun));
+        begun + announced.map_or(QUIET, |after| QUIET.max(Duration::from_secs(after.as_secs() + 1)))
     }
 
-    /// How long nothing has come, which is told now.
+    /// Length of the silence, which is announced now.
     pub(crate) fn report_idle(&mut self) -> IdleReport {
         let now = Instant::now();
-        self.told = Some(now);
+        self.announced = Some(now);
         let silent = now.saturating_duration_since(self.last_event.unwrap_or(self.started));
         let limit = if self.last_event.is_some() { self.clocks.progress } else { self.clocks.first_event };
         let no_data = match self.last_byte {

@@ -62,8 +62,8 @@ async fn send(
         Ok(answer) => Ok(answer),
         Err(_) if body.bytes.len() >= DOCUMENT => Err(exceeded("the answer is longer", DOCUMENT)),
         Err(error) => {
-            let told = endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
-            let body = ErrorBody::parse(told.as_bytes());
+            let redacted = endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
+            let body = ErrorBody::parse(redacted.as_bytes());
             if body.is_html {
                 return Err(of_stream(body));
             }

@@ -162,14 +162,14 @@ impl Exchange {
         self.context.request_id = self.endpoint.request_id(response.headers());
         let status = response.status();
         let (context, endpoint, headers) = (&self.context, &self.endpoint, response.headers());
-        let told = self.cx.emit_with(|| ProviderResponse {
+        let announced = self.cx.emit_with(|| ProviderResponse {
             model: model_of(context),
             status: status.as_u16(),
             request_id: context.request_id.clone(),
             limits: endpoint.limits(headers),
             elapsed_ms: context.started.elapsed().as_millis() as u64,
         });
-        told.await.map_err(refused)?;
+        announced.await.map_err(refused)?;
         if !status.is_success() {
             let headers = response.headers().clone();
             let body = self.leftover(response).await?;
@@ -269,8 +269,8 @@ impl Exchange {
     async fn not_a_stream(&self, response: Response) -> Result<WireError, WireError> {
         let body = self.leftover(response).await?;
         // Before anything of it is quoted: a quotation may end in the middle of a key.
-        let told = self.endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
-        let body = ErrorBody::parse(told.as_bytes());
+        let redacted = self.endpoint.redacted(&String::from_utf8_lossy(&body.bytes));
+        let body = ErrorBody::parse(redacted.as_bytes());
         if body.is_html {
             let mut error = error::of_stream(body);
             error.message = format!("the answer is {}", error.message);

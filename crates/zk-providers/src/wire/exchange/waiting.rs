@@ -42,7 +42,7 @@ pub(super) async fn wait_for<T>(
         }
         let silence = watch.report_idle();
         let ms = |time: Duration| time.as_millis() as u64;
-        let told = cx.emit(StreamIdle {
+        let announced = cx.emit(StreamIdle {
             model: model_of(context),
             phase: context.phase,
             idle_ms: ms(silence.silent.0),
@@ -50,6 +50,6 @@ pub(super) async fn wait_for<T>(
             no_data_ms: ms(silence.no_data.0),
             no_data_limit_ms: silence.no_data.1.map(ms),
         });
-        told.await.map_err(refused)?;
+        announced.await.map_err(refused)?;
     }
 }

@@ -1,4 +1,4 @@
-//! Names of headers.
+//! Names of headers and fields.
 
 /// Headers that hold the provider's id of a request, the first that is there counts.
 pub(crate) const REQUEST_IDS: &[&str] =
@@ -8,5 +8,9 @@ pub(crate) const REQUEST_IDS: &[&str] =
 pub(crate) const SUBSCRIPTION_ACCOUNT: &str = "chatgpt-account-id";
 
 /// What every request to the back end of subscriptions has besides.
-pub(crate) const SUBSCRIPTION: &[(&str, &str)] =
+pub(crate) const SUBSCRIPTION_HEADERS: &[(&str, &str)] =
     &[("originator", "zk"), ("openai-beta", "responses=experimental")];
+
+/// Fields of a vendor's own in which the last chunk of a Chat Completions stream counts tokens, one level deeper than
+/// where the others do.
+pub(crate) const OWN_COUNTS: &[&str] = &["x_groq"];
