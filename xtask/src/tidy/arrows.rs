@@ -3,7 +3,7 @@ use crate::workspace::Package;
 use toml::Value;
 
 /// Where an outside crate may be used, because it is large, or because one place must own what it does.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 13] = [
     ("reqwest", &["zk-auth", "zk-providers", "zk-mcp"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
@@ -13,13 +13,14 @@ const HOMES: [(&str, &[&str]); 12] = [
     ("clap", &["zk-cli"]),
     ("rustyline", &["zk-cli"]),
     ("ratatui", &["zk-cli"]),
+    ("pulldown-cmark", &["zk-tui"]),
     ("etcetera", &["zk-cli"]),
     ("anyhow", &["zk-cli", "xtask"]),
     ("hyper", &["zk-testkit"]),
 ];
 
-/// Who may know a sibling: sign-in is below those who need a token.
-const BELOW: [(&str, &[&str]); 1] = [("zk-auth", &["zk-providers", "zk-mcp"])];
+/// Who may know a sibling: sign-in is below those who need a token, and the chat engine below who draws it.
+const BELOW: [(&str, &[&str]); 2] = [("zk-auth", &["zk-providers", "zk-mcp"]), ("zk-view", &["zk-tui"])];
 
 /// Arrows point down only: every crate knows `zk-core` and no sibling but those in [`BELOW`]; `zk-cli` knows all
 /// and is known by none. A test may use what it likes except the program, and the core's tests use the core alone.

@@ -1,0 +1,291 @@
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use super::code;
+use super::table::Table;
+use crate::row::{Row, Span};
+use crate::style::{Style, Tone};
+use crate::text::wrap;
+
+/// The number of the item that a block is, if it is one of an ordered list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ordinal(pub(super) Option<u64>);
+
+/// The rows of one block.
+pub(super) fn render(source: &str, width: usize, ordinal: Ordinal) -> Vec<Row> {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let mut renderer = Renderer { width, ordinal: ordinal.0, ..Renderer::default() };
+    Parser::new_ext(source, options).for_each(|event| renderer.event(event));
+    renderer.flush();
+    renderer.rows
+}
+
+#[derive(Default)]
+struct Renderer {
+    width: usize,
+    ordinal: Option<u64>,
+    rows: Vec<Row>,
+    line: Row,
+    /// What stands before each row, outermost first.
+    edges: Vec<Edge>,
+    lists: Vec<Option<u64>>,
+    styles: Vec<Style>,
+    links: Vec<Link>,
+    table: Option<Table>,
+    in_code: bool,
+    /// Whether the next paragraph is apart from what is above it.
+    is_apart: bool,
+}
+
+/// What stands before the rows of an item or a quote.
+struct Edge {
+    first: Option<Row>,
+    rest: Row,
+}
+
+struct Link {
+    target: String,
+    text: String,
+}
+
+impl Renderer {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(end) => self.end(end),
+            Event::Text(text) if self.in_code => {
+                for line in text.lines() {
+                    self.code_row(line);
+                }
+            }
+            Event::Text(text) => self.text(&text, self.style()),
+            Event::Code(text) => self.text(&text, Style { tone: Tone::Cyan, ..self.style() }),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.text(&text, self.style()),
+            Event::Html(text) | Event::InlineHtml(text) => {
+                for (at, line) in text.lines().enumerate() {
+                    if at > 0 {
+                        self.flush();
+                    }
+                    self.text(line, self.style());
+                }
+            }
+            Event::FootnoteReference(name) => self.text(&format!("[{name}]"), self.style()),
+            Event::SoftBreak => self.text(" ", self.style()),
+            Event::HardBreak if self.table.is_some() => self.text(" ", self.style()),
+            Event::HardBreak => self.flush(),
+            Event::Rule => {
+                self.flush();
+                let line = "─".repeat(self.width.min(40));
+                self.line = Row::of(Style::DIM, &line);
+                self.flush();
+            }
+            Event::TaskListMarker(done) => {
+                self.text(if done { "[x] " } else { "[ ] " }, self.style());
+            }
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph => self.begin_paragraph(),
+            Tag::Heading { level, .. } => {
+                self.begin_paragraph();
+                let underline = (level as usize) < 3;
+                self.styles.push(Style { underline, ..Style::BOLD });
+            }
+            Tag::BlockQuote(_) => {
+                self.begin_paragraph();
+                let edge = Row::of(Style::DIM, "│ ");
+                self.edges.push(Edge { first: None, rest: edge });
+            }
+            Tag::CodeBlock(kind) => {
+                self.begin_paragraph();
+                self.in_code = true;
+                if let CodeBlockKind::Fenced(_) = kind {
+                    self.is_apart = false;
+                }
+            }
+            Tag::List(number) => {
+                self.flush();
+                let number = match (self.lists.is_empty(), number) {
+                    (true, Some(number)) => Some(self.ordinal.unwrap_or(number)),
+                    (_, number) => number,
+                };
+                self.lists.push(number);
+                self.is_apart = false;
+            }
+            Tag::Item => self.begin_item(),
+            Tag::Table(alignments) => {
+                self.flush();
+                self.table = Some(Table::new(alignments));
+            }
+            Tag::TableHead | Tag::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.begin_row();
+                }
+            }
+            Tag::Emphasis => self.styled(|style| Style { italic: true, ..style }),
+            Tag::Strong => self.styled(|style| Style { bold: true, ..style }),
+            Tag::Strikethrough => self.styled(|style| Style { strike: true, ..style }),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.links.push(Link { target: dest_url.into_string(), text: String::new() });
+                self.styled(|style| Style { underline: true, ..style });
+            }
+            Tag::HtmlBlock => self.begin_paragraph(),
+            Tag::TableCell
+            | Tag::FootnoteDefinition(_)
+            | Tag::DefinitionList
+            | Tag::DefinitionListTitle
+            | Tag::DefinitionListDefinition
+            | Tag::Superscript
+            | Tag::Subscript
+            | Tag::MetadataBlock(_) => {}
+        }
+    }
+
+    fn end(&mut self, end: TagEnd) {
+        match end {
+            TagEnd::Paragraph | TagEnd::HtmlBlock => {
+                self.flush();
+                self.is_apart = true;
+            }
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.styles.pop();
+                self.is_apart = true;
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                self.edges.pop();
+                self.is_apart = true;
+            }
+            TagEnd::CodeBlock => {
+                self.in_code = false;
+                self.is_apart = true;
+            }
+            TagEnd::List(_) => {
+                self.flush();
+                self.lists.pop();
+            }
+            TagEnd::Item => {
+                self.flush();
+                // An item of nothing is an item all the same.
+                if self.edges.last().is_some_and(|edge| edge.first.is_some()) {
+                    self.push_row(&Row::default());
+                }
+                self.edges.pop();
+                self.is_apart = false;
+            }
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.line);
+                if let Some(table) = &mut self.table {
+                    table.push(cell);
+                }
+            }
+            TagEnd::Table => {
+                let room = self.width.saturating_sub(self.edge_columns());
+                for row in self.table.take().map(|table| table.rows(room)).unwrap_or_default() {
+                    self.push_row(&row);
+                }
+                self.is_apart = true;
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => drop(self.styles.pop()),
+            TagEnd::Link | TagEnd::Image => self.end_link(),
+            TagEnd::TableHead
+            | TagEnd::TableRow
+            | TagEnd::FootnoteDefinition
+            | TagEnd::DefinitionList
+            | TagEnd::DefinitionListTitle
+            | TagEnd::DefinitionListDefinition
+            | TagEnd::Superscript
+            | TagEnd::Subscript
+            | TagEnd::MetadataBlock(_) => {}
+        }
+    }
+
+    /// Says where a link leads if its text does not: nobody is to open what they did not see.
+    fn end_link(&mut self) {
+        self.styles.pop();
+        let Some(link) = self.links.pop() else { return };
+        let target = link.target.strip_prefix("mailto:").unwrap_or(&link.target);
+        if link.text != link.target && link.text != target && !target.is_empty() {
+            let mut span = Span::new(Style::DIM, &format!(" ({target})"));
+            span = span.linked(&link.target);
+            self.line.push(span);
+        }
+    }
+
+    fn begin_paragraph(&mut self) {
+        self.flush();
+        let is_first = self.edges.last().is_some_and(|edge| edge.first.is_some());
+        if std::mem::take(&mut self.is_apart) && !is_first && !self.rows.is_empty() {
+            self.push_row(&Row::default());
+        }
+    }
+
+    fn begin_item(&mut self) {
+        self.flush();
+        let mark = match self.lists.last_mut() {
+            Some(Some(number)) => {
+                let mark = format!("{number}. ");
+                *number = number.saturating_add(1);
+                mark
+            }
+            Some(None) | None => "• ".to_owned(),
+        };
+        let first = Row::of(Style::PLAIN, &mark);
+        let rest = Row::of(Style::PLAIN, &" ".repeat(first.columns()));
+        self.edges.push(Edge { first: Some(first), rest });
+    }
+
+    fn styled(&mut self, change: impl Fn(Style) -> Style) {
+        self.styles.push(change(self.style()));
+    }
+
+    fn style(&self) -> Style {
+        self.styles.last().copied().unwrap_or_default()
+    }
+
+    fn text(&mut self, text: &str, style: Style) {
+        let mut span = Span::new(style, text);
+        if let Some(link) = self.links.last_mut() {
+            link.text.push_str(text);
+            span = span.linked(&link.target);
+        }
+        self.line.push(span);
+    }
+
+    /// Ends the line that was being written.
+    fn flush(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if line.spans().is_empty() {
+            return;
+        }
+        let (first, rest) = self.take_edges();
+        self.rows.extend(wrap(&line, &first, &rest, self.width));
+    }
+
+    fn code_row(&mut self, line: &str) {
+        self.push_row(&code(line));
+    }
+
+    /// Appends a row that is not broken.
+    fn push_row(&mut self, row: &Row) {
+        let (mut first, _) = self.take_edges();
+        first.append(row);
+        self.rows.push(first);
+    }
+
+    /// What stands before the next row, and before those after it.
+    fn take_edges(&mut self) -> (Row, Row) {
+        let (mut first, mut rest) = (Row::default(), Row::default());
+        for edge in &mut self.edges {
+            first.append(&edge.first.take().unwrap_or_else(|| edge.rest.clone()));
+            rest.append(&edge.rest);
+        }
+        (first, rest)
+    }
+
+    fn edge_columns(&self) -> usize {
+        self.edges.iter().map(|edge| edge.rest.columns()).sum()
+    }
+}

@@ -1,0 +1,145 @@
+use pulldown_cmark::Alignment;
+
+use crate::row::Row;
+use crate::style::Style;
+use crate::text::{soft_split, wrap};
+
+/// Between two columns.
+const GAP: &str = " │ ";
+const GAP_COLUMNS: usize = 3;
+
+/// The least columns of a cell; a table with less room becomes a list.
+const NARROWEST: usize = 4;
+
+/// A table; its first row is the head.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    alignments: Vec<Alignment>,
+    cells: Vec<Vec<Row>>,
+}
+
+impl Table {
+    pub(super) fn new(alignments: Vec<Alignment>) -> Self {
+        Self { alignments, cells: Vec::new() }
+    }
+
+    pub(super) fn begin_row(&mut self) {
+        self.cells.push(Vec::new());
+    }
+
+    pub(super) fn push(&mut self, cell: Row) {
+        if let Some(row) = self.cells.last_mut() {
+            row.push(cell);
+        }
+    }
+
+    /// Its rows, none wider than `width` unless a word is.
+    pub(super) fn rows(&self, width: usize) -> Vec<Row> {
+        let count = self.cells.iter().map(Vec::len).max().unwrap_or_default();
+        let room = width.saturating_sub(GAP_COLUMNS * count.saturating_sub(1));
+        if count == 0 || room < NARROWEST * count {
+            return self.as_list(width);
+        }
+        let widths = fit(self.natural(count), room);
+        let mut rows = Vec::new();
+        for (at, cells) in self.cells.iter().enumerate() {
+            rows.extend(self.row(cells, &widths, at == 0));
+            if at == 0 {
+                let lines: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+                rows.push(Row::of(Style::DIM, &lines.join("─┼─")));
+            }
+        }
+        rows
+    }
+
+    fn natural(&self, count: usize) -> Vec<usize> {
+        let column = |at| self.cells.iter().filter_map(|row| row.get(at)).map(Row::columns).max();
+        (0..count).map(|at| column(at).unwrap_or_default().max(1)).collect()
+    }
+
+    fn row(&self, cells: &[Row], widths: &[usize], is_head: bool) -> Vec<Row> {
+        let empty = Row::default();
+        let wrapped: Vec<Vec<Row>> = widths
+            .iter()
+            .enumerate()
+            .map(|(at, width)| {
+                let cell = cells.get(at).unwrap_or(&empty);
+                let cell = if is_head { Row::of(Style::BOLD, &cell.text()) } else { cell.clone() };
+                let lines = wrap(&cell, &empty, &empty, *width);
+                // A word that is too long would push the other columns away.
+                lines.iter().flat_map(|line| soft_split(&trimmed(line), *width)).collect()
+            })
+            .collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
+        let mut rows = Vec::new();
+        for line in 0..height {
+            let mut row = Row::default();
+            for (at, (lines, width)) in wrapped.iter().zip(widths).enumerate() {
+                if at > 0 {
+                    row = row.with(Style::DIM, GAP);
+                }
+                let cell = lines.get(line).unwrap_or(&empty);
+                let free = width.saturating_sub(cell.columns());
+                let before = match self.alignments.get(at) {
+                    Some(Alignment::Right) => free,
+                    Some(Alignment::Center) => free / 2,
+                    Some(Alignment::None | Alignment::Left) | None => 0,
+                };
+                row = row.with(Style::PLAIN, &" ".repeat(before));
+                row.append(cell);
+                row = row.with(Style::PLAIN, &" ".repeat(free - before));
+            }
+            rows.push(trimmed(&row));
+        }
+        rows
+    }
+
+    /// Each row as a line for each of its cells, under the names of the columns.
+    fn as_list(&self, width: usize) -> Vec<Row> {
+        let Some((head, body)) = self.cells.split_first() else { return Vec::new() };
+        let mut rows = Vec::new();
+        for cells in body {
+            for (at, cell) in cells.iter().enumerate() {
+                let name = head.get(at).map(Row::text).unwrap_or_default();
+                let mark = if at == 0 { "• " } else { "  " };
+                let mut line = Row::of(Style::BOLD, &format!("{name}: "));
+                line.append(cell);
+                let (first, rest) = (Row::of(Style::PLAIN, mark), Row::of(Style::PLAIN, "    "));
+                rows.extend(wrap(&line, &first, &rest, width));
+            }
+        }
+        rows
+    }
+}
+
+/// A row without the blanks at its end.
+fn trimmed(row: &Row) -> Row {
+    let wide = row.text().trim_end().len();
+    let (mut kept, mut left) = (Row::default(), wide);
+    for span in row.spans() {
+        let text = span.text();
+        let part = text.get(..left.min(text.len())).unwrap_or(text);
+        if !part.is_empty() {
+            kept.push(span.part(part));
+        }
+        left = left.saturating_sub(text.len());
+    }
+    kept
+}
+
+/// Makes the widest columns narrower until all fit.
+fn fit(mut widths: Vec<usize>, room: usize) -> Vec<usize> {
+    loop {
+        let total: usize = widths.iter().sum();
+        let over = total.saturating_sub(room);
+        let widest = widths.iter().copied().max().unwrap_or_default();
+        if over == 0 || widest <= NARROWEST {
+            return widths;
+        }
+        let next =
+            widths.iter().copied().filter(|width| *width < widest).max().unwrap_or(NARROWEST).max(NARROWEST);
+        let count = widths.iter().filter(|width| **width == widest).count();
+        let down = (widest - next).min(over.div_ceil(count)).max(1);
+        widths.iter_mut().filter(|width| **width == widest).for_each(|width| *width -= down);
+    }
+}

@@ -1,0 +1,292 @@
+use std::fmt::Write;
+
+use crate::row::{Looks, Row};
+use crate::text::{columns, graphemes, soft_split};
+
+/// Size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Columns, at least 1.
+    pub width: usize,
+    /// Rows, at least 1.
+    pub height: usize,
+}
+
+impl Size {
+    /// A size, of which nothing is less than 1.
+    #[must_use]
+    pub fn new(width: usize, height: usize) -> Self {
+        Self { width: width.max(1), height: height.max(1) }
+    }
+
+    /// Rows that may be redrawn: one less than there are, so that what is redrawn never scrolls away.
+    #[must_use]
+    pub fn live_rows(self) -> usize {
+        self.height.saturating_sub(1).max(1)
+    }
+}
+
+/// What a terminal does with what it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Colours and links.
+    pub looks: Looks,
+    /// Whether it can show a frame all at once (mode 2026).
+    pub synchronized: bool,
+    /// Whether it breaks lines anew when it gets narrower.
+    pub reflows: bool,
+}
+
+impl Abilities {
+    /// What every terminal can do.
+    pub const PLAIN: Self =
+        Self { looks: Looks { colour: false, links: false }, synchronized: false, reflows: false };
+}
+
+/// Where the caret stands in the rows that are redrawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caret {
+    /// The row, from 0.
+    pub row: usize,
+    /// The column, from 0.
+    pub column: usize,
+}
+
+/// Draws below what a terminal already shows: closed rows are written once and scroll away with the terminal's own
+/// scrolling; the live rows below them are redrawn where they changed.
+///
+/// It moves only relative to the cursor, never sets a scroll region, and erases nothing above its first live row.
+#[derive(Debug)]
+pub struct InlineScreen {
+    size: Size,
+    abilities: Abilities,
+    live: Vec<Drawn>,
+    caret: Caret,
+    is_caret_shown: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Drawn {
+    encoded: String,
+    columns: usize,
+}
+
+impl InlineScreen {
+    /// A screen whose cursor stands at the beginning of an empty row.
+    #[must_use]
+    pub fn new(size: Size, abilities: Abilities) -> Self {
+        Self { size, abilities, live: Vec::new(), caret: Caret::default(), is_caret_shown: true }
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// What it can do.
+    #[must_use]
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// The terminal agreed to synchronized output, or does not know it.
+    pub fn set_synchronized(&mut self, synchronized: bool) {
+        self.abilities.synchronized = synchronized;
+    }
+
+    /// The bytes of one frame: `closed` rows as they stay, `live` rows below them, and the caret, which is hidden where
+    /// there is none. Empty if nothing changed.
+    #[must_use]
+    pub fn frame(&mut self, closed: &[Row], live: &[Row], caret: Option<Caret>) -> String {
+        let mut rows: Vec<Drawn> =
+            live.iter().take(self.size.live_rows()).map(|row| self.draw(row)).collect();
+        if rows.is_empty() {
+            rows.push(Drawn::default());
+        }
+        let mut out = String::new();
+        if closed.is_empty() {
+            self.redraw(&mut out, rows);
+        } else {
+            self.erase(&mut out);
+            for row in closed {
+                out.push_str(&row.encode(self.abilities.looks));
+                out.push_str("\r\n");
+            }
+            self.live.clear();
+            self.redraw(&mut out, rows);
+        }
+        self.place_caret(&mut out, caret);
+        self.finish(out)
+    }
+
+    /// The bytes that take the live rows away and leave the cursor where they began.
+    #[must_use]
+    pub fn clear(&mut self) -> String {
+        let mut out = String::new();
+        self.erase(&mut out);
+        (self.live, self.caret) = (Vec::new(), Caret::default());
+        self.show_caret(&mut out, true);
+        out
+    }
+
+    /// Takes in another size. The bytes take the live rows away, as far as it is sure which they are; the next frame
+    /// draws them anew.
+    #[must_use]
+    pub fn resize(&mut self, size: Size) -> String {
+        if size == self.size {
+            return String::new();
+        }
+        let mut out = String::new();
+        // A terminal that breaks lines anew makes several rows of one that does not fit any more.
+        if self.abilities.reflows && size.width < self.size.width {
+            let broken = |drawn: &Drawn| drawn.columns.div_ceil(size.width).max(1);
+            let above: usize = self.live.iter().take(self.caret.row).map(broken).sum();
+            self.caret.row = above + self.caret.column / size.width;
+        }
+        self.caret.row = self.caret.row.min(size.height.saturating_sub(1));
+        self.size = size;
+        if !self.live.is_empty() {
+            self.erase(&mut out);
+        }
+        (self.live, self.caret) = (Vec::new(), Caret::default());
+        out
+    }
+
+    /// The terminal shows something else at the cursor, which stands at the beginning of an empty row: the next frame
+    /// begins there.
+    pub fn forget(&mut self) {
+        (self.live, self.caret, self.is_caret_shown) = (Vec::new(), Caret::default(), true);
+    }
+
+    fn draw(&self, row: &Row) -> Drawn {
+        let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default();
+        Drawn {
+            encoded: row.encode(self.abilities.looks),
+            columns: columns(row.text().trim_end_matches(' ')),
+        }
+    }
+
+    /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would
+    /// keep a copy of everything below if a screen were erased from its first cell.
+    fn erase(&mut self, out: &mut String) {
+        up(out, self.caret.row);
+        out.push_str("\r\u{1b}[K");
+        if self.live.len() > 1 || self.caret.row > 0 {
+            // After a resize there may be no row below: the cursor is put back where it was, not one row up.
+            out.push_str("\u{1b}7\u{1b}[B\r\u{1b}[J\u{1b}8");
+        }
+        self.caret = Caret::default();
+    }
+
+    /// Writes the rows that changed. The cursor ends in the last row that was written.
+    fn redraw(&mut self, out: &mut String, rows: Vec<Drawn>) {
+        let mut at = self.caret.row;
+        let common = self.live.len().min(rows.len());
+        for (row, (old, new)) in self.live.iter().zip(&rows).enumerate() {
+            if old == new {
+                continue;
+            }
+            go(out, at, row);
+            at = row;
+            rewrite(out, old, new, self.size.width);
+        }
+        for (row, new) in rows.iter().enumerate().skip(common) {
+            if row > 0 {
+                go(out, at, row - 1);
+                out.push_str("\r\n");
+            } else {
+                out.push('\r');
+            }
+            out.push_str(&new.encoded);
+            at = row;
+        }
+        for row in rows.len()..self.live.len() {
+            go(out, at, row);
+            out.push_str("\r\u{1b}[K");
+            at = row;
+        }
+        // Wherever that was, the caret is put in its place next.
+        if !out.is_empty() {
+            self.caret = Caret { row: at, column: usize::MAX };
+        }
+        self.live = rows;
+    }
+
+    fn place_caret(&mut self, out: &mut String, caret: Option<Caret>) {
+        let last = self.live.len().saturating_sub(1);
+        // Without a caret the cursor stands at the end, where a shell would go on.
+        let wanted = caret.unwrap_or(Caret { row: last, column: 0 });
+        let wanted =
+            Caret { row: wanted.row.min(last), column: wanted.column.min(self.size.width.saturating_sub(1)) };
+        if wanted != self.caret {
+            go(out, self.caret.row, wanted.row);
+            out.push('\r');
+            if wanted.column > 0 {
+                let _ = write!(out, "\u{1b}[{}C", wanted.column);
+            }
+            self.caret = wanted;
+        }
+        self.show_caret(out, caret.is_some());
+    }
+
+    fn show_caret(&mut self, out: &mut String, show: bool) {
+        if std::mem::replace(&mut self.is_caret_shown, show) != show {
+            out.push_str(if show { "\u{1b}[?25h" } else { "\u{1b}[?25l" });
+        }
+    }
+
+    fn finish(&self, out: String) -> String {
+        if out.is_empty() || !self.abilities.synchronized {
+            return out;
+        }
+        format!("\u{1b}[?2026h{out}\u{1b}[?2026l")
+    }
+}
+
+fn up(out: &mut String, rows: usize) {
+    if rows > 0 {
+        let _ = write!(out, "\u{1b}[{rows}A");
+    }
+}
+
+/// Moves between two live rows, which are all on the screen.
+fn go(out: &mut String, from: usize, to: usize) {
+    if to > from {
+        let _ = write!(out, "\u{1b}[{}B", to - from);
+    } else {
+        up(out, from - to);
+    }
+}
+
+/// Writes a row over another one: what both begin with stays.
+fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
+    let kept = common_start(&old.encoded, &new.encoded);
+    let start = columns(new.encoded.get(..kept).unwrap_or_default());
+    out.push('\r');
+    if start > 0 {
+        let _ = write!(out, "\u{1b}[{start}C");
+    }
+    out.push_str(new.encoded.get(kept..).unwrap_or_default());
+    // After a full row the cursor stands in its last column, which would be erased.
+    if new.columns < old.columns && new.columns < width {
+        out.push_str("\u{1b}[K");
+    }
+}
+
+/// Bytes that two rows begin with and that surely take the same columns on every terminal.
+fn common_start(old: &str, new: &str) -> usize {
+    let is_sure = |grapheme: &str| {
+        let mut chars = grapheme.chars();
+        let first = chars.next().unwrap_or_default();
+        chars.next().is_none() && matches!(first, ' '..='~' | '\u{a0}'..='\u{2ff}' | '›' | '│' | '•')
+    };
+    let mut bytes = 0;
+    for ((a, _), (b, _)) in graphemes(old).zip(graphemes(new)) {
+        if a != b || !is_sure(a) {
+            break;
+        }
+        bytes += a.len();
+    }
+    bytes
+}

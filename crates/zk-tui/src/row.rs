@@ -1,0 +1,222 @@
+use std::sync::Arc;
+
+use zk_view::sanitise;
+
+use crate::style::Style;
+use crate::text::{columns, graphemes};
+
+/// Columns between tab stops.
+const TAB: usize = 4;
+
+/// A piece of a row in one style. Its text is harmless for a terminal: no control character can be in it, whoever
+/// made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    style: Style,
+    text: String,
+    link: Option<Arc<str>>,
+}
+
+impl Span {
+    /// Text of any origin in one style. What is not harmless is left out; a line end becomes a blank, a tab some.
+    #[must_use]
+    pub fn new(style: Style, text: &str) -> Self {
+        let safe = sanitise(text);
+        let text = if safe.contains(['\n', '\t']) {
+            safe.replace('\n', " ").replace('\t', &" ".repeat(TAB))
+        } else {
+            safe.into_owned()
+        };
+        Self { style, text, link: None }
+    }
+
+    /// The same text as a link, if its target is one that a terminal may open: `http`, `https` or `mailto`.
+    #[must_use]
+    pub fn linked(mut self, target: &str) -> Self {
+        self.link = safe_link(target);
+        self
+    }
+
+    /// A piece of this span, cut between graphemes.
+    pub(crate) fn part(&self, text: &str) -> Self {
+        Self { text: text.to_owned(), style: self.style, link: self.link.clone() }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn push_str(&mut self, more: &str) {
+        self.text.push_str(more);
+    }
+
+    /// Whether it looks the same and leads to the same place.
+    pub(crate) fn continues(&self, other: &Self) -> bool {
+        self.style == other.style && self.link == other.link
+    }
+}
+
+/// The target of a link if it is safe to hand to a terminal.
+fn safe_link(target: &str) -> Option<Arc<str>> {
+    let lower = target.get(..8.min(target.len())).unwrap_or_default().to_ascii_lowercase();
+    let is_known = ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
+    // Everything else would have to be encoded; an escape or a bell would end the sequence.
+    let is_printable = target.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+    (is_known && is_printable && target.len() <= 2000).then(|| target.into())
+}
+
+/// A row of a screen, or a line that the terminal itself breaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    spans: Vec<Span>,
+}
+
+impl Row {
+    /// A row of one span: see [`Span::new`].
+    #[must_use]
+    pub fn of(style: Style, text: &str) -> Self {
+        Self::default().with(style, text)
+    }
+
+    /// The row with more text at its end.
+    #[must_use]
+    pub fn with(mut self, style: Style, text: &str) -> Self {
+        self.push(Span::new(style, text));
+        self
+    }
+
+    /// Appends a span.
+    pub fn push(&mut self, span: Span) {
+        match self.spans.last_mut() {
+            Some(last) if last.continues(&span) => last.push_str(&span.text),
+            Some(_) | None => self.spans.push(span),
+        }
+    }
+
+    pub(crate) fn append(&mut self, row: &Self) {
+        row.spans.iter().for_each(|span| self.push(span.clone()));
+    }
+
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Its columns, if nothing breaks it.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.spans.iter().map(|span| columns(&span.text)).sum()
+    }
+
+    /// Its text without styles.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| span.text.as_str()).collect()
+    }
+
+    /// Whether nothing of it can be seen.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.spans.iter().all(|span| span.text.trim().is_empty())
+    }
+
+    /// The row cut to `width` columns.
+    #[must_use]
+    pub fn clipped(&self, width: usize) -> Self {
+        if self.columns() <= width {
+            return self.clone();
+        }
+        let (mut row, mut left) = (Self::default(), width.saturating_sub(1));
+        for span in &self.spans {
+            let mut kept = String::new();
+            let mut is_full = false;
+            for (grapheme, wide) in graphemes(&span.text) {
+                is_full = wide > left;
+                if is_full {
+                    break;
+                }
+                left -= wide;
+                kept.push_str(grapheme);
+            }
+            if is_full {
+                kept.push_str(if width > 0 { "…" } else { "" });
+                row.push(span.part(&kept));
+                break;
+            }
+            row.push(span.part(&kept));
+        }
+        row
+    }
+
+    /// What a terminal is sent for it.
+    pub(crate) fn encode(&self, looks: Looks) -> String {
+        let mut out = String::new();
+        // A span of blanks at the end is not seen, and would be part of every copy.
+        let mut spans = self.spans.as_slice();
+        while let Some((last, rest)) = spans.split_last() {
+            if !last.text.trim_end_matches(' ').is_empty() {
+                break;
+            }
+            spans = rest;
+        }
+        for (at, span) in spans.iter().enumerate() {
+            let text = if at + 1 == spans.len() { span.text.trim_end_matches(' ') } else { &span.text };
+            let link = span.link.as_deref().filter(|_| looks.links);
+            if let Some(link) = link {
+                out.extend(["\u{1b}]8;;", link, "\u{1b}\\"]);
+            }
+            if span.style == Style::PLAIN {
+                out.push_str(text);
+            } else {
+                span.style.begin(looks.colour, &mut out);
+                out.extend([text, "\u{1b}[m"]);
+            }
+            if link.is_some() {
+                out.push_str("\u{1b}]8;;\u{1b}\\");
+            }
+        }
+        out
+    }
+}
+
+/// What a terminal can show beside text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// Whether colours are wanted.
+    pub colour: bool,
+    /// Whether links are.
+    pub links: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Looks = Looks { colour: true, links: true };
+
+    #[test]
+    fn no_span_can_control_a_terminal() {
+        let row = Row::of(Style::RED, "a\u{1b}[2Jb\u{7}\u{9b}31mc\u{202e}d\ne\tf\r");
+        assert_eq!(row.text(), "abcd e    f");
+        assert_eq!(row.encode(ALL), "\u{1b}[31mabcd e    f\u{1b}[m");
+    }
+
+    #[test]
+    fn only_safe_targets_become_links() {
+        let encoded =
+            |target: &str| Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)] }.encode(ALL);
+        assert_eq!(encoded("https://a.b/c"), "\u{1b}]8;;https://a.b/c\u{1b}\\x\u{1b}]8;;\u{1b}\\");
+        for target in ["javascript:alert(1)", "file:///etc/passwd", "https://a\u{1b}\\b", "https://a b", "é"]
+        {
+            assert_eq!(encoded(target), "x", "{target}");
+        }
+    }
+
+    #[test]
+    fn a_clipped_row_fits_and_says_so() {
+        let row = Row::of(Style::BOLD, "abc").with(Style::PLAIN, "def");
+        assert_eq!(row.clipped(6).text(), "abcdef");
+        assert_eq!(row.clipped(5).text(), "abcd…");
+        assert_eq!(row.clipped(3).text(), "ab…");
+        assert_eq!(row.clipped(0).text(), "");
+    }
+}

@@ -1,0 +1,60 @@
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// Columns of one grapheme: two at most, as terminals draw a joined emoji.
+fn grapheme_columns(grapheme: &str) -> usize {
+    grapheme.width().min(2)
+}
+
+/// Graphemes of a text with their columns.
+pub(crate) fn graphemes(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    text.graphemes(true).map(|grapheme| (grapheme, grapheme_columns(grapheme)))
+}
+
+/// Columns of a text of one line.
+pub(crate) fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { graphemes(text).map(|(_, columns)| columns).sum() }
+}
+
+/// The beginning of a text that fits in `width` columns, with an ellipsis where something is missing.
+pub(crate) fn clip(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let (mut kept, mut taken) = (String::new(), 0);
+    for (grapheme, columns) in graphemes(text) {
+        if taken + columns + 1 > width {
+            break;
+        }
+        kept.push_str(grapheme);
+        taken += columns;
+    }
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_and_combined_characters_have_the_columns_that_a_terminal_gives_them() {
+        for (text, expected) in [("abc", 3), ("漢字", 4), ("e\u{301}", 1), ("👩\u{200d}🚀", 2), ("", 0)]
+        {
+            assert_eq!(columns(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_clipped_text_fits_whatever_the_width() {
+        for width in 0..12 {
+            for text in ["plain words", "漢字漢字漢字", "👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀👩\u{200d}🚀"]
+            {
+                assert!(columns(&clip(text, width)) <= width, "{text} in {width}");
+            }
+        }
+        assert_eq!(clip("漢字漢字", 5), "漢字…");
+    }
+}

@@ -1,0 +1,138 @@
+use super::{columns, graphemes};
+use crate::row::{Row, Span};
+
+/// Breaks a line at words into rows of `width` columns; `first` stands before the first row, `rest` before the others.
+/// A word that is longer than a row stays whole, so that it is whole when it is copied.
+pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = first.clone();
+    let mut taken = first.columns();
+    let mut is_empty = true;
+    for word in words(line) {
+        let room = width.saturating_sub(taken);
+        if !is_empty && word.columns > room {
+            rows.push(std::mem::replace(&mut row, rest.clone()));
+            taken = rest.columns();
+        }
+        for span in word.spans.into_iter().chain(word.blank.into_iter().take(1)) {
+            row.push(span);
+        }
+        taken += word.columns + word.blank_columns;
+        is_empty = false;
+    }
+    rows.push(row);
+    rows
+}
+
+/// Breaks a row where the screen ends, as a terminal does.
+pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
+    let width = width.max(1);
+    if row.columns() <= width {
+        return vec![row.clone()];
+    }
+    let (mut rows, mut part, mut taken) = (Vec::new(), Row::default(), 0);
+    for span in row.spans() {
+        let mut text = String::new();
+        for (grapheme, wide) in graphemes(span.text()) {
+            if taken + wide > width && taken > 0 {
+                part.push(span.part(&std::mem::take(&mut text)));
+                rows.push(std::mem::take(&mut part));
+                taken = 0;
+            }
+            // What is wider than the screen cannot be shown on it.
+            if wide <= width {
+                text.push_str(grapheme);
+                taken += wide;
+            }
+        }
+        part.push(span.part(&text));
+    }
+    rows.push(part);
+    rows
+}
+
+/// A word of a line, and the blank after it.
+#[derive(Default)]
+struct Word {
+    spans: Vec<Span>,
+    columns: usize,
+    blank: Option<Span>,
+    blank_columns: usize,
+}
+
+impl Word {
+    fn push(&mut self, span: &Span, text: &str, columns: usize) {
+        self.columns += columns;
+        match self.spans.last_mut() {
+            Some(last) if last.continues(span) => last.push_str(text),
+            Some(_) | None => self.spans.push(span.part(text)),
+        }
+    }
+}
+
+fn words(line: &Row) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut word = Word::default();
+    for span in line.spans() {
+        for (grapheme, wide) in graphemes(span.text()) {
+            let is_blank = grapheme == " ";
+            // Scripts without blanks break between any two characters.
+            let breaks = wide == 2 && word.columns > 0;
+            if (word.blank.is_some() && !is_blank) || breaks {
+                words.push(std::mem::take(&mut word));
+            }
+            if is_blank {
+                match &mut word.blank {
+                    Some(blank) => blank.push_str(grapheme),
+                    None => word.blank = Some(span.part(grapheme)),
+                }
+                word.blank_columns += 1;
+            } else {
+                word.push(span, grapheme, wide);
+                if wide == 2 {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+        }
+    }
+    if word.columns > 0 || word.blank.is_some() {
+        words.push(word);
+    }
+    debug_assert_eq!(
+        words.iter().map(|word| word.columns + word.blank_columns).sum::<usize>(),
+        columns(&line.text())
+    );
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::style::Style;
+
+    fn wrapped(text: &str, width: usize) -> Vec<String> {
+        let (line, indent) = (Row::of(Style::PLAIN, text), Row::of(Style::PLAIN, "  "));
+        wrap(&line, &Row::default(), &indent, width)
+            .iter()
+            .map(|row| row.text().trim_end().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn lines_break_at_words_and_long_words_stay_whole() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "  three"]);
+        assert_eq!(
+            wrapped("see https://example.org/a/long/path now", 12),
+            ["see", "  https://example.org/a/long/path", "  now"]
+        );
+        assert_eq!(wrapped("漢字漢字漢", 6), ["漢字漢", "  字漢"]);
+        assert_eq!(wrapped("", 6), [""]);
+    }
+
+    #[test]
+    fn a_row_is_split_where_a_terminal_would() {
+        let rows = soft_split(&Row::of(Style::PLAIN, "ab漢字c"), 3);
+        assert_eq!(rows.iter().map(Row::text).collect::<Vec<_>>(), ["ab", "漢", "字c"]);
+        assert_eq!(soft_split(&Row::of(Style::PLAIN, "漢"), 1).len(), 1);
+    }
+}

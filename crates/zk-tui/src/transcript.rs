@@ -1,0 +1,288 @@
+use std::collections::{HashSet, VecDeque};
+
+use zk_view::{BlockId, Content, Patch, View};
+
+use crate::markdown::Markdown;
+use crate::row::Row;
+use crate::style::Style;
+use crate::view::{Kind, block_rows, kind, open_rows};
+
+/// The rows of a conversation: closed ones, which are given once, and those that may still change.
+///
+/// Blocks are given in their order, an open answer as far as it is complete. A running call holds up what comes after
+/// it, but for the blocks of its sub-agents.
+#[derive(Debug)]
+pub struct Transcript {
+    width: usize,
+    view: View,
+    items: VecDeque<Item>,
+    /// Blocks that are given.
+    done: HashSet<BlockId>,
+    /// How the last rows stand to what comes next.
+    last: Kind,
+}
+
+#[derive(Debug)]
+enum Item {
+    Block {
+        id: BlockId,
+        answer: Option<Box<Answer>>,
+    },
+    /// Rows of the program, as they stay.
+    Rows(Vec<Row>),
+}
+
+#[derive(Debug)]
+struct Answer {
+    markdown: Markdown,
+    /// Bytes of its text that were taken in.
+    fed: usize,
+    /// Whether some of it was given.
+    began: bool,
+}
+
+impl Transcript {
+    /// A transcript on a terminal of `width` columns. What `view` shows already is not given.
+    #[must_use]
+    pub fn new(view: View, width: usize) -> Self {
+        let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
+        let mut transcript = Self { width, view, items: VecDeque::new(), done, last: Kind::Hidden };
+        transcript.take_in_all();
+        transcript
+    }
+
+    /// The view as it is by the patches so far.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Draws for another width from now on.
+    pub fn set_width(&mut self, width: usize) {
+        self.width = width;
+        for item in &mut self.items {
+            if let Item::Block { answer: Some(answer), .. } = item {
+                answer.markdown.set_width(width);
+            }
+        }
+    }
+
+    /// Takes in a patch.
+    pub fn patch(&mut self, patch: &Patch) {
+        let switches = self.view.switches;
+        self.view.apply(patch);
+        match patch {
+            Patch::Reset { view } => {
+                if view.switches != switches {
+                    // Whoever switched says so, and which part of the stored session is worth a look.
+                    self.items.retain(|item| matches!(item, Item::Rows(_)));
+                    self.done = view
+                        .blocks
+                        .iter()
+                        .filter(|block| block.closed)
+                        .map(|block| block.id.clone())
+                        .collect();
+                }
+                self.take_in_all();
+            }
+            Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => {
+                self.take_in(&block.id)
+            }
+            Patch::Grow { id, .. } => self.take_in(id),
+            Patch::Body { lines, .. } => {
+                self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
+            }
+            Patch::Remove { .. }
+            | Patch::Ask { .. }
+            | Patch::Answered { .. }
+            | Patch::Queue { .. }
+            | Patch::Status { .. }
+            | Patch::Agents { .. } => {}
+        }
+    }
+
+    /// Rows of the program, which stay as they are.
+    pub fn print(&mut self, rows: Vec<Row>) {
+        self.items.push_back(Item::Rows(rows));
+    }
+
+    /// The rows that are closed by now and were not given yet. What is open keeps at most `room` rows.
+    #[must_use]
+    pub fn take_closed(&mut self, room: usize) -> Vec<Row> {
+        let mut rows = Vec::new();
+        self.give(&mut rows, false);
+        let mut open = self.open_rows().len();
+        if open > room {
+            // A call that runs for long must not hold up what there is no room for.
+            self.give(&mut rows, true);
+            open = self.open_rows().len();
+        }
+        let over = open.saturating_sub(room);
+        if over > 0 {
+            self.give_open(over, &mut rows);
+        }
+        rows
+    }
+
+    /// The rows that may still change.
+    #[must_use]
+    pub fn open_rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut last = self.last;
+        for item in &self.items {
+            let (kind, of_item) = match item {
+                Item::Rows(printed) => (Kind::Log, printed.clone()),
+                Item::Block { id, answer } => {
+                    let Some(block) = self.view.block(id) else { continue };
+                    let rows = match answer {
+                        Some(answer) => answer.markdown.open_rows(),
+                        None if block.closed => block_rows(block, self.width),
+                        None => open_rows(block),
+                    };
+                    let began = answer.as_ref().is_some_and(|answer| answer.began);
+                    (if began { Kind::Hidden } else { kind(block) }, rows)
+                }
+            };
+            if !of_item.is_empty() {
+                if is_apart(last, kind) {
+                    rows.push(Row::default());
+                }
+                rows.extend(of_item);
+                last = kind;
+            }
+        }
+        rows
+    }
+
+    fn take_in_all(&mut self) {
+        let ids: Vec<BlockId> = self.view.blocks.iter().map(|block| block.id.clone()).collect();
+        ids.iter().for_each(|id| self.take_in(id));
+    }
+
+    /// Takes in a block as it is now.
+    fn take_in(&mut self, id: &BlockId) {
+        if self.done.contains(id) {
+            return;
+        }
+        let Some(block) = self.view.block(id) else { return };
+        let is_this = |item: &Item| matches!(item, Item::Block { id: known, .. } if known == id);
+        if !self.items.iter().any(is_this) {
+            self.items.push_back(Item::Block { id: id.clone(), answer: None });
+        }
+        let Content::Answer { text, .. } = &block.content else { return };
+        if block.agent.is_some() {
+            return;
+        }
+        let (text, width) = (text.as_str(), self.width);
+        for item in self.items.iter_mut().rev() {
+            if let Item::Block { id: known, answer } = item
+                && known == id
+            {
+                let new = || Box::new(Answer { markdown: Markdown::new(width), fed: 0, began: false });
+                let answer = answer.get_or_insert_with(new);
+                answer.markdown.push(text.get(answer.fed..).unwrap_or_default());
+                answer.fed = answer.fed.max(text.len());
+                if block.closed {
+                    answer.markdown.finish();
+                }
+                return;
+            }
+        }
+    }
+
+    /// Gives what is closed, up to the first thing that may still grow; `all` that is closed if it has to be.
+    fn give(&mut self, rows: &mut Vec<Row>, all: bool) {
+        let mut waiting = VecDeque::new();
+        let mut is_held = false;
+        while let Some(mut item) = self.items.pop_front() {
+            let block = match &item {
+                Item::Rows(_) => None,
+                Item::Block { id, .. } => match self.view.block(id) {
+                    Some(block) => Some(block.clone()),
+                    // It came to nothing.
+                    None => {
+                        if matches!(&item, Item::Block { answer: Some(answer), .. } if answer.began) {
+                            rows.push(Row::of(Style::YELLOW, "(this answer broke off and is not kept)"));
+                            self.last = Kind::Log;
+                        }
+                        continue;
+                    }
+                },
+            };
+            let is_own = block.as_ref().is_none_or(|block| block.agent.is_none());
+            let is_closed = block.as_ref().is_none_or(|block| block.closed);
+            if !is_closed || (is_held && is_own && !all) {
+                let is_first = !is_held;
+                if let (Item::Block { answer: Some(answer), .. }, true) = (&mut item, is_first) {
+                    let ready = answer.markdown.take_ready();
+                    self.give_answer(answer, ready, rows);
+                    let began = answer.began;
+                    waiting.push_back(item);
+                    if began {
+                        // Nothing comes between the rows of an answer.
+                        break;
+                    }
+                } else {
+                    waiting.push_back(item);
+                }
+                is_held = true;
+                continue;
+            }
+            match (item, block) {
+                (Item::Rows(printed), _) => self.give_rows(Kind::Log, printed, rows),
+                (Item::Block { id, answer }, Some(block)) => {
+                    if let Some(mut answer) = answer {
+                        let ready = answer.markdown.take_ready();
+                        self.give_answer(&mut answer, ready, rows);
+                        rows.extend(block_rows(&block, self.width));
+                    } else {
+                        self.give_rows(kind(&block), block_rows(&block, self.width), rows);
+                    }
+                    self.done.insert(id);
+                }
+                (Item::Block { .. }, None) => {}
+            }
+        }
+        waiting.append(&mut self.items);
+        self.items = waiting;
+    }
+
+    /// Gives the first `count` rows of an open answer before it is complete.
+    fn give_open(&mut self, count: usize, rows: &mut Vec<Row>) {
+        let Some(Item::Block { answer: Some(_), .. }) = self.items.front() else { return };
+        let Some(Item::Block { id, answer: Some(mut answer) }) = self.items.pop_front() else { return };
+        let taken = answer.markdown.take_open(count);
+        self.give_answer(&mut answer, taken, rows);
+        self.items.push_front(Item::Block { id, answer: Some(answer) });
+    }
+
+    fn give_answer(&mut self, answer: &mut Answer, ready: Vec<Row>, rows: &mut Vec<Row>) {
+        if ready.is_empty() {
+            return;
+        }
+        if std::mem::replace(&mut answer.began, true) {
+            rows.extend(ready);
+        } else {
+            self.give_rows(Kind::Prose, ready, rows);
+        }
+    }
+
+    fn give_rows(&mut self, kind: Kind, given: Vec<Row>, rows: &mut Vec<Row>) {
+        if given.is_empty() {
+            return;
+        }
+        if is_apart(self.last, kind) {
+            rows.push(Row::default());
+        }
+        rows.extend(given);
+        self.last = kind;
+    }
+}
+
+/// Whether a blank row stands between two blocks.
+fn is_apart(last: Kind, next: Kind) -> bool {
+    match (last, next) {
+        (Kind::Hidden, _) | (_, Kind::Hidden) | (Kind::Log, Kind::Log) => false,
+        (Kind::Prose, _) | (_, Kind::Prose) => true,
+    }
+}

@@ -1,0 +1,15 @@
+//! The screen on a terminal in memory.
+
+#[cfg(test)]
+mod emulator;
+#[cfg(test)]
+mod paint;
+#[cfg(test)]
+mod replay;
+
+/// How many generated sessions a test runs: a hundredth of a campaign, unless the environment says otherwise.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
+fn cases() -> u32 {
+    std::env::var("ZK_TUI_SESSIONS").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
+}
