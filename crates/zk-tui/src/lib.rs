@@ -1,11 +1,14 @@
 //! The terminal of zk: an inline screen over the chat engine.
 //!
 //! What is closed is written once and scrolls away with the terminal's own scrolling; what may still change is redrawn
-//! below it. Everything here is data and text: bytes to write come out, and nothing reads or writes by itself but
-//! what its name says.
+//! below it. Bytes to write come out as text; only [`Modes`] and [`Input`] touch the
+//! terminal.
 //!
 //! | item | what it is |
 //! |---|---|
+//! | [`App`] | the whole screen: keys, patches and the time in, frames and actions out |
+//! | [`KeyDecoder`] | bytes of a terminal in, keys out |
+//! | [`Modes`], [`Input`] | the terminal itself: its modes, always given back, and what is typed at it |
 //! | [`Transcript`] | patches of a [`zk_view::View`] in, rows out: closed ones once, in order, and open ones |
 //! | [`Markdown`] | an answer that arrives in pieces, as rows; its work depends on the open block alone |
 //! | [`InlineScreen`] | rows in, the bytes of one frame out |
@@ -15,16 +18,25 @@
 //!
 //! No tool and no plugin by name, no settings, no event. It knows `zk-core` and, of its siblings, `zk-view`.
 
+mod app;
+mod edit;
+mod keys;
+mod layout;
 mod markdown;
 mod paint;
+mod question;
 mod row;
 mod style;
+mod term;
 mod text;
 mod transcript;
 mod view;
 
+pub use app::{Action, App, Completer, Mask};
+pub use keys::{Direction, Key, KeyDecoder};
 pub use markdown::Markdown;
 pub use paint::{Abilities, Caret, InlineScreen, Size};
 pub use row::{Looks, Row, Span};
 pub use style::{Style, Tone};
+pub use term::{Input, Modes, Typed, write_frame};
 pub use transcript::Transcript;

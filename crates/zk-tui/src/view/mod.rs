@@ -1,8 +1,10 @@
 //! Rows of what a view holds.
 
 mod block;
+mod status;
 
 pub(crate) use block::{Kind, block_rows, kind, open_rows};
+pub(crate) use status::{queue_rows, status_row};
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {

@@ -5,6 +5,8 @@ mod emulator;
 #[cfg(test)]
 mod paint;
 #[cfg(test)]
+mod person;
+#[cfg(test)]
 mod replay;
 
 /// How many generated sessions a test runs: a hundredth of a campaign, unless the environment says otherwise.

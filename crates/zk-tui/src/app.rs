@@ -1,0 +1,465 @@
+use std::time::Duration;
+
+use zk_view::{Activity, Card, Intent, Patch, View};
+
+use crate::edit::{Buffer, History};
+use crate::keys::{Direction, Key};
+use crate::layout::{Parts, Rooms, card_room, live_rows};
+use crate::paint::{Abilities, Caret, InlineScreen, Size};
+use crate::question::{CardState, Outcome, press_buffer};
+use crate::row::Row;
+use crate::style::Style;
+use crate::transcript::Transcript;
+use crate::view::{queue_rows, status_row};
+
+/// The least time between two frames: 60 a second.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// How long after Ctrl-C another one ends the conversation.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Completions that are listed.
+const LISTED: usize = 8;
+
+/// What a host has to do for the person.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A line was typed while nothing ran: a prompt, a `/command` or a `!command`.
+    Line(String),
+    /// For the view.
+    Intent(Intent),
+    /// Stop what runs.
+    Stop,
+    /// Try again at once.
+    Hurry,
+    /// A text to keep in the history.
+    Remember(String),
+    /// Go on with the next permission mode.
+    NextMode,
+    /// Stop the process, as Ctrl-Z does.
+    Suspend,
+    /// End the conversation.
+    Quit,
+}
+
+/// Names that the person may mean by the beginning of a word: `/commands` and `@files`, with their mark.
+pub type Completer = Box<dyn Fn(&str) -> Vec<String> + Send>;
+
+/// Takes secrets out of a line before it is drawn; nothing where there is none.
+pub type Mask = fn(&str) -> Option<String>;
+
+/// The screen of a conversation: keys, patches and the time in, frames and actions out. No clock and no I/O.
+///
+/// Times are since some moment of the host's choice.
+pub struct App {
+    transcript: Transcript,
+    screen: InlineScreen,
+    composer: Buffer,
+    history: History,
+    /// The words of a search in the history, and how many hits were passed over.
+    search: Option<(String, usize)>,
+    completer: Completer,
+    /// Completions of the word at the caret.
+    listed: Vec<String>,
+    card: Option<CardState>,
+    /// The host runs something of its own.
+    is_busy: bool,
+    hint: Option<&'static str>,
+    interrupted: Option<Duration>,
+    drawn: Option<Duration>,
+    is_dirty: bool,
+    is_left: bool,
+    mask: Mask,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("screen", &self.screen).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// A screen of what happens after `view`.
+    #[must_use]
+    pub fn new(
+        view: View,
+        size: Size,
+        abilities: Abilities,
+        history: Vec<String>,
+        completer: Completer,
+    ) -> Self {
+        Self {
+            transcript: Transcript::new(view, size.width),
+            screen: InlineScreen::new(size, abilities),
+            composer: Buffer::default(),
+            history: History::new(history),
+            search: None,
+            completer,
+            listed: Vec::new(),
+            card: None,
+            is_busy: false,
+            hint: None,
+            interrupted: None,
+            drawn: None,
+            is_dirty: true,
+            is_left: false,
+            mask: |_| None,
+        }
+    }
+
+    /// Has every line that is drawn masked, but what is being typed and what is to be approved.
+    #[must_use]
+    pub fn masked_by(mut self, mask: Mask) -> Self {
+        self.mask = mask;
+        self
+    }
+
+    /// Takes in what changed in the view.
+    pub fn patches(&mut self, patches: &[Patch], now: Duration) {
+        patches.iter().for_each(|patch| self.transcript.patch(patch));
+        self.is_dirty = true;
+        let first = self.transcript.view().cards.first();
+        if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
+            let card = first.cloned();
+            self.ask(card, now);
+        }
+    }
+
+    /// Rows of the program, which stay.
+    pub fn print(&mut self, style: Style, text: &str) {
+        let rows = text.lines().map(|line| Row::of(style, line)).collect();
+        self.transcript.print(rows);
+        self.is_dirty = true;
+    }
+
+    /// Whether the host runs something of its own: lines wait meanwhile.
+    pub fn set_busy(&mut self, is_busy: bool) {
+        self.is_busy = is_busy;
+        self.is_dirty = true;
+    }
+
+    /// Puts a text before what is being typed.
+    pub fn give_back(&mut self, text: &str) {
+        let draft = self.composer.take();
+        let both = if draft.trim().is_empty() { text.to_owned() } else { format!("{text}\n{draft}") };
+        self.composer.set(&both);
+        self.is_dirty = true;
+    }
+
+    /// Takes in keys that were read at once.
+    pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut typed = Vec::new();
+        self.is_dirty = true;
+        for key in keys {
+            match key {
+                Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
+                Key::Escape => self.escape(&mut actions),
+                Key::Ctrl('c') => self.interrupt(now, &mut actions),
+                Key::BackTab => actions.push(Action::NextMode),
+                Key::Ctrl('z') => actions.push(Action::Suspend),
+                key => typed.push(key.clone()),
+            }
+        }
+        if typed.is_empty() {
+            return actions;
+        }
+        let Some(card) = &mut self.card else {
+            typed.iter().for_each(|key| self.press(key, &mut actions));
+            return actions;
+        };
+        let outcomes = card.press(&typed, now);
+        outcomes.into_iter().for_each(|outcome| self.outcome(outcome, &mut actions));
+        actions
+    }
+
+    /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Duration> {
+        let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
+        let card = self.card.as_ref().and_then(CardState::next_tick);
+        frame.into_iter().chain(card).min()
+    }
+
+    /// Time passed.
+    pub fn tick(&mut self, now: Duration) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if let Some(outcome) = self.card.as_mut().and_then(|card| card.tick(now)) {
+            self.is_dirty = true;
+            self.outcome(outcome, &mut actions);
+        }
+        actions
+    }
+
+    /// The terminal has another size. Gives bytes to write at once.
+    #[must_use]
+    pub fn resize(&mut self, size: Size, now: Duration) -> String {
+        let bytes = self.screen.resize(size);
+        self.transcript.set_width(size.width);
+        if let Some(card) = &mut self.card {
+            card.resize(size.width, card_room(size), now);
+        }
+        self.is_dirty = true;
+        bytes
+    }
+
+    /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
+    #[must_use]
+    pub fn frame(&mut self, now: Duration) -> String {
+        let is_early = self.drawn.is_some_and(|drawn| now < drawn + FRAME);
+        if !self.is_dirty || is_early || self.is_left {
+            return String::new();
+        }
+        (self.is_dirty, self.drawn) = (false, Some(now));
+        let size = self.screen.size();
+        let mut parts = self.parts(size);
+        let room = Rooms::of(&parts, size).open;
+        let closed = self.transcript.take_closed(room);
+        let closed = self.masked(closed);
+        parts.open = self.masked(self.transcript.open_rows());
+        // What a person is to approve is shown as it is.
+        parts.queue = self.masked(parts.queue);
+        parts.status = parts.status.map(|row| self.masked_row(row));
+        let (rows, caret) = live_rows(&parts, size);
+        self.screen.frame(&closed, &rows, caret)
+    }
+
+    /// Takes the live rows away and leaves what is closed, so that something else can use the terminal.
+    #[must_use]
+    pub fn leave(&mut self) -> String {
+        self.is_left = true;
+        let closed = self.transcript.take_closed(0);
+        let closed = self.masked(closed);
+        let shown = self.screen.frame(&closed, &[], Some(Caret::default()));
+        shown + &self.screen.clear()
+    }
+
+    /// The terminal is this screen's again.
+    pub fn enter(&mut self, now: Duration) {
+        self.is_left = false;
+        self.screen.forget();
+        if let Some(card) = self.card.take() {
+            self.ask(Some(card.card().clone()), now);
+        }
+        self.is_dirty = true;
+    }
+
+    /// What is being typed.
+    #[must_use]
+    pub fn draft(&self) -> String {
+        self.composer.expanded()
+    }
+
+    fn masked(&self, rows: Vec<Row>) -> Vec<Row> {
+        rows.into_iter().map(|row| self.masked_row(row)).collect()
+    }
+
+    fn masked_row(&self, row: Row) -> Row {
+        match (self.mask)(&row.text()) {
+            Some(masked) => Row::of(Style::PLAIN, &masked),
+            None => row,
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        let status = &self.transcript.view().status;
+        self.is_busy || status.run_ms.is_some() || status.activity != Activity::Idle
+    }
+
+    fn ask(&mut self, card: Option<Card>, now: Duration) {
+        let size = self.screen.size();
+        let has_draft = !self.composer.is_empty();
+        self.card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
+        self.is_dirty = true;
+    }
+
+    fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
+        match outcome {
+            Outcome::Draft(key) => self.press(&key, actions),
+            Outcome::Answered(intent, shown) => {
+                self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
+                self.card = None;
+                actions.push(Action::Intent(*intent));
+            }
+        }
+    }
+
+    fn parts(&self, size: Size) -> Parts {
+        let view = self.transcript.view();
+        let mut status = status_row(&view.status);
+        if status.is_none() && self.is_busy {
+            status = Some(Row::of(Style::DIM, "Esc stops"));
+        }
+        if let Some(hint) = self.hint {
+            status = Some(Row::of(Style::DIM, hint));
+        }
+        let mut queue: Vec<Row> =
+            self.listed.iter().map(|name| Row::of(Style::CYAN, &format!("  {name}"))).collect();
+        queue.extend(queue_rows(&view.queue));
+        let more = view.cards.len().saturating_sub(1);
+        if more > 0 {
+            queue.push(Row::of(Style::YELLOW, &format!("{more} more questions wait")));
+        }
+        let answer = self.card.as_ref().and_then(CardState::typed);
+        let (composer, caret) = match (&self.search, answer) {
+            (Some((words, skip)), _) => {
+                let found = self.history.find(words, *skip).unwrap_or_default();
+                let mark = format!("search `{words}`: ");
+                let row = Row::of(Style::BOLD, &mark).with(Style::PLAIN, found);
+                let column = Row::of(Style::BOLD, &mark).columns().saturating_sub(3);
+                (vec![row], Caret { row: 0, column })
+            }
+            (None, Some(answer)) => answer.rows("> ", size.width),
+            (None, None) => self.composer.rows("› ", size.width),
+        };
+        let card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
+        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }
+    }
+
+    fn escape(&mut self, actions: &mut Vec<Action>) {
+        self.listed.clear();
+        if self.search.take().is_none() && self.is_running() {
+            actions.push(Action::Stop);
+        }
+    }
+
+    fn interrupt(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        self.listed.clear();
+        if self.search.take().is_some() {
+            return;
+        }
+        if self.is_running() {
+            actions.push(Action::Stop);
+        } else if !self.composer.is_empty() {
+            // What was typed is not lost: Up brings it back.
+            let text = self.composer.take();
+            self.history.push(&text);
+        } else if self.interrupted.is_some_and(|at| now < at + AGAIN) {
+            actions.push(Action::Quit);
+        } else {
+            self.interrupted = Some(now);
+            self.hint = Some("Ctrl-C again, or Ctrl-D, ends the conversation");
+        }
+    }
+
+    /// One key of the draft.
+    fn press(&mut self, key: &Key, actions: &mut Vec<Action>) {
+        self.hint = None;
+        if self.search.is_some() && self.press_search(key) {
+            return;
+        }
+        if *key != Key::Tab {
+            self.listed.clear();
+        }
+        match key {
+            Key::Enter => self.enter_text(true, actions),
+            Key::Tab => self.tab(actions),
+            Key::Ctrl('d') if self.composer.is_empty() => {
+                if !self.is_running() {
+                    actions.push(Action::Quit);
+                }
+            }
+            Key::Ctrl('r') => self.search = Some((String::new(), 0)),
+            Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
+            Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
+                if !self.composer.up()
+                    && let Some(text) = self.history.older(&self.composer.expanded()).map(str::to_owned)
+                {
+                    self.composer.set(&text);
+                }
+            }
+            Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => {
+                if !self.composer.down()
+                    && let Some(text) = self.history.newer()
+                {
+                    self.composer.set(&text);
+                }
+            }
+            key => {
+                self.history.leave();
+                press_buffer(&mut self.composer, key);
+            }
+        }
+    }
+
+    /// A key of a search; false if it ends the search and is for the text that was found.
+    fn press_search(&mut self, key: &Key) -> bool {
+        let Some((words, skip)) = &mut self.search else { return false };
+        match key {
+            Key::Char(c) => words.push(*c),
+            Key::Back => drop(words.pop()),
+            Key::Ctrl('r') if self.history.find(words, *skip + 1).is_some() => *skip += 1,
+            Key::Ctrl('r') => {}
+            key => {
+                if let Some(found) = self.history.find(words, *skip) {
+                    self.composer.set(found);
+                }
+                self.search = None;
+                // Enter shows what was found first: nobody sends what they did not see whole.
+                return *key == Key::Enter;
+            }
+        }
+        true
+    }
+
+    fn enter_text(&mut self, steers: bool, actions: &mut Vec<Action>) {
+        let is_running = self.is_running();
+        if self.composer.text().trim().is_empty() {
+            if is_running {
+                actions.push(Action::Hurry);
+            }
+            return;
+        }
+        if is_running && (self.is_busy || self.composer.text().starts_with(['/', '!'])) {
+            self.hint = Some("commands wait for the end of the run: Esc stops it");
+            return;
+        }
+        let text = self.composer.take().trim().to_owned();
+        self.history.push(&text);
+        actions.push(Action::Remember(text.clone()));
+        actions.push(match (is_running, steers) {
+            (false, _) => Action::Line(text),
+            (true, true) => Action::Intent(Intent::Steer { text }),
+            (true, false) => Action::Intent(Intent::Submit { text }),
+        });
+    }
+
+    /// Completes the word at the caret, or queues the text while something runs.
+    fn tab(&mut self, actions: &mut Vec<Action>) {
+        let (from, word) = self.composer.word();
+        let is_name = word.starts_with('@') || (word.starts_with('/') && from == 0);
+        let found = if is_name { (self.completer)(word) } else { Vec::new() };
+        match found.as_slice() {
+            [] if self.is_running() => self.enter_text(false, actions),
+            [] => {}
+            [only] => {
+                let only = format!("{only} ");
+                self.composer.replace_word(&only);
+                self.listed.clear();
+            }
+            several => {
+                let common = common_start(several);
+                if common.len() > word.len() {
+                    self.composer.replace_word(&common);
+                }
+                self.listed = several.iter().take(LISTED).cloned().collect();
+            }
+        }
+    }
+
+    /// Takes the text back that was queued last.
+    fn take_back(&mut self, actions: &mut Vec<Action>) {
+        let Some(last) = self.transcript.view().queue.last() else { return };
+        let (id, text) = (last.id, last.text.unsanitised().to_owned());
+        self.give_back(&text);
+        actions.push(Action::Intent(Intent::Unqueue { id }));
+    }
+}
+
+/// What all names begin with.
+fn common_start(names: &[String]) -> String {
+    let Some((first, rest)) = names.split_first() else { return String::new() };
+    let is_common = |at: usize| rest.iter().all(|name| name.get(..at) == first.get(..at));
+    let ends = first.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|at| is_common(*at));
+    first.get(..ends.last().unwrap_or_default()).unwrap_or_default().to_owned()
+}

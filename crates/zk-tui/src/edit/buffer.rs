@@ -1,0 +1,368 @@
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::paint::Caret;
+use crate::row::{Row, Span};
+use crate::style::Style;
+use crate::text::graphemes;
+
+/// A paste with more lines is shown as one mark.
+const FOLDED: usize = 10;
+/// Edits that can be undone.
+const UNDO: usize = 200;
+
+/// A text that is being edited, by grapheme.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Buffer {
+    text: String,
+    /// A byte of the text, between two graphemes.
+    caret: usize,
+    undo: Vec<(String, usize)>,
+    /// Whether the last edit typed a character: a word is undone at once.
+    was_typing: bool,
+    killed: String,
+    /// Marks that stand for pasted text.
+    folded: Vec<(String, String)>,
+}
+
+impl Buffer {
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The whole text, with what marks stand for.
+    pub(crate) fn expanded(&self) -> String {
+        let (mut out, mut rest) = (String::new(), self.text.as_str());
+        while let Some((at, mark, content)) = self
+            .folded
+            .iter()
+            .filter_map(|(mark, content)| Some((rest.find(mark.as_str())?, mark, content)))
+            .min_by_key(|(at, _, _)| *at)
+        {
+            out.push_str(rest.get(..at).unwrap_or_default());
+            out.push_str(content);
+            rest = rest.get(at + mark.len()..).unwrap_or_default();
+        }
+        out + rest
+    }
+
+    /// Takes the whole text, expanded.
+    pub(crate) fn take(&mut self) -> String {
+        let text = self.expanded();
+        let killed = std::mem::take(&mut self.killed);
+        *self = Self { killed, ..Self::default() };
+        text
+    }
+
+    pub(crate) fn set(&mut self, text: &str) {
+        self.keep(false);
+        self.text = harmless(text);
+        self.caret = self.text.len();
+    }
+
+    pub(crate) fn insert(&mut self, text: &str) {
+        let is_word = text.chars().all(char::is_alphanumeric);
+        if !(self.was_typing && is_word) {
+            self.keep(false);
+        }
+        self.was_typing = is_word;
+        let text = harmless(text);
+        self.text.insert_str(self.caret, &text);
+        self.caret += text.len();
+    }
+
+    /// A paste; one of many lines is folded.
+    pub(crate) fn paste(&mut self, text: &str) {
+        let text = harmless(text);
+        let lines = text.lines().count();
+        if lines <= FOLDED {
+            self.insert(&text);
+            return;
+        }
+        let mark = format!("[paste {}: {lines} lines]", self.folded.len() + 1);
+        self.insert(&mark);
+        self.folded.push((mark, text));
+    }
+
+    pub(crate) fn back(&mut self) {
+        let from = self.before();
+        self.remove(from, self.caret);
+    }
+
+    pub(crate) fn delete(&mut self) {
+        let to = self.after();
+        self.remove(self.caret, to);
+    }
+
+    pub(crate) fn kill_word(&mut self) {
+        self.kill(self.word_before(), self.caret);
+    }
+
+    pub(crate) fn kill_to_start(&mut self) {
+        self.kill(self.line_start(), self.caret);
+    }
+
+    pub(crate) fn kill_to_end(&mut self) {
+        let end = self.line_end();
+        // At the end of a line the line end itself goes.
+        self.kill(self.caret, if end == self.caret { self.after() } else { end });
+    }
+
+    pub(crate) fn yank(&mut self) {
+        let killed = self.killed.clone();
+        self.insert(&killed);
+    }
+
+    pub(crate) fn undo(&mut self) {
+        if let Some((text, caret)) = self.undo.pop() {
+            (self.text, self.caret, self.was_typing) = (text, caret, false);
+        }
+    }
+
+    pub(crate) fn left(&mut self, word: bool) {
+        self.go(if word { self.word_before() } else { self.before() });
+    }
+
+    pub(crate) fn right(&mut self, word: bool) {
+        self.go(if word { self.word_after() } else { self.after() });
+    }
+
+    pub(crate) fn home(&mut self) {
+        self.go(self.line_start());
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.go(self.line_end());
+    }
+
+    /// One line up; false on the first.
+    pub(crate) fn up(&mut self) -> bool {
+        let start = self.line_start();
+        if start == 0 {
+            return false;
+        }
+        let above = self.text.get(..start - 1).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
+        self.go_to_column(above, self.column_in_line());
+        true
+    }
+
+    /// One line down; false on the last.
+    pub(crate) fn down(&mut self) -> bool {
+        let end = self.line_end();
+        if end == self.text.len() {
+            return false;
+        }
+        self.go_to_column(end + 1, self.column_in_line());
+        true
+    }
+
+    /// The word that ends at the caret, and where it begins.
+    pub(crate) fn word(&self) -> (usize, &str) {
+        let before = self.text.get(..self.caret).unwrap_or_default();
+        let from = before.rfind(char::is_whitespace).map_or(0, |at| {
+            at + before.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+        });
+        (from, before.get(from..).unwrap_or_default())
+    }
+
+    /// Puts `text` in the place of the word that ends at the caret.
+    pub(crate) fn replace_word(&mut self, text: &str) {
+        let (from, _) = self.word();
+        self.keep(false);
+        self.text.replace_range(from..self.caret, text);
+        self.caret = from + text.len();
+    }
+
+    /// The rows of the text on a screen, behind `mark`, and the caret in them.
+    pub(crate) fn rows(&self, mark: &str, width: usize) -> (Vec<Row>, Caret) {
+        let mut rows = vec![Row::of(Style::BOLD, mark)];
+        let indent = rows.first().map_or(0, Row::columns);
+        let room = width.max(indent + 1);
+        let next = || Row::of(Style::PLAIN, &" ".repeat(indent));
+        let (mut column, mut caret, mut at) = (indent, Caret::default(), 0);
+        for grapheme in self.text.graphemes(true) {
+            let span = Span::new(Style::PLAIN, grapheme);
+            let columns: usize = graphemes(span.text()).map(|(_, columns)| columns).sum();
+            let breaks = grapheme != "\n" && column + columns > room && column > indent;
+            if breaks {
+                rows.push(next());
+                column = indent;
+            }
+            if at == self.caret {
+                caret = Caret { row: rows.len() - 1, column };
+            }
+            at += grapheme.len();
+            if grapheme == "\n" {
+                rows.push(next());
+                column = indent;
+            } else if let Some(row) = rows.last_mut() {
+                row.push(span);
+                column += columns;
+            }
+        }
+        if at == self.caret {
+            if column >= width && column > indent {
+                rows.push(next());
+                column = indent;
+            }
+            caret = Caret { row: rows.len() - 1, column };
+        }
+        (rows, caret)
+    }
+
+    fn keep(&mut self, typing: bool) {
+        self.was_typing = typing;
+        if self.undo.len() >= UNDO {
+            self.undo.remove(0);
+        }
+        self.undo.push((self.text.clone(), self.caret));
+    }
+
+    fn go(&mut self, to: usize) {
+        (self.caret, self.was_typing) = (to.min(self.text.len()), false);
+    }
+
+    fn go_to_column(&mut self, start: usize, column: usize) {
+        let line = self.text.get(start..).unwrap_or_default().split('\n').next().unwrap_or_default();
+        let taken: usize = line.graphemes(true).take(column).map(str::len).sum();
+        self.go(start + taken);
+    }
+
+    fn column_in_line(&self) -> usize {
+        self.text.get(self.line_start()..self.caret).unwrap_or_default().graphemes(true).count()
+    }
+
+    fn kill(&mut self, from: usize, to: usize) {
+        if let Some(killed) = self.text.get(from..to).filter(|killed| !killed.is_empty()) {
+            self.killed = killed.to_owned();
+        }
+        self.remove(from, to);
+    }
+
+    fn remove(&mut self, from: usize, to: usize) {
+        if from < to && self.text.get(from..to).is_some() {
+            self.keep(false);
+            self.text.replace_range(from..to, "");
+            self.caret = from;
+        }
+    }
+
+    /// Where the grapheme before the caret begins; a mark is one.
+    fn before(&self) -> usize {
+        let before = self.text.get(..self.caret).unwrap_or_default();
+        if let Some((mark, _)) = self.folded.iter().find(|(mark, _)| before.ends_with(mark.as_str())) {
+            return self.caret - mark.len();
+        }
+        before.grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+    }
+
+    fn after(&self) -> usize {
+        let after = self.text.get(self.caret..).unwrap_or_default();
+        if let Some((mark, _)) = self.folded.iter().find(|(mark, _)| after.starts_with(mark.as_str())) {
+            return self.caret + mark.len();
+        }
+        self.caret + after.graphemes(true).next().map_or(0, str::len)
+    }
+
+    fn word_before(&self) -> usize {
+        let before = self.text.get(..self.caret).unwrap_or_default();
+        let words = before.trim_end();
+        words.char_indices().rev().find(|(_, c)| c.is_whitespace()).map_or(0, |(at, c)| at + c.len_utf8())
+    }
+
+    fn word_after(&self) -> usize {
+        let after = self.text.get(self.caret..).unwrap_or_default();
+        let blanks = after.len() - after.trim_start().len();
+        let word = after.trim_start().find(char::is_whitespace).unwrap_or(after.trim_start().len());
+        self.caret + blanks + word
+    }
+
+    fn line_start(&self) -> usize {
+        self.text.get(..self.caret).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1)
+    }
+
+    fn line_end(&self) -> usize {
+        let after = self.text.get(self.caret..).unwrap_or_default();
+        self.caret + after.find('\n').unwrap_or(after.len())
+    }
+}
+
+/// A text without control characters but tabs and line ends: nobody types one on purpose.
+fn harmless(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str) -> Buffer {
+        let mut buffer = Buffer::default();
+        text.chars().for_each(|c| buffer.insert(&c.to_string()));
+        buffer
+    }
+
+    #[test]
+    fn a_grapheme_is_taken_whole() {
+        for (text, left) in [("ae\u{301}", "a"), ("x👩\u{200d}🚀", "x"), ("漢字", "漢"), ("", "")] {
+            let mut buffer = typed(text);
+            buffer.back();
+            assert_eq!(buffer.text(), left);
+        }
+    }
+
+    #[test]
+    fn what_was_killed_can_be_put_elsewhere_and_undone() {
+        let mut buffer = typed("one two");
+        buffer.kill_word();
+        buffer.home();
+        buffer.yank();
+        assert_eq!(buffer.text(), "twoone ");
+        buffer.undo();
+        buffer.undo();
+        assert_eq!(buffer.text(), "one two");
+    }
+
+    #[test]
+    fn a_long_paste_is_one_mark_and_comes_back_whole() {
+        let lines: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        let mut buffer = typed("see ");
+        buffer.paste(&lines);
+        assert_eq!(buffer.text(), "see [paste 1: 30 lines]");
+        assert_eq!(buffer.expanded(), format!("see {lines}"));
+        buffer.back();
+        assert_eq!(buffer.text(), "see ");
+        buffer.paste("two\nlines\u{1b}[2J");
+        assert_eq!(buffer.take(), "see two\nlines[2J");
+    }
+
+    #[test]
+    fn the_caret_stands_where_the_terminal_puts_the_next_character() {
+        let at = |buffer: &Buffer, width| buffer.rows("› ", width).1;
+        assert_eq!(at(&typed("漢字"), 20), Caret { row: 0, column: 6 });
+        assert_eq!(at(&typed("ab\ncd"), 20), Caret { row: 1, column: 4 });
+        assert_eq!(at(&typed("abcd"), 6), Caret { row: 1, column: 2 });
+        let mut buffer = typed("abcdef");
+        buffer.home();
+        assert_eq!(at(&buffer, 5), Caret { row: 0, column: 2 });
+        assert_eq!(buffer.rows("› ", 5).0.len(), 2);
+        for width in 1..8 {
+            let (rows, _) = typed("漢a字b").rows("› ", width);
+            assert!(rows.len() < 6);
+        }
+    }
+
+    #[test]
+    fn the_caret_moves_by_lines_and_keeps_its_column() {
+        let mut buffer = typed("first\nab\nthird");
+        assert!(buffer.up());
+        assert_eq!(buffer.text().split_at(buffer.caret).0, "first\nab");
+        assert!(buffer.up());
+        assert_eq!(buffer.caret, 2);
+        assert!(!buffer.up());
+        assert!(buffer.down() && buffer.down() && !buffer.down());
+    }
+}

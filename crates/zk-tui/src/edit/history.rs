@@ -1,0 +1,51 @@
+/// Texts that were typed before, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    texts: Vec<String>,
+    /// Which one is shown, and the draft that stood there before.
+    shown: Option<(usize, String)>,
+}
+
+impl History {
+    pub(crate) fn new(texts: Vec<String>) -> Self {
+        Self { texts, shown: None }
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        self.shown = None;
+        if self.texts.last().is_none_or(|last| last != text) {
+            self.texts.push(text.to_owned());
+        }
+    }
+
+    /// The text before the one shown.
+    pub(crate) fn older(&mut self, draft: &str) -> Option<&str> {
+        let at = self.shown.as_ref().map_or(self.texts.len(), |(at, _)| *at).checked_sub(1)?;
+        let draft = self.shown.take().map_or_else(|| draft.to_owned(), |(_, draft)| draft);
+        self.shown = Some((at, draft));
+        self.texts.get(at).map(String::as_str)
+    }
+
+    /// The text after the one shown; at the end the draft.
+    pub(crate) fn newer(&mut self) -> Option<String> {
+        let (at, draft) = self.shown.take()?;
+        match self.texts.get(at + 1) {
+            Some(text) => {
+                self.shown = Some((at + 1, draft));
+                Some(text.clone())
+            }
+            None => Some(draft),
+        }
+    }
+
+    /// What is typed now is a draft of its own.
+    pub(crate) fn leave(&mut self) {
+        self.shown = None;
+    }
+
+    /// The newest text with `words` in it, after `skip` others.
+    pub(crate) fn find(&self, words: &str, skip: usize) -> Option<&str> {
+        let fits = |text: &&String| !words.is_empty() && text.contains(words);
+        self.texts.iter().rev().filter(fits).nth(skip).map(String::as_str)
+    }
+}

@@ -1,0 +1,275 @@
+#[cfg(test)]
+mod tests;
+
+/// What a person does at a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A character.
+    Char(char),
+    /// Text that was pasted, its line ends included.
+    Paste(String),
+    /// Ends a text.
+    Enter,
+    /// Breaks a line: Alt-Enter, Shift-Enter or Ctrl-J.
+    Newline,
+    /// Completes, or queues.
+    Tab,
+    /// Shift-Tab.
+    BackTab,
+    /// Takes the grapheme before the caret.
+    Back,
+    /// Takes the grapheme behind the caret.
+    Delete,
+    /// An arrow, or a key that moves far; `word` with Ctrl or Alt.
+    Move {
+        /// Where to.
+        to: Direction,
+        /// By words, or otherwise as with Alt held.
+        word: bool,
+    },
+    /// Ctrl and a letter, lower case; `\\` for Ctrl-\.
+    Ctrl(char),
+    /// Alt and a character.
+    Alt(char),
+    /// Escape.
+    Escape,
+    /// The terminal said whether it knows synchronized output.
+    Synchronized(bool),
+}
+
+/// Where a key moves to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// One to the left.
+    Left,
+    /// One to the right.
+    Right,
+    /// One up.
+    Up,
+    /// One down.
+    Down,
+    /// To the beginning.
+    Home,
+    /// To the end.
+    End,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+}
+
+/// The most bytes of a sequence that is looked at.
+const PARAMETERS: usize = 32;
+/// The most bytes of a paste: what is more is left out.
+const PASTE: usize = 16 * 1024 * 1024;
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
+/// key.
+#[derive(Debug, Default)]
+pub struct KeyDecoder {
+    state: State,
+    /// The beginning of a character.
+    partial: Vec<u8>,
+    parameters: Vec<u8>,
+    /// A paste that has begun.
+    paste: Option<Vec<u8>>,
+    /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
+    is_owed: bool,
+    escaped: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Ground,
+    Escape,
+    Control,
+    Single,
+    String,
+    StringEscape,
+}
+
+impl KeyDecoder {
+    /// A query was sent that the terminal may answer late.
+    pub fn expect_reply(&mut self) {
+        self.is_owed = true;
+    }
+
+    /// The keys that end within `bytes`.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for byte in bytes {
+            if let Some(paste) = &mut self.paste {
+                paste.push(*byte);
+                if paste.ends_with(PASTE_END) {
+                    paste.truncate(paste.len() - PASTE_END.len());
+                    let text = String::from_utf8_lossy(paste).replace("\r\n", "\n").replace('\r', "\n");
+                    self.paste = None;
+                    keys.push(Key::Paste(text));
+                } else if paste.len() > PASTE {
+                    paste.drain(PASTE / 2..paste.len() - PASTE_END.len());
+                }
+                continue;
+            }
+            keys.extend(self.byte(*byte));
+        }
+        keys
+    }
+
+    /// Whether more bytes may follow at once.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        self.state == State::Escape
+    }
+
+    /// Nothing came for a moment: what looked like the beginning of a sequence was the Escape key.
+    pub fn idle(&mut self) -> Option<Key> {
+        if self.state != State::Escape {
+            return None;
+        }
+        (self.state, self.escaped) = (State::Ground, true);
+        Some(Key::Escape)
+    }
+
+    fn byte(&mut self, byte: u8) -> Option<Key> {
+        let escaped = std::mem::take(&mut self.escaped);
+        let (state, key) = match (self.state, byte) {
+            (State::Ground, b'[') if escaped && self.is_owed => {
+                self.parameters.clear();
+                (State::Control, None)
+            }
+            (State::Ground | State::Single | State::Control, 0x1b) => (State::Escape, None),
+            (State::Ground, _) => (State::Ground, self.plain(byte)),
+            (State::Escape, 0x1b) => (State::Escape, Some(Key::Escape)),
+            (State::Escape, b'[') => {
+                self.parameters.clear();
+                (State::Control, None)
+            }
+            (State::Escape, b'O') => (State::Single, None),
+            (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => (State::String, None),
+            (State::Escape, b'\r' | b'\n') => (State::Ground, Some(Key::Newline)),
+            (State::Escape, 0x7f | 0x08) => (State::Ground, Some(Key::Ctrl('w'))),
+            (State::Escape, 0x20..0x7f) => (State::Ground, Some(Key::Alt(byte.into()))),
+            (State::Escape, _) => (State::Ground, self.plain(byte)),
+            (State::Single, _) => (State::Ground, direction(byte).map(|to| Key::Move { to, word: false })),
+            (State::Control, 0x40..=0x7e) => (State::Ground, self.sequence(byte)),
+            (State::Control, _) => {
+                if self.parameters.len() < PARAMETERS {
+                    self.parameters.push(byte);
+                }
+                (State::Control, None)
+            }
+            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, None),
+            (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
+            (State::String | State::StringEscape, _) => (State::String, None),
+        };
+        self.state = state;
+        key
+    }
+
+    /// A key that comes as a control sequence, which `last` ends.
+    fn sequence(&mut self, last: u8) -> Option<Key> {
+        let text = String::from_utf8_lossy(&self.parameters).into_owned();
+        if text.starts_with(['?', '>', '<', '=']) {
+            return self.reply(&text, last);
+        }
+        let mut numbers =
+            text.split(';').map(|part| part.split(':').next().unwrap_or_default().parse::<u32>().ok());
+        let first = numbers.next().flatten().unwrap_or(1);
+        let modifiers = numbers.next().flatten().unwrap_or(1).saturating_sub(1);
+        let (shift, alt, ctrl) = (modifiers & 1 != 0, modifiers & 2 != 0, modifiers & 4 != 0);
+        let moved = |to| Some(Key::Move { to, word: alt || ctrl });
+        match last {
+            b'~' => match first {
+                1 | 7 => moved(Direction::Home),
+                4 | 8 => moved(Direction::End),
+                3 => Some(Key::Delete),
+                5 => moved(Direction::PageUp),
+                6 => moved(Direction::PageDown),
+                200 => {
+                    self.paste = Some(Vec::new());
+                    None
+                }
+                _ => None,
+            },
+            b'Z' => Some(Key::BackTab),
+            b'u' => kitty(first, shift, alt, ctrl),
+            b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
+            _ => None,
+        }
+    }
+
+    fn reply(&mut self, text: &str, last: u8) -> Option<Key> {
+        let mode = text.strip_prefix("?2026;").filter(|_| last == b'y')?;
+        self.is_owed = false;
+        // 1 and 2: set, and not set now. 0: nobody knows the mode; 3 and 4: it cannot be changed.
+        Some(Key::Synchronized(mode.starts_with(['1', '2'])))
+    }
+
+    fn plain(&mut self, byte: u8) -> Option<Key> {
+        if !self.partial.is_empty() || byte >= 0x80 {
+            return self.part(byte);
+        }
+        Some(match byte {
+            b'\r' => Key::Enter,
+            b'\n' => Key::Newline,
+            b'\t' => Key::Tab,
+            0x08 | 0x7f => Key::Back,
+            0x01..=0x1a => Key::Ctrl((byte - 1 + b'a').into()),
+            0x1c => Key::Ctrl('\\'),
+            0x1f => Key::Ctrl('_'),
+            0..0x20 => return None,
+            _ => Key::Char(byte.into()),
+        })
+    }
+
+    /// One byte of a character that has several.
+    fn part(&mut self, byte: u8) -> Option<Key> {
+        self.partial.push(byte);
+        match std::str::from_utf8(&self.partial) {
+            Ok(text) => {
+                let key = text.chars().next().map(Key::Char);
+                self.partial.clear();
+                key
+            }
+            Err(error) if error.error_len().is_none() => None,
+            Err(_) => {
+                self.partial.clear();
+                // What broke the character off is a key of its own.
+                if byte < 0x80 { self.plain(byte) } else { None }
+            }
+        }
+    }
+}
+
+fn direction(last: u8) -> Option<Direction> {
+    Some(match last {
+        b'A' => Direction::Up,
+        b'B' => Direction::Down,
+        b'C' => Direction::Right,
+        b'D' => Direction::Left,
+        b'H' => Direction::Home,
+        b'F' => Direction::End,
+        _ => return None,
+    })
+}
+
+/// A key of the kitty protocol: a code point with modifiers.
+fn kitty(code: u32, shift: bool, alt: bool, ctrl: bool) -> Option<Key> {
+    Some(match (code, char::from_u32(code)?) {
+        (13 | 57414, _) if shift || alt => Key::Newline,
+        (13 | 57414, _) => Key::Enter,
+        (27, _) => Key::Escape,
+        (9, _) if shift => Key::BackTab,
+        (9, _) => Key::Tab,
+        (127, _) if alt || ctrl => Key::Ctrl('w'),
+        (127, _) => Key::Back,
+        (_, 'j') if ctrl => Key::Newline,
+        (_, c) if ctrl && c.is_ascii() => Key::Ctrl(c.to_ascii_lowercase()),
+        (_, c) if alt => Key::Alt(c),
+        (57344..=63743, _) => return None,
+        (_, c) if c.is_control() => return None,
+        (_, c) => Key::Char(c),
+    })
+}

@@ -1,0 +1,78 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn keys(bytes: &[u8]) -> Vec<Key> {
+    KeyDecoder::default().push(bytes)
+}
+
+#[test]
+fn keys_are_known_in_the_forms_that_terminals_send() {
+    let to = |to, word| Key::Move { to, word };
+    for (bytes, expected) in [
+        ("\r", Key::Enter),
+        ("\n", Key::Newline),
+        ("\x1b\r", Key::Newline),
+        ("\x1b[13;2u", Key::Newline),
+        ("\x1b[A", to(Direction::Up, false)),
+        ("\x1bOA", to(Direction::Up, false)),
+        ("\x1b[1;5C", to(Direction::Right, true)),
+        ("\x1b[1;3A", to(Direction::Up, true)),
+        ("\x1b[3~", Key::Delete),
+        ("\x1b[99;5u", Key::Ctrl('c')),
+        ("\x1b[27u", Key::Escape),
+        ("\x03", Key::Ctrl('c')),
+        ("\x1bq", Key::Alt('q')),
+        ("漢", Key::Char('漢')),
+        ("\x1b[200~a\r\nb\x1b[201~", Key::Paste("a\nb".to_owned())),
+    ] {
+        assert_eq!(keys(bytes.as_bytes()), [expected], "{bytes:?}");
+    }
+}
+
+#[test]
+fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
+    let replies = [
+        "\x1b[?2026;2$y",
+        "\x1b[?62;22c",
+        "\x1b]11;rgb:0000/0000/0000\x1b\\",
+        "\x1bP>|term 1\x1b\\",
+        "\x1b[?1u",
+        "\x1b[24;80R",
+    ];
+    for reply in replies {
+        for at in 0..reply.len() {
+            let mut decoder = KeyDecoder::default();
+            decoder.expect_reply();
+            let mut pressed = decoder.push(reply.get(..at).unwrap().as_bytes());
+            pressed.extend((at != 1).then(|| decoder.idle()).flatten());
+            pressed.extend(decoder.push(reply.get(at..).unwrap().as_bytes()));
+            pressed.retain(|key| !matches!(key, Key::Synchronized(_)));
+            assert_eq!(pressed, [], "{reply:?} split at {at}");
+        }
+    }
+    // Escape may be the beginning of an answer that comes late: the answer is still no text.
+    let mut decoder = KeyDecoder::default();
+    decoder.expect_reply();
+    assert_eq!(decoder.push(b"\x1b"), []);
+    assert_eq!(decoder.idle(), Some(Key::Escape));
+    assert_eq!(decoder.push(b"[?2026;1$y"), [Key::Synchronized(true)]);
+    assert_eq!(decoder.push(b"[x"), [Key::Char('['), Key::Char('x')]);
+}
+
+#[test]
+fn nothing_in_a_paste_is_a_key() {
+    let pressed = keys(b"\x1b[200~y\r\x03\x1b[A\x1b[201~z");
+    assert_eq!(pressed, [Key::Paste("y\n\u{3}\u{1b}[A".to_owned()), Key::Char('z')]);
+}
+
+proptest! {
+    #[test]
+    fn the_pieces_that_bytes_came_in_change_no_key(bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..60usize) {
+        let at = cut.min(bytes.len());
+        let mut decoder = KeyDecoder::default();
+        let mut pressed = decoder.push(&bytes[..at]);
+        pressed.extend(decoder.push(&bytes[at..]));
+        prop_assert_eq!(pressed, keys(&bytes));
+    }
+}

@@ -1,0 +1,72 @@
+use crate::paint::{Caret, Size};
+use crate::row::Row;
+use crate::text::soft_split;
+
+/// What stands in the rows that are redrawn, top to bottom.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// What may still grow: its end is shown.
+    pub(crate) open: Vec<Row>,
+    /// A question.
+    pub(crate) card: Vec<Row>,
+    /// What waits, and sub-agents.
+    pub(crate) queue: Vec<Row>,
+    pub(crate) status: Option<Row>,
+    /// What is being typed.
+    pub(crate) composer: Vec<Row>,
+    /// Where in it the caret stands.
+    pub(crate) caret: Option<Caret>,
+}
+
+/// How many rows each part may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rooms {
+    pub(crate) open: usize,
+    card: usize,
+    queue: usize,
+    status: usize,
+    composer: usize,
+}
+
+/// Rows a question may have on a screen, beside one row to type in.
+pub(crate) fn card_room(size: Size) -> usize {
+    size.live_rows().saturating_sub(2).max(1)
+}
+
+impl Rooms {
+    /// Who types sees what is typed; then comes the question, then the rest.
+    pub(crate) fn of(parts: &Parts, size: Size) -> Self {
+        let mut left = size.live_rows();
+        let mut take = |wanted: usize, most: usize| {
+            let taken = wanted.min(most).min(left);
+            left -= taken;
+            taken
+        };
+        let height = size.live_rows();
+        let composer_most = if parts.card.is_empty() { (height / 2).max(1) } else { (height / 4).max(1) };
+        let composer = take(parts.composer.len(), composer_most);
+        let card = take(parts.card.len(), height);
+        let status = take(usize::from(parts.status.is_some()), 1);
+        let queue = take(parts.queue.len(), height / 3);
+        Self { open: left, card, queue, status, composer }
+    }
+}
+
+/// The rows to redraw, each one row of the screen, and the caret in them.
+pub(crate) fn live_rows(parts: &Parts, size: Size) -> (Vec<Row>, Option<Caret>) {
+    let rooms = Rooms::of(parts, size);
+    let mut rows: Vec<Row> = parts.open.iter().flat_map(|row| soft_split(row, size.width)).collect();
+    rows.drain(..rows.len().saturating_sub(rooms.open));
+    let clipped = |row: &Row| row.clipped(size.width);
+    rows.extend(parts.card.iter().take(rooms.card).map(clipped));
+    rows.extend(parts.queue.iter().take(rooms.queue).map(clipped));
+    rows.extend(parts.status.iter().take(rooms.status).map(clipped));
+    // The part of what is typed that holds the caret.
+    let caret_row = parts.caret.map_or(0, |caret| caret.row);
+    let first = (caret_row + 1).saturating_sub(rooms.composer);
+    let above = rows.len();
+    rows.extend(parts.composer.iter().skip(first).take(rooms.composer).map(clipped));
+    let caret =
+        parts.caret.map(|caret| Caret { row: above + caret.row.saturating_sub(first), column: caret.column });
+    (rows, caret)
+}

@@ -1,0 +1,183 @@
+use zk_core::service::WiderKind;
+
+use super::*;
+
+const ALL: Offer = Offer { session: true, always: true, wider: None, words: true, more: false };
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What keys at their times, in milliseconds after the question was drawn, come to: the answer and its time, and what
+/// the draft got.
+fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choice, u64)>, String) {
+    let mut state = AnswerKeys::new(offer, has_draft, Duration::ZERO);
+    let mut draft = String::new();
+    let mut keys = keys.iter().peekable();
+    for now in 0..60_000 {
+        let mut effects = Vec::new();
+        while let Some((_, pressed)) = keys.next_if(|(at, _)| *at <= now) {
+            effects.extend(state.press(pressed, ms(now)));
+        }
+        effects.extend(state.tick(ms(now)));
+        for effect in effects {
+            match effect {
+                Effect::Draft(Key::Char(c)) => draft.push(c),
+                Effect::Draft(Key::Enter) => draft.push('⏎'),
+                Effect::Draft(_) | Effect::Chosen(_) | Effect::Unchosen | Effect::NextPage => {}
+                Effect::Answer(choice) => return (Some((choice, now)), draft),
+            }
+        }
+    }
+    (None, draft)
+}
+
+fn one(at: u64, key: char) -> (u64, Vec<Key>) {
+    (at, vec![if key == '⏎' { Key::Enter } else { Key::Char(key) }])
+}
+
+fn answer(keys: &[(u64, char)]) -> (Option<(Choice, u64)>, String) {
+    let keys: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| one(*at, *key)).collect();
+    let keys: Vec<(u64, &[Key])> = keys.iter().map(|(at, keys)| (*at, keys.as_slice())).collect();
+    typed(ALL, false, &keys)
+}
+
+#[test]
+fn a_letter_answers_after_a_moment_of_quiet_or_with_enter() {
+    for (letter, choice) in
+        [('y', Choice::Once), ('s', Choice::Session), ('n', Choice::No), ('w', Choice::NoWithWords)]
+    {
+        assert_eq!(answer(&[(600, letter)]), (Some((choice, 1000)), String::new()));
+        assert_eq!(answer(&[(600, letter), (650, '⏎')]), (Some((choice, 650)), String::new()));
+        assert_eq!(answer(&[(600, letter.to_ascii_uppercase())]).0, Some((choice, 1000)));
+    }
+}
+
+#[test]
+fn enter_alone_approves_nothing() {
+    assert_eq!(answer(&[(600, '⏎'), (2000, '⏎'), (2100, '⏎')]), (None, "⏎⏎⏎".to_owned()));
+}
+
+#[test]
+fn always_needs_a_second_key_that_did_not_come_with_the_first() {
+    assert_eq!(answer(&[(600, 'a')]), (None, String::new()));
+    assert_eq!(answer(&[(600, 'a'), (1200, 'a')]).0, Some((Choice::Always, 1200)));
+    assert_eq!(answer(&[(600, 'a'), (1200, '⏎')]).0, Some((Choice::Always, 1200)));
+    assert_eq!(answer(&[(600, 'a'), (700, 'a')]), (None, "aa".to_owned()));
+    assert_eq!(answer(&[(600, 'a'), (700, '⏎')]), (None, "a⏎".to_owned()));
+    assert_eq!(answer(&[(600, 'a'), (1200, 'y')]), (None, "ay".to_owned()));
+    let nothing = Offer { session: false, always: false, wider: None, words: false, more: false };
+    for letter in [Key::Char('a'), Key::Char('s'), Key::Char('w')] {
+        assert_eq!(typed(nothing, false, &[(600, &[letter]), (1200, &[Key::Enter])]).0, None);
+    }
+}
+
+#[test]
+fn this_prefix_and_this_directory_have_keys_only_where_they_are_offered_and_for_good_needs_a_second_one() {
+    for (kind, letter) in [(WiderKind::Prefix, 'p'), (WiderKind::Directory, 'd')] {
+        let offer = Offer { wider: Some(kind), ..ALL };
+        let (small, large) = ([Key::Char(letter)], [Key::Char(letter.to_ascii_uppercase())]);
+        let for_session = [(600, &small[..]), (1200, &[Key::Enter])];
+        assert_eq!(typed(offer, false, &for_session).0, Some((Choice::WiderSession, 1000)));
+        assert_eq!(typed(offer, false, &[(600, &large[..])]).0, None);
+        assert_eq!(
+            typed(offer, false, &[(600, &large[..]), (1200, &large[..])]).0,
+            Some((Choice::WiderAlways, 1200))
+        );
+        assert_eq!(typed(offer, false, &[(600, &large[..]), (1200, &small[..])]).0, None);
+        assert_eq!(typed(ALL, false, &[(600, &small[..]), (1200, &[Key::Enter])]).0, None);
+    }
+}
+
+#[test]
+fn a_question_is_deaf_when_it_was_drawn_and_after_each_key_of_the_draft() {
+    assert_eq!(answer(&[(499, 'y')]), (None, "y".to_owned()));
+    assert_eq!(answer(&[(499, 'y'), (998, 'y'), (1497, 'y')]), (None, "yyy".to_owned()));
+    assert_eq!(answer(&[(600, 'x'), (1099, 'y')]), (None, "xy".to_owned()));
+}
+
+#[test]
+fn a_word_answers_nothing_and_goes_to_the_draft_whole() {
+    for word in ["yes", "say", "also", "no", "why", "so yes 1 and any way"] {
+        let keys: Vec<(u64, char)> =
+            word.chars().enumerate().map(|(at, c)| (600 + 90 * at as u64, c)).collect();
+        assert_eq!(answer(&keys), (None, word.to_owned()));
+    }
+}
+
+#[test]
+fn with_a_draft_only_enter_confirms() {
+    let y: &[Key] = &[Key::Char('y')];
+    assert_eq!(typed(ALL, true, &[(600, y)]), (None, String::new()));
+    assert_eq!(typed(ALL, true, &[(600, y), (1500, &[Key::Enter])]).0, Some((Choice::Once, 1500)));
+    assert_eq!(typed(ALL, false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "x".to_owned()));
+}
+
+#[test]
+fn keys_that_come_together_answer_nothing() {
+    let together: &[Key] = &[Key::Char('y'), Key::Enter];
+    assert_eq!(typed(ALL, false, &[(900, together)]), (None, "y⏎".to_owned()));
+    assert_eq!(typed(ALL, false, &[(900, &[Key::Char('y')]), (950, together)]), (None, "yy⏎".to_owned()));
+}
+
+#[test]
+fn the_blank_turns_pages_only_where_there_are_some() {
+    let more = Offer { more: true, ..ALL };
+    let mut state = AnswerKeys::new(more, false, Duration::ZERO);
+    assert_eq!(state.press(&[Key::Char(' ')], ms(400)), [Effect::Draft(Key::Char(' '))]);
+    let mut state = AnswerKeys::new(more, false, Duration::ZERO);
+    assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [Effect::NextPage]);
+    let mut state = AnswerKeys::new(ALL, false, Duration::ZERO);
+    assert_eq!(state.press(&[Key::Char(' ')], ms(600)), [Effect::Draft(Key::Char(' '))]);
+}
+
+/// A small generator with a fixed seed, so that a failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// How many bursts are tried: a hundredth, unless `ZK_BURSTS` says more.
+#[expect(clippy::disallowed_methods, reason = "how much is tried is chosen from outside")]
+fn bursts() -> u64 {
+    std::env::var("ZK_BURSTS").ok().and_then(|count| count.parse().ok()).unwrap_or(100)
+}
+
+#[test]
+fn no_burst_of_typing_answers_and_every_key_of_it_is_in_the_draft() {
+    let letters: Vec<char> = "ysanwYSAN abcdelorti".chars().collect();
+    let mut random = Random(7);
+    for burst in 0..bursts() {
+        // Somebody types a line of some length that began at any time before or after the question was drawn, at the
+        // speed of hands: from 20 to 350 ms between keys. It has more than one key after the question is drawn.
+        let mut at = random.below(3000);
+        let mut keys = Vec::new();
+        for _ in 0..2 + random.below(40) {
+            let letter = letters[random.below(letters.len() as u64) as usize];
+            keys.push((at, letter));
+            at += 20 + random.below(330);
+        }
+        let (answered, draft) = answer(&keys);
+        let typed: String = keys.iter().map(|(_, key)| *key).collect();
+        assert_eq!((answered, draft), (None, typed), "burst {burst}: {keys:?}");
+    }
+}
+
+#[test]
+fn a_question_that_the_person_turned_to_hears_sooner() {
+    let offer = Offer { more: false, ..ALL };
+    let at = Duration::from_millis;
+    let keys = || {
+        let mut keys = AnswerKeys::new(offer, false, Duration::ZERO);
+        keys.focus(Duration::ZERO);
+        keys
+    };
+    assert!(matches!(keys().press(&[Key::Char('y')], at(299))[..], [Effect::Draft(_)]));
+    assert!(matches!(keys().press(&[Key::Char('y')], at(300))[..], [Effect::Chosen(Choice::Once)]));
+    let mut drawn = AnswerKeys::new(offer, false, Duration::ZERO);
+    assert!(matches!(drawn.press(&[Key::Char('y')], at(300))[..], [Effect::Draft(_)]));
+}

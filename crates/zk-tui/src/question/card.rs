@@ -1,0 +1,337 @@
+use std::time::Duration;
+
+use zk_core::service::{Question, UiAnswer, WiderKind, visible_lines};
+use zk_view::{Card, Intent};
+
+use super::answer_keys::{AnswerKeys, Choice, DEAF, Effect, Offer};
+use super::frame::Frame;
+use crate::edit::Buffer;
+use crate::keys::{Direction, Key};
+use crate::row::Row;
+use crate::style::Style;
+
+/// A question that is drawn, and how far its answer is.
+#[derive(Debug)]
+pub(crate) struct CardState {
+    card: Card,
+    keys: AnswerKeys,
+    /// The first row of its body that is drawn.
+    from: usize,
+    room: usize,
+    frame: Frame,
+    line: Option<Line>,
+}
+
+/// A line that answers.
+#[derive(Debug, Default)]
+struct Line {
+    typed: Buffer,
+    /// Keys are for the draft until then, unless the person turned to the line on purpose.
+    deaf_until: Option<Duration>,
+}
+
+/// What came of keys.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// A key that belongs to the draft.
+    Draft(Key),
+    /// The question is answered, and what to say of it.
+    Answered(Box<Intent>, String),
+}
+
+impl CardState {
+    /// A question that is drawn at `now`.
+    pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
+        let line = match &card.question {
+            Question::Select { .. } | Question::Input { .. } => {
+                Some(Line { typed: Buffer::default(), deaf_until: Some(now + DEAF) })
+            }
+            Question::Approve(_) | Question::Confirm { .. } => None,
+        };
+        let keys = AnswerKeys::new(offer(&card.question, false), has_draft, now);
+        let frame = frame(&card, width);
+        let mut state = Self { card, keys, from: 0, room, frame, line };
+        state.keys.offer(offer(&state.card.question, state.next().is_some()));
+        state
+    }
+
+    pub(crate) fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// The screen has another size: what is answered has to be in sight, so it is drawn from its beginning.
+    pub(crate) fn resize(&mut self, width: usize, room: usize, now: Duration) {
+        let frame = frame(&self.card, width);
+        if room != self.room || frame != self.frame {
+            (self.frame, self.room, self.from) = (frame, room, 0);
+            self.keys.offer(offer(&self.card.question, self.next().is_some()));
+            self.keys.redrawn(now);
+        }
+    }
+
+    /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
+    fn is_too_large(&self) -> bool {
+        self.frame.page(self.from, self.room).0.len() > self.room
+    }
+
+    /// The person turns to the question.
+    pub(crate) fn focus(&mut self, now: Duration) {
+        self.keys.focus(now);
+        if let Some(line) = &mut self.line {
+            line.deaf_until = None;
+        }
+    }
+
+    /// Keys that were read at once.
+    pub(crate) fn press(&mut self, keys: &[Key], now: Duration) -> Vec<Outcome> {
+        if self.is_too_large() {
+            return keys.iter().cloned().map(Outcome::Draft).collect();
+        }
+        if let [Key::Alt('q')] = keys {
+            self.focus(now);
+            return Vec::new();
+        }
+        if let [Key::Move { to: to @ (Direction::PageUp | Direction::PageDown), .. }] = keys {
+            match to {
+                Direction::PageUp => self.scroll(self.from.saturating_sub(self.body_room()), now),
+                Direction::PageDown => self.scroll(self.next().unwrap_or(self.from), now),
+                _ => {}
+            }
+            return Vec::new();
+        }
+        if self.line.is_some() {
+            return self.press_line(keys, now);
+        }
+        let effects = self.keys.press(keys, now);
+        effects.into_iter().filter_map(|effect| self.effect(effect, now)).collect()
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub(crate) fn next_tick(&self) -> Option<Duration> {
+        if self.line.is_some() || self.is_too_large() { None } else { self.keys.next_tick() }
+    }
+
+    pub(crate) fn tick(&mut self, now: Duration) -> Option<Outcome> {
+        self.next_tick()?;
+        let effect = self.keys.tick(now)?;
+        self.effect(effect, now)
+    }
+
+    /// The rows of the question.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        if self.is_too_large() {
+            return vec![Row::of(Style::YELLOW, "too small for a question: make the terminal larger")];
+        }
+        let (mut rows, _) = self.frame.page(self.from, self.room);
+        if self.is_worded() {
+            rows.pop();
+            rows.push(Row::of(Style::BOLD, "└ Words for the model · Enter sends them"));
+        }
+        if let Some(chosen) = self.keys.chosen() {
+            rows.pop();
+            let text = match chosen {
+                chosen if chosen.is_lasting() => {
+                    let key = match (chosen, self.wider()) {
+                        (Choice::WiderAlways, Some(WiderKind::Prefix)) => "P",
+                        (Choice::WiderAlways, _) => "D",
+                        _ => "a",
+                    };
+                    format!("└ [{key}] again, or Enter, allows this from now on")
+                }
+                chosen => format!("└ → {} · Enter confirms", describe(chosen)),
+            };
+            rows.push(Row::of(Style::YELLOW, &text));
+        } else if self.keys.is_typing() && self.line.is_none() {
+            rows.pop();
+            let keys = self.frame.keys.text();
+            rows.push(Row::of(Style::BOLD, &keys).with(Style::DIM, " · Alt-Q answers"));
+        }
+        rows
+    }
+
+    /// The answer that is being typed, if the person types one.
+    pub(crate) fn typed(&self) -> Option<&Buffer> {
+        self.line.as_ref().filter(|line| line.deaf_until.is_none()).map(|line| &line.typed)
+    }
+
+    fn next(&self) -> Option<usize> {
+        self.frame.page(self.from, self.room).1
+    }
+
+    fn body_room(&self) -> usize {
+        self.room.saturating_sub(4).max(1)
+    }
+
+    fn scroll(&mut self, from: usize, now: Duration) {
+        self.from = from;
+        self.keys.offer(offer(&self.card.question, self.next().is_some()));
+        self.keys.focus(now);
+    }
+
+    fn wider(&self) -> Option<WiderKind> {
+        match &self.card.question {
+            Question::Approve(approval) => approval.wider.as_ref().map(|wider| wider.kind),
+            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => None,
+        }
+    }
+
+    fn is_worded(&self) -> bool {
+        self.line.is_some() && matches!(self.card.question, Question::Approve(_))
+    }
+
+    fn effect(&mut self, effect: Effect, now: Duration) -> Option<Outcome> {
+        match effect {
+            Effect::Draft(key) => Some(Outcome::Draft(key)),
+            Effect::Chosen(_) | Effect::Unchosen => None,
+            Effect::NextPage => {
+                self.scroll(self.next().unwrap_or(self.from), now);
+                None
+            }
+            Effect::Answer(Choice::NoWithWords) => {
+                self.line = Some(Line::default());
+                None
+            }
+            Effect::Answer(choice) => {
+                let is_plain = matches!(self.card.question, Question::Confirm { .. });
+                let answer = match choice {
+                    Choice::Session | Choice::Always | Choice::WiderSession | Choice::WiderAlways
+                        if is_plain =>
+                    {
+                        UiAnswer::Once
+                    }
+                    Choice::WiderSession => UiAnswer::WiderSession,
+                    Choice::WiderAlways => UiAnswer::WiderAlways,
+                    Choice::Once => UiAnswer::Once,
+                    Choice::Session => UiAnswer::Session,
+                    Choice::Always => UiAnswer::Always,
+                    Choice::No | Choice::NoWithWords => UiAnswer::No { message: None },
+                };
+                Some(self.answer(answer, describe(choice).to_owned()))
+            }
+        }
+    }
+
+    fn press_line(&mut self, keys: &[Key], now: Duration) -> Vec<Outcome> {
+        let Some(line) = &mut self.line else { return Vec::new() };
+        if let Some(until) = line.deaf_until {
+            // Enter alone turns to nothing: it may have been on its way.
+            if keys.len() > 1 || now < until || matches!(keys, [Key::Enter | Key::Paste(_)]) {
+                line.deaf_until = Some(now + DEAF);
+                return keys.iter().cloned().map(Outcome::Draft).collect();
+            }
+            line.deaf_until = None;
+        }
+        for key in keys {
+            match key {
+                Key::Enter => {
+                    let text = line.typed.take().trim().to_owned();
+                    return vec![self.line_answer(text)];
+                }
+                key => press_buffer(&mut line.typed, key),
+            }
+        }
+        Vec::new()
+    }
+
+    fn line_answer(&self, text: String) -> Outcome {
+        let shown = visible_lines(&text).join(" ");
+        let answer = match &self.card.question {
+            Question::Approve(_) | Question::Confirm { .. } => {
+                UiAnswer::No { message: (!text.is_empty()).then_some(text) }
+            }
+            Question::Select { options, .. } => match text.parse::<usize>() {
+                Ok(number) if (1..=options.len()).contains(&number) => UiAnswer::Choice { index: number - 1 },
+                Ok(_) | Err(_) => UiAnswer::No { message: None },
+            },
+            Question::Input { .. } => UiAnswer::Text { text },
+        };
+        self.answer(answer, shown)
+    }
+
+    fn answer(&self, answer: UiAnswer, shown: String) -> Outcome {
+        let what = match &self.card.question {
+            Question::Approve(approval) => format!("{}: {shown}", visible_lines(&approval.tool).join(" ")),
+            Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => shown,
+        };
+        let (id, digest) = (self.card.id, self.card.digest);
+        Outcome::Answered(Box::new(Intent::Answer { id, digest, answer }), what)
+    }
+}
+
+fn frame(card: &Card, width: usize) -> Frame {
+    match &card.question {
+        Question::Approve(approval) => {
+            let who = card.agent.as_ref().map(|agent| agent.name.unsanitised());
+            Frame::of_approval(approval, who, width)
+        }
+        Question::Confirm { text } => Frame::of_confirmation(text, width),
+        Question::Select { text, options } => Frame::of_input(text, options, width),
+        Question::Input { text } => Frame::of_input(text, &[], width),
+    }
+}
+
+fn offer(question: &Question, more: bool) -> Offer {
+    match question {
+        Question::Approve(approval) => Offer {
+            session: approval.session.is_some(),
+            always: approval.always.is_some(),
+            wider: approval.wider.as_ref().map(|wider| wider.kind),
+            words: true,
+            more,
+        },
+        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
+            Offer { session: false, always: false, wider: None, words: false, more }
+        }
+    }
+}
+
+fn describe(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Once => "yes, once",
+        Choice::Session => "yes, for this session",
+        Choice::Always => "yes, always",
+        Choice::WiderSession => "yes, all of these for this session",
+        Choice::WiderAlways => "yes, all of these, always",
+        Choice::No => "no",
+        Choice::NoWithWords => "no, with words",
+    }
+}
+
+/// What a key does to a text that is being edited; keys with another meaning do nothing.
+pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
+    match key {
+        Key::Char(c) => buffer.insert(c.encode_utf8(&mut [0; 4])),
+        Key::Paste(text) => buffer.paste(text),
+        Key::Newline => buffer.insert("\n"),
+        Key::Back | Key::Ctrl('h') => buffer.back(),
+        Key::Delete => buffer.delete(),
+        Key::Move { to, word } => match to {
+            Direction::Left => buffer.left(*word),
+            Direction::Right => buffer.right(*word),
+            Direction::Home => buffer.home(),
+            Direction::End => buffer.end(),
+            Direction::Up => _ = buffer.up(),
+            Direction::Down => _ = buffer.down(),
+            Direction::PageUp | Direction::PageDown => {}
+        },
+        Key::Ctrl('a') => buffer.home(),
+        Key::Ctrl('e') => buffer.end(),
+        Key::Ctrl('b') => buffer.left(false),
+        Key::Ctrl('f') => buffer.right(false),
+        Key::Alt('b') => buffer.left(true),
+        Key::Alt('f') => buffer.right(true),
+        Key::Ctrl('d') => buffer.delete(),
+        Key::Ctrl('w') => buffer.kill_word(),
+        Key::Ctrl('u') => buffer.kill_to_start(),
+        Key::Ctrl('k') => buffer.kill_to_end(),
+        Key::Ctrl('y') => buffer.yank(),
+        Key::Ctrl('_') => buffer.undo(),
+        Key::Ctrl(_)
+        | Key::Alt(_)
+        | Key::Enter
+        | Key::Tab
+        | Key::BackTab
+        | Key::Escape
+        | Key::Synchronized(_) => {}
+    }
+}

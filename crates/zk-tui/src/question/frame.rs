@@ -1,0 +1,159 @@
+use zk_core::service::{Approval, WiderKind, visible_lines};
+
+use crate::row::Row;
+use crate::style::Style;
+
+/// The left edge of every row of the call itself. No text can stand without it, so none can look like an edge, a
+/// choice or an answer.
+const GUTTER: &str = "│ ";
+/// The left edge of a row that goes on where the one above was too long.
+const CONTINUED: &str = "│↪";
+/// Arguments stand deeper than their names.
+const INDENT: &str = "  ";
+
+/// A question as it is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// What is asked.
+    pub(crate) head: Row,
+    /// Everything that will run, each row no wider than the terminal.
+    pub(crate) body: Vec<Row>,
+    /// What the choices allow.
+    pub(crate) rules: Vec<Row>,
+    /// The keys.
+    pub(crate) keys: Row,
+}
+
+impl Frame {
+    /// The frame of a call that wants to run, for a terminal of `width` columns. `who` is its sub-agent.
+    pub(crate) fn of_approval(approval: &Approval, who: Option<&str>, width: usize) -> Self {
+        let one_line = |text: &str| visible_lines(text).join("⟨U+000A⟩");
+        let who = who.map_or(String::new(), |who| format!("{}: ", one_line(who)));
+        let head = clip(&format!("┌ {who}{} wants to run", one_line(&approval.tool)), width);
+        let mut body = Vec::new();
+        for section in approval.sections() {
+            wrap(GUTTER, "", Style::DIM, &section.heading, width, &mut body);
+            for line in &section.lines {
+                wrap(GUTTER, INDENT, diff_style(&section.heading, line), line, width, &mut body);
+            }
+        }
+        let mut rules = Vec::new();
+        let mut rule = |key: &str, text: &Option<String>| {
+            for (at, line) in text.iter().flat_map(|text| visible_lines(text)).enumerate() {
+                let name = if at == 0 { key } else { "" };
+                wrap("├ ", "", Style::DIM, &format!("{name}{line}"), width, &mut rules);
+            }
+        };
+        rule("session allows ", &approval.session);
+        rule("always allows ", &approval.always);
+        if let Some(wider) = &approval.wider {
+            rule(&format!("this {} allows ", wider.kind.as_str()), &Some(wider.allows.clone()));
+        }
+        let mut keys = "└ Run? [y]es once".to_owned();
+        if approval.session.is_some() {
+            keys += " · [s]ession";
+        }
+        if approval.always.is_some() {
+            keys += " · [a]lways";
+        }
+        match approval.wider.as_ref().map(|wider| wider.kind) {
+            Some(WiderKind::Prefix) => keys += " · this [p]refix, [P] for good",
+            Some(WiderKind::Directory) => keys += " · this [d]irectory, [D] for good",
+            None => {}
+        }
+        keys += " · [n]o · no, with [w]ords";
+        Self { head: Row::of(Style::BOLD, &head), body, rules, keys: Row::of(Style::BOLD, &keys) }
+    }
+
+    /// The frame of a question that is answered with yes or no.
+    pub(crate) fn of_confirmation(text: &str, width: usize) -> Self {
+        let mut body = Vec::new();
+        visible_lines(text).iter().for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut body));
+        let (head, keys) = ("┌ Question".to_owned(), "└ [y]es · [n]o".to_owned());
+        Self { head: Row::of(Style::BOLD, &head), body, rules: Vec::new(), keys: Row::of(Style::BOLD, &keys) }
+    }
+
+    /// The frame of a question that is answered with a line.
+    pub(crate) fn of_input(text: &str, options: &[String], width: usize) -> Self {
+        let mut frame = Self::of_confirmation(text, width);
+        for (option, number) in options.iter().zip(1..) {
+            for (at, line) in visible_lines(option).iter().enumerate() {
+                let number = if at == 0 { format!("{number} ") } else { "  ".to_owned() };
+                wrap(GUTTER, INDENT, Style::PLAIN, &format!("{number}{line}"), width, &mut frame.body);
+            }
+        }
+        let keys = if options.is_empty() { "└ Type a line" } else { "└ Type a number" };
+        frame.keys = Row::of(Style::BOLD, &format!("{keys} · Enter answers"));
+        frame
+    }
+
+    /// The rows that fit in `room` with the body from row `from` on, and where the next part begins if there is one.
+    /// Whatever is not shown is counted.
+    pub(crate) fn page(&self, from: usize, room: usize) -> (Vec<Row>, Option<usize>) {
+        // The head, the counts above and below, the rules and the keys.
+        let room = room.saturating_sub(4 + self.rules.len()).max(1);
+        let mut rows = vec![self.head.clone()];
+        if from > 0 {
+            rows.push(Row::of(Style::YELLOW, &format!("├ {from} rows are above: Page Up shows them")));
+        }
+        rows.extend(self.body.iter().skip(from).take(room).cloned());
+        let next = from + room;
+        let left = self.body.len().saturating_sub(next);
+        if left > 0 {
+            let rows_left = if left == 1 { "1 more row".to_owned() } else { format!("{left} more rows") };
+            rows.push(Row::of(
+                Style::YELLOW,
+                &format!("├ {rows_left} not shown yet: the space bar shows them"),
+            ));
+        }
+        rows.extend(self.rules.iter().cloned());
+        rows.push(self.keys.clone());
+        (rows, (left > 0).then_some(next))
+    }
+}
+
+fn diff_style(heading: &str, line: &str) -> Style {
+    match line.chars().next() {
+        Some('+') if heading.starts_with("diff of ") => Style::GREEN,
+        Some('-') if heading.starts_with("diff of ") => Style::RED,
+        Some(_) | None => Style::PLAIN,
+    }
+}
+
+/// Columns of a character, at most: what is not ASCII may be two wide, whatever a terminal makes of it.
+fn columns(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+/// Appends `line` in rows that fit, each behind its edge.
+fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
+    // A full row would let the terminal go on in the next one, without an edge.
+    let room = width.saturating_sub(2 + indent.len() + 1).max(8);
+    let mut edge = edge;
+    let mut row = String::new();
+    let mut taken = 0;
+    for c in line.chars() {
+        if taken + columns(c) > room {
+            rows.push(Row::of(style, &format!("{edge}{indent}{row}")));
+            (row, taken, edge) = (String::new(), 0, CONTINUED);
+        }
+        row.push(c);
+        taken += columns(c);
+    }
+    rows.push(Row::of(style, &format!("{edge}{indent}{row}")));
+}
+
+/// The beginning of a text that fits in a row.
+fn clip(text: &str, width: usize) -> String {
+    let mut left = width.saturating_sub(3);
+    let whole: usize = text.chars().map(columns).sum();
+    if whole <= left {
+        return text.to_owned();
+    }
+    let fits = |c: &char| {
+        let fits = columns(*c) <= left;
+        left = left.saturating_sub(columns(*c));
+        fits
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}

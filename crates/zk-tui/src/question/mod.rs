@@ -1,0 +1,7 @@
+//! Questions: what is drawn of them, and which keys answer.
+
+mod answer_keys;
+mod card;
+mod frame;
+
+pub(crate) use card::{CardState, Outcome, press_buffer};

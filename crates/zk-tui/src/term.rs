@@ -1,0 +1,199 @@
+//! The terminal itself: its modes and what is typed at it.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
+use tokio::sync::mpsc;
+
+use crate::keys::{Key, KeyDecoder};
+use crate::paint::Size;
+
+/// How long after ESC the rest of a sequence may come, in nanoseconds: longer than a terminal needs, also over a slow
+/// line, shorter than a person notices.
+const SEQUENCE: i64 = 30_000_000;
+
+/// Marks pastes, tells Shift-Enter from Enter where the terminal can, and asks whether it shows frames at once.
+const ENTER: &str = "\u{1b}[?2004h\u{1b}[>1u\u{1b}[?2026$p";
+/// Takes all of it back, and shows the caret.
+const LEAVE: &str = "\u{1b}[<u\u{1b}[?2004l\u{1b}[?25h";
+
+/// The modes of the terminal on standard input. Clones are the same terminal; it is as it was found once any of them
+/// [leaves](Modes::leave), and when the last one is dropped.
+#[derive(Clone, Debug)]
+pub struct Modes(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    usual: Termios,
+    entered: Mutex<Entered>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entered {
+    No,
+    Yes,
+    /// For good: the process ends.
+    Never,
+}
+
+impl Modes {
+    /// The terminal as it is now.
+    ///
+    /// # Errors
+    /// Standard input is no terminal.
+    pub fn of_stdin() -> io::Result<Self> {
+        let usual = tcgetattr(io::stdin())?;
+        Ok(Self(Arc::new(State { usual, entered: Mutex::new(Entered::No) })))
+    }
+
+    /// Gives keys one by one and unseen, also those that are signals otherwise.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn enter(&self) -> io::Result<()> {
+        let mut entered = self.0.entered();
+        if *entered != Entered::No {
+            return Ok(());
+        }
+        let mut raw = self.0.usual.clone();
+        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
+        raw.input_modes.remove(InputModes::ICRNL | InputModes::INLCR | InputModes::IXON | InputModes::ISTRIP);
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        *entered = Entered::Yes;
+        write(ENTER)
+    }
+
+    /// Puts the terminal back as it was found.
+    pub fn leave(&self) {
+        self.0.leave(Entered::No);
+    }
+
+    /// Puts the terminal back as it was found, for good: the process ends.
+    pub fn leave_for_good(&self) {
+        self.0.leave(Entered::Never);
+    }
+
+    /// The size of the terminal; 80 by 24 where it does not say.
+    #[must_use]
+    pub fn size() -> Size {
+        let size = tcgetwinsize(io::stdout()).ok();
+        let or = |size: Option<u16>, usual| size.filter(|size| *size > 0).map_or(usual, usize::from);
+        Size::new(or(size.map(|size| size.ws_col), 80), or(size.map(|size| size.ws_row), 24))
+    }
+}
+
+impl State {
+    fn entered(&self) -> MutexGuard<'_, Entered> {
+        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, next: Entered) {
+        let mut entered = self.entered();
+        if *entered == Entered::Yes {
+            // A terminal that is gone needs no repair.
+            let _ = write(LEAVE);
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.usual);
+        }
+        if *entered != Entered::Never {
+            *entered = next;
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.leave(Entered::Never);
+    }
+}
+
+/// Writes a frame to the terminal at once.
+///
+/// # Errors
+/// The terminal is gone.
+pub fn write_frame(frame: &str) -> io::Result<()> {
+    if frame.is_empty() { Ok(()) } else { write(frame) }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// What comes from the terminal.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Typed {
+    /// Keys that were read at once.
+    Keys(Vec<Key>),
+    /// Nobody is at the terminal any more.
+    Gone,
+}
+
+/// Reads the terminal on a thread of its own until it is dropped. The thread sleeps while nothing is typed.
+#[derive(Debug)]
+pub struct Input {
+    typed: mpsc::UnboundedReceiver<Typed>,
+    /// Its end is the thread's.
+    _wake: UnixStream,
+}
+
+impl Input {
+    /// Reads from now on; the terminal's modes are entered already.
+    ///
+    /// # Errors
+    /// There is no thread or no descriptor left.
+    pub fn read() -> io::Result<Self> {
+        let (wake, woken) = UnixStream::pair()?;
+        let (sender, typed) = mpsc::unbounded_channel();
+        std::thread::Builder::new().name("keys".to_owned()).stack_size(256 * 1024).spawn(move || {
+            if read(&woken, &sender).is_err() {
+                let _ = sender.send(Typed::Gone);
+            }
+        })?;
+        Ok(Self { typed, _wake: wake })
+    }
+
+    /// The next keys.
+    pub async fn next(&mut self) -> Typed {
+        self.typed.recv().await.unwrap_or(Typed::Gone)
+    }
+}
+
+fn read(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut decoder = KeyDecoder::default();
+    decoder.expect_reply();
+    let mut buffer = [0; 4096];
+    loop {
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+        let sequence = Timespec { tv_sec: 0, tv_nsec: SEQUENCE };
+        match poll(&mut fds, decoder.is_within().then_some(&sequence)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [typed, woken] = fds.map(|fd| fd.revents());
+        if !woken.is_empty() {
+            return Ok(());
+        }
+        let keys = if typed.is_empty() {
+            decoder.idle().into_iter().collect()
+        } else {
+            match rustix::io::read(&stdin, &mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => decoder.push(buffer.get(..read).unwrap_or_default()),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if !keys.is_empty() && sender.send(Typed::Keys(keys)).is_err() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What a person does at the screen.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zk_tui::{Abilities, Action, App, Key, KeyDecoder, Looks, Size, Style};
+use zk_view::{Card, Intent, Patch, Queued, Status, View};
+
+use crate::emulator::Emulator;
+use crate::replay::block;
+
+struct Desk {
+    app: App,
+    emulator: Emulator,
+    now: Duration,
+    actions: Vec<Action>,
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn desk() -> Desk {
+    desk_of(Size::new(60, 16))
+}
+
+fn desk_of(size: Size) -> Desk {
+    let complete = |word: &str| {
+        let names = ["/help", "/hello", "@src/main.rs"];
+        names.iter().filter(|name| name.starts_with(word)).map(ToString::to_string).collect()
+    };
+    let abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+    let history = vec!["older prompt".to_owned(), "newer prompt".to_owned()];
+    let app = App::new(View::default(), size, abilities, history, Box::new(complete));
+    let mut desk = Desk { app, emulator: Emulator::new(size), now: ms(1000), actions: Vec::new() };
+    desk.wait(0);
+    desk
+}
+
+impl Desk {
+    /// Lets time pass, as a host does: ticks and frames come when they are wanted.
+    fn wait(&mut self, more: u64) {
+        for _ in 0..=more {
+            if self.app.next_tick().is_some_and(|at| at <= self.now) {
+                let acted = self.app.tick(self.now);
+                self.actions.extend(acted);
+                let frame = self.app.frame(self.now);
+                self.emulator.send(&frame);
+            }
+            self.now += ms(1);
+        }
+    }
+
+    /// Keys that come at once.
+    fn keys(&mut self, bytes: &str) {
+        let mut decoder = KeyDecoder::default();
+        let mut keys = decoder.push(bytes.as_bytes());
+        keys.extend(decoder.idle());
+        let acted = self.app.keys(&keys, self.now);
+        self.actions.extend(acted);
+        self.wait(20);
+    }
+
+    /// Keys with some time between them.
+    fn type_in(&mut self, text: &str) {
+        for c in text.chars() {
+            self.keys(&c.to_string());
+            self.wait(60);
+        }
+    }
+
+    fn patch(&mut self, patch: Patch) {
+        self.app.patches(&[patch], self.now);
+        self.wait(20);
+    }
+
+    fn run(&mut self) {
+        let status: Status = serde_json::from_value(json!({
+            "activity": {"doing": "answering"}, "activity_ms": 0, "run_ms": 5, "tokens_read": 0, "tokens_written": 0,
+        }))
+        .unwrap();
+        self.patch(Patch::Status { status });
+    }
+
+    fn ask(&mut self, args: Value) {
+        let card = card(args);
+        self.patch(Patch::Ask { card: Box::new(card) });
+    }
+
+    fn shown(&mut self) -> String {
+        self.emulator.all_rows().join("\n")
+    }
+
+    fn answers(&self) -> Vec<String> {
+        let answer = |action: &Action| match action {
+            Action::Intent(Intent::Answer { answer, .. }) => Some(format!("{answer:?}")),
+            _ => None,
+        };
+        self.actions.iter().filter_map(answer).collect()
+    }
+}
+
+fn card(args: Value) -> Card {
+    use zk_core::model::Effects;
+    use zk_core::service::{Approval, Question};
+    let approval = Approval {
+        tool: "shell".to_owned(),
+        args,
+        effects: Effects::Unknown,
+        preview: None,
+        session: Some("exactly this call".to_owned()),
+        always: None,
+        wider: None,
+    };
+    Card {
+        id: serde_json::from_value(json!(7)).unwrap(),
+        digest: serde_json::from_value(json!(9)).unwrap(),
+        agent: None,
+        question: Question::Approve(Box::new(approval)),
+    }
+}
+
+#[test]
+fn a_line_is_sent_and_remembered_and_history_comes_back() {
+    let mut desk = desk();
+    desk.type_in("hello");
+    assert!(desk.shown().ends_with("› hello"));
+    assert_eq!(desk.emulator.cursor().1, 7);
+    desk.keys("\r");
+    assert_eq!(desk.actions, [Action::Remember("hello".into()), Action::Line("hello".into())]);
+    desk.type_in("draft");
+    desk.keys("\x1b[A");
+    assert_eq!(desk.app.draft(), "hello");
+    desk.keys("\x1b[A");
+    assert_eq!(desk.app.draft(), "newer prompt");
+    desk.keys("\x1b[B");
+    desk.keys("\x1b[B");
+    assert_eq!(desk.app.draft(), "draft");
+    desk.keys("\x12");
+    desk.type_in("older");
+    assert!(desk.shown().contains("search `older`: older prompt"), "{}", desk.shown());
+    desk.keys("\r");
+    assert_eq!(desk.app.draft(), "older prompt");
+}
+
+#[test]
+fn a_paste_never_sends_and_comes_out_whole() {
+    let mut desk = desk();
+    let lines: String = (0..30).map(|n| format!("line {n}\r")).collect();
+    desk.keys(&format!("\x1b[200~{lines}\x1b[201~"));
+    assert_eq!(desk.actions, []);
+    assert!(desk.shown().contains("[paste 1: 30 lines]"));
+    desk.keys("\r");
+    assert!(matches!(&desk.actions[1], Action::Line(text) if text.lines().count() == 30));
+}
+
+#[test]
+fn names_are_completed() {
+    let mut desk = desk();
+    desk.type_in("/he");
+    desk.keys("\t");
+    assert_eq!(desk.app.draft(), "/hel");
+    assert!(desk.shown().contains("/hello"), "{}", desk.shown());
+    desk.type_in("p");
+    desk.keys("\t");
+    assert_eq!(desk.app.draft(), "/help ");
+    desk.type_in("see @src");
+    desk.keys("\t");
+    assert_eq!(desk.app.draft(), "/help see @src/main.rs ");
+}
+
+#[test]
+fn during_a_run_enter_steers_tab_queues_and_both_stay_in_sight() {
+    let mut desk = desk();
+    desk.run();
+    desk.type_in("left");
+    desk.keys("\r");
+    desk.type_in("then right");
+    desk.keys("\t");
+    let intents: Vec<&Action> =
+        desk.actions.iter().filter(|action| matches!(action, Action::Intent(_))).collect();
+    assert_eq!(
+        intents,
+        [
+            &Action::Intent(Intent::Steer { text: "left".into() }),
+            &Action::Intent(Intent::Submit { text: "then right".into() }),
+        ]
+    );
+    let queued = |id, steers, text: &str| Queued { id, steers, text: text.into() };
+    desk.patch(Patch::Queue { queued: vec![queued(1, true, "left"), queued(2, false, "then right")] });
+    assert!(desk.shown().contains("↳ steers: left\n⏎ next: then right\n"), "{}", desk.shown());
+    desk.actions.clear();
+    desk.keys("\x1b[1;3A");
+    assert_eq!(desk.actions, [Action::Intent(Intent::Unqueue { id: 2 })]);
+    assert_eq!(desk.app.draft(), "then right");
+    desk.keys("\x1b");
+    assert_eq!(desk.actions.last(), Some(&Action::Stop));
+    assert_eq!(desk.app.draft(), "then right");
+}
+
+#[test]
+fn ctrl_c_stops_a_run_clears_a_draft_and_twice_ends() {
+    let mut desk = desk();
+    desk.type_in("draft");
+    desk.keys("\x03");
+    assert_eq!((desk.app.draft().as_str(), desk.actions.len()), ("", 0));
+    desk.keys("\x03");
+    assert!(desk.shown().contains("Ctrl-C again"));
+    desk.keys("\x03");
+    assert_eq!(desk.actions, [Action::Quit]);
+    desk.keys("\x1b[A");
+    assert_eq!(desk.app.draft(), "draft", "what was cleared is not lost");
+}
+
+#[test]
+fn typing_around_a_question_answers_nothing_and_loses_nothing() {
+    for delay in (0..1000).step_by(20) {
+        let mut desk = desk();
+        desk.run();
+        let text = "so yes 1 y n a s";
+        for (at, c) in text.chars().enumerate() {
+            desk.keys(&c.to_string());
+            if at == 5 {
+                desk.wait(delay);
+                desk.ask(json!({"command": "rm -rf /"}));
+            }
+            desk.wait(delay % 300);
+        }
+        assert_eq!(desk.answers(), Vec::<String>::new());
+        assert_eq!(desk.app.draft(), text, "after {delay} ms");
+    }
+}
+
+#[test]
+fn a_question_hears_a_letter_and_its_confirmation_and_enter_alone_never_approves() {
+    let mut desk = desk();
+    desk.ask(json!({"command": "touch x"}));
+    assert!(desk.shown().contains("Run? [y]es once"));
+    desk.keys("y");
+    desk.wait(3000);
+    assert_eq!(desk.answers().len(), 0, "too early: it is deaf");
+    assert_eq!(desk.app.draft(), "y");
+    desk.keys("\x7f");
+    desk.wait(600);
+    desk.keys("\r");
+    desk.wait(1000);
+    assert_eq!(desk.answers().len(), 0);
+    desk.keys("\x1bq");
+    desk.wait(400);
+    desk.keys("y");
+    desk.wait(1000);
+    assert_eq!(desk.answers(), ["Once"]);
+}
+
+#[test]
+fn a_paste_never_answers_and_a_refusal_can_have_words() {
+    let mut desk = desk();
+    desk.ask(json!({"command": "touch x"}));
+    desk.wait(1000);
+    desk.keys("\x1b[200~y\x1b[201~");
+    desk.wait(2000);
+    assert_eq!((desk.answers().len(), desk.app.draft().as_str()), (0, "y"));
+    desk.keys("\x1bq");
+    desk.wait(400);
+    desk.keys("w");
+    desk.keys("\r");
+    desk.type_in("use cp");
+    desk.keys("\r");
+    assert_eq!(desk.answers(), ["No { message: Some(\"use cp\") }"]);
+    assert_eq!(desk.app.draft(), "y", "the draft survives the question");
+}
+
+#[test]
+fn every_row_of_a_long_question_can_be_reached_and_a_tiny_screen_answers_nothing() {
+    let command: String = (0..100).map(|n| format!("echo {n}\n")).collect();
+    let mut desk = desk();
+    desk.ask(json!({"command": command}));
+    desk.wait(1000);
+    let mut seen = String::new();
+    for _ in 0..20 {
+        seen += &desk.shown();
+        desk.keys("\x1b[6~");
+        desk.wait(400);
+    }
+    assert!((0..100).all(|n| seen.contains(&format!("│   echo {n}\n"))), "{seen}");
+    let mut tiny = desk_of(Size::new(20, 4));
+    tiny.ask(json!({"command": command}));
+    tiny.wait(1000);
+    tiny.keys("y");
+    tiny.wait(3000);
+    assert_eq!(tiny.answers().len(), 0);
+    assert!(tiny.shown().contains("too small"), "{}", tiny.shown());
+}
+
+#[test]
+fn nothing_is_written_and_nothing_ticks_while_nothing_changes() {
+    let mut desk = desk();
+    desk.type_in("draft");
+    desk.wait(100);
+    assert_eq!(desk.app.next_tick(), None);
+    assert_eq!(desk.app.frame(desk.now + ms(1000)), "");
+}
+
+#[test]
+fn there_are_at_most_60_frames_a_second() {
+    let mut desk = desk();
+    desk.patch(Patch::Open { block: block("b0", false, None, &json!({"type": "answer", "text": ""})) });
+    let mut frames = 0;
+    for n in 0..1000 {
+        let grow = json!({"patch": "grow", "id": "b0", "delta": format!("word {n} ")});
+        desk.app.patches(&[serde_json::from_value(grow).unwrap()], desk.now);
+        let frame = desk.app.frame(desk.now);
+        frames += u32::from(!frame.is_empty());
+        desk.emulator.send(&frame);
+        desk.now += ms(1);
+    }
+    assert!((50..=63).contains(&frames), "{frames}");
+}
+
+#[test]
+fn any_size_can_be_drawn() {
+    for (width, height) in [(1, 1), (1, 5), (2, 2), (5, 1), (300, 100)] {
+        let mut desk = desk_of(Size::new(width, height));
+        desk.type_in("漢字 and words");
+        desk.ask(json!({"command": "touch x"}));
+        desk.patch(Patch::Open {
+            block: block(
+                "b0",
+                false,
+                None,
+                &json!({"type": "answer", "text": "# A\n\n| a | b |\n|--|--|\n"}),
+            ),
+        });
+        let (row, column) = desk.emulator.cursor();
+        assert!(row < height && column < width);
+        let sent = desk.app.resize(Size::new(40, 10), desk.now);
+        desk.emulator.resize(Size::new(40, 10));
+        desk.emulator.send(&sent);
+        desk.wait(50);
+        assert!(desk.shown().contains("and words"), "{}", desk.shown());
+    }
+}
+
+#[test]
+fn what_is_masked_is_not_drawn() {
+    let size = Size::new(60, 10);
+    let app = App::new(View::default(), size, Abilities::PLAIN, Vec::new(), Box::new(|_| Vec::new()));
+    let mut app = app.masked_by(|line| line.contains("hunter2").then(|| line.replace("hunter2", "***")));
+    app.print(Style::PLAIN, "the key is hunter2");
+    let frame = app.frame(ms(0));
+    assert!(frame.contains("the key is ***") && !frame.contains("hunter2"));
+    assert_eq!(app.keys(&[Key::Char('x')], ms(1)), []);
+}
