@@ -53,6 +53,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
+    /// How a conversation is drawn: plain (lines), or inline (answers as Markdown, and a place to type that stays)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) screen: Option<String>,
+
     /// Turns after which the run stops
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,

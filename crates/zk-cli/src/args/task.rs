@@ -77,6 +77,7 @@ impl Cli {
         given.text("thinking", "--thinking", self.thinking.map(|level| level.as_str().to_owned()));
         given.text("preset", "--preset", self.preset);
         given.text("context", "--context", self.context);
+        given.text("screen", "--screen", self.screen);
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
         given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));

@@ -66,9 +66,14 @@ pub(crate) struct Screen {
     written: u64,
     /// How many status lines there were.
     statuses: u64,
+    /// Who draws what is written, where that is somebody else.
+    sink: Option<Sink>,
     /// Why nothing can be written any more.
     broken: Option<std::io::Error>,
 }
+
+/// Text for whoever draws the screen, in pieces that need not be lines.
+pub(crate) type Sink = tokio::sync::mpsc::UnboundedSender<(Style, String)>;
 
 /// Where the last line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +99,11 @@ impl Screen {
         Self::at(Place::Stderr, env)
     }
 
+    /// A screen that somebody else draws.
+    pub(crate) fn drawn_by(sink: Sink, env: &Env) -> Self {
+        Self { sink: Some(sink), colours: false, erases: false, ..Self::new(env) }
+    }
+
     fn at(place: Place, env: &Env) -> Self {
         let reader = place.reader();
         let erases = reader == Reader::Terminal && env.text("TERM") != Some("dumb");
@@ -111,6 +121,7 @@ impl Screen {
             column: 0,
             written: 0,
             statuses: 0,
+            sink: None,
             broken: None,
         }
     }
@@ -140,6 +151,11 @@ impl Screen {
     pub(crate) fn exact_line(&mut self, style: Style, text: &str) {
         self.end_line();
         let text = SafeText::exact(text, self.reader);
+        if let Some(sink) = &self.sink {
+            // Whoever draws may have ended.
+            let _ = sink.send((style, format!("{}\n", text.as_str())));
+            return;
+        }
         let line = if self.colours && style != Style::Plain {
             SafeText::own(style.code()).then(&text).then(&SafeText::own(RESET))
         } else {
@@ -283,6 +299,10 @@ impl Screen {
     }
 
     fn write(&mut self, text: &SafeText) {
+        if let Some(sink) = &self.sink {
+            let _ = sink.send((Style::Plain, text.as_str().to_owned()));
+            return;
+        }
         if self.broken.is_none() {
             self.broken = self.place.write(text).err();
         }

@@ -100,6 +100,20 @@ impl Keyboard {
         Ok(Watching { keyboard: self.clone(), _listening: listening })
     }
 
+    /// Stops what runs, as Escape does.
+    pub(super) fn stop(&self) {
+        if let Some(stop) = &self.0.state().stop {
+            stop.cancel();
+        }
+    }
+
+    /// Does what Shift-Tab does.
+    pub(super) fn back_tab(&self) {
+        if let Some(cycle) = self.0.cycle.get() {
+            cycle();
+        }
+    }
+
     /// The next of the texts that Enter ended.
     pub(super) fn next_queued(&self) -> Option<String> {
         let mut state = self.0.state();

@@ -88,6 +88,11 @@ impl LineEditor {
         typed
     }
 
+    /// The lines that were typed before, oldest first.
+    pub(crate) fn history(&self) -> Vec<String> {
+        self.editor.history().iter().cloned().collect()
+    }
+
     /// Remembers a line that was typed, here or elsewhere.
     pub(crate) fn remember(&mut self, line: &str) {
         // A line that is not remembered is typed again.

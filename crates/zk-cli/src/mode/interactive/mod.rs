@@ -2,6 +2,7 @@
 
 mod bash;
 mod builtins;
+mod inline;
 mod keyboard;
 mod keys;
 mod line_editor;
@@ -38,7 +39,15 @@ use crate::signals::Signals;
 use crate::suggest;
 use crate::term::{Screen, Style};
 
+/// A conversation: on the inline screen where that is asked for and the terminal can move its cursor, in lines otherwise.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
+    if app.settings.text("screen") == Some("inline") && Screen::new(&app.env).erases() {
+        return inline::run(app, prompt);
+    }
+    run_lines(app, prompt)
+}
+
+fn run_lines(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
     let tty = Tty::of_stdin(Screen::new(&app.env).erases()).map_err(cannot)?;
     let leaving = tty.clone();
@@ -46,7 +55,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     signals.disarm();
     let runtime = runtime()?;
     let mut editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
-    let (chat, app) = runtime.block_on(Chat::open(app, &prompt, tty, signals))?;
+    let (chat, app) = runtime.block_on(Chat::open(app, &prompt, Desk::of_lines(app, tty), signals))?;
     chat.greet(&app);
 
     let mut given = prompt.text;
@@ -103,6 +112,29 @@ enum LineOutcome {
     Quit(Exit),
 }
 
+/// Where the person sits: what is shown, and what is typed.
+struct Desk {
+    screen: SharedScreen,
+    keyboard: Keyboard,
+    asking: Arc<Questions>,
+    view: ViewDriver,
+    /// Whether blocks and questions are drawn in lines here; somebody else draws them otherwise.
+    draws_lines: bool,
+}
+
+impl Desk {
+    fn of_lines(app: &AppContext, tty: Tty) -> Self {
+        Self::of(app, tty, SharedScreen::with_keys(Screen::new(&app.env)), true)
+    }
+
+    fn of(app: &AppContext, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
+        let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
+        let asking = Arc::new(Questions::new());
+        let view = ViewDriver::answering(&asking);
+        Self { screen, keyboard, asking, view, draws_lines }
+    }
+}
+
 struct Chat {
     agent: Agent,
     conversation: AgentConversation,
@@ -111,13 +143,14 @@ struct Chat {
     keyboard: Keyboard,
     signals: Signals,
     view: ViewDriver,
-    painting: Painting,
+    /// Draws the conversation in lines; nothing where somebody else draws it.
+    painting: Option<Painting>,
     _attending: Attending,
     cwd: std::path::PathBuf,
 }
 
 /// Draws questions and answers them, for as long as it is kept.
-struct Attending([JoinHandle<()>; 2]);
+struct Attending(Vec<JoinHandle<()>>);
 
 impl Drop for Attending {
     fn drop(&mut self) {
@@ -130,19 +163,19 @@ impl Chat {
     async fn open(
         app: &AppContext,
         prompt: &Prompt,
-        tty: Tty,
+        desk: Desk,
         signals: Signals,
     ) -> Outcome<(Self, AppContext)> {
-        let screen = SharedScreen::with_keys(Screen::new(&app.env));
+        let Desk { screen, keyboard, asking, view, draws_lines } = desk;
         screen.take_notices(&app.notices);
-        let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
         let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
-        let asking = Arc::new(Questions::new());
-        let view = ViewDriver::answering(&asking);
         // A question may come before there is a conversation.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
-        let attending = Attending([following, tokio::spawn(question::attend(view.clone(), ui.clone()))]);
+        let mut attending = Attending(vec![following]);
+        if draws_lines {
+            attending.0.push(tokio::spawn(question::attend(view.clone(), ui.clone())));
+        }
         let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
         let endpoint = app.endpoint().await?;
         let provider = compose::provider(&app, &endpoint).await?;
@@ -151,8 +184,10 @@ impl Chat {
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
             view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
-        let painting = Painting::begin(&view, &screen);
-        ui.wait_for(painting.drained());
+        let painting = draws_lines.then(|| Painting::begin(&view, &screen));
+        if let Some(painting) = &painting {
+            ui.wait_for(painting.drained());
+        }
         let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all, view: view.clone() };
         // What belongs to the session alone goes with it when another one takes its place.
         let bus = compose::bus(&app, &Session::default(), options)?;
@@ -272,8 +307,15 @@ impl Chat {
                 Effect::Hurry | Effect::Command { .. } => {}
             }
         }
-        self.painting.flush().await;
+        self.flush().await;
         outcome
+    }
+
+    /// Waits until everything that happened is drawn, where it is drawn in lines.
+    async fn flush(&self) {
+        if let Some(painting) = &self.painting {
+            painting.flush().await;
+        }
     }
 
     /// Has the view stop the run.
@@ -356,9 +398,12 @@ impl Chat {
                     wait.await
                 }
             };
-            self.painting.flush().await;
+            self.flush().await;
             self.screen.end_line();
+            // Elsewhere the view says how the run ended, and what it took.
+            let is_told = self.painting.is_none();
             match &outcome.result {
+                _ if is_told => {}
                 Ok(()) => {
                     if let Some(note) = summary::incomplete(&outcome, &outcome.text) {
                         self.screen.line(Style::Yellow, &note);
@@ -373,7 +418,7 @@ impl Chat {
                 self.keyboard.give_back(prompt);
             }
             // A handler of `input` may have dealt with the prompt.
-            if outcome.stats.turns > 0 || outcome.result.is_err() {
+            if !is_told && (outcome.stats.turns > 0 || outcome.result.is_err()) {
                 self.screen.line(Style::Dim, &summary::totals(&outcome.stats));
             }
             if outcome.result.is_ok() { LineOutcome::Done } else { LineOutcome::Failed }
