@@ -6,6 +6,7 @@
 //! | `write_file` | replaces or creates a file |
 //! | `edit`, `multi_edit` | replace text in a file, and nothing else in it |
 //! | `shell` | runs a command, keeps the end of its output |
+//! | `jobs` | lists, reads, awaits and ends the commands that `shell` started in the background |
 //! | `grep`, `glob`, `list_files` | find text, files, names |
 //!
 //! [`ToolsPlugin`] registers them. Two policies go with them, each a plugin of its own: [`PermissionGate`] asks
@@ -27,8 +28,10 @@ mod edit;
 mod fingerprint;
 mod glob;
 mod grep;
+mod jobs;
 mod list_files;
 mod options;
+mod output;
 mod plugin;
 mod policy;
 mod read_file;
@@ -42,8 +45,10 @@ mod write_file;
 pub use edit::{Edit, MultiEdit};
 pub use glob::Glob;
 pub use grep::Grep;
+pub use jobs::{JobInfo, JobPhase, Jobs, JobsTool};
 pub use list_files::ListFiles;
 pub use options::{NAMES, ToolsOptions};
+pub use output::OutputDir;
 pub use plugin::ToolsPlugin;
 pub use policy::{PermissionControl, PermissionGate, PermissionMode, RedactResults, Spill, VisibleTags};
 pub use read_file::ReadFile;

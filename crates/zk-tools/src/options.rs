@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 /// The names of the built-in tools, as presets choose among them.
-pub const NAMES: [&str; 8] =
-    ["edit", "glob", "grep", "list_files", "multi_edit", "read_file", "shell", "write_file"];
+pub const NAMES: [&str; 9] =
+    ["edit", "glob", "grep", "jobs", "list_files", "multi_edit", "read_file", "shell", "write_file"];
 
 /// How the built-in tools behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct ToolsOptions {
     pub read_before_edit: bool,
     /// Bytes of output a command may give back, its end; 0 is without limit.
     pub shell_bytes: usize,
+    /// Bytes of one command's output that are written to a file, once they are more than a result gives back.
+    pub output_file_bytes: u64,
     /// How long a command may take, unless the call says otherwise.
     pub shell_timeout: Duration,
     /// How long a call may allow its command.
@@ -47,6 +49,7 @@ impl Default for ToolsOptions {
             dedup_reads: true,
             read_before_edit: false,
             shell_bytes: 32_768,
+            output_file_bytes: 256 << 20,
             shell_timeout: Duration::from_secs(120),
             shell_timeout_max: Duration::from_secs(600),
             shell_footer: true,

@@ -9,7 +9,8 @@ use zk_core::service::{Files, Tool};
 
 use crate::policy::ResultCaps;
 use crate::{
-    Edit, Glob, Grep, ListFiles, MultiEdit, NAMES, ReadFile, ReadState, Shell, ToolsOptions, WriteFile,
+    Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, ReadFile, ReadState, Shell, ToolsOptions,
+    WriteFile,
 };
 
 /// Registers the built-in tools, which share one [`ReadState`], and cuts results of any tool that are above 1 MB, or
@@ -29,13 +30,14 @@ use crate::{
 pub struct ToolsPlugin {
     options: ToolsOptions,
     state: Arc<ReadState>,
+    jobs: Arc<Jobs>,
 }
 
 impl ToolsPlugin {
     /// The tools, behaving as `options` say.
     #[must_use]
     pub fn new(options: ToolsOptions) -> Self {
-        Self { options, state: Arc::default() }
+        Self { options, state: Arc::default(), jobs: Arc::default() }
     }
 
     fn make(&self, name: &str) -> Option<Arc<dyn Tool>> {
@@ -44,10 +46,11 @@ impl ToolsPlugin {
             "edit" => Arc::new(Edit::new(options, state)),
             "glob" => Arc::new(Glob::new(options)),
             "grep" => Arc::new(Grep::new(options)),
+            "jobs" => Arc::new(JobsTool::new(options, self.jobs.clone())),
             "list_files" => Arc::new(ListFiles::new()),
             "multi_edit" => Arc::new(MultiEdit::new(options, state)),
             "read_file" => Arc::new(ReadFile::new(options, state)),
-            "shell" => Arc::new(Shell::new(options)),
+            "shell" => Arc::new(Shell::new(options).with_jobs(self.jobs.clone())),
             "write_file" => Arc::new(WriteFile::new(options, state)),
             _ => return None,
         })
@@ -70,7 +73,10 @@ impl Plugin for ToolsPlugin {
             })?;
             scope.provide::<dyn Tool>(name, tool)?;
         }
+        scope.provide_service(self.jobs.clone());
         self.forget_with_the_conversation(scope);
+        let jobs = self.jobs.clone();
+        scope.on_close(async move || jobs.close().await);
         ResultCaps::register(scope);
         Ok(())
     }
@@ -83,9 +89,12 @@ impl ToolsPlugin {
         let reach = Reach::Descendants;
         let one = state();
         scope.on_sync_at(reach, move |_: &ContextReduced, _| one.forget_shown());
-        let one = state();
+        let (one, jobs) = (state(), self.jobs.clone());
         // Of its own agent only: a sub-agent's conversation takes nobody's place.
-        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| one.forget());
+        scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| {
+            one.forget();
+            jobs.forget();
+        });
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeCompact, _| one.forget_shown());
         let one = state();

@@ -15,6 +15,7 @@ mod failures;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod jobs;
 mod keys;
 #[cfg(test)]
 mod kill;

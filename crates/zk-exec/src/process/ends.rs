@@ -1,6 +1,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use tokio::net::unix::pipe;
 use zk_core::service::{ExecRequest, Input};
@@ -26,6 +27,19 @@ pub(super) fn open(request: &ExecRequest) -> io::Result<(Ends, ChildEnds)> {
         Some(size) => terminal::open(size),
         None => open_pipes(request.input),
     }
+}
+
+/// Both outputs at the end of a file, and no input; this side has nothing to read.
+pub(super) fn open_file(output: &Path) -> io::Result<(Ends, ChildEnds)> {
+    let file = File::options().append(true).open(output)?;
+    let (stdout, _) = io::pipe()?;
+    let ends = Ends {
+        stdin: None,
+        stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
+        stderr: None,
+        terminal: None,
+    };
+    Ok((ends, [File::open("/dev/null")?.into(), file.try_clone()?.into(), file.into()]))
 }
 
 fn open_pipes(input: Input) -> io::Result<(Ends, ChildEnds)> {

@@ -18,6 +18,7 @@ mod watchdog;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,7 @@ use ends::Ends;
 use launch::Launch;
 use local::LocalProcess;
 use spawner::Spawner;
-use started::Started;
+use started::{Started, Tree, Waiter};
 #[cfg(feature = "sandbox")]
 pub(crate) use supervisor::{Side, fork, leave};
 pub use supervisor::{Supervision, run_supervisor};
@@ -165,6 +166,20 @@ impl Exec for ProcessExec {
         })?;
         Ok(Box::new(LocalProcess::new(program, started, ends)))
     }
+
+    async fn spawn_detached(
+        &self,
+        request: ExecRequest,
+        output: &Path,
+    ) -> Result<Box<dyn Process>, ExecError> {
+        let program = request.program.to_string_lossy().into_owned();
+        let (started, ends) = self.start_detached(&request, output).map_err(|source| ExecError::Spawn {
+            program: program.clone(),
+            cwd: request.cwd.clone(),
+            source: explain(source, &request),
+        })?;
+        Ok(Box::new(LocalProcess::new(program, started, ends)))
+    }
 }
 
 impl ProcessExec {
@@ -179,6 +194,34 @@ impl ProcessExec {
             }
         };
         Ok((started, ends))
+    }
+
+    fn start_detached(&self, request: &ExecRequest, output: &Path) -> io::Result<(Started, Ends)> {
+        if self.is_sandboxed() {
+            let why = "commands end with the sandbox; run it in the background without detaching it";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        // Not the mark of this instance, whose end is not the end of this command.
+        let mark = format!("detached-{}", fresh_mark());
+        let launch = Launch::new(request, self.vars(request.environment)?, &mark);
+        let (ends, of_command) = ends::open_file(output)?;
+        let child = tokio::process::Command::from(spawn::detached(&launch, of_command)).spawn()?;
+        let pid = child.id().ok_or_else(|| io::Error::other("it has no process id"))?;
+        let tree = Tree::Detached(group::Group::new(pid, &mark));
+        Ok((Started { waiter: Waiter::Child(child), tree }, ends))
+    }
+
+    #[cfg(feature = "sandbox")]
+    fn is_sandboxed(&self) -> bool {
+        match &self.starter {
+            Starter::Supervisor(supervisor) => supervisor.is_sandboxed(),
+            Starter::Own(_) => false,
+        }
+    }
+
+    #[cfg(not(feature = "sandbox"))]
+    fn is_sandboxed(&self) -> bool {
+        false
     }
 
     fn vars(&self, policy: EnvPolicy) -> io::Result<&Environment> {

@@ -18,6 +18,14 @@ pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Co
     command
 }
 
+/// As [`command`], in a session of its own that outlives this process.
+pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
+    let mut command = in_session(&launch.program, Life::Own, Session::Own);
+    command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
+    command.stdin(stdin).stdout(stdout).stderr(stderr);
+    command
+}
+
 /// A program without environment, standard streams or descriptors, in a process group of its own.
 pub(super) fn bare(program: &OsStr, life: Life) -> Command {
     in_session(program, life, Session::Inherited)
@@ -32,7 +40,7 @@ fn in_session(program: &OsStr, life: Life, session: Session) -> Command {
             command.process_group(0);
         }
         // A new session is a process group of its own, and the leader of one cannot begin a session.
-        Session::OwnTerminal => {}
+        Session::Own | Session::OwnTerminal => {}
     }
     confine(&mut command, life, session, inherited());
     command
@@ -43,6 +51,8 @@ fn in_session(program: &OsStr, life: Life, session: Session) -> Command {
 enum Session {
     /// That of its parent.
     Inherited,
+    /// One of its own, without a terminal.
+    Own,
     /// One of its own, on the terminal that is its standard input.
     OwnTerminal,
 }
@@ -67,8 +77,10 @@ fn confine(command: &mut Command, life: Life, session: Session, inherited: Vec<i
                 child::die_with(parent)?;
             }
             super::signals::unblock_all()?;
-            if session == Session::OwnTerminal {
+            if session != Session::Inherited {
                 rustix::process::setsid()?;
+            }
+            if session == Session::OwnTerminal {
                 rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
             }
             for fd in &inherited {

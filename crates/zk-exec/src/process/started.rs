@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use tokio::process::Child;
 use tokio::sync::watch;
 
-use super::group::Ask;
+use super::group::{Ask, Group};
 use super::spawner::Watched;
 use super::supervised::{self, Progress, Reaper};
 
@@ -37,6 +37,8 @@ pub(super) enum Tree {
     Marked(Watched),
     /// Found below its reaper, which nothing can leave.
     Supervised(Reaper),
+    /// Found as the first; nothing ends it but a signal that was asked for.
+    Detached(Group),
 }
 
 impl Tree {
@@ -45,6 +47,7 @@ impl Tree {
         match self {
             Self::Marked(watched) => watched.group.may_live(),
             Self::Supervised(reaper) => reaper.may_live(),
+            Self::Detached(group) => group.may_live(),
         }
     }
 
@@ -53,6 +56,7 @@ impl Tree {
         match self {
             Self::Marked(watched) => watched.group.members().await,
             Self::Supervised(reaper) => reaper.members().await,
+            Self::Detached(group) => group.members().await,
         }
     }
 
@@ -61,6 +65,7 @@ impl Tree {
         match self {
             Self::Marked(watched) => watched.group.signal(ask).await,
             Self::Supervised(reaper) => reaper.signal(ask),
+            Self::Detached(group) => group.signal(ask).await,
         }
     }
 
@@ -69,6 +74,7 @@ impl Tree {
         match self {
             Self::Marked(watched) => watched.release(),
             Self::Supervised(reaper) => reaper.release(),
+            Self::Detached(_) => {}
         }
     }
 }

@@ -58,6 +58,11 @@ impl Supervisor {
         Self { how, plan: Some(plan), running: Mutex::new(None) }
     }
 
+    #[cfg(feature = "sandbox")]
+    pub(super) fn is_sandboxed(&self) -> bool {
+        self.plan.is_some()
+    }
+
     /// Starts the sandbox unless it runs, and says what it consists of.
     #[cfg(feature = "sandbox")]
     pub(super) fn start_sandbox(&self) -> io::Result<crate::sandbox::SandboxReport> {

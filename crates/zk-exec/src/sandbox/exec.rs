@@ -178,4 +178,13 @@ impl Exec for SandboxExec {
         let rules = self.denials.clone();
         Ok(Box::new(SandboxProcess { inner, rules, cwd, tail: Vec::new(), failed: false }))
     }
+
+    async fn spawn_detached(
+        &self,
+        request: ExecRequest,
+        output: &Path,
+    ) -> Result<Box<dyn Process>, ExecError> {
+        // Refuses: nothing outlives the sandbox.
+        self.exec.spawn_detached(request, output).await
+    }
 }

@@ -9,13 +9,15 @@ use zk_core::events::{ResultPatch, ToolTransform};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Block, ToolContent};
 
+use crate::OutputDir;
 use crate::text::{head, size, tail};
 
 const THRESHOLD: usize = 64 * 1024;
 const HEAD: usize = 1_536;
 const TAIL: usize = 512;
 
-/// Moves huge results to files: the model gets their beginning, their end and the path.
+/// Moves huge results to files: the model gets their beginning, their end and the path. Also offers its directory to
+/// what writes such files itself, as [`OutputDir`].
 ///
 /// The stub is what goes into the history, so it is paid for once and stays the same. Results of `read_file`
 /// are left alone: they have a limit of their own, and reading a spilled file must not spill again. If the
@@ -77,6 +79,7 @@ impl Plugin for Spill {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.provide_service(Arc::new(OutputDir(self.dir.clone())));
         let at = HookOptions { stage: Stage::Framework, reach: Some(Reach::Descendants), time_limit: None };
         scope.handle_at::<ToolTransform, _>(at, Arc::new(self.clone()));
         Ok(())

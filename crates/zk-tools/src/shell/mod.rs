@@ -14,8 +14,10 @@ use zk_core::model::{
     Approved, CommandExit, Concurrency, Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput,
     ToolSpec,
 };
-use zk_core::service::{CallPlace, ExecOutcome, ExecRequest, Exit, OutsideExec, Tool, ToolCx, TurnEnv};
+use zk_core::service::{CallPlace, Exec, ExecOutcome, ExecRequest, Exit, OutsideExec, Tool, ToolCx, TurnEnv};
 
+use crate::jobs::{JobStart, Jobs};
+use crate::output::OutputPlace;
 use crate::text::one_line;
 use crate::work::exec;
 use crate::{ToolsOptions, args};
@@ -39,6 +41,7 @@ use tail::{Printed, Tail};
 pub struct Shell {
     spec: Arc<ToolSpec>,
     options: ToolsOptions,
+    jobs: Option<Arc<Jobs>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,6 +49,10 @@ struct Args {
     command: String,
     /// Default 120000, at most 600000
     timeout_ms: Option<u64>,
+    /// Answer at once with a job id; see `jobs`
+    background: Option<bool>,
+    /// With background: go on after this program ends
+    detach: Option<bool>,
 }
 
 /// The arguments where commands run in a sandbox.
@@ -55,6 +62,8 @@ struct SandboxArgs {
     command: String,
     /// Default 120000, at most 600000
     timeout_ms: Option<u64>,
+    /// Answer at once with a job id; see `jobs`
+    background: Option<bool>,
     /// Ask the user to run this one command outside of the sandbox, after it was denied something
     outside: Option<Outside>,
 }
@@ -76,13 +85,44 @@ impl Shell {
         } else {
             args::spec::<Args>("shell", about)
         };
-        Self { spec, options: options.clone() }
+        Self { spec, options: options.clone(), jobs: None }
     }
 
     /// Why a call wants to leave the sandbox, if it does and there is one.
     fn outside_reason<'a>(&self, args: &'a Value) -> Option<&'a str> {
         let outside = args.get("outside").filter(|outside| self.options.outside && !outside.is_null())?;
         Some(text_or_empty(outside, "reason"))
+    }
+
+    /// Also runs commands in the background, as one of these jobs.
+    #[must_use]
+    pub fn with_jobs(mut self, jobs: Arc<Jobs>) -> Self {
+        self.jobs = Some(jobs);
+        self
+    }
+
+    async fn start_job(&self, args: Args, exec: &dyn Exec, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Some(jobs) = &self.jobs else {
+            return Err(ToolError::failed("commands cannot run in the background here"));
+        };
+        let timeout = args.timeout_ms.map(Duration::from_millis);
+        let request = ExecRequest { timeout, ..request(&args.command, cx) };
+        let start = JobStart {
+            request,
+            place: OutputPlace::of(&cx.cx, self.options.output_file_bytes),
+            memory: tail::memory(self.options.shell_bytes),
+            detach: args.detach == Some(true),
+            command: args.command,
+        };
+        let job = jobs.start(exec, start).await?;
+        let end = match &job.detached {
+            Some(_) => "it goes on when this program ends",
+            None => "it ends with this conversation",
+        };
+        Ok(ToolOutput::text(format!(
+            "{} started; {end}. `jobs` reads its output, waits for it and kills it",
+            job.id
+        )))
     }
 
     fn timeout(&self, asked: Option<u64>) -> Result<Duration, ToolError> {
@@ -144,11 +184,14 @@ impl Tool for Shell {
                 outside.0.clone()
             }
         };
-        let mut tail = Tail::new(self.options.shell_bytes, cx.progress.clone());
-        let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
-        let env = given.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let request =
-            ExecRequest { timeout: Some(timeout), env, ..ExecRequest::shell(&args.command, cx.cwd.clone()) };
+        match (args.background, args.detach) {
+            (Some(true), _) => return self.start_job(args, &*exec, cx).await,
+            (_, Some(true)) => return Err(ToolError::invalid("detach goes with background: true")),
+            (_, None | Some(false)) => {}
+        }
+        let place = OutputPlace::of(&cx.cx, self.options.output_file_bytes);
+        let mut tail = Tail::new(self.options.shell_bytes, place, cx.progress.clone());
+        let request = ExecRequest { timeout: Some(timeout), ..request(&args.command, cx) };
         let outcome = exec
             .run(request, &mut tail, cx.cx.stop_token())
             .await
@@ -179,7 +222,7 @@ impl Tool for Shell {
                 let most = self.options.shell_timeout_max.as_millis();
                 let note = format!(
                     "(took longer than {}ms and was ended with all it started{}; timeout_ms allows up to {most}, and \
-                     what serves on belongs in the background: `command > log 2>&1 &`)",
+                     what serves on belongs in the background: `background: true`)",
                     timeout.as_millis(),
                     remain(&outcome)
                 );
@@ -203,15 +246,26 @@ impl Tool for Shell {
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
         let Some(command) = args.get("command").and_then(Value::as_str) else { return Effects::Unknown };
-        let executes = Effect::Executes { command: Some(command.to_owned()), argv: Vec::new() };
-        let leaves =
-            self.outside_reason(args).map(|reason| Effect::LeavesContext { reason: reason.to_owned() });
-        Effects::Known { list: std::iter::once(executes).chain(leaves).collect() }
+        let mut effects = vec![Effect::Executes { command: Some(command.to_owned()), argv: Vec::new() }];
+        if let Some(reason) = self.outside_reason(args) {
+            effects.push(Effect::LeavesContext { reason: reason.to_owned() });
+        }
+        if is_set(args, "detach") {
+            // What outlives the program is more than the command alone: whatever allows that does not allow this.
+            effects.push(Effect::Executes { command: None, argv: Vec::new() });
+        }
+        Effects::Known { list: effects }
     }
 
     fn summary(&self, args: &Value) -> String {
+        let command = one_line(args::text(args, "command"), 120);
         let place = if self.outside_reason(args).is_some() { " (outside of the sandbox)" } else { "" };
-        format!("$ {}{place}", one_line(args::text(args, "command"), 120))
+        let how = match (is_set(args, "detach"), is_set(args, "background")) {
+            (true, _) => " (detached: goes on after zk ends)",
+            (false, true) => " (in the background)",
+            (false, false) => "",
+        };
+        format!("$ {command}{place}{how}")
     }
 
     fn failure_cancels_siblings(&self) -> bool {
@@ -221,6 +275,17 @@ impl Tool for Shell {
 
 fn text_or_empty<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A command of a call, in its directory and with the variables of its turn.
+fn request(command: &str, cx: &ToolCx) -> ExecRequest {
+    let given = cx.cx.service::<TurnEnv>().unwrap_or_default();
+    let env = given.0.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    ExecRequest { env, ..ExecRequest::shell(command, cx.cwd.clone()) }
+}
+
+fn is_set(args: &Value, flag: &str) -> bool {
+    args.get(flag).and_then(Value::as_bool) == Some(true)
 }
 
 fn remain(outcome: &ExecOutcome) -> String {

@@ -1,13 +1,17 @@
 use zk_core::service::{OutputSink, OutputStream, Progress};
 
 use crate::caps::{RESULT_BYTES, WATCHED_BYTES};
+use crate::output::{Output, OutputPlace, Since};
+
+/// How many bytes of an output are kept for a result of `max`; as many as a result may have if 0.
+pub(super) fn memory(max: usize) -> usize {
+    if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) }
+}
 
 /// Keeps the end of what a command prints, both outputs as they come.
 #[derive(Debug)]
 pub(super) struct Tail {
-    max: usize,
-    kept: Vec<u8>,
-    total: u64,
+    output: Output,
     /// Line ends among them.
     line_ends: u64,
     last: Option<OutputStream>,
@@ -18,13 +22,10 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Keeps `max` bytes; as many as a result may have if 0.
-    pub(super) fn new(max: usize, progress: Progress) -> Self {
-        let max = if max == 0 { RESULT_BYTES } else { max.min(RESULT_BYTES) };
+    /// Keeps `max` bytes; as many as a result may have if 0. The rest goes to a file, if there is a place for it.
+    pub(super) fn new(max: usize, place: Option<OutputPlace>, progress: Progress) -> Self {
         Self {
-            max,
-            kept: Vec::new(),
-            total: 0,
+            output: Output::new(memory(max), place),
             line_ends: 0,
             last: None,
             progress,
@@ -34,15 +35,8 @@ impl Tail {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        self.total += bytes.len() as u64;
         self.line_ends += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        let bytes = bytes.get(bytes.len().saturating_sub(self.max)..).unwrap_or_default();
-        // Twice the size is let grow before the front is cut, so that every byte is moved once at most.
-        if self.kept.len() + bytes.len() > self.max * 2 {
-            let surplus = (self.kept.len() + bytes.len()).saturating_sub(self.max).min(self.kept.len());
-            self.kept.drain(..surplus);
-        }
-        self.kept.extend_from_slice(bytes);
+        self.output.write(bytes);
     }
 
     fn show(&mut self, bytes: &[u8]) {
@@ -65,21 +59,14 @@ impl Tail {
 
     /// The end of the output, saying what was cut.
     pub(super) fn finish(mut self) -> Printed {
-        let surplus = self.kept.len().saturating_sub(self.max);
-        self.kept.drain(..surplus);
-        let mut cut = self.total - self.kept.len() as u64;
-        let is_open = self.kept.last().is_some_and(|last| *last != b'\n');
-        let total_lines = self.line_ends + u64::from(is_open);
-        if cut > 0 {
-            let inside = self.kept.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
-            self.kept.drain(..inside);
-            cut += inside as u64;
-        }
-        let kept = String::from_utf8_lossy(&self.kept);
+        let total_lines = self.line_ends + u64::from(!self.output.ends_in_line());
+        self.output.flush();
+        let Since { cut, text: kept } = self.output.since(0);
         let lines = kept.lines().map(str::to_owned).collect();
-        let text = match cut {
-            0 => kept.into_owned(),
-            cut => format!("…({cut} bytes truncated from head)…\n{kept}"),
+        let text = match (cut, self.output.whereabouts()) {
+            (0, _) => kept,
+            (cut, None) => format!("…({cut} bytes truncated from head)…\n{kept}"),
+            (cut, Some(place)) => format!("…({cut} bytes truncated from head; {place})…\n{kept}"),
         };
         Printed { text, lines, total_lines }
     }
@@ -110,8 +97,7 @@ fn trailing_start(bytes: &[u8]) -> usize {
 impl OutputSink for Tail {
     fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
         // Two outputs share the text; one does not go on in the middle of the other's line.
-        if self.last.is_some_and(|last| last != stream) && self.kept.last().is_some_and(|last| *last != b'\n')
-        {
+        if self.last.is_some_and(|last| last != stream) && !self.output.ends_in_line() {
             self.keep(b"\n");
         }
         self.last = Some(stream);

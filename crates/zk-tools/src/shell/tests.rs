@@ -198,7 +198,7 @@ fn everything_else_runs_alone() {
 
 #[test]
 fn the_tail_is_kept_and_says_what_is_gone() {
-    let mut tail = Tail::new(10, Progress::default());
+    let mut tail = Tail::new(10, None, Progress::default());
     for piece in ["0123456789", "abc", "defghijklmnop", "q"] {
         tail.write(OutputStream::Stdout, piece.as_bytes());
     }
@@ -208,7 +208,7 @@ fn the_tail_is_kept_and_says_what_is_gone() {
 #[test]
 fn a_cut_never_splits_a_character() {
     for max in 1..40 {
-        let mut tail = Tail::new(max, Progress::default());
+        let mut tail = Tail::new(max, None, Progress::default());
         for byte in "aé€😀".repeat(7).bytes() {
             tail.write(OutputStream::Stdout, &[byte]);
         }
@@ -220,7 +220,7 @@ fn a_cut_never_splits_a_character() {
 #[test]
 fn nothing_is_cut_that_fits() {
     for max in [0, 5] {
-        let mut tail = Tail::new(max, Progress::default());
+        let mut tail = Tail::new(max, None, Progress::default());
         tail.write(OutputStream::Stdout, b"12345");
         assert_eq!(tail.finish().text, "12345");
     }
@@ -228,7 +228,7 @@ fn nothing_is_cut_that_fits() {
 
 #[test]
 fn errors_begin_on_a_line_of_their_own() {
-    let mut tail = Tail::new(0, Progress::default());
+    let mut tail = Tail::new(0, None, Progress::default());
     tail.write(OutputStream::Stdout, b"out");
     tail.write(OutputStream::Stderr, b"err\n");
     tail.write(OutputStream::Stdout, b"more");
@@ -240,7 +240,7 @@ fn a_watcher_gets_whole_characters_and_no_flood() {
     use std::sync::{Arc, Mutex};
     let seen = Arc::new(Mutex::new(String::new()));
     let sink = seen.clone();
-    let mut tail = Tail::new(10, Progress::new(move |text| sink.lock().unwrap().push_str(text)));
+    let mut tail = Tail::new(10, None, Progress::new(move |text| sink.lock().unwrap().push_str(text)));
     for byte in "a€😀b".bytes() {
         tail.write(OutputStream::Stdout, &[byte]);
     }
@@ -259,7 +259,7 @@ fn lines_are_counted_as_they_were_printed_not_as_they_were_kept() {
         (&["a\nb"], 2, &["a", "b"]),
         (&["one\n", "two\n", "three\n", "four\n"], 4, &["three", "four"]),
     ] {
-        let mut tail = Tail::new(11, Progress::default());
+        let mut tail = Tail::new(11, None, Progress::default());
         pieces.iter().for_each(|piece| tail.write(OutputStream::Stdout, piece.as_bytes()));
         let printed = tail.finish();
         assert_eq!(

@@ -5,6 +5,7 @@ mod caps;
 mod consent;
 mod context;
 mod edit;
+mod jobs;
 mod no_search;
 mod outside;
 mod permission;

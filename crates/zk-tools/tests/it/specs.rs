@@ -14,7 +14,7 @@ async fn the_specifications_are_small_and_always_the_same() {
         serde_json::to_string(&specs.iter().map(|spec| &**spec).collect::<Vec<_>>()).unwrap()
     };
     let text = all();
-    assert!(text.len() <= 3_500, "{} bytes: {text}", text.len());
+    assert!(text.len() <= 4_400, "{} bytes: {text}", text.len());
     assert_eq!(text, all());
     for noise in ["$schema", "\"title\"", "\"format\"", "\"null\"", "$ref", "$defs"] {
         assert!(!text.contains(noise), "{noise} in {text}");

@@ -2,7 +2,7 @@ mod attend;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,23 @@ pub trait Exec: Send + Sync {
     /// # Errors
     /// [`ExecError`] when it could not be started.
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError>;
+
+    /// Starts a command that nobody ends, not even this program with its own end: both outputs are appended to the file
+    /// `output`, and dropping what it gives leaves it alone. Only [`Process::kill`] ends it.
+    ///
+    /// # Errors
+    /// [`ExecError`], also when this context ends all of its commands with itself.
+    async fn spawn_detached(
+        &self,
+        request: ExecRequest,
+        output: &Path,
+    ) -> Result<Box<dyn Process>, ExecError> {
+        let _ = output;
+        let program = request.program.to_string_lossy().into_owned();
+        let why = "commands here end with the program; run it in the background without detaching it";
+        let source = std::io::Error::new(std::io::ErrorKind::Unsupported, why);
+        Err(ExecError::Spawn { program, cwd: request.cwd, source })
+    }
 
     /// Runs a command to its end, handing its output to `sink` as it comes.
     ///

@@ -1,0 +1,269 @@
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, timeout};
+use zk_core::service::{Denial, ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent};
+
+use crate::output::{Output, Since, read_since};
+
+/// Grace period between `TERM` and `KILL`; the process tree is gone within two seconds.
+const GRACE: Duration = Duration::from_millis(1_750);
+/// How long after the kill its end is waited for.
+const LAST: Duration = Duration::from_millis(1_000);
+/// How long output is still read that something held open after the command ended.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// A command in the background.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    pub(crate) command: String,
+    pub(crate) began: Instant,
+    /// The file that a detached one prints to: it goes on without this process.
+    pub(crate) detached: Option<Detached>,
+    state: Mutex<State>,
+    kill: mpsc::UnboundedSender<()>,
+    phase: watch::Sender<JobPhase>,
+}
+
+/// Where the output of a job is that goes on without this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Detached {
+    /// Nothing if what it prints is lost.
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct State {
+    output: Output,
+    /// How much of it the model was given.
+    read: u64,
+    last: Option<OutputStream>,
+}
+
+/// How far a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobPhase {
+    /// It runs.
+    Running,
+    /// It was asked to end and has not ended yet.
+    Ending,
+    /// Nothing of it is left, but for `survivors`.
+    Ended {
+        /// Why it ended.
+        exit: Exit,
+        /// How long it ran.
+        elapsed: Duration,
+        /// Processes of it that are still there.
+        survivors: Vec<u32>,
+        /// What its context has probably denied it.
+        denials: Vec<Denial>,
+    },
+    /// Nothing is known of it any more.
+    Lost {
+        /// Why.
+        why: String,
+    },
+}
+
+impl JobPhase {
+    /// Whether nothing more happens.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Running | Self::Ending => false,
+            Self::Ended { .. } | Self::Lost { .. } => true,
+        }
+    }
+}
+
+impl Job {
+    /// A job without its process yet, and what kills it.
+    pub(super) fn new(
+        id: String,
+        command: String,
+        output: Output,
+        detached: Option<Detached>,
+    ) -> (Self, mpsc::UnboundedReceiver<()>) {
+        let (kill, killed) = mpsc::unbounded_channel();
+        let state = Mutex::new(State { output, read: 0, last: None });
+        let phase = watch::Sender::new(JobPhase::Running);
+        (Self { id, command, began: Instant::now(), detached, state, kill, phase }, killed)
+    }
+
+    pub(crate) fn phase(&self) -> JobPhase {
+        self.phase.borrow().clone()
+    }
+
+    /// What was printed since this was last asked.
+    pub(crate) fn read_new(&self, max: usize) -> (Since, Option<String>) {
+        let mut state = self.state();
+        if let Some(Detached { file }) = &self.detached {
+            let found = file.as_ref().map(|file| read_since(file, state.read, max));
+            return match found {
+                Some(Ok((read, since))) => {
+                    state.read = read;
+                    let place = file.as_ref().map(|file| format!("all of it is in {}", file.display()));
+                    (since, place)
+                }
+                Some(Err(error)) => {
+                    let why = format!("its output cannot be read: {error}");
+                    (Since { cut: 0, text: String::new() }, Some(why))
+                }
+                None => (Since { cut: 0, text: String::new() }, Some("its output is not kept".to_owned())),
+            };
+        }
+        let since = state.output.since(state.read);
+        state.read = state.output.total();
+        if since.cut > 0 {
+            state.output.flush_file();
+        }
+        let place = state.output.whereabouts();
+        (since, place)
+    }
+
+    /// How many bytes were printed, and how many of them nobody has read.
+    pub(crate) fn printed(&self) -> (u64, u64) {
+        let state = self.state();
+        let file = self.detached.as_ref().and_then(|detached| detached.file.as_ref());
+        let total = match file {
+            Some(file) => std::fs::metadata(file).map_or(state.read, |found| found.len()),
+            None => state.output.total(),
+        };
+        (total, total.saturating_sub(state.read))
+    }
+
+    /// Has everything it started ended: `TERM`, and `KILL` to what is left.
+    pub(crate) fn kill(&self) {
+        let _ = self.kill.send(());
+    }
+
+    /// Waits until it is over.
+    pub(crate) async fn ended(&self) -> JobPhase {
+        let mut phase = self.phase.subscribe();
+        match phase.wait_for(JobPhase::is_over).await {
+            Ok(phase) => phase.clone(),
+            Err(_) => self.phase(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows its process to the end.
+    pub(super) async fn follow(
+        &self,
+        process: Box<dyn Process>,
+        killed: mpsc::UnboundedReceiver<()>,
+        deadline: Option<Instant>,
+    ) {
+        let over = match self.watch(process, killed, deadline).await {
+            Ok(over) => over,
+            Err(error) => JobPhase::Lost { why: error.to_string() },
+        };
+        self.state().output.flush();
+        self.phase.send_replace(over);
+    }
+
+    async fn watch(
+        &self,
+        mut process: Box<dyn Process>,
+        mut killed: mpsc::UnboundedReceiver<()>,
+        deadline: Option<Instant>,
+    ) -> Result<JobPhase, ExecError> {
+        let mut late = std::pin::pin!(async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        });
+        let exit = loop {
+            let event = tokio::select! {
+                event = process.next() => event?,
+                _ = killed.recv() => break Exit::Stopped,
+                () = &mut late => break Exit::TimedOut,
+            };
+            match event {
+                Some(ProcessEvent::Exited(exit)) => break exit,
+                Some(event) => self.note(event),
+                None => break Exit::Code(-1),
+            }
+        };
+        match exit {
+            Exit::Stopped | Exit::TimedOut => {
+                self.phase.send_replace(JobPhase::Ending);
+                process.kill(KillSignal::Terminate).await?;
+                if !self.gone_within(&mut *process, GRACE).await?.is_empty() {
+                    process.kill(KillSignal::Kill).await?;
+                }
+            }
+            Exit::Code(_) | Exit::Signal(_) => {
+                self.drain(&mut *process, DRAIN).await?;
+                // What the command left in the background is the job too: it ends with the job's own end.
+                let mut left = process.members().await?;
+                while !left.is_empty() {
+                    let asked = tokio::select! {
+                        done = self.drain(&mut *process, DRAIN) => { done?; tokio::time::sleep(DRAIN).await; false }
+                        _ = killed.recv() => true,
+                    };
+                    if asked {
+                        process.kill(KillSignal::Terminate).await?;
+                        if !self.gone_within(&mut *process, GRACE).await?.is_empty() {
+                            process.kill(KillSignal::Kill).await?;
+                        }
+                        break;
+                    }
+                    left = process.members().await?;
+                }
+            }
+        }
+        let survivors = self.gone_within(&mut *process, LAST).await?;
+        let (elapsed, denials) = (self.began.elapsed(), process.denials());
+        Ok(JobPhase::Ended { exit, elapsed, survivors, denials })
+    }
+
+    /// Reads on for `patience`, or until its outputs are at their end.
+    async fn drain(&self, process: &mut dyn Process, patience: Duration) -> Result<(), ExecError> {
+        let reading = async {
+            while let Some(event) = process.next().await? {
+                self.note(event);
+            }
+            Ok(())
+        };
+        timeout(patience, reading).await.unwrap_or(Ok(()))
+    }
+
+    /// Reads on until nothing of it is left; says what is after `patience`.
+    async fn gone_within(
+        &self,
+        process: &mut dyn Process,
+        patience: Duration,
+    ) -> Result<Vec<u32>, ExecError> {
+        let until = Instant::now() + patience;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            self.drain(process, pause).await?;
+            let left = process.members().await?;
+            if left.is_empty() || Instant::now() >= until {
+                return Ok(left);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    fn note(&self, event: ProcessEvent) {
+        if let ProcessEvent::Output(stream, bytes) = event {
+            let mut state = self.state();
+            // Two outputs share the text; one does not go on in the middle of the other's line.
+            if state.last.is_some_and(|last| last != stream) && !state.output.ends_in_line() {
+                state.output.write(b"\n");
+            }
+            state.last = Some(stream);
+            state.output.write(&bytes);
+        }
+    }
+}

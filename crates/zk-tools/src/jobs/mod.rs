@@ -1,0 +1,172 @@
+//! Commands that run in the background of a conversation.
+
+mod job;
+mod tool;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use zk_core::model::ToolError;
+use zk_core::service::{Exec, ExecError, ExecRequest};
+
+use job::Detached;
+pub(crate) use job::Job;
+pub use job::JobPhase;
+pub use tool::JobsTool;
+
+use crate::output::{Output, OutputPlace};
+use crate::text::size;
+
+/// How many jobs may run at a time.
+const RUNNING: usize = 16;
+/// How many that are over are remembered.
+const REMEMBERED: usize = 32;
+
+/// The background commands of a conversation: `cx.service::<Jobs>()`.
+///
+/// A job is started by the tool `shell` with `background`, and looked after with the tool `jobs`. Its output is kept in
+/// memory of a fixed size, and in a file once it is more. All jobs end with the conversation, but for those that a person
+/// allowed to be detached.
+#[derive(Debug, Default)]
+pub struct Jobs {
+    jobs: Mutex<Vec<Arc<Job>>>,
+    next: AtomicU32,
+}
+
+/// What is to be known of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobInfo {
+    /// What the model names it by.
+    pub id: String,
+    /// Its command.
+    pub command: String,
+    /// Whether it goes on without this process.
+    pub detached: bool,
+    /// How long ago it was started.
+    pub age: Duration,
+    /// How far it is.
+    pub phase: JobPhase,
+    /// How many bytes it printed …
+    pub printed: u64,
+    /// … and how many of them the model has not read.
+    pub unread: u64,
+}
+
+/// How a job is to run.
+#[derive(Debug)]
+pub(crate) struct JobStart {
+    pub(crate) command: String,
+    pub(crate) request: ExecRequest,
+    pub(crate) place: Option<OutputPlace>,
+    /// How much of its output is kept in memory.
+    pub(crate) memory: usize,
+    pub(crate) detach: bool,
+}
+
+impl Jobs {
+    /// All jobs, the oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<JobInfo> {
+        let info = |job: &Arc<Job>| {
+            let (printed, unread) = job.printed();
+            JobInfo {
+                id: job.id.clone(),
+                command: job.command.clone(),
+                detached: job.detached.is_some(),
+                age: job.began.elapsed(),
+                phase: job.phase(),
+                printed,
+                unread,
+            }
+        };
+        self.jobs().iter().map(info).collect()
+    }
+
+    /// What a job printed since the model last read of it, its end. Reading it here counts.
+    #[must_use]
+    pub fn read_new(&self, id: &str, max_bytes: usize) -> Option<String> {
+        self.find(id).map(|job| read_new(&job, max_bytes))
+    }
+
+    /// Has a job ended with everything it started: `TERM`, and `KILL` 1.75 s later. Whether there is such a job.
+    pub fn kill(&self, id: &str) -> bool {
+        self.find(id).is_some_and(|job| {
+            job.kill();
+            true
+        })
+    }
+
+    /// Ends all jobs but the detached ones, and waits until nothing of them is left.
+    pub async fn close(&self) {
+        let jobs = std::mem::take(&mut *self.jobs());
+        let own: Vec<_> = jobs.iter().filter(|job| job.detached.is_none()).collect();
+        own.iter().for_each(|job| job.kill());
+        for job in own {
+            job.ended().await;
+        }
+    }
+
+    /// Ends all jobs but the detached ones, in the background.
+    pub(crate) fn forget(&self) {
+        let jobs = std::mem::take(&mut *self.jobs());
+        jobs.iter().filter(|job| job.detached.is_none()).for_each(|job| job.kill());
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Job>> {
+        self.jobs().iter().find(|job| job.id == id).cloned()
+    }
+
+    /// Starts a command in the background.
+    pub(crate) async fn start(&self, exec: &dyn Exec, start: JobStart) -> Result<Arc<Job>, ToolError> {
+        let JobStart { command, request, place, memory, detach } = start;
+        let running = self.jobs().iter().filter(|job| !job.phase().is_over()).count();
+        if running >= RUNNING {
+            return Err(ToolError::failed(format!(
+                "{running} jobs run already, which is as many as there may be; end one with `jobs`"
+            )));
+        }
+        let deadline = request.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let (process, detached) = if detach {
+            let file = place.as_ref().and_then(|place| place.create().ok()).map(|(_, path)| path);
+            let target = file.as_deref().unwrap_or(Path::new("/dev/null"));
+            (exec.spawn_detached(request, target).await, Some(Detached { file }))
+        } else {
+            (exec.spawn(request).await, None)
+        };
+        let process = process.map_err(|error: ExecError| ToolError::failed(error.to_string()))?;
+        let id = format!("job-{}", self.next.fetch_add(1, Ordering::Relaxed) + 1);
+        let (job, killed) = Job::new(id, command, Output::new(memory, place), detached);
+        let job = Arc::new(job);
+        self.add(job.clone());
+        let followed = job.clone();
+        tokio::spawn(async move { followed.follow(process, killed, deadline).await });
+        Ok(job)
+    }
+
+    fn add(&self, job: Arc<Job>) {
+        let mut jobs = self.jobs();
+        jobs.push(job);
+        while jobs.iter().filter(|job| job.phase().is_over()).count() > REMEMBERED {
+            let Some(oldest) = jobs.iter().position(|job| job.phase().is_over()) else { break };
+            jobs.remove(oldest);
+        }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The new output of a job for the model, saying what is left out of it.
+fn read_new(job: &Job, max: usize) -> String {
+    let (since, place) = job.read_new(max);
+    let text = since.text;
+    match (since.cut, place) {
+        (0, Some(place)) if text.is_empty() => format!("({place})"),
+        (0, _) => text,
+        (cut, Some(place)) => format!("…({} before this left out; {place})…\n{text}", size(cut)),
+        (cut, None) => format!("…({} before this are lost)…\n{text}", size(cut)),
+    }
+}

@@ -1,0 +1,156 @@
+//! Commands in the background: started, listed, read, awaited and ended through the tools.
+
+use serde_json::json;
+use zk_core::model::{Effect, Effects, ToolErrorKind};
+use zk_core::service::CallPlace;
+use zk_tools::{JobPhase, Jobs, Spill, ToolsOptions};
+
+use crate::support::{Desk, memory};
+
+/// Whether a process runs; one that only nobody has waited for does not.
+fn runs(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
+        .ok()
+        .and_then(|stat| stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])))
+        .is_some_and(|gone| !gone)
+}
+
+/// Reads of a job until its new output contains `wanted`.
+async fn read_until(desk: &Desk, id: &str, wanted: &str) -> String {
+    let mut all = String::new();
+    while !all.contains(wanted) {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        all.push_str(&desk.ok("jobs", json!({ "action": "tail", "id": id })).await);
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_background_command_is_started_listed_read_and_killed() {
+    let desk = Desk::new();
+    let command = "echo $$ > pid; echo first; while [ ! -e go ]; do sleep 0.02; done; echo second; sleep 100";
+    let started = desk.ok("shell", json!({ "command": command, "background": true })).await;
+    assert!(started.starts_with("job-1 started; it ends with this conversation"), "{started}");
+    let read = read_until(&desk, "job-1", "first\n").await;
+    assert!(read.ends_with("(job-1: running)"), "{read}");
+    let again = desk.ok("jobs", json!({ "action": "tail", "id": "job-1" })).await;
+    assert_eq!(again, "(nothing new)\n(job-1: running)");
+    desk.put("go", "");
+    let read = read_until(&desk, "job-1", "second\n").await;
+    assert!(!read.contains("first"), "only what is new: {read}");
+    let list = desk.ok("jobs", json!({ "action": "list" })).await;
+    assert!(list.starts_with("job-1  running; 13 B printed, 0 B unread;"), "{list}");
+    let killed = desk.ok("jobs", json!({ "action": "kill", "id": "job-1" })).await;
+    assert!(killed.contains("(job-1: killed after "), "{killed}");
+    assert!(!runs(&desk.get("pid")));
+    desk.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_the_job_and_gives_its_output_and_its_exit_code() {
+    let desk = Desk::new();
+    let args = json!({ "command": "echo out; echo err >&2; exit 3", "background": true });
+    desk.ok("shell", args).await;
+    let read = desk.ok("jobs", json!({ "action": "wait", "id": "job-1", "timeout_ms": 60_000 })).await;
+    assert!(
+        read.contains("out\n") && read.contains("err\n") && read.contains("(job-1: exit 3 after "),
+        "{read}"
+    );
+    let error = desk.err("jobs", json!({ "action": "tail", "id": "job-7" })).await;
+    assert_eq!(
+        (error.kind, error.message.as_str()),
+        (ToolErrorKind::NotFound, "there is no job `job-7`; known: job-1")
+    );
+    assert_eq!(desk.err("jobs", json!({ "action": "kill" })).await.kind, ToolErrorKind::InvalidArgs);
+}
+
+#[tokio::test]
+async fn a_job_that_is_deaf_to_term_is_killed_with_all_it_started() {
+    let desk = Desk::new();
+    let command = "trap '' TERM; setsid sleep 300 & echo $! > inner; echo $$ > pid; echo up; while :; do sleep 0.1; done";
+    desk.ok("shell", json!({ "command": command, "background": true })).await;
+    read_until(&desk, "job-1", "up").await;
+    desk.ok("jobs", json!({ "action": "kill", "id": "job-1" })).await;
+    assert!(!runs(&desk.get("pid")) && !runs(&desk.get("inner")));
+}
+
+#[tokio::test]
+async fn jobs_end_when_their_host_closes() {
+    let desk = Desk::new();
+    desk.ok("shell", json!({ "command": "echo $$ > pid; echo up; sleep 300", "background": true })).await;
+    read_until(&desk, "job-1", "up").await;
+    assert!(runs(&desk.get("pid")));
+    desk.bus.close().await;
+    assert!(!runs(&desk.get("pid")));
+}
+
+#[tokio::test]
+async fn a_detached_job_outlives_its_host_and_says_so_before() {
+    let desk = Desk::new();
+    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
+    let args = json!({ "command": "echo $$ > pid; echo up; sleep 300", "background": true, "detach": true });
+    let place = CallPlace { cx: desk.bus.cx(), cwd: desk.root.clone() };
+    let Effects::Known { list } = desk.tool("shell").effects(&args, &place) else {
+        panic!("its effects are known")
+    };
+    assert!(matches!(
+        &list[..],
+        [Effect::Executes { command: Some(_), .. }, Effect::Executes { command: None, .. }]
+    ));
+    assert!(desk.tool("shell").summary(&args).ends_with("(detached: goes on after zk ends)"));
+    let error = desk.err("shell", json!({ "command": "true", "detach": true })).await;
+    assert_eq!(error.kind, ToolErrorKind::InvalidArgs);
+    let started = desk.ok("shell", args).await;
+    assert!(started.contains("it goes on when this program ends"), "{started}");
+    let read = read_until(&desk, "job-1", "up\n").await;
+    assert!(read.contains("(job-1: running)"), "{read}");
+    let pid = desk.get("pid");
+    desk.bus.close().await;
+    assert!(runs(&pid), "it goes on");
+    let pid = rustix_pid(&pid);
+    rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+fn rustix_pid(text: &str) -> rustix::process::Pid {
+    rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+}
+
+/// How many megabytes are printed: the variable says it for the whole promise, 1000.
+#[expect(clippy::disallowed_methods, reason = "how the whole size is asked for")]
+fn megabytes() -> u64 {
+    std::env::var("ZK_FLOOD_MB").ok().and_then(|text| text.parse().ok()).unwrap_or(64)
+}
+
+#[tokio::test]
+async fn a_flood_in_the_background_needs_memory_for_its_end_alone() {
+    let options = ToolsOptions { output_file_bytes: 1 << 20, ..ToolsOptions::default() };
+    let desk = Desk::with(options);
+    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
+    let bytes = megabytes() << 20;
+    let before = memory();
+    let command = format!("yes 0123456789 | head -c {bytes}; echo the end");
+    desk.ok("shell", json!({ "command": command, "background": true })).await;
+    let jobs = desk.bus.service::<Jobs>().unwrap();
+    while !jobs.list()[0].phase.is_over() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(matches!(jobs.list()[0].phase, JobPhase::Ended { .. }));
+    assert!(jobs.list()[0].printed >= bytes);
+    let read = desk.ok("jobs", json!({ "action": "tail", "id": "job-1" })).await;
+    assert!(read.len() < 34_000 && read.contains("the end\n(job-1: exit 0"), "{}", read.len());
+    assert!(read.contains("its first 1.0 MB are in "), "{}", read.lines().next().unwrap());
+    assert!(memory() - before < 32 << 20);
+}
+
+#[tokio::test]
+async fn the_whole_of_a_long_output_is_in_a_file_that_can_be_read() {
+    let desk = Desk::new();
+    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
+    let text = desk.ok("shell", json!({ "command": "seq 1 20000" })).await;
+    let first = text.lines().next().unwrap();
+    let path = first.split("all of it is in ").nth(1).unwrap().trim_end_matches(")…");
+    let whole: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), whole);
+    let read = desk.ok("read_file", json!({ "path": path, "limit": 2 })).await;
+    assert!(read.contains('2'), "{read}");
+}
