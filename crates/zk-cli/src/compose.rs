@@ -27,6 +27,7 @@ use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
+use crate::place::Place;
 use crate::sessions::Session;
 use crate::{hooks, model_name, policy, prompt};
 
@@ -74,6 +75,8 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         plugins.push(Arc::new(Window));
         plugins.push(Arc::new(Shorten));
     }
+    // Its commands and files take the place of this machine's.
+    plugins.push(Arc::new(Place::of(app)?));
     plugins.extend(session_parts(app, session)?);
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
@@ -145,7 +148,7 @@ fn advise(mode: &str) -> String {
 }
 
 /// The files a conversation may reach.
-fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
+pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
     let mut files = WorkspaceFiles::new([&app.cwd]).map_err(Failure::failed)?;
     if let Some(home) = app.env.path("HOME") {
         files = files.home(home);
@@ -173,7 +176,8 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
     let mut parts: Vec<Arc<dyn Plugin>> = Vec::new();
     if let Some(dir) = &session.outputs {
         let files = files(app)?.read_only(dir).map_err(Failure::failed)?;
-        let (files, blobs) = (Arc::new(files), Arc::new(FileBlobs::new(dir.join("blobs"))));
+        let files = Place::of(app)?.with_outputs(files, dir);
+        let blobs = Arc::new(FileBlobs::new(dir.join("blobs")));
         parts.push(Arc::new(plugin_fn("session-files", move |scope| {
             scope.provide_service::<dyn Files>(files.clone());
             scope.provide_service::<dyn Blobs>(blobs.clone());
@@ -373,7 +377,7 @@ pub(crate) fn agent(
             ..Behavior::default()
         })
         .history(session.loaded.messages.clone())
-        .cwd(app.cwd.clone());
+        .cwd(Place::cwd(app, bus));
     if let Some(entries) = &session.restored {
         builder = builder.restored(entries.clone());
     }

@@ -29,6 +29,7 @@ mod hooks;
 mod mode;
 mod model_name;
 mod output;
+mod place;
 mod policy;
 mod program;
 mod prompt;

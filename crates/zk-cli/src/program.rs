@@ -136,6 +136,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Hooks(None) => commands::hooks(&app),
         Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
         Job::Policy(action) => commands::policy(&app, &action),
+        Job::ExecServer { listen } => commands::exec_server(&app, &listen),
     }
 }
 

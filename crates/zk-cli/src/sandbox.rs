@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use zk_exec::{Environment, Network, SandboxExec, SandboxPolicy, SelfTest, Supervision};
+use zk_exec::{Environment, HostRules, Network, SandboxExec, SandboxPolicy, SelfTest, Supervision};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -50,6 +50,11 @@ fn policy(app: &AppContext) -> SandboxPolicy {
     }
     if let Some(processes) = app.settings.count("sandbox.processes") {
         policy = policy.processes(processes);
+    }
+    if let Some(hosts) = own.get("network").and_then(toml::Value::as_array) {
+        // Checked when the settings were read.
+        let hosts = HostRules::parse(hosts.iter().filter_map(toml::Value::as_str)).unwrap_or_default();
+        return policy.hosts(hosts);
     }
     policy.network(match app.settings.text("sandbox.network") {
         Some("loopback") => Network::Loopback,

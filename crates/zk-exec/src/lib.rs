@@ -5,6 +5,8 @@
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
+//! | [`ExecServer`], [`Remote`] | commands and files behind a socket, and the way to them |
+//! | [`OverlaidFiles`] | files somewhere else, with one directory of this machine among them |
 //! | [`Environment`] | which variables a child process may see |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
@@ -18,16 +20,23 @@
 mod environment;
 mod files;
 mod host_files;
+mod overlay;
 mod plugin;
 mod process;
+#[cfg(feature = "remote")]
+mod remote;
 mod sandbox;
 mod wire;
 
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
+pub use overlay::OverlaidFiles;
 pub use plugin::LocalPlugin;
 pub use process::{ProcessExec, Supervision, run_supervisor};
+#[cfg(feature = "remote")]
+pub use remote::{ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles};
 pub use sandbox::{
-    Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy, SandboxReport, SelfTest,
+    HostRuleError, HostRules, Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy,
+    SandboxReport, SelfTest,
 };

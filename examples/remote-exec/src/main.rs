@@ -3,14 +3,11 @@
 //! `example-remote-exec serve SOCKET DIR` is the one side; without arguments this starts it and is the other.
 
 use std::error::Error;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 
-use example_remote_exec::{RemoteExec, RemoteFiles, serve};
 use zk_core::kernel::Bus;
 use zk_core::service::{Exec, Files, Tool, ToolCx};
-use zk_exec::{Environment, ProcessExec, WorkspaceFiles};
+use zk_exec::{Environment, ExecServer, ProcessExec, Remote, WorkspaceFiles};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
 #[tokio::main]
@@ -20,8 +17,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         && command == "serve"
     {
         let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C")]);
-        let exec = Arc::new(ProcessExec::new(environment));
-        serve(Path::new(socket), exec, Arc::new(WorkspaceFiles::new([dir])?)).await?;
+        let (exec, files) = (ProcessExec::new(environment), WorkspaceFiles::new([dir])?);
+        ExecServer::bind(socket)?.serve(Arc::new(exec), Arc::new(files)).await?;
         return Ok(());
     }
     let dir = std::env::temp_dir().join(format!("zk-remote-exec-{}", std::process::id()));
@@ -30,18 +27,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     #[expect(clippy::disallowed_methods, reason = "this program is what runs on the other side")]
     let mut other =
         std::process::Command::new(std::env::current_exe()?).arg("serve").args([&socket, &work]).spawn()?;
-    // The file of a socket is there before anybody listens at it.
-    while UnixStream::connect(&socket).is_err() {
-        if let Some(status) = other.try_wait()? {
-            return Err(format!("the other side ended before it listened: {status}").into());
+    let remote = loop {
+        match Remote::connect(&socket) {
+            Ok(remote) => break remote,
+            Err(error) if other.try_wait()?.is_some() => return Err(error.into()),
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    };
 
     let bus = Bus::new();
     let scope = bus.scope("remote");
-    scope.provide_service::<dyn Exec>(Arc::new(RemoteExec::new(&socket)));
-    scope.provide_service::<dyn Files>(Arc::new(RemoteFiles::new(&socket)));
+    scope.provide_service::<dyn Exec>(Arc::new(remote.exec()));
+    scope.provide_service::<dyn Files>(Arc::new(remote.files()));
     bus.install(&ToolsPlugin::new(ToolsOptions::default()))?;
     for (name, args) in [
         ("write_file", serde_json::json!({ "path": "a.txt", "content": "one\ntwo\n" })),

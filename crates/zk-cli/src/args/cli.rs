@@ -49,7 +49,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
-    /// Where commands run: process (on this machine) or sandbox (there, and they write to the project alone)
+    /// Where commands run: process (on this machine), sandbox (there, and they write to the project alone) or
+    /// remote:unix:PATH (where `zk exec-server` listens, files too)
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
@@ -180,6 +181,12 @@ pub(crate) enum CliCommand {
     Policy {
         #[command(subcommand)]
         action: Option<PolicyAction>,
+    },
+    /// Run commands and reach files here for a zk elsewhere, which has `--context remote:unix:PATH`
+    ExecServer {
+        /// The socket, such as unix:/run/user/1000/zk.sock; only programs of the same user may connect
+        #[arg(long, value_name = "unix:PATH")]
+        listen: String,
     },
     /// List every handler, observer, tool and service, and who registered it; or the commands that are hooks
     Hooks {

@@ -43,6 +43,9 @@ pub(crate) enum Job {
         json: bool,
     },
     Hooks(Option<HooksAction>),
+    ExecServer {
+        listen: String,
+    },
     Trust(TrustAction),
     Policy(PolicyAction),
 }
@@ -129,6 +132,7 @@ impl Cli {
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action } => Job::Hooks(action),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
+                    CliCommand::ExecServer { listen } => Job::ExecServer { listen },
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }

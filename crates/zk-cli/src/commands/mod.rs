@@ -1,6 +1,7 @@
 //! The commands that show something and end.
 
 mod auth;
+mod exec_server;
 mod hooks;
 mod models;
 mod policy;
@@ -8,6 +9,7 @@ mod sessions;
 mod trust;
 
 pub(crate) use auth::auth;
+pub(crate) use exec_server::exec_server;
 pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use models::models;
 pub(crate) use policy::policy;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{KEYS, Kind};
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.4";
+const VERSION: &str = "1.5";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {
@@ -48,6 +48,11 @@ fn hooks_of_an_event() -> Value {
 fn of_kind(kind: Kind) -> Value {
     match kind {
         Kind::Text => json!({ "type": "string" }),
+        Kind::Context => json!({ "type": "string", "pattern": crate::place::ContextName::PATTERN }),
+        Kind::Network => {
+            let hosts = json!({ "type": "array", "items": { "type": "string" } });
+            json!({ "anyOf": [{ "enum": super::schema::NETWORKS }, hosts] })
+        }
         Kind::OneOf(words) => json!({ "enum": words }),
         Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
         Kind::Flag => json!({ "type": "boolean" }),

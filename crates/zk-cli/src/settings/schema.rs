@@ -1,7 +1,9 @@
+use zk_exec::HostRules;
 use zk_permission::{Rule, RuleBase};
 use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
+use crate::place::ContextName;
 
 /// What can be set. `*` stands for any one name.
 pub(super) const KEYS: &[Key] = &[
@@ -14,7 +16,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::OneOf(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
     ),
     Key::new("preset", Kind::OneOf(&["build", "plan"])),
-    Key::new("context", Kind::OneOf(&["process", "sandbox"])).not_by_projects(),
+    Key::new("context", Kind::Context).not_by_projects(),
     Key::new("screen", Kind::OneOf(&["inline", "plain"])).not_by_projects(),
     Key::new("max_turns", Kind::Count),
     Key::new("max_tokens", Kind::Count),
@@ -23,7 +25,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
     Key::new("sandbox.writable", Kind::Paths).not_by_projects(),
     Key::new("sandbox.hidden", Kind::Paths).not_by_projects(),
-    Key::new("sandbox.network", Kind::OneOf(&["none", "loopback", "all"])).not_by_projects(),
+    Key::new("sandbox.network", Kind::Network).not_by_projects(),
     Key::new("sandbox.processes", Kind::Count).not_by_projects(),
     Key::new("permissions.mode", Kind::OneOf(&["read-only", "ask", "accept-edits", "auto", "all"]))
         .not_by_projects(),
@@ -55,6 +57,9 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("providers.*.auth_token", Kind::Text).not_by_projects().secret(),
 ];
 
+/// What `sandbox.network` can be beside a list of hosts.
+pub(super) const NETWORKS: [&str; 3] = ["none", "loopback", "all"];
+
 /// Tables in which a misspelt key would leave a door open.
 const GUARDED: [&str; 3] = ["permissions", "policy", "sandbox"];
 
@@ -75,6 +80,10 @@ pub(super) struct Key {
 pub(super) enum Kind {
     Text,
     OneOf(&'static [&'static str]),
+    /// Where commands run.
+    Context,
+    /// `"none"`, `"loopback"`, `"all"`, or a list of hosts.
+    Network,
     /// A whole number from 1.
     Count,
     Flag,
@@ -196,6 +205,22 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Rules, _) => {
             Check::Invalid(format!("`{name}` must be a list of rules, such as [\"cargo test **\"]"))
         }
+        (Kind::Context, toml::Value::String(text)) => match text.parse::<ContextName>() {
+            Ok(_) => Check::Valid,
+            Err(why) => Check::Invalid(format!("`{name}` cannot be `{text}`: {why}")),
+        },
+        (Kind::Context, _) => Check::Invalid(format!("`{name}` must be {}", ContextName::CHOICES)),
+        (Kind::Network, toml::Value::String(word)) if NETWORKS.contains(&word.as_str()) => Check::Valid,
+        (Kind::Network, toml::Value::Array(hosts)) if hosts.iter().all(toml::Value::is_str) => {
+            match HostRules::parse(hosts.iter().filter_map(toml::Value::as_str)) {
+                Ok(_) => Check::Valid,
+                Err(why) => Check::Invalid(format!("`{name}`: {why}")),
+            }
+        }
+        (Kind::Network, _) => Check::Invalid(format!(
+            "`{name}` must be {} or a list of hosts, such as [\"crates.io\", \"*.npmjs.org\"]",
+            crate::suggest::either(&NETWORKS)
+        )),
         (Kind::Text, _) => Check::Invalid(format!("`{name}` must be a text in quotes")),
         (Kind::Flag, _) => Check::Invalid(format!("`{name}` must be true or false")),
         (Kind::Count, _) => Check::Invalid(format!("`{name}` must be a whole number from 1")),

@@ -11,6 +11,7 @@ mod demo;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
+mod exec_server;
 mod failures;
 #[cfg(test)]
 mod flags;

@@ -111,8 +111,13 @@ impl ProcessExec {
 
     /// Runs commands with `environment` in the sandbox that a plan describes.
     #[cfg(feature = "sandbox")]
-    pub(crate) fn sandboxed(environment: Environment, supervision: Supervision, plan: Vec<u8>) -> Self {
-        let starter = Starter::Supervisor(supervised::Supervisor::sandboxed(supervision, plan));
+    pub(crate) fn sandboxed(
+        environment: Environment,
+        supervision: Supervision,
+        plan: Vec<u8>,
+        proxy: Option<crate::sandbox::Proxy>,
+    ) -> Self {
+        let starter = Starter::Supervisor(supervised::Supervisor::sandboxed(supervision, plan, proxy));
         Self { environment, inherited: None, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
     }
 

@@ -30,6 +30,9 @@ pub(super) struct Supervisor {
     /// The plan of the sandbox it sets up.
     #[cfg(feature = "sandbox")]
     plan: Option<Vec<u8>>,
+    /// Answers at the listener that the sandbox hands out.
+    #[cfg(feature = "sandbox")]
+    proxy: Option<crate::sandbox::Proxy>,
     running: Mutex<Option<Running>>,
 }
 
@@ -40,6 +43,8 @@ struct Running {
     socket: Option<UnixStream>,
     #[cfg(feature = "sandbox")]
     report: Option<crate::sandbox::SandboxReport>,
+    #[cfg(feature = "sandbox")]
+    listener: Option<std::net::TcpListener>,
 }
 
 impl Supervisor {
@@ -48,14 +53,16 @@ impl Supervisor {
             how,
             #[cfg(feature = "sandbox")]
             plan: None,
+            #[cfg(feature = "sandbox")]
+            proxy: None,
             running: Mutex::new(None),
         }
     }
 
     /// Has commands run in a sandbox.
     #[cfg(feature = "sandbox")]
-    pub(super) fn sandboxed(how: Supervision, plan: Vec<u8>) -> Self {
-        Self { how, plan: Some(plan), running: Mutex::new(None) }
+    pub(super) fn sandboxed(how: Supervision, plan: Vec<u8>, proxy: Option<crate::sandbox::Proxy>) -> Self {
+        Self { how, plan: Some(plan), proxy, running: Mutex::new(None) }
     }
 
     #[cfg(feature = "sandbox")]
@@ -161,11 +168,22 @@ impl Running {
             Some(plan) => Some(set_up(&socket, plan)?),
             None => None,
         };
+        #[cfg(feature = "sandbox")]
+        let listener = match &supervisor.proxy {
+            Some(proxy) => {
+                let listener = crate::sandbox::receive_listener(&socket)?;
+                proxy.serve(listener.try_clone()?)?;
+                Some(listener)
+            }
+            None => None,
+        };
         Ok(Self {
             process,
             socket: Some(socket),
             #[cfg(feature = "sandbox")]
             report,
+            #[cfg(feature = "sandbox")]
+            listener,
         })
     }
 
@@ -198,6 +216,11 @@ impl Drop for Running {
         // The end of the connection is the request to kill everything. That takes a few milliseconds, waited
         // for so that it is over before this process ends.
         drop(self.socket.take());
+        #[cfg(feature = "sandbox")]
+        if let Some(listener) = &self.listener {
+            // Ends the thread that waits there.
+            let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
         let until = Instant::now() + LAST;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));

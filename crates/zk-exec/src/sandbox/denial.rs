@@ -10,7 +10,7 @@ use super::policy::Network;
 /// How much of what a command printed last is looked at.
 pub(super) const TAIL: usize = 8 * 1024;
 /// How many denials one command is told of.
-const MOST: usize = 4;
+pub(super) const MOST: usize = 4;
 
 /// What a system says where a file may not be written.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
@@ -64,7 +64,7 @@ impl Denials {
             return Some(Denial {
                 act: DeniedAct::Connect,
                 target: host(line),
-                reason: "it has no network".into(),
+                reason: self.network_reason().into(),
             });
         }
         let (not_written, closed) = (says(&NOT_WRITTEN), says(&CLOSED));
@@ -76,6 +76,13 @@ impl Denials {
             return None;
         }
         candidates(line).find_map(|text| self.denies(&plain(&cwd.join(text)), not_written))
+    }
+
+    fn network_reason(&self) -> &'static str {
+        match self.network {
+            Network::Hosts => "commands reach named hosts alone, through the proxy that HTTP_PROXY names",
+            Network::None | Network::Loopback | Network::All => "it has no network",
+        }
     }
 
     fn denies(&self, path: &Path, not_written: bool) -> Option<Denial> {

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEvent};
@@ -13,6 +13,7 @@ use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
 use super::probe;
 use super::process::SandboxProcess;
+use super::proxy::{self, Proxy};
 use super::report::{SandboxError, SandboxReport, SelfTest};
 use crate::{Environment, ProcessExec, Supervision};
 
@@ -29,7 +30,7 @@ use crate::{Environment, ProcessExec, Supervision};
 /// | credentials, zk's own files, `/run`, sockets of services | hidden |
 /// | everything else | read |
 /// | processes outside | not seen |
-/// | network | none, loopback, or all: [`Network`](crate::Network) |
+/// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network) |
 ///
 /// What it cannot prevent: changes to files that a person runs later, such as a Makefile; the loss of what can be written.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ pub struct SandboxExec {
     supervision: Supervision,
     plan: Vec<u8>,
     network: Network,
+    proxy: Option<Proxy>,
     /// A name in the workspace that nothing may be written to.
     protected: PathBuf,
     state: Option<PathBuf>,
@@ -66,11 +68,19 @@ impl SandboxExec {
         let policy = if is_covered { &policy.clone().readable(program) } else { policy };
         let (plan, places) = Plan::of(policy)?;
         let placeholders = Placeholders::make(places.placeholders, &plan.writable, policy.state.as_deref());
-        let environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
+        let mut environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
+        let proxy = match plan.network {
+            Network::Hosts => Some(Proxy::new(policy.hosts.clone())),
+            Network::None | Network::Loopback | Network::All => None,
+        };
+        if proxy.is_some() {
+            environment = with_proxy(environment);
+        }
         let encoded = plan.encode();
         let workspace = places.writable.first().cloned().unwrap_or_default();
         Ok(Self {
-            exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone()),
+            exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone()),
+            proxy,
             placeholders,
             limits: places.limits,
             denials: Arc::new(Denials::of(&plan)),
@@ -170,13 +180,23 @@ impl SandboxExec {
     }
 }
 
+/// Names the proxy to programs, which know it by one of these variables, and what is inside by another.
+fn with_proxy(environment: Environment) -> Environment {
+    let address = format!("http://127.0.0.1:{}", proxy::PORT);
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let environment = names.into_iter().fold(environment, |all, name| all.grant(name, &address));
+    let inside = "localhost,127.0.0.1,::1";
+    environment.grant("NO_PROXY", inside).grant("no_proxy", inside)
+}
+
 #[async_trait]
 impl Exec for SandboxExec {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
         let cwd = request.cwd.clone();
+        let (proxy, began) = (self.proxy.clone(), Instant::now());
         let inner = self.exec.spawn(request).await?;
         let rules = self.denials.clone();
-        Ok(Box::new(SandboxProcess { inner, rules, cwd, tail: Vec::new(), failed: false }))
+        Ok(Box::new(SandboxProcess { inner, rules, proxy, began, cwd, tail: Vec::new(), failed: false }))
     }
 
     async fn spawn_detached(

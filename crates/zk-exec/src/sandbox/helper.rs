@@ -1,14 +1,22 @@
 //! The first process inside a sandbox: it makes the view and prepares the rules for commands.
 
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 
 use super::confine::{Confinement, landlock_version};
 use super::mounts::{self, Sockets};
 use super::namespaces;
 use super::plan::Plan;
 use super::policy::Network;
+use super::proxy::PORT;
 use super::report::{Layer, SandboxReport};
 use crate::wire::{put, put_len, take, take_len};
 
@@ -32,13 +40,18 @@ impl Inside {
         let sockets = Sockets::of_machine();
         let made = sockets.and_then(|sockets| {
             namespaces::enter(plan.network)?;
+            // Made here, it belongs to the network of the sandbox, wherever it is answered at.
+            let listener = match plan.network {
+                Network::Hosts => Some(TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?),
+                Network::None | Network::Loopback | Network::All => None,
+            };
             let (confinement, report) = make(&plan)?;
             sockets.hide()?;
-            Ok((sockets, confinement, report))
+            Ok((sockets, confinement, listener, report))
         });
         let mut answer = Vec::new();
         match &made {
-            Ok((_, _, report)) => {
+            Ok((.., report)) => {
                 put_len(&mut answer, 1);
                 encode(report, &mut answer);
             }
@@ -47,8 +60,15 @@ impl Inside {
                 put(&mut answer, error.to_string());
             }
         }
+        let listener = match &made {
+            Ok((.., listener, _)) => listener.as_ref(),
+            Err(_) => None,
+        };
         write_frame(&mut zk, &answer)?;
-        let (sockets, confinement, _) = made?;
+        if let Some(listener) = listener {
+            hand_out(&zk, listener)?;
+        }
+        let (sockets, confinement, ..) = made?;
         Ok(Self { plan, sockets, confinement: Some(confinement) })
     }
 
@@ -74,7 +94,9 @@ fn make(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
     report.add(Layer::Processes, true, "");
     match plan.network {
         Network::All => report.add(Layer::NetworkNamespace, false, "by the policy"),
-        Network::None | Network::Loopback => report.add(Layer::NetworkNamespace, true, plan.network.as_str()),
+        Network::None | Network::Loopback | Network::Hosts => {
+            report.add(Layer::NetworkNamespace, true, plan.network.as_str())
+        }
     }
     match landlock_version() {
         Some(version) => report.add(Layer::Landlock, true, version),
@@ -116,6 +138,28 @@ pub(crate) fn read_answer(from: &mut impl Read) -> io::Result<SandboxReport> {
         report.add(*layer, present, take(from).ok_or_else(invalid)?.to_string_lossy());
     }
     Ok(report)
+}
+
+/// Sends a listener of this network to zk.
+fn hand_out(zk: &UnixStream, listener: &TcpListener) -> io::Result<()> {
+    let fds = [listener.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(zk, &[IoSlice::new(b"L")], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives what [`hand_out`] sent.
+pub(crate) fn receive_listener(from: &UnixStream) -> io::Result<TcpListener> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(from, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    fd.map(TcpListener::from).ok_or_else(|| io::Error::other("the sandbox handed out no listener"))
 }
 
 pub(crate) fn write_frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {

@@ -1,46 +1,44 @@
 //! Commands that reach only what a policy names.
 
-#[cfg(feature = "sandbox")]
-mod confine;
-#[cfg(feature = "sandbox")]
-mod denial;
-#[cfg(feature = "sandbox")]
-mod git;
-#[cfg(feature = "sandbox")]
-mod helper;
-#[cfg(feature = "sandbox")]
-mod mounts;
-#[cfg(feature = "sandbox")]
-mod namespaces;
-#[cfg(feature = "sandbox")]
-mod placeholders;
-#[cfg(feature = "sandbox")]
-mod plan;
-#[cfg(feature = "sandbox")]
-mod planted;
+mod hosts;
 mod policy;
-#[cfg(feature = "sandbox")]
-mod probe;
-#[cfg(feature = "sandbox")]
-mod process;
 mod report;
-#[cfg(feature = "sandbox")]
-mod seccomp;
-#[cfg(feature = "sandbox")]
-mod sys;
 
 #[cfg(feature = "sandbox")]
-mod exec;
+#[path = "."]
+mod linux {
+    use super::{hosts, policy, report};
+
+    mod confine;
+    mod denial;
+    mod exec;
+    mod git;
+    mod helper;
+    mod mounts;
+    mod namespaces;
+    mod placeholders;
+    mod plan;
+    mod planted;
+    mod probe;
+    mod process;
+    mod proxy;
+    mod seccomp;
+    mod sys;
+
+    pub(crate) use confine::Confinement;
+    pub use exec::SandboxExec;
+    pub(crate) use helper::{Inside, read_answer, receive_listener, write_frame};
+    pub(crate) use probe::run as run_probe;
+    pub(crate) use proxy::Proxy;
+}
+
 #[cfg(not(feature = "sandbox"))]
 #[path = "unsupported.rs"]
-mod exec;
+mod linux;
 
+pub use hosts::{HostRuleError, HostRules};
+pub use linux::SandboxExec;
 #[cfg(feature = "sandbox")]
-pub(crate) use confine::Confinement;
-pub use exec::SandboxExec;
-#[cfg(feature = "sandbox")]
-pub(crate) use helper::{Inside, read_answer, write_frame};
+pub(crate) use linux::{Confinement, Inside, Proxy, read_answer, receive_listener, run_probe, write_frame};
 pub use policy::{Network, SandboxPolicy};
-#[cfg(feature = "sandbox")]
-pub(crate) use probe::run as run_probe;
 pub use report::{Layer, LayerState, SandboxError, SandboxReport, SelfTest};

@@ -34,7 +34,7 @@ pub(super) fn enter(network: Network) -> io::Result<()> {
     let child = match fork().step("start the first process")? {
         Side::Child => {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            if network == Network::Loopback {
+            if matches!(network, Network::Loopback | Network::Hosts) {
                 bring_up_loopback().step("bring up the loopback interface")?;
             }
             return Ok(());

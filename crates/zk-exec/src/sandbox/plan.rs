@@ -125,6 +125,7 @@ impl Plan {
                 Network::None => 0,
                 Network::Loopback => 1,
                 Network::All => 2,
+                Network::Hosts => 3,
             },
         );
         put_len(&mut out, usize::try_from(self.processes).unwrap_or(usize::MAX));
@@ -142,6 +143,7 @@ impl Plan {
             0 => Network::None,
             1 => Network::Loopback,
             2 => Network::All,
+            3 => Network::Hosts,
             _ => return None,
         };
         let plan = Self {

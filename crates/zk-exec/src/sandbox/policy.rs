@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use super::hosts::HostRules;
+
 /// What commands in a sandbox may reach.
 ///
 /// Everything that is not named here is read-only, and what holds credentials is hidden.
@@ -19,6 +21,7 @@ pub struct SandboxPolicy {
     pub(crate) home: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
     pub(crate) network: Network,
+    pub(crate) hosts: HostRules,
     pub(crate) processes: u32,
 }
 
@@ -30,6 +33,9 @@ pub enum Network {
     None,
     /// Among the commands of the sandbox, over addresses of the loopback interface.
     Loopback,
+    /// As [`Loopback`](Self::Loopback), and to [named hosts](SandboxPolicy::hosts) through a proxy: HTTP and whatever
+    /// goes through its tunnels, never a datagram.
+    Hosts,
     /// All that the machine can make.
     All,
 }
@@ -41,6 +47,7 @@ impl Network {
         match self {
             Self::None => "none",
             Self::Loopback => "loopback",
+            Self::Hosts => "hosts",
             Self::All => "all",
         }
     }
@@ -58,6 +65,7 @@ impl SandboxPolicy {
             home: None,
             state: None,
             network: Network::None,
+            hosts: HostRules::default(),
             processes: 4096,
         }
     }
@@ -111,6 +119,14 @@ impl SandboxPolicy {
     #[must_use]
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
+        self
+    }
+
+    /// Reaches these hosts, through a proxy that is named to commands in `HTTP_PROXY` and its like.
+    #[must_use]
+    pub fn hosts(mut self, hosts: HostRules) -> Self {
+        self.network = Network::Hosts;
+        self.hosts = hosts;
         self
     }
 

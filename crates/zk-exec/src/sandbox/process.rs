@@ -1,15 +1,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
-use zk_core::service::{Denial, ExecError, Exit, KillSignal, Process, ProcessEvent, TerminalSize};
+use zk_core::service::{Denial, DeniedAct, ExecError, Exit, KillSignal, Process, ProcessEvent, TerminalSize};
 
-use super::denial::{Denials, TAIL};
+use super::denial::{Denials, MOST, TAIL};
+use super::proxy::{Proxy, Refusal};
 
 /// A command in a sandbox, which remembers what it printed last.
 pub(super) struct SandboxProcess {
     pub(super) inner: Box<dyn Process>,
     pub(super) rules: Arc<Denials>,
+    pub(super) proxy: Option<Proxy>,
+    pub(super) began: Instant,
     pub(super) cwd: PathBuf,
     pub(super) tail: Vec<u8>,
     pub(super) failed: bool,
@@ -56,7 +60,16 @@ impl Process for SandboxProcess {
         if !self.failed {
             return Vec::new();
         }
-        self.rules.in_output(&String::from_utf8_lossy(&self.tail), &self.cwd)
+        let refused = self.proxy.iter().flat_map(|proxy| proxy.refused_since(self.began));
+        let mut found: Vec<Denial> = Vec::new();
+        for Refusal { target, why, .. } in refused {
+            let denial = Denial { act: DeniedAct::Connect, target, reason: why };
+            if found.len() < MOST && !found.contains(&denial) {
+                found.push(denial);
+            }
+        }
+        found.extend(self.rules.in_output(&String::from_utf8_lossy(&self.tail), &self.cwd));
+        found
     }
 
     fn release(self: Box<Self>) {

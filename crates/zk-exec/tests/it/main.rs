@@ -7,6 +7,8 @@ mod files;
 mod orphans;
 mod parent;
 mod protected;
+#[cfg(feature = "remote")]
+mod remote;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod supervisor;

@@ -1,4 +1,5 @@
 mod escapes;
+mod hosts;
 mod proof;
 mod work;
 

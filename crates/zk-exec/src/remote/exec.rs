@@ -1,0 +1,214 @@
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use zk_core::service::{
+    Denial, Exec, ExecError, ExecRequest, KillSignal, Process, ProcessEvent, TerminalSize,
+};
+
+use super::{Ask, Order, Told, WINDOW, frame};
+
+/// Commands behind a socket. What they started is ended with their connection, so also with either side.
+#[derive(Clone, Debug)]
+pub struct RemoteExec {
+    socket: Arc<Path>,
+}
+
+impl RemoteExec {
+    pub(super) fn new(socket: Arc<Path>) -> Self {
+        Self { socket }
+    }
+
+    async fn start(&self, request: ExecRequest) -> io::Result<RemoteProcess> {
+        let program = request.program.to_string_lossy().into_owned();
+        let reached = UnixStream::connect(&self.socket).await.map_err(|error| {
+            let what = format!("the exec-server at {} does not answer: {error}", self.socket.display());
+            io::Error::new(error.kind(), what)
+        });
+        let (mut from, mut to) = reached?.into_split();
+        frame::send_to(&mut to, &Ask::Spawn { request }, &[]).await?;
+        match frame::receive_from(&mut from).await? {
+            (Told::Started, _) => {}
+            (Told::Failed(why), _) => return Err(io::Error::other(why)),
+            (other, _) => return Err(io::Error::other(format!("{other:?} before it was started"))),
+        }
+        let (orders, queue) = mpsc::unbounded_channel();
+        tokio::spawn(write_all(to, queue));
+        // Without a bound of their own: the other side sends no more than the window.
+        let (events, happened) = mpsc::unbounded_channel();
+        let (answers, answered) = mpsc::unbounded_channel();
+        tokio::spawn(read_all(from, events, answers));
+        Ok(RemoteProcess {
+            program,
+            orders,
+            happened,
+            answered,
+            next_order: 0,
+            taken: 0,
+            denials: Vec::new(),
+            is_over: false,
+        })
+    }
+}
+
+#[async_trait]
+impl Exec for RemoteExec {
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        let (program, cwd) = (request.program.to_string_lossy().into_owned(), request.cwd.clone());
+        match self.start(request).await {
+            Ok(process) => Ok(Box::new(process)),
+            Err(source) => Err(ExecError::Spawn { program, cwd, source }),
+        }
+    }
+}
+
+/// Writes whole frames, whoever stops waiting for what they bring. The end of the queue is the end of the connection.
+async fn write_all(mut to: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(frame) = queue.recv().await {
+        if to.write_all(&frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read_all(
+    mut from: OwnedReadHalf,
+    events: mpsc::UnboundedSender<Item>,
+    answers: mpsc::UnboundedSender<Told>,
+) {
+    while let Ok((told, bytes)) = frame::receive_from::<Told>(&mut from).await {
+        let sent = match told {
+            Told::Event(ProcessEvent::Output(stream, _)) => {
+                events.send(Item::Event(ProcessEvent::Output(stream, bytes))).is_ok()
+            }
+            Told::Event(event) => events.send(Item::Event(event)).is_ok(),
+            Told::Denials(denials) => events.send(Item::Denials(denials)).is_ok(),
+            Told::Over => events.send(Item::Over).is_ok(),
+            answer @ (Told::Members(..) | Told::Done(..)) => answers.send(answer).is_ok(),
+            Told::Started | Told::Failed(_) => false,
+        };
+        if !sent {
+            return;
+        }
+    }
+}
+
+/// What comes of a process without being asked for.
+enum Item {
+    Event(ProcessEvent),
+    Denials(Vec<Denial>),
+    Over,
+}
+
+/// The end of its connection is the end of the process.
+struct RemoteProcess {
+    program: String,
+    orders: mpsc::UnboundedSender<Vec<u8>>,
+    happened: mpsc::UnboundedReceiver<Item>,
+    answered: mpsc::UnboundedReceiver<Told>,
+    next_order: u64,
+    /// Bytes of output taken since the other side was told.
+    taken: u64,
+    denials: Vec<Denial>,
+    is_over: bool,
+}
+
+impl RemoteProcess {
+    fn lost(&self) -> ExecError {
+        let why = "the connection to the exec-server broke; what the command started is ended there";
+        ExecError::Watch { program: self.program.clone(), source: io::Error::other(why) }
+    }
+
+    fn send(&mut self, order: Order, bytes: &[u8]) -> Result<u64, ExecError> {
+        let number = self.next_order;
+        self.next_order += 1;
+        let frame = frame::encode(&(number, order), bytes).map_err(|_| self.lost())?;
+        self.orders.send(frame).map_err(|_| self.lost())?;
+        Ok(number)
+    }
+
+    async fn order(&mut self, order: Order, bytes: &[u8]) -> Result<Told, ExecError> {
+        let wanted = self.send(order, bytes)?;
+        loop {
+            // What it prints meanwhile waits where it is.
+            match self.answered.recv().await {
+                Some(answer @ (Told::Members(number, _) | Told::Done(number, _))) if number == wanted => {
+                    return Ok(answer);
+                }
+                // Of an order that nobody waited for any more.
+                Some(_) => {}
+                None => return Err(self.lost()),
+            }
+        }
+    }
+
+    async fn input(&mut self, order: Order, bytes: &[u8]) -> Result<(), ExecError> {
+        match self.order(order, bytes).await? {
+            Told::Done(_, Err(why)) => {
+                Err(ExecError::Input { program: self.program.clone(), source: io::Error::other(why) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Process for RemoteProcess {
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        while !self.is_over {
+            match self.happened.recv().await {
+                Some(Item::Event(event)) => {
+                    if let ProcessEvent::Output(_, bytes) = &event {
+                        self.taken += bytes.len() as u64;
+                        if self.taken >= WINDOW / 4 {
+                            let taken = std::mem::take(&mut self.taken);
+                            // Should the connection be gone, the next event says so.
+                            let _ = self.send(Order::Taken(taken), &[]);
+                        }
+                    }
+                    return Ok(Some(event));
+                }
+                Some(Item::Denials(denials)) => self.denials = denials,
+                Some(Item::Over) => self.is_over = true,
+                None => return Err(self.lost()),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
+        self.input(Order::Write, bytes).await
+    }
+
+    async fn close_input(&mut self) -> Result<(), ExecError> {
+        self.input(Order::CloseInput, &[]).await
+    }
+
+    async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
+        self.input(Order::Resize(size), &[]).await
+    }
+
+    async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
+        self.order(Order::Kill(signal), &[]).await.map(|_| ())
+    }
+
+    async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
+        match self.order(Order::Members, &[]).await? {
+            Told::Members(_, members) => Ok(members),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn denials(&self) -> Vec<Denial> {
+        self.denials.clone()
+    }
+
+    fn release(mut self: Box<Self>) {
+        let _ = self.send(Order::Release, &[]);
+    }
+}

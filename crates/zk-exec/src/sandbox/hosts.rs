@@ -1,0 +1,337 @@
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The ports of a host that is named without one.
+const USUAL_PORTS: [u16; 2] = [80, 443];
+
+/// The hosts that commands may reach through the proxy of a sandbox.
+///
+/// | written | hosts |
+/// |---|---|
+/// | `crates.io` | this one, at the ports 80 and 443 |
+/// | `*.npmjs.org` | all below it, at any depth, and not itself |
+/// | `example.org:8080` | at this port |
+/// | `10.0.0.7:3000`, `[fd00::7]:3000` | this address, also where names lead to it |
+///
+/// An address of this machine or of a private network counts only if it is named itself.
+///
+/// ```
+/// use zk_exec::HostRules;
+///
+/// let rules = HostRules::parse(["crates.io", "*.npmjs.org"])?;
+/// assert!(rules.allows("registry.npmjs.org", 443) && !rules.allows("npmjs.org.example.com", 443));
+/// assert!(!rules.allows("crates.io", 22));
+/// # Ok::<(), zk_exec::HostRuleError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRules(Vec<HostRule>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HostRule {
+    host: Pattern,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern {
+    Name(String),
+    /// All names that end with this, which begins with a dot.
+    Below(String),
+    Address(IpAddr),
+}
+
+/// Why a text names no host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no host: {why}; write a name such as crates.io, *.npmjs.org or 127.0.0.1:8080")]
+pub struct HostRuleError {
+    text: String,
+    why: &'static str,
+}
+
+/// A host as somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::sandbox) enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+impl Host {
+    /// Reads a name in ASCII, or an address in its usual form: nothing that a resolver would read as something else.
+    pub(in crate::sandbox) fn parse(text: &str) -> Result<Self, &'static str> {
+        if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            let address = inner.parse::<Ipv6Addr>().map_err(|_| "that is no address")?;
+            return Ok(Self::Address(IpAddr::V6(address)));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if name.is_empty() || name.len() > 253 {
+            return Err("a name has between 1 and 253 characters");
+        }
+        let is_label = |label: &str| {
+            let inner =
+                label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+            inner && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+        };
+        if !name.split('.').all(is_label) {
+            return Err("a name consists of letters, digits, hyphens and dots");
+        }
+        let last = name.rsplit('.').next().unwrap_or_default();
+        // What ends in a number is an address to resolvers, also as 0x7f.1 or 2130706433.
+        if last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
+            let address = name.parse::<Ipv4Addr>().map_err(|_| "an address is written with four numbers")?;
+            return Ok(Self::Address(IpAddr::V4(address)));
+        }
+        Ok(Self::Name(name))
+    }
+}
+
+/// A host and the port after it, if there is one.
+pub(in crate::sandbox) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let after = match text.rfind(']') {
+        Some(end) => text.get(end + 1..)?,
+        None => text.find(':').and_then(|at| text.get(at..)).unwrap_or_default(),
+    };
+    let host = text.get(..text.len() - after.len())?;
+    match after.strip_prefix(':') {
+        None if after.is_empty() => Some((host, None)),
+        // No sign and no blank, which parsing would take.
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some((host, Some(digits.parse().ok().filter(|port| *port > 0)?)))
+        }
+        Some(_) | None => None,
+    }
+}
+
+impl HostRules {
+    /// Reads the rules of a list.
+    ///
+    /// # Errors
+    /// [`HostRuleError`] for the first that names no host.
+    pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, HostRuleError> {
+        texts.into_iter().map(|text| HostRule::parse(text.as_ref())).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether a name, or an address as a text, may be asked for at this port. Where it leads is judged apart.
+    #[must_use]
+    pub fn allows(&self, host: &str, port: u16) -> bool {
+        Host::parse(host).is_ok_and(|host| self.allow(&host, port))
+    }
+
+    pub(in crate::sandbox) fn allow(&self, host: &Host, port: u16) -> bool {
+        self.0.iter().any(|rule| rule.is_at(port) && rule.host.matches(host))
+    }
+
+    /// Whether this very address is named.
+    pub(in crate::sandbox) fn name_address(&self, address: IpAddr, port: u16) -> bool {
+        self.0.iter().any(|rule| rule.is_at(port) && rule.host == Pattern::Address(address))
+    }
+}
+
+impl HostRule {
+    fn parse(text: &str) -> Result<Self, HostRuleError> {
+        let fail = |why| HostRuleError { text: text.to_owned(), why };
+        let (host, port) = split_port(text).ok_or_else(|| fail("its port is none"))?;
+        let host = match host.strip_prefix("*.") {
+            Some(rest) => match Host::parse(rest).map_err(fail)? {
+                Host::Name(name) if name.contains('.') => Pattern::Below(format!(".{name}")),
+                Host::Name(_) => return Err(fail("a whole top level is too much")),
+                Host::Address(_) => return Err(fail("an address has no names below it")),
+            },
+            None => match Host::parse(host).map_err(fail)? {
+                Host::Name(name) => Pattern::Name(name),
+                Host::Address(address) => Pattern::Address(address),
+            },
+        };
+        Ok(Self { host, port })
+    }
+
+    fn is_at(&self, port: u16) -> bool {
+        self.port.map_or(USUAL_PORTS.contains(&port), |own| own == port)
+    }
+}
+
+impl Pattern {
+    fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Name(own), Host::Name(name)) => own == name,
+            (Self::Below(end), Host::Name(name)) => name.len() > end.len() && name.ends_with(end.as_str()),
+            (Self::Address(own), Host::Address(address)) => own == address,
+            (Self::Name(_) | Self::Below(_), Host::Address(_)) | (Self::Address(_), Host::Name(_)) => false,
+        }
+    }
+}
+
+/// Whether an address is one of the public network: not of this machine, a private network, a translator into them, or
+/// set aside.
+pub(in crate::sandbox) fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        || a == 0
+        || a >= 240
+        || (a, b & 0xc0) == (100, 64)
+        || (a, b, c) == (192, 0, 0)
+        || (a, b, c) == (192, 88, 99)
+        || (a, b & 0xfe) == (198, 18))
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    let v4 = |high: u16, low: u16| {
+        let ([w, x], [y, z]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_public_v4(Ipv4Addr::new(w, x, y, z))
+    };
+    match (a, b, c, d, e, f) {
+        (0, 0, 0, 0, 0, 0xffff) | (0x64, 0xff9b, 0, 0, 0, 0) => v4(g, h),
+        // Only the three bits of the global addresses; 6to4 holds an address of the older kind, Teredo any.
+        (0x2002, high, low, ..) => v4(high, low),
+        (0x2001, 0..=0x1ff | 0xdb8, ..) | (0x3fff, 0..=0xfff, ..) => false,
+        _ => a & 0xe000 == 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_named_hosts_at_their_ports_are_allowed() {
+        let rules =
+            HostRules::parse(["crates.io", "*.npmjs.org", "example.org:8080", "127.0.0.1:3000"]).unwrap();
+        for (host, port) in [
+            ("crates.io", 443),
+            ("CRATES.io.", 80),
+            ("registry.npmjs.org", 443),
+            ("a.b.npmjs.org", 443),
+            ("example.org", 8080),
+            ("127.0.0.1", 3000),
+        ] {
+            assert!(rules.allows(host, port), "{host}:{port}");
+        }
+        for (host, port) in [
+            ("crates.io", 22),
+            ("static.crates.io", 443),
+            ("npmjs.org", 443),
+            ("evilnpmjs.org", 443),
+            ("crates.io.evil.org", 443),
+            ("evil.org\0.npmjs.org", 443),
+            ("evil.org .npmjs.org", 443),
+            ("evil.org/.npmjs.org", 443),
+            ("evil.org%00.npmjs.org", 443),
+            ("crates.io..", 443),
+            (".npmjs.org", 443),
+            ("crätes.io", 443),
+            ("cr\u{430}tes.io", 443),
+            ("example.org", 443),
+            ("0x7f.1", 3000),
+            ("2130706433", 3000),
+            ("127.1", 3000),
+            ("0177.0.0.1", 3000),
+            ("[::ffff:127.0.0.1]", 3000),
+            ("", 443),
+        ] {
+            assert!(!rules.allows(host, port), "{host}:{port}");
+        }
+    }
+
+    #[test]
+    fn what_names_no_host_is_refused() {
+        for text in [
+            "",
+            "*",
+            "*.org",
+            "*.1.2.3.4",
+            "a b",
+            "a:b",
+            "a:0",
+            "a:99999",
+            "a:+1",
+            "http://a.b",
+            "[::1",
+            "1.2.3",
+        ] {
+            assert!(HostRules::parse([text]).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_machines_and_private_networks_are_not_public() {
+        for text in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.9.9.9",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.1",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::7f00:1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::a00:1",
+            "64:ff9b:1::1",
+            "100::1",
+            "2001::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "2002:a9fe:a9fe::",
+            "3fff::1",
+            "fc00::1",
+            "fd00::1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+        ] {
+            assert!(!is_public(text.parse().unwrap()), "{text}");
+        }
+        for text in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "100.63.0.1",
+            "100.128.0.1",
+            "172.32.0.1",
+            "192.0.1.1",
+            "198.20.0.1",
+            "2606:4700::1111",
+            "2a00:1450::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+            "2002:808:808::1",
+        ] {
+            assert!(is_public(text.parse().unwrap()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The way out of a sandbox whose commands may reach named hosts.
+//!
+//! Its listener belongs to the network namespace of the sandbox and was made there; it was handed out, so that this
+//! process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be bridged.
+
+mod request;
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::hosts::{Host, HostRules, is_public};
+use request::{Request, read_request};
+
+/// Where commands find it, in the network of the sandbox, where nobody else is.
+pub(super) const PORT: u16 = 3128;
+/// How many connections there may be at a time.
+const CONNECTIONS: usize = 256;
+/// How long a host may take to accept a connection, and a command to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How many refusals are remembered.
+const REMEMBERED: usize = 64;
+
+/// Looks names up.
+type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
+/// Lets commands reach hosts; clones are the same.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    rules: Arc<HostRules>,
+    resolve: Resolve,
+    refused: Arc<Mutex<VecDeque<Refusal>>>,
+    open: Arc<AtomicUsize>,
+}
+
+/// A host that was not reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) at: Instant,
+    pub(super) target: String,
+    pub(super) why: String,
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proxy").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+impl Proxy {
+    pub(super) fn new(rules: HostRules) -> Self {
+        let resolve = |name: &str| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
+        Self {
+            rules: Arc::new(rules),
+            resolve: Arc::new(resolve),
+            refused: Arc::default(),
+            open: Arc::default(),
+        }
+    }
+
+    /// Answers at a listener until that is shut down.
+    pub(crate) fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        let this = self.clone();
+        std::thread::Builder::new().name("sandbox-proxy".into()).stack_size(128 << 10).spawn(move || {
+            loop {
+                match listener.accept() {
+                    Ok((stream, _)) => this.begin(stream),
+                    Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return,
+                    // Too many descriptors for a moment, or a connection that was given up.
+                    Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn begin(&self, stream: TcpStream) {
+        let this = self.clone();
+        if self.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
+            self.open.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        let started =
+            std::thread::Builder::new().name("sandbox-proxy".into()).stack_size(256 << 10).spawn(move || {
+                // What breaks is seen by the command on its own side.
+                let _ = this.answer(stream);
+                this.open.fetch_sub(1, Ordering::SeqCst);
+            });
+        if started.is_err() {
+            self.open.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let Request { target, port, forward, opens_tunnel } = match read_request(&mut stream) {
+            Ok(request) => request,
+            Err(error) => return say(&mut stream, "400 Bad Request", &error.to_string()),
+        };
+        let addresses = match self.addresses(&target, port) {
+            Ok(addresses) => addresses,
+            Err(Denied::Refused(why)) => {
+                let target = target.escape_default().to_string();
+                self.note(format!("{target}:{port}"), why.clone());
+                return say(&mut stream, "403 Forbidden", &format!("{target}:{port}: {why}"));
+            }
+            Err(Denied::Unknown(error)) => {
+                return say(&mut stream, "502 Bad Gateway", &format!("cannot look up {target}: {error}"));
+            }
+        };
+        let mut host = match connect(&addresses, port) {
+            Ok(host) => host,
+            Err(error) => {
+                return say(
+                    &mut stream,
+                    "502 Bad Gateway",
+                    &format!("cannot connect to {target}:{port}: {error}"),
+                );
+            }
+        };
+        if opens_tunnel {
+            stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+        }
+        host.write_all(&forward)?;
+        stream.set_read_timeout(None)?;
+        relay(stream, host)
+    }
+
+    /// The addresses that may be connected to, looked up once: what is judged is what is used.
+    fn addresses(&self, target: &str, port: u16) -> Result<Vec<IpAddr>, Denied> {
+        let refused = |why: String| Denied::Refused(why);
+        let host = Host::parse(target).map_err(|why| refused(why.to_owned()))?;
+        if !self.rules.allow(&host, port) {
+            return Err(refused("it is not among the hosts that commands may reach".to_owned()));
+        }
+        let found = match &host {
+            Host::Name(name) => (self.resolve)(name).map_err(Denied::Unknown)?,
+            Host::Address(address) => vec![*address],
+        };
+        if found.is_empty() {
+            return Err(Denied::Unknown(io::ErrorKind::NotFound.into()));
+        }
+        // One address that is closed closes all: an answer that mixes them is made for that.
+        match found.iter().find(|address| !is_public(**address) && !self.rules.name_address(**address, port))
+        {
+            Some(address) => Err(refused(format!("it leads to {address}, which is not a public address"))),
+            None => Ok(found),
+        }
+    }
+
+    fn note(&self, target: String, why: String) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.push_back(Refusal { at: Instant::now(), target, why });
+        if refused.len() > REMEMBERED {
+            refused.pop_front();
+        }
+    }
+
+    /// What was refused since then.
+    pub(super) fn refused_since(&self, since: Instant) -> Vec<Refusal> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.iter().filter(|refusal| refusal.at >= since).cloned().collect()
+    }
+}
+
+/// Why there is no address.
+enum Denied {
+    Refused(String),
+    Unknown(io::Error),
+}
+
+fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in addresses {
+        match TcpStream::connect_timeout(&SocketAddr::new(*address, port), PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
+    let body = format!("zk: {why}\n");
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all((head + &body).as_bytes())
+}
+
+/// Hands on what comes from either side, until both are at their end.
+fn relay(command: TcpStream, host: TcpStream) -> io::Result<()> {
+    let (up_from, up_to) = (command.try_clone()?, host.try_clone()?);
+    let up = std::thread::Builder::new()
+        .name("sandbox-proxy".into())
+        .stack_size(128 << 10)
+        .spawn(move || pass(up_from, up_to))?;
+    pass(host, command);
+    let _ = up.join();
+    Ok(())
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = vec![0; 32 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => {
+                if to.write_all(buffer.get(..read).unwrap_or_default()).is_err() {
+                    // The other direction ends too: nobody takes what it brings.
+                    let _ = from.shutdown(Shutdown::Both);
+                    break;
+                }
+            }
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Hosts that commands reach through the proxy.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use zk_core::service::DeniedAct;
+use zk_exec::{HostRules, SandboxExec, SandboxPolicy};
+
+use super::{run, sandboxed};
+use crate::support::{bash_in, environment, supervision};
+
+/// A host outside that greets everybody, and how many came.
+fn host() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let came = Arc::new(AtomicUsize::new(0));
+    let counted = came.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            counted.fetch_add(1, Ordering::SeqCst);
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+                .unwrap();
+        }
+    });
+    (port, came)
+}
+
+/// Asks the proxy for a host from inside and prints what it answers.
+fn tunnel(target: &str) -> String {
+    format!(
+        r#"exec 3<>/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}} && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3 && cat <&3 | tee /tmp/got; grep -q hello /tmp/got"#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_named_host_is_reached_through_the_proxy_and_only_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, came) = host();
+    let rules = HostRules::parse([format!("127.0.0.1:{port}"), "crates.io".to_owned()]).unwrap();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path()).hosts(rules)) else { return };
+    let (code, out) = run(&exec, &tunnel(&format!("127.0.0.1:{port}")), dir.path()).await;
+    assert!(
+        code == 0 && out.contains("200 Connection established") && out.ends_with("hello"),
+        "{out}({code})"
+    );
+    assert_eq!(came.load(Ordering::SeqCst), 1);
+    // Past the proxy there is nothing, and nobody hears a datagram.
+    let (code, out) = run(&exec, &format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), dir.path()).await;
+    assert!(code != 0 && came.load(Ordering::SeqCst) == 1, "{out}");
+    let (_, out) = run(&exec, "env | grep -i _proxy | sort | tr '\\n' ' '", dir.path()).await;
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+        assert!(out.contains(&format!("{name}=http://127.0.0.1:3128 ")), "{name}: {out}");
+    }
+    exec.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_is_not_named_is_denied_by_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (port, came) = host();
+    let rules = HostRules::parse(["crates.io", "*.npmjs.org"]).unwrap();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(dir.path()).hosts(rules)) else { return };
+    for target in
+        ["evil.example.org:443".to_owned(), format!("127.0.0.1:{port}"), format!("localhost:{port}")]
+    {
+        let (outcome, out) = bash_in(&exec, &tunnel(&target), dir.path(), None).await;
+        assert!(out.starts_with("HTTP/1.1 403 Forbidden"), "{target}: {out}");
+        let denials = outcome.unwrap().denials;
+        let told = denials.iter().any(|denial| denial.act == DeniedAct::Connect && denial.target == target);
+        assert!(told, "{target}: {denials:?}");
+    }
+    assert_eq!(came.load(Ordering::SeqCst), 0);
+    exec.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_with_named_hosts_holds_and_commands_in_it_reach_each_other() {
+    let (dir, state) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let policy =
+        SandboxPolicy::new(dir.path()).state(state.path()).hosts(HostRules::parse(["crates.io"]).unwrap());
+    if sandboxed(&policy).is_none() {
+        return;
+    }
+    let exec = SandboxExec::new(&policy, environment(), supervision()).unwrap();
+    let test = exec.self_test().await.unwrap();
+    assert!(test.held.iter().any(|name| name == "send a datagram"), "{test:?}");
+    exec.close().await;
+}
