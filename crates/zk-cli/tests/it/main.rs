@@ -12,11 +12,13 @@ mod demo;
 mod doctor;
 #[cfg(test)]
 mod exec_server;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
 mod jobs;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod kill;
