@@ -17,6 +17,8 @@ mod failures;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod inline;
+#[cfg(test)]
 mod jobs;
 #[cfg(test)]
 mod keys;
