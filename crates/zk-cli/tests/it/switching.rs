@@ -17,14 +17,12 @@ use zk_session::{Recorder, SqliteStore, load_history};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 use zk_tools::{PermissionGate, PermissionMode, Spill, ToolsOptions, ToolsPlugin};
 
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, server};
 
 #[test]
 fn new_and_resume_go_on_with_another_session_and_back() {
-    let server = server(Script::answering(|asked| {
-        Turn::new().text(format!("Answer {} to: {}", asked.messages.len(), asked.last_user_text()))
-    }));
+    let server = counting();
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'first question'") else { return };
     terminal.expect("Answer 1 to: first question");
@@ -32,11 +30,7 @@ fn new_and_resume_go_on_with_another_session_and_back() {
     terminal.keys("/resume\r");
     terminal.expect("there is no other session of this directory yet");
     terminal.expect("› ");
-    terminal.keys("/new\r");
-    terminal.expect("to go on with the one before: /resume ");
-    let first = terminal.until("\r\n");
-    terminal.expect("a new conversation begins");
-    terminal.expect("› ");
+    let first = terminal.begin_new();
     terminal.keys("second question\r");
     terminal.expect("Answer 1 to: second question");
     terminal.expect("› ");
@@ -82,11 +76,7 @@ fn the_view_begins_anew_with_another_session_and_shows_a_resumed_one() {
     terminal.keys("/show\r");
     terminal.expect("1 name in .");
     terminal.expect("› ");
-    terminal.keys("/new\r");
-    terminal.expect("to go on with the one before: /resume ");
-    let first = terminal.until("\r\n");
-    terminal.expect("a new conversation begins");
-    terminal.expect("› ");
+    let first = terminal.begin_new();
     terminal.keys("/show\r");
     terminal.expect("there is no such result");
     terminal.expect("› ");

@@ -101,6 +101,16 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
+    /// Begins a new conversation at the prompt, and gives the id of the one before.
+    pub(crate) fn begin_new(&mut self) -> String {
+        self.keys("/new\r");
+        self.expect("to go on with the one before: /resume ");
+        let before = self.until("\r\n");
+        self.expect("a new conversation begins");
+        self.expect("› ");
+        before
+    }
+
     /// Waits for the end of the program, and gives what was not expected of its output.
     pub(crate) fn rest(mut self) -> String {
         self.child.wait().unwrap();
@@ -113,11 +123,16 @@ impl Terminal {
     }
 }
 
+/// A server that counts the messages it is sent, and repeats the last one of the person.
+pub(crate) fn counting() -> FakeServer {
+    server(Script::answering(|asked| {
+        Turn::new().text(format!("Answer {} to: {}", asked.messages.len(), asked.last_user_text()))
+    }))
+}
+
 #[test]
 fn a_conversation_answers_lists_its_commands_and_quits() {
-    let server = server(Script::answering(|asked| {
-        Turn::new().text(format!("Answer {} to: {}", asked.messages.len(), asked.last_user_text()))
-    }));
+    let server = counting();
     let person = Person::asking(&server);
     let Some(mut terminal) = Terminal::open(&person, "'first question'") else { return };
     terminal.expect("Answer 1 to: first question");
