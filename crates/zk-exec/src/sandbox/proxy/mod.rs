@@ -3,6 +3,7 @@
 //! Its listener belongs to the network namespace of the sandbox and was made there; it was handed out, so that this
 //! process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be bridged.
 
+mod address;
 mod request;
 
 use std::collections::VecDeque;
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::hosts::{Host, HostRules, is_public};
+use super::hosts::{Host, HostRules};
+use address::is_public;
 use request::{Request, read_request};
 
 /// Where commands find it, in the network of the sandbox, where nobody else is.
