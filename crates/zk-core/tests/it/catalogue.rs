@@ -61,7 +61,7 @@ fn the_modes_and_policies_of_the_catalogue_are_as_documented() {
         ) || matches!(
             event.name,
             "session:start" | "session:messages" | "session:open-turn" | "session:end"
-        );
+        ) || matches!(event.name, "permission:request" | "permission:decided");
         assert_eq!(event.on_error == OnError::Throw, closed, "{}", event.name);
         assert_eq!(event.mode == "Notify", event.reply == "()", "{}", event.name);
     }

@@ -279,6 +279,22 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             decided_by: Some(zk_core::kernel::Source::new("guard")),
             ..ToolGate::new(call(), json!({"command": "ls"}), None, place())
         },
+        PermissionRequest {
+            call: call(),
+            args: json!({"command": "ls"}),
+            effects: Effects::executes("ls"),
+            by_rule: true,
+        },
+        PermissionDecided {
+            call: call(),
+            args: json!({"command": "ls"}),
+            effects: Effects::executes("ls"),
+            cwd: "/work".into(),
+            allowed: false,
+            by: DecidedBy::Nobody,
+            reasons: vec!["ask: `ls`".into()],
+            allowed_by: Some("auto".into()),
+        },
         ToolParked { call: call(), args: json!({}), reason: "night".into(), by: Some("hours".into()) },
         ToolBegin {
             run_id: "r_1".into(),
