@@ -299,9 +299,10 @@ async fn a_failed_response_still_has_its_turn_after() {
         session:messages  cause="prompt" messages=[user("go")]
         agent:start  model=scripted/scripted-1 thinking="off" tools=["echo", "fail"]
         turn:before  messages=1 model=scripted/scripted-1 thinking={level="off"} turn=1
-        turn:after  error="scripted/scripted-1: overloaded while in the stream: try later" turn=1
-        session:messages  cause="answer" messages=[assistant("Let me ")]
-        agent:done  error="scripted/scripted-1: overloaded while in the stream: try later" status="error" text="Let me "
+        turn:after  error="scripted/scripted-1: overloaded while in the stream: try later" turn=1 usage={input=7}
+        usage  total={input=7} turn={model=scripted/scripted-1 usage={input=7}}
+        session:messages  cause="answer" messages=[assistant("Let me ")] usage={model=scripted/scripted-1 usage={input=7}}
+        agent:done  error="scripted/scripted-1: overloaded while in the stream: try later" stats={turns=1 usage={input=7}} status="error" text="Let me "
         session:end  status="error" to=2
         "##,
     );
