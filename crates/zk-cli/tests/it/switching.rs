@@ -244,7 +244,9 @@ async fn each_conversation_reaches_the_files_of_its_own_root_and_no_others() {
         std::fs::create_dir(root.join(name)).unwrap();
         std::fs::write(root.join(name).join("a.txt"), format!("of {name}\n")).unwrap();
     }
-    let other = root.join("first/a.txt");
+    // Not the file that is read beside it: of two reads of one file the later gives no lines again.
+    let other = root.join("first/b.txt");
+    std::fs::write(&other, "more of first\n").unwrap();
     let provider = ScriptedProvider::new(Script::answering(move |asked| match asked.results().len() {
         0 => Turn::new()
             .call("read_file", json!({"path": "a.txt"}))
