@@ -175,19 +175,20 @@ impl Program {
         }
     }
 
-    /// Its end, if that is there or comes at once.
+    /// Its end, if that is there or comes at once, with its last words: they may come behind it.
     async fn exit_soon(&mut self) -> Option<Exit> {
-        let exit = async {
-            loop {
-                match self.process.next().await {
-                    Ok(Some(ProcessEvent::Exited(exit))) => return Some(exit),
-                    Ok(Some(ProcessEvent::Output(OutputStream::Stderr, bytes))) => self.hear(&bytes),
-                    Ok(Some(_)) => {}
-                    Ok(None) | Err(_) => return None,
+        let mut ended = None;
+        let listening = async {
+            while let Ok(Some(event)) = self.process.next().await {
+                match event {
+                    ProcessEvent::Exited(exit) => ended = Some(exit),
+                    ProcessEvent::Output(OutputStream::Stderr, bytes) => self.hear(&bytes),
+                    ProcessEvent::Output(OutputStream::Stdout, _) | ProcessEvent::Closed(_) => {}
                 }
             }
         };
-        timeout(LEFTOVER, exit).await.ok().flatten()
+        let _ = timeout(LEFTOVER, listening).await;
+        ended
     }
 
     /// What it printed before it ended counts.
