@@ -138,8 +138,8 @@ impl PermissionGate {
         PermissionControl { granted: self.granted.clone() }
     }
 
-    /// Offers *always this exact call*, which the host's [`Trust`] remembers for `project`, canonical, under the
-    /// kind [`PermissionGate::TRUST_KIND`].
+    /// Offers *always this exact call*, which the host's [`Trust`](zk_core::service::Trust) remembers for `project`,
+    /// canonical, under the kind [`PermissionGate::TRUST_KIND`].
     #[must_use]
     pub fn remembering(self, project: impl Into<PathBuf>) -> Self {
         self.with(|granted| granted.project = Some(project.into()))
