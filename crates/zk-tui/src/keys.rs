@@ -8,7 +8,7 @@ pub enum Key {
     Char(char),
     /// Text that was pasted, its line ends included.
     Paste(String),
-    /// Ends a text.
+    /// Enter: submits the prompt.
     Enter,
     /// Breaks a line: Alt-Enter, Shift-Enter or Ctrl-J.
     Newline,

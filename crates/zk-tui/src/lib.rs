@@ -36,6 +36,7 @@ pub use app::{Action, App, Completer, Mask};
 pub use keys::{Direction, Key, KeyDecoder};
 pub use markdown::Markdown;
 pub use paint::{Abilities, Caret, InlineScreen, Size};
+pub use question::answer_keys;
 pub use row::{Looks, Row, Span};
 pub use style::{Style, Tone};
 pub use term::{Input, Modes, Typed, write_frame};

@@ -244,7 +244,7 @@ async fn each_conversation_reaches_the_files_of_its_own_root_and_no_others() {
         std::fs::create_dir(root.join(name)).unwrap();
         std::fs::write(root.join(name).join("a.txt"), format!("of {name}\n")).unwrap();
     }
-    // Not the file that is read beside it: of two reads of one file the later gives no lines again.
+    // Another file than the first call reads: a repeated read of the same file returns no lines.
     let other = root.join("first/b.txt");
     std::fs::write(&other, "more of first\n").unwrap();
     let provider = ScriptedProvider::new(Script::answering(move |asked| match asked.results().len() {

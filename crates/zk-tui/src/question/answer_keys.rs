@@ -1,3 +1,5 @@
+//! Which keys answer a question: the same rules for every screen.
+
 use std::time::Duration;
 
 use zk_core::service::WiderKind;
@@ -9,7 +11,7 @@ mod tests;
 
 /// How long a question hears no answer after it was drawn and after each key that belongs to the draft: text that is
 /// being typed, or was on its way, is for the draft.
-pub(crate) const DEAF: Duration = Duration::from_millis(500);
+pub const DEAF: Duration = Duration::from_millis(500);
 
 /// How long a question hears no answer after the person turned to it on purpose.
 const FOCUSED: Duration = Duration::from_millis(300);
@@ -17,16 +19,46 @@ const FOCUSED: Duration = Duration::from_millis(300);
 /// How long a chosen letter stands alone before it answers: the first letter of a word has another one after it.
 const QUIET: Duration = Duration::from_millis(400);
 
+/// A key, as far as a question must know it.
+pub trait AnswerKey: Clone {
+    /// The character that was typed with it; nothing for one that was pasted.
+    fn letter(&self) -> Option<char>;
+
+    /// Whether it is Enter.
+    fn is_enter(&self) -> bool;
+
+    /// Whether it takes everything back that is in the draft.
+    fn empties_draft(&self) -> bool;
+}
+
+impl AnswerKey for Key {
+    fn letter(&self) -> Option<char> {
+        if let Self::Char(letter) = self { Some(*letter) } else { None }
+    }
+
+    fn is_enter(&self) -> bool {
+        *self == Self::Enter
+    }
+
+    fn empties_draft(&self) -> bool {
+        matches!(self, Self::Ctrl('u' | 'c'))
+    }
+}
+
 /// What a person may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub enum Choice {
+    /// Yes, this time.
     Once,
+    /// Yes, for the session.
     Session,
+    /// Yes, from now on.
     Always,
     /// This prefix or directory, for the session.
     WiderSession,
     /// This prefix or directory, from now on.
     WiderAlways,
+    /// No.
     No,
     /// No, with words to the model, which are typed next.
     NoWithWords,
@@ -34,7 +66,8 @@ pub(crate) enum Choice {
 
 impl Choice {
     /// Whether it holds in later sessions too, and is confirmed with a second key therefore.
-    pub(crate) fn is_lasting(self) -> bool {
+    #[must_use]
+    pub fn is_lasting(self) -> bool {
         match self {
             Self::Always | Self::WiderAlways => true,
             Self::Once | Self::Session | Self::WiderSession | Self::No | Self::NoWithWords => false,
@@ -44,20 +77,24 @@ impl Choice {
 
 /// The choices of one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
-    pub(crate) session: bool,
-    pub(crate) always: bool,
-    pub(crate) wider: Option<WiderKind>,
-    pub(crate) words: bool,
+pub struct Offer {
+    /// [`Choice::Session`].
+    pub session: bool,
+    /// [`Choice::Always`].
+    pub always: bool,
+    /// [`Choice::WiderSession`] and [`Choice::WiderAlways`], of this kind.
+    pub wider: Option<WiderKind>,
+    /// [`Choice::NoWithWords`].
+    pub words: bool,
     /// Whether there is more to read than what is drawn.
-    pub(crate) more: bool,
+    pub more: bool,
 }
 
 /// What a key means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect<K = Key> {
     /// It belongs to the draft.
-    Draft(Key),
+    Draft(K),
     /// A choice was made and waits to be confirmed.
     Chosen(Choice),
     /// The choice is taken back.
@@ -70,58 +107,68 @@ pub(crate) enum Effect {
 
 /// Decides which keys answer a question, on a clock of its caller's.
 ///
-/// A letter chooses. It answers when Enter follows, or nothing for a moment; what
-/// holds for good shows its rule and needs a second key. Any other key takes the choice back, and both belong to the draft. Keys that come together, pasted or
-/// from a program, never choose.
+/// A letter chooses. It answers when Enter follows, or nothing for a moment; what holds for good shows its rule and
+/// needs a second key. Any other key takes the choice back, and both belong to the draft. Keys that come together,
+/// pasted or from a program, never choose.
 #[derive(Debug)]
-pub(crate) struct AnswerKeys {
+pub struct AnswerKeys<K = Key> {
     offer: Offer,
     deaf_until: Duration,
-    chosen: Option<Chosen>,
+    chosen: Option<Chosen<K>>,
     /// Whether the draft was typed at since the question was drawn, or had text before: only Enter confirms then.
     is_typing: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Chosen {
+struct Chosen<K> {
     choice: Choice,
-    key: Key,
+    key: K,
     at: Duration,
 }
 
-impl AnswerKeys {
+impl<K: AnswerKey> AnswerKeys<K> {
     /// Keys of a question that is drawn at `now`.
-    pub(crate) fn new(offer: Offer, has_draft: bool, now: Duration) -> Self {
+    #[must_use]
+    pub fn new(offer: Offer, has_draft: bool, now: Duration) -> Self {
         Self { offer, deaf_until: now + DEAF, chosen: None, is_typing: has_draft }
     }
 
     /// The person turned to the question on purpose, such as to its next part: keys are for it, not for the draft.
-    pub(crate) fn focus(&mut self, now: Duration) {
+    pub fn focus(&mut self, now: Duration) {
         (self.deaf_until, self.is_typing, self.chosen) = (now + FOCUSED, false, None);
     }
 
+    /// The person turned to the next part of the question: it is heard sooner, and a draft stays one.
+    #[must_use]
+    pub fn turned(mut self, now: Duration) -> Self {
+        self.deaf_until = now + FOCUSED;
+        self
+    }
+
     /// The question was drawn anew, and not because the person wanted it.
-    pub(crate) fn redrawn(&mut self, now: Duration) {
+    pub fn redrawn(&mut self, now: Duration) {
         (self.deaf_until, self.chosen) = (now + DEAF, None);
     }
 
     /// Other choices than before.
-    pub(crate) fn offer(&mut self, offer: Offer) {
+    pub fn offer(&mut self, offer: Offer) {
         self.offer = offer;
     }
 
     /// The choice that waits to be confirmed.
-    pub(crate) fn chosen(&self) -> Option<Choice> {
+    #[must_use]
+    pub fn chosen(&self) -> Option<Choice> {
         self.chosen.as_ref().map(|chosen| chosen.choice)
     }
 
     /// Whether only Enter confirms, since a draft is being typed.
-    pub(crate) fn is_typing(&self) -> bool {
+    #[must_use]
+    pub fn is_typing(&self) -> bool {
         self.is_typing
     }
 
     /// What keys that were read at once, at `now`, mean.
-    pub(crate) fn press(&mut self, keys: &[Key], now: Duration) -> Vec<Effect> {
+    pub fn press(&mut self, keys: &[K], now: Duration) -> Vec<Effect<K>> {
         match keys {
             [] => Vec::new(),
             [key] if now >= self.deaf_until => self.press_one(key, now),
@@ -134,23 +181,24 @@ impl AnswerKeys {
     }
 
     /// When [`tick`](Self::tick) has something to do.
-    pub(crate) fn next_tick(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Duration> {
         let chosen = self.chosen.as_ref().filter(|chosen| !chosen.choice.is_lasting() && !self.is_typing)?;
         Some(chosen.at + QUIET)
     }
 
     /// The answer of a choice after which nothing came.
-    pub(crate) fn tick(&mut self, now: Duration) -> Option<Effect> {
+    pub fn tick(&mut self, now: Duration) -> Option<Effect<K>> {
         if self.next_tick().is_none_or(|at| now < at) {
             return None;
         }
         self.chosen.take().map(|chosen| Effect::Answer(chosen.choice))
     }
 
-    fn press_one(&mut self, key: &Key, now: Duration) -> Vec<Effect> {
+    fn press_one(&mut self, key: &K, now: Duration) -> Vec<Effect<K>> {
         if let Some(chosen) = self.chosen.clone() {
             let lasts = chosen.choice.is_lasting();
-            let confirms = *key == Key::Enter || (lasts && self.choice(key) == Some(chosen.choice));
+            let confirms = key.is_enter() || (lasts && self.choice(key) == Some(chosen.choice));
             // The second key of what lasts is deliberate: it is not one that came with the first.
             let is_early = lasts && now < chosen.at + QUIET;
             if confirms && !is_early {
@@ -161,7 +209,7 @@ impl AnswerKeys {
             effects.push(self.draft(key, now));
             return effects;
         }
-        if *key == Key::Char(' ') && self.offer.more && !self.is_typing {
+        if key.letter() == Some(' ') && self.offer.more && !self.is_typing {
             return vec![Effect::NextPage];
         }
         match self.choice(key) {
@@ -173,8 +221,8 @@ impl AnswerKeys {
         }
     }
 
-    fn choice(&self, key: &Key) -> Option<Choice> {
-        let Key::Char(letter) = *key else { return None };
+    fn choice(&self, key: &K) -> Option<Choice> {
+        let letter = key.letter()?;
         if let Some(kind) = self.offer.wider {
             let own = match kind {
                 WiderKind::Prefix => 'p',
@@ -198,17 +246,17 @@ impl AnswerKeys {
     }
 
     /// Gives the key of a choice to the draft, if there is one.
-    fn unchoose(&mut self, now: Duration) -> Vec<Effect> {
+    fn unchoose(&mut self, now: Duration) -> Vec<Effect<K>> {
         match self.chosen.take() {
             Some(chosen) => vec![Effect::Unchosen, self.draft(&chosen.key, now)],
             None => Vec::new(),
         }
     }
 
-    fn draft(&mut self, key: &Key, now: Duration) -> Effect {
+    fn draft(&mut self, key: &K, now: Duration) -> Effect<K> {
         self.deaf_until = now + DEAF;
         // A line that was ended, or emptied, leaves nothing to go on with.
-        self.is_typing = !matches!(key, Key::Enter | Key::Ctrl('u' | 'c'));
+        self.is_typing = !(key.is_enter() || key.empties_draft());
         Effect::Draft(key.clone())
     }
 }

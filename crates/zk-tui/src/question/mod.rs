@@ -1,6 +1,6 @@
 //! Questions: what is drawn of them, and which keys answer.
 
-mod answer_keys;
+pub mod answer_keys;
 mod card;
 mod frame;
 

@@ -159,7 +159,7 @@ impl Keyboard {
         let mut state = self.0.state();
         let now = self.0.began.elapsed();
         let keys = AnswerKeys::new(offer, !state.typed.draft.is_empty(), now);
-        let keys = if turned { keys.focused(now) } else { keys };
+        let keys = if turned { keys.turned(now) } else { keys };
         let asking = self.install(&mut state, Question::Keys { keys, effects })?;
         Some(Choosing { effects: received, _asking: asking, _listening: listening })
     }

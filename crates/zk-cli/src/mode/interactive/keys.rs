@@ -1,3 +1,5 @@
+use zk_tui::answer_keys::AnswerKey;
+
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,20 @@ pub(super) enum Key {
     Suspend,
     /// Ctrl-\.
     Quit,
+}
+
+impl AnswerKey for Key {
+    fn letter(&self) -> Option<char> {
+        if let Self::Char(letter) = self { Some(*letter) } else { None }
+    }
+
+    fn is_enter(&self) -> bool {
+        *self == Self::Enter
+    }
+
+    fn empties_draft(&self) -> bool {
+        *self == Self::BackAll
+    }
 }
 
 /// Makes keys of the bytes a terminal sends. Keys that zk has no use for, such as the arrows, give none.

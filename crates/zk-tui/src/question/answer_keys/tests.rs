@@ -11,7 +11,7 @@ fn ms(ms: u64) -> Duration {
 /// What keys at their times, in milliseconds after the question was drawn, come to: the answer and its time, and what
 /// the draft got.
 fn typed(offer: Offer, has_draft: bool, keys: &[(u64, &[Key])]) -> (Option<(Choice, u64)>, String) {
-    let mut state = AnswerKeys::new(offer, has_draft, Duration::ZERO);
+    let mut state: AnswerKeys = AnswerKeys::new(offer, has_draft, Duration::ZERO);
     let mut draft = String::new();
     let mut keys = keys.iter().peekable();
     for now in 0..60_000 {
@@ -180,4 +180,12 @@ fn a_question_that_the_person_turned_to_hears_sooner() {
     assert!(matches!(keys().press(&[Key::Char('y')], at(300))[..], [Effect::Chosen(Choice::Once)]));
     let mut drawn = AnswerKeys::new(offer, false, Duration::ZERO);
     assert!(matches!(drawn.press(&[Key::Char('y')], at(300))[..], [Effect::Draft(_)]));
+}
+
+#[test]
+fn turning_to_the_next_part_leaves_a_draft_to_be_confirmed_over_with_enter() {
+    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(300)), [Effect::Chosen(Choice::Once)]);
+    assert_eq!(keys.tick(ms(60_000)), None);
+    assert_eq!(keys.press(&[Key::Enter], ms(60_000)), [Effect::Answer(Choice::Once)]);
 }

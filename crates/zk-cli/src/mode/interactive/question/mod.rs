@@ -1,9 +1,13 @@
-//! Questions to the person at the terminal: how they look ([`frame`]), which keys answer them ([`answer_keys`]), and
-//! [`TerminalUi`], which puts both together.
+//! Questions to the person at the terminal: how they look ([`frame`]), which keys answer them ([`zk_tui::answer_keys`]),
+//! and [`TerminalUi`], which puts both together.
 
-mod answer_keys;
 mod frame;
 mod terminal_ui;
 
-pub(super) use answer_keys::{AnswerKeys, Choice, DEAF, Effect, Offer};
 pub(super) use terminal_ui::{TerminalUi, attend};
+pub(super) use zk_tui::answer_keys::{Choice, DEAF, Offer};
+
+use super::keys::Key;
+
+pub(super) type AnswerKeys = zk_tui::answer_keys::AnswerKeys<Key>;
+pub(super) type Effect = zk_tui::answer_keys::Effect<Key>;
