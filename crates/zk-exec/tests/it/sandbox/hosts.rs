@@ -68,7 +68,7 @@ async fn a_host_that_is_not_named_is_denied_by_its_name() {
         ["evil.example.org:443".to_owned(), format!("127.0.0.1:{port}"), format!("localhost:{port}")]
     {
         let (outcome, out) = bash_in(&exec, &tunnel(&target), dir.path(), None).await;
-        assert!(out.starts_with("HTTP/1.1 403 Forbidden"), "{target}: {out}");
+        assert!(out.starts_with("HTTP/1.1 403 Forbidden"), "{target}: {out} ({outcome:?})");
         let denials = outcome.unwrap().denials;
         let told = denials.iter().any(|denial| denial.act == DeniedAct::Connect && denial.target == target);
         assert!(told, "{target}: {denials:?}");
