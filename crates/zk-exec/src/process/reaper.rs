@@ -33,6 +33,8 @@ pub(super) mod ask {
 
 /// What a reaper says: a byte and a number of four bytes; a list is followed by that many numbers.
 pub(super) mod say {
+    /// It is there, and reads what to run.
+    pub(in super::super) const READY: u8 = b'R';
     /// The command runs under this process id.
     pub(in super::super) const STARTED: u8 = b'S';
     /// It could not be started, for this reason of the system.
@@ -102,6 +104,7 @@ pub(super) fn run(
     let _ = rustix::thread::set_name(c"command-reaper");
     let mut socket = UnixStream::from(socket);
     socket.set_nonblocking(false)?;
+    tell(&mut socket, say::READY, 0)?;
     let command = match start(&mut socket, of_command, confinement) {
         Ok(pid) => {
             tell(&mut socket, say::STARTED, pid)?;

@@ -1,6 +1,6 @@
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
@@ -82,12 +82,7 @@ impl Supervisor {
 
     /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
     pub(super) async fn spawn(&self, launch: &Launch, of_command: ChildEnds) -> io::Result<Started> {
-        let (socket, of_reaper) = UnixStream::pair()?;
-        let [stdin, stdout, stderr] = of_command;
-        self.request_reaper(&[of_reaper.into(), stdin, stdout, stderr])?;
-
-        socket.set_nonblocking(true)?;
-        let mut stream = tokio::net::UnixStream::from_std(socket.try_clone()?)?;
+        let (socket, mut stream) = self.reaper(of_command).await?;
         let bytes = launch.encode();
         stream.write_all(&(bytes.len() as u64).to_le_bytes()).await?;
         stream.write_all(&bytes).await?;
@@ -127,7 +122,47 @@ impl Supervisor {
         }
     }
 
-    fn request_reaper(&self, fds: &[OwnedFd; 4]) -> io::Result<()> {
+    /// A process that watches over one command, and is ready to start it. Nothing has run before it is, so that another
+    /// supervisor is asked when the one that was asked is at its end.
+    async fn reaper(&self, of_command: ChildEnds) -> io::Result<(UnixStream, tokio::net::UnixStream)> {
+        let [stdin, stdout, stderr] = &of_command;
+        let mut again = true;
+        loop {
+            let (socket, of_reaper) = UnixStream::pair()?;
+            self.request_reaper(&[of_reaper.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
+            // Closes this side's copy, so that the end of the other side is seen.
+            drop(of_reaper);
+            socket.set_nonblocking(true)?;
+            let mut stream = tokio::net::UnixStream::from_std(socket.try_clone()?)?;
+            match frame(&mut stream).await {
+                Ok((say::READY, _)) => return Ok((socket, stream)),
+                Ok(_) => return Err(io::Error::from(io::ErrorKind::InvalidData)),
+                Err(_) if std::mem::take(&mut again) => self.forget_ended().await,
+                Err(_) => return Err(lost()),
+            }
+        }
+    }
+
+    /// Forgets a supervisor that has ended, or is about to.
+    async fn forget_ended(&self) {
+        let until = Instant::now() + LAST;
+        while Instant::now() < until {
+            {
+                let mut running = self.lock();
+                match running.as_mut().map(|running| running.process.try_wait()) {
+                    None => return,
+                    Some(Ok(None)) => {}
+                    Some(_) => {
+                        *running = None;
+                        return;
+                    }
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn request_reaper(&self, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {
         let mut running = self.lock();
         if let Some(supervisor) = &*running {
             match supervisor.send(supervisor::SPAWN, fds) {
@@ -187,13 +222,12 @@ impl Running {
         })
     }
 
-    fn send(&self, what: u8, fds: &[OwnedFd]) -> io::Result<()> {
+    fn send(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
-            control.push(SendAncillaryMessage::ScmRights(&fds));
+            control.push(SendAncillaryMessage::ScmRights(fds));
         }
         sendmsg(socket, &[IoSlice::new(&[what])], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
