@@ -80,19 +80,30 @@ impl Proxy {
     }
 
     fn begin(&self, stream: TcpStream) {
-        let this = self.clone();
         if self.open.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
             self.open.fetch_sub(1, Ordering::SeqCst);
-            return;
+            return turn_away(stream, "there are too many connections at a time");
         }
-        let started =
-            std::thread::Builder::new().name("sandbox-proxy".into()).stack_size(256 << 10).spawn(move || {
-                // What breaks is seen by the command on its own side.
-                let _ = this.answer(stream);
-                this.open.fetch_sub(1, Ordering::SeqCst);
-            });
-        if started.is_err() {
-            self.open.fetch_sub(1, Ordering::SeqCst);
+        let stream = Arc::new(stream);
+        // The machine may have no thread to give for a moment: somebody else starts many of them.
+        for pause in [0, 20, 80, 300] {
+            std::thread::sleep(Duration::from_millis(pause));
+            let (this, own) = (self.clone(), stream.clone());
+            let started = std::thread::Builder::new()
+                .name("sandbox-proxy".into())
+                .stack_size(256 << 10)
+                .spawn(move || {
+                    // What breaks is seen by the command on its own side.
+                    let _ = own.try_clone().and_then(|stream| this.answer(stream));
+                    this.open.fetch_sub(1, Ordering::SeqCst);
+                });
+            if started.is_ok() {
+                return;
+            }
+        }
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        if let Ok(stream) = stream.try_clone() {
+            turn_away(stream, "the machine has no thread to give");
         }
     }
 
@@ -192,6 +203,15 @@ fn say(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all((head + &body).as_bytes())
+}
+
+/// Says why there is no answer, and reads what was sent: a connection that ends with something unread is reset, and the
+/// reason is lost.
+fn turn_away(mut stream: TcpStream, why: &str) {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(50)));
+    if say(&mut stream, "503 Service Unavailable", why).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
+        let _ = stream.read(&mut [0; 4096]);
+    }
 }
 
 /// Hands on what comes from either side, until both are at their end.

@@ -97,3 +97,13 @@ fn a_name_that_leads_to_a_private_address_is_refused_and_looked_up_once() {
     let answer = ask(&proxy, &format!("CONNECT crates.io:{port} HTTP/1.1\r\n\r\nhello"));
     assert!(answer.ends_with("got hello"), "{answer}");
 }
+
+#[test]
+fn one_connection_too_many_is_told_so() {
+    let (proxy, _) = proxy(&["crates.io"], &[]);
+    proxy.open.store(CONNECTIONS, Ordering::SeqCst);
+    let answer = ask(&proxy, "CONNECT crates.io:443 HTTP/1.1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too many connections"), "{answer}");
+    proxy.open.store(0, Ordering::SeqCst);
+    assert!(ask(&proxy, "CONNECT evil.org:443 HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 403"));
+}
