@@ -1,8 +1,12 @@
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rustix::process::{
+    Signal as Sent, getpgid, getpgrp, getpid, getppid, getsid, kill_current_process_group, kill_process,
+};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Exit;
@@ -21,6 +25,9 @@ struct State {
     seen: AtomicU8,
     armed: Mutex<Option<Armed>>,
     on_leave: Box<dyn Fn() + Send + Sync>,
+    on_suspend: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Wakes the watcher once there is `on_suspend`.
+    draws: Notify,
 }
 
 struct Armed {
@@ -32,8 +39,13 @@ struct Armed {
 impl Signals {
     /// Watches from now on; `on_leave` is called before a signal ends the process.
     pub(crate) fn watch(on_leave: impl Fn() + Send + Sync + 'static) -> std::io::Result<Self> {
-        let state = State { seen: AtomicU8::new(0), armed: Mutex::default(), on_leave: Box::new(on_leave) };
-        let signals = Self(Arc::new(state));
+        let signals = Self(Arc::new(State {
+            seen: AtomicU8::new(0),
+            armed: Mutex::default(),
+            on_leave: Box::new(on_leave),
+            on_suspend: OnceLock::new(),
+            draws: Notify::new(),
+        }));
         let (ready, registered) = std::sync::mpsc::sync_channel(1);
         let watcher = signals.clone();
         std::thread::Builder::new().name("signals".to_owned()).stack_size(128 * 1024).spawn(move || {
@@ -49,10 +61,22 @@ impl Signals {
                     Err(error) => return drop(ready.send(Err(error))),
                 };
                 drop(ready.send(Ok(())));
+                let mut suspend = None;
                 loop {
                     let exit = tokio::select! {
                         Some(()) = interrupt.recv() => Exit::Interrupted,
                         Some(()) = terminate.recv() => Exit::Terminated,
+                        () = watcher.0.draws.notified() => {
+                            watcher.watch_deadly();
+                            suspend = signal(SignalKind::from_raw(Sent::TSTP.as_raw())).ok();
+                            continue;
+                        }
+                        Some(()) = received(suspend.as_mut()) => {
+                            if let Some(suspend) = watcher.0.on_suspend.get() {
+                                suspend();
+                            }
+                            continue;
+                        }
                         else => return,
                     };
                     watcher.take(exit);
@@ -61,6 +85,33 @@ impl Signals {
         })?;
         registered.recv().map_err(std::io::Error::other)??;
         Ok(signals)
+    }
+
+    /// Has SIGTSTP call `suspend` from now on, and signals that would end the process with the terminal as it is end it
+    /// in order: something draws on the whole terminal.
+    pub(crate) fn on_suspend(&self, suspend: impl Fn() + Send + Sync + 'static) {
+        if self.0.on_suspend.set(Box::new(suspend)).is_ok() {
+            self.0.draws.notify_one();
+        }
+    }
+
+    /// Ends the process in order where one of these signals would end it as it is.
+    fn watch_deadly(&self) {
+        let kinds = [
+            SignalKind::quit(),
+            SignalKind::alarm(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        for kind in kinds {
+            let Ok(mut watched) = signal(kind) else { continue };
+            let signals = self.clone();
+            tokio::spawn(async move {
+                if watched.recv().await.is_some() {
+                    signals.leave(Exit::Terminated);
+                }
+            });
+        }
     }
 
     /// The next signal stops `stop` and calls `on_stop`. The process ends soon after, if need be by force.
@@ -124,4 +175,30 @@ impl Signals {
         (self.0.on_leave)();
         std::process::exit(exit.code().into());
     }
+}
+
+/// The next of these signals; waits for good where none is watched.
+async fn received(watched: Option<&mut tokio::signal::unix::Signal>) -> Option<()> {
+    match watched {
+        Some(watched) => watched.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Stops the process as Ctrl-Z does, with its group if it was typed, until a shell continues it. False where no shell
+/// would: the process would never go on.
+pub(crate) fn stop_process(with_group: bool) -> bool {
+    let has_shell = getppid().is_some_and(|parent| {
+        let is_of_session = getsid(Some(parent)).ok().is_some_and(|of| getsid(None).ok() == Some(of));
+        is_of_session && getpgid(Some(parent)).is_ok_and(|group| group != getpgrp())
+    });
+    if has_shell {
+        // SIGTSTP is watched, and would not stop anything any more.
+        let _ = if with_group {
+            kill_current_process_group(Sent::STOP)
+        } else {
+            kill_process(getpid(), Sent::STOP)
+        };
+    }
+    has_shell
 }

@@ -54,7 +54,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// How a conversation is drawn: plain (lines), or inline (answers as Markdown, and a place to type that stays)
+    /// How a conversation is drawn: inline (answers as Markdown, and a place to type that stays), or plain (lines)
     #[arg(long, value_name = "NAME")]
     pub(crate) screen: Option<String>,
 

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::term::{Notices, Screen, Style};
@@ -6,17 +7,25 @@ use crate::term::{Notices, Screen, Style};
 #[derive(Clone)]
 pub(crate) struct SharedScreen {
     screen: Arc<Mutex<Screen>>,
-    has_keys: bool,
+    has_keys: Arc<AtomicBool>,
 }
 
 impl SharedScreen {
     pub(crate) fn new(screen: Screen) -> Self {
-        Self { screen: Arc::new(Mutex::new(screen)), has_keys: false }
+        Self { screen: Arc::new(Mutex::new(screen)), has_keys: Arc::default() }
     }
 
     /// A screen next to which keys are read during a run, where it can show what is typed.
     pub(crate) fn with_keys(screen: Screen) -> Self {
-        Self { has_keys: screen.erases(), ..Self::new(screen) }
+        let shared = Self::new(screen);
+        shared.has_keys.store(shared.lock().erases(), Ordering::Relaxed);
+        shared
+    }
+
+    /// Writes to another screen from now on, beside which keys are read where it can show what is typed.
+    pub(crate) fn replace(&self, screen: Screen) {
+        self.has_keys.store(screen.erases(), Ordering::Relaxed);
+        *self.lock() = screen;
     }
 
     /// Shows the notices of this process from now on.
@@ -27,7 +36,7 @@ impl SharedScreen {
 
     /// Whether keys stop and stop_waiting a run.
     pub(crate) fn has_keys(&self) -> bool {
-        self.has_keys
+        self.has_keys.load(Ordering::Relaxed)
     }
 
     pub(crate) fn line(&self, style: Style, text: &str) {

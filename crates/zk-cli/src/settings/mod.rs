@@ -404,6 +404,7 @@ fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
         }
     }
     given.text("context", "ZK_CONTEXT", env.text("ZK_CONTEXT").map(str::to_owned));
+    given.text("screen", "ZK_SCREEN", env.text("ZK_SCREEN").map(str::to_owned));
     given
 }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use zk_testkit::{Script, Turn};
 
-use crate::terminal::Terminal;
-use crate::zk::{Person, server};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::terminal::{Terminal, counting};
+use crate::zk::{Person, program, server};
 
 #[test]
 fn the_inline_screen_streams_keeps_what_is_typed_and_gives_the_terminal_back() {
@@ -18,7 +20,7 @@ fn the_inline_screen_streams_keeps_what_is_typed_and_gives_the_terminal_back() {
         ))
     }));
     let person = Person::asking(&server);
-    let command = format!("{} --screen inline 'first one'; stty -a", crate::zk::program().display());
+    let command = format!("{} --screen inline 'first one'; stty -a", program().display());
     let Some(mut terminal) = Terminal::run(&person, &command) else { return };
     terminal.expect("End-1.");
     terminal.expect("1 turn ·");
@@ -78,4 +80,101 @@ fn ctrl_c_stops_a_run_on_the_inline_screen_and_twice_ends_the_conversation() {
     terminal.expect("Ctrl-C again");
     terminal.keys("\u{3}");
     assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_terminal_gets_the_inline_screen_and_a_dumb_one_or_who_asks_for_it_plain_lines() {
+    let server = counting();
+    for (how, is_inline) in [
+        ("env -u ZK_SCREEN", true),
+        ("env -u ZK_SCREEN TERM=dumb", false),
+        ("env -u ZK_SCREEN ACCESSIBLE=1", false),
+        ("env ZK_SCREEN=plain", false),
+    ] {
+        let person = Person::asking(&server);
+        let command = format!("{how} {} 'a question'", program().display());
+        let Some(mut terminal) = Terminal::run(&person, &command) else { return };
+        let before = terminal.until("Answer 1 to: a question");
+        assert_eq!(before.contains("\u{1b}[>1u"), is_inline, "{how}: {before:?}");
+        terminal.expect(if is_inline { "1 turn ·" } else { "› " });
+        terminal.keys("\u{4}");
+        assert_eq!(terminal.code(), Some(0));
+    }
+}
+
+#[test]
+fn a_conversation_goes_from_one_screen_to_another_and_back() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline 'one'") else { return };
+    terminal.expect("Answer 1 to: one");
+    terminal.expect("1 turn ·");
+    terminal.keys("/screen plain\r");
+    terminal.expect("\u{1b}[<u");
+    terminal.expect("plain lines from now on");
+    terminal.expect("› ");
+    terminal.keys("two\r");
+    terminal.expect("Answer 3 to: two");
+    terminal.expect("› ");
+    terminal.keys("/screen inline\r");
+    terminal.expect("\u{1b}[>1u");
+    terminal.keys("three\r");
+    terminal.expect("Answer 5 to: three");
+    terminal.expect("1 turn ·");
+    terminal.keys("/screen sideways\r");
+    terminal.expect("there is no screen `sideways`");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(server.violations(), []);
+}
+
+/// The program on the inline screen below a shell that says afterwards how the terminal is, and its process.
+fn drawn(person: &Person, shell: &str) -> Option<(Terminal, Pid)> {
+    let zk = program().display();
+    let run = format!("sh -c 'echo pid=\\$\\$.; exec {zk} --screen inline go'");
+    let command = format!("bash -c \"set -m; {run}; {shell}\"");
+    let terminal = Terminal::run(person, &command)?;
+    terminal.expect("pid=");
+    let pid: i32 = terminal.until(".").parse().unwrap();
+    Some((terminal, Pid::from_raw(pid).unwrap()))
+}
+
+#[test]
+fn each_signal_that_ends_the_program_leaves_the_terminal_as_it_was() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::ALARM] {
+        let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
+        let person = Person::asking(&server);
+        let Some((terminal, pid)) = drawn(&person, "stty -a") else { return };
+        terminal.expect("On and");
+        kill_process(pid, signal).unwrap();
+        let rest = terminal.rest();
+        let (before, after) = rest.split_once("speed").unwrap_or_else(|| panic!("{signal:?}: {rest:?}"));
+        assert!(before.contains("\u{1b}[<u") && before.contains("\u{1b}[?2004l"), "{signal:?}: {before:?}");
+        let is_on = |name: &str| after.split_whitespace().any(|mode| mode == name);
+        assert!(["icanon", "echo", "isig", "icrnl"].into_iter().all(is_on), "{signal:?}: {after}");
+    }
+}
+
+#[test]
+fn a_stop_by_key_or_from_outside_gives_the_terminal_back_and_keeps_the_draft() {
+    for by_key in [true, false] {
+        let server = counting();
+        let person = Person::asking(&server);
+        let Some((mut terminal, pid)) = drawn(&person, "stty -a; fg") else { return };
+        terminal.expect("1 turn ·");
+        terminal.keys("kept draft");
+        terminal.expect("kept draft");
+        if by_key {
+            terminal.keys("\u{1a}");
+        } else {
+            kill_process(pid, Signal::TSTP).unwrap();
+        }
+        let before = terminal.until("speed");
+        assert!(before.contains("\u{1b}[<u") && before.contains("\u{1b}[?2004l"), "{before:?}");
+        let modes = terminal.until("\u{1b}[>1u");
+        assert!(modes.split_whitespace().any(|mode| mode == "icanon"), "{modes}");
+        terminal.expect("kept draft");
+        terminal.keys("\u{3}\u{4}");
+        assert_eq!(terminal.code(), Some(0));
+    }
 }

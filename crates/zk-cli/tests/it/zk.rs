@@ -89,6 +89,8 @@ impl Person {
             ("TERM".into(), "xterm".into()),
             // As on a machine without a sandbox; a test of the sandbox says otherwise.
             ("ZK_CONTEXT".into(), "process".into()),
+            // Most tests read lines; a test of a drawn screen asks for it.
+            ("ZK_SCREEN".into(), "plain".into()),
         ];
         vars.extend(self.vars.iter().cloned());
         vars

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::models;
+use super::screen_kind::{ScreenKind, WantedScreen};
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::mode::permission_modes::{PermissionModes, explain};
@@ -13,8 +14,14 @@ use zk_core::service::{Command, CommandOutcome, Provider, SessionFilter, Session
 use zk_view::{Block, Content, Intent, ViewDriver};
 
 /// The commands every conversation has.
-pub(crate) fn all(agent: &Agent, app: &AppContext, view: &ViewDriver) -> Vec<Arc<dyn Command>> {
-    let context = CommandContext { agent: agent.clone(), app: app.clone(), view: view.clone() };
+pub(crate) fn all(
+    agent: &Agent,
+    app: &AppContext,
+    view: &ViewDriver,
+    wanted: &WantedScreen,
+) -> Vec<Arc<dyn Command>> {
+    let (view, wanted) = (view.clone(), wanted.clone());
+    let context = CommandContext { agent: agent.clone(), app: app.clone(), view, wanted };
     let context = Arc::new(context);
     let make = |kind| Arc::new(Builtin { kind, context: context.clone() }) as Arc<dyn Command>;
     BuiltinKind::ALL.map(make).into()
@@ -25,6 +32,7 @@ struct CommandContext {
     agent: Agent,
     app: AppContext,
     view: ViewDriver,
+    wanted: WantedScreen,
 }
 
 struct Builtin {
@@ -40,6 +48,7 @@ enum BuiltinKind {
     Permissions,
     Provider,
     Quit,
+    Screen,
     Sessions,
     Show,
     Thinking,
@@ -47,13 +56,14 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Help,
         Self::Model,
         Self::Models,
         Self::Permissions,
         Self::Provider,
         Self::Quit,
+        Self::Screen,
         Self::Sessions,
         Self::Show,
         Self::Thinking,
@@ -71,6 +81,7 @@ impl Command for Builtin {
             BuiltinKind::Permissions => "permissions",
             BuiltinKind::Provider => "provider",
             BuiltinKind::Quit => "quit",
+            BuiltinKind::Screen => "screen",
             BuiltinKind::Sessions => "sessions",
             BuiltinKind::Show => "show",
             BuiltinKind::Thinking => "thinking",
@@ -90,6 +101,7 @@ impl Command for Builtin {
             }
             BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             BuiltinKind::Quit => "end the conversation",
+            BuiltinKind::Screen => "draw the conversation in another way: /screen inline or plain",
             BuiltinKind::Sessions => "list the sessions of this directory",
             BuiltinKind::Show => "show all of the last result, or of the Nth before it: /show [N]",
             BuiltinKind::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
@@ -105,6 +117,7 @@ impl Command for Builtin {
             BuiltinKind::Model => self.context.model(args).await?,
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
             BuiltinKind::Provider => self.context.provider(args).await?,
+            BuiltinKind::Screen => self.context.screen(args)?,
             BuiltinKind::Sessions => self.context.sessions().await?,
             BuiltinKind::Show => self.context.show(args)?,
             BuiltinKind::Thinking => self.context.thinking(args).await?,
@@ -198,6 +211,16 @@ impl CommandContext {
             && !matches!(level, ThinkingLevel::Off | ThinkingLevel::Adaptive);
         let note = if cannot { format!(" (as far as zk knows, {} cannot)", model.id) } else { String::new() };
         Ok(format!("{}{note}", level.as_str()))
+    }
+
+    /// Has the host go on with another screen.
+    fn screen(&self, name: &str) -> Result<String, BoxError> {
+        let kind = name.parse()?;
+        if kind != ScreenKind::Plain && ScreenKind::is_plain_only(&self.app) {
+            return Err("this terminal cannot move its cursor (TERM=dumb): only plain lines work here".into());
+        }
+        self.wanted.set(kind);
+        Ok(String::new())
     }
 
     /// Sends the intent that has the view print a whole tool result.

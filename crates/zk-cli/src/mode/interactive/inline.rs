@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_current_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -14,14 +13,15 @@ use zk_view::{Effect, Reader, ViewDriver};
 
 use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
-use super::tty::Tty;
-use super::{Chat, Desk, LineOutcome};
-use crate::app::{AppContext, runtime};
+use super::screen_kind::ScreenKind;
+use super::terminal_guard::TerminalGuard;
+use super::{Chat, Desk, Ended, LineOutcome, Seat, Start};
+use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::shared_screen::SharedScreen;
-use crate::signals::Signals;
+use crate::signals::{Signals, stop_process};
 use crate::term::{Screen, Style, redacted};
 
 /// How long the screen waits for what is still to be drawn at the end.
@@ -31,46 +31,69 @@ const LAST: Duration = Duration::from_millis(30);
 const FILES: usize = 2000;
 
 /// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it.
-pub(super) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    let tty = Tty::of_stdin(false).map_err(cannot)?;
-    let modes = Restored(Modes::of_stdin().map_err(cannot)?);
-    let leaving = modes.0.clone();
-    let signals = Signals::watch(move || leaving.leave_for_good()).map_err(cannot)?;
-    signals.disarm();
-    let runtime = runtime()?;
-    let mut editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
+pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
+    let Seat { app, tty, guard, signals, runtime, editor } = seat;
+    let suspending = guard.clone();
+    signals.on_suspend(move || suspending.suspend());
+    guard.hold_panics();
     let (sink, printed) = unbounded_channel();
-    let screen = SharedScreen::new(Screen::drawn_by(sink, &app.env));
-    let desk = Desk::of(app, tty, screen, false);
+    let drawn = Screen::drawn_by(sink, &app.env);
+    let (start, desk, draft) = match start {
+        Start::Open(prompt) => {
+            let desk = Desk::of(app, tty.clone(), SharedScreen::new(drawn), false);
+            let shared = (desk.keyboard.clone(), desk.view.clone());
+            (
+                Begin::Open(Box::new(Opening { app: app.clone(), prompt, desk, signals: signals.clone() })),
+                shared,
+                String::new(),
+            )
+        }
+        Start::GoOn { chat, draft } => {
+            chat.draw_elsewhere(drawn);
+            let shared = (chat.keyboard.clone(), chat.view.clone());
+            (Begin::GoOn(chat), shared, draft)
+        }
+    };
     let (todo, work) = unbounded_channel();
     let (notes, told) = unbounded_channel();
     let opened = Arc::new(OnceLock::new());
+    let (keyboard, view) = desk;
+    let reader = view.reader();
     let mut screen = InlineScreen {
         app: app.clone(),
-        modes: modes.0.clone(),
-        keyboard: desk.keyboard.clone(),
-        view: desk.view.clone(),
+        guard: guard.clone(),
+        keyboard,
+        view,
         opened: opened.clone(),
         todo,
         partial: String::new(),
         began: Instant::now(),
     };
-    let reader = desk.view.reader();
     let worker = Worker { work, notes, opened };
     runtime.block_on(async {
-        let working = Box::pin(worker.run(app.clone(), prompt, desk, signals));
-        screen.run(working, reader, printed, told, &mut editor).await
+        let working = Box::pin(worker.run(start));
+        screen.run(working, reader, printed, told, editor, &draft).await
     })
 }
 
-/// Gives the terminal back however this ends.
-struct Restored(Modes);
+/// How the conversation begins.
+enum Begin {
+    Open(Box<Opening>),
+    GoOn(Box<Chat>),
+}
 
-impl Drop for Restored {
-    fn drop(&mut self) {
-        self.0.leave_for_good();
-    }
+/// What a new conversation begins with.
+struct Opening {
+    app: AppContext,
+    prompt: Prompt,
+    desk: Desk,
+    signals: Signals,
+}
+
+/// How it ends for this screen: for good, or with another one that was asked for.
+enum WorkEnd {
+    Exit(Exit),
+    Screen(ScreenKind, Box<Chat>),
 }
 
 /// What the conversation has to do.
@@ -101,12 +124,18 @@ struct Worker {
 }
 
 impl Worker {
-    async fn run(mut self, app: AppContext, prompt: Prompt, desk: Desk, signals: Signals) -> Outcome<Exit> {
-        let (chat, app) = Chat::open(&app, &prompt, desk, signals).await?;
-        chat.greet(&app);
+    async fn run(mut self, begin: Begin) -> Outcome<WorkEnd> {
+        let (chat, mut given) = match begin {
+            Begin::Open(opening) => {
+                let Opening { app, prompt, desk, signals } = *opening;
+                let (chat, app) = Chat::open(&app, &prompt, desk, signals).await?;
+                chat.greet(&app);
+                (Box::new(chat), prompt.text.map(Work::Line))
+            }
+            Begin::GoOn(chat) => (chat, None),
+        };
         let opened = Opened { agent: chat.agent.clone(), conversation: chat.conversation.clone() };
         let _ = self.opened.set(opened);
-        let mut given = prompt.text.map(Work::Line);
         let exit = loop {
             let work = match given.take() {
                 Some(work) => Some(work),
@@ -132,9 +161,12 @@ impl Worker {
                 LineOutcome::Done | LineOutcome::Failed => {}
                 LineOutcome::Quit(exit) => break exit,
             }
+            if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Inline) {
+                return Ok(WorkEnd::Screen(next, chat));
+            }
         };
         chat.close().await;
-        Ok(exit)
+        Ok(WorkEnd::Exit(exit))
     }
 
     async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
@@ -158,7 +190,7 @@ impl Worker {
 
 struct InlineScreen {
     app: AppContext,
-    modes: Modes,
+    guard: TerminalGuard,
     keyboard: Keyboard,
     view: ViewDriver,
     opened: Arc<OnceLock<Opened>>,
@@ -172,21 +204,23 @@ impl InlineScreen {
     /// Draws until the conversation ends. It sleeps while nothing changes.
     async fn run(
         &mut self,
-        working: impl Future<Output = Outcome<Exit>>,
+        working: impl Future<Output = Outcome<WorkEnd>>,
         mut reader: Reader,
         mut printed: UnboundedReceiver<(Style, String)>,
         mut told: UnboundedReceiver<Note>,
         editor: &mut LineEditor,
-    ) -> Outcome<Exit> {
+        draft: &str,
+    ) -> Outcome<Ended> {
         let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
-        self.modes.enter().map_err(cannot)?;
+        self.guard.begin_drawing().map_err(cannot)?;
         let mut input = Input::read().map_err(cannot)?;
         let abilities = abilities(&self.app.env);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask);
+        app.give_back(draft);
         let mut working = pin!(working);
         let mut is_closed = false;
         let exit = loop {
@@ -200,7 +234,7 @@ impl InlineScreen {
                             self.act(action, &mut app, editor).await?;
                         }
                     }
-                    Typed::Gone => break Ok(Exit::Terminated),
+                    Typed::Gone => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 },
                 patches = reader.next(), if !is_closed => match patches {
                     Some(patches) => app.patches(&patches, self.began.elapsed()),
@@ -214,7 +248,9 @@ impl InlineScreen {
                 _ = resized.recv() => {
                     write_frame(&app.resize(Modes::size(), self.began.elapsed())).map_err(cannot)?;
                 }
-                _ = hung_up.recv() => break Ok(Exit::Terminated),
+                _ = hung_up.recv() => break Ok(WorkEnd::Exit(Exit::Terminated)),
+                () = self.guard.leaves() => break Ok(WorkEnd::Exit(Exit::Terminated)),
+                () = self.guard.suspends() => self.suspend(&mut app, false).map_err(cannot)?,
                 () = sleep_until(tick_at), if tick.is_some() => {
                     for action in app.tick(self.began.elapsed()) {
                         self.act(action, &mut app, editor).await?;
@@ -231,8 +267,12 @@ impl InlineScreen {
         }
         // A terminal that is gone shows nothing more.
         let _ = write_frame(&app.leave());
-        self.modes.leave_for_good();
-        exit
+        drop(input);
+        self.guard.end_drawing();
+        Ok(match exit? {
+            WorkEnd::Exit(exit) => Ended::Exit(exit),
+            WorkEnd::Screen(next, chat) => Ended::Screen { next, chat, draft: app.draft() },
+        })
     }
 
     async fn act(&self, action: Action, app: &mut App, editor: &mut LineEditor) -> Outcome<()> {
@@ -246,7 +286,7 @@ impl InlineScreen {
             Action::Hurry => _ = self.app.limits.skip_waits(),
             Action::NextMode => self.keyboard.back_tab(),
             Action::Remember(text) => editor.remember(&text),
-            Action::Suspend => self.suspend(app).map_err(|error| {
+            Action::Suspend => self.suspend(app, true).map_err(|error| {
                 Failure::failed(format!("cannot use the terminal after zk was stopped: {error}"))
             })?,
             Action::Quit => self.work(Work::Quit),
@@ -272,12 +312,15 @@ impl InlineScreen {
     }
 
     /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.
-    fn suspend(&self, app: &mut App) -> std::io::Result<()> {
+    fn suspend(&self, app: &mut App, with_group: bool) -> std::io::Result<()> {
         write_frame(&app.leave())?;
-        self.modes.leave();
-        let _ = kill_current_process_group(Signal::TSTP);
+        self.guard.modes().leave();
         // The signal stops all threads; this one goes on here when it does.
-        self.modes.enter()?;
+        if !stop_process(with_group) {
+            app.print(zk_tui::Style::DIM, "zk was not stopped: no shell waits to continue it");
+        }
+        // From the background this stops the process until it is in front again.
+        self.guard.modes().enter()?;
         write_frame(&app.resize(Modes::size(), self.began.elapsed()))?;
         app.enter(self.began.elapsed());
         Ok(())

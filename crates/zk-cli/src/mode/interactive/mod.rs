@@ -8,12 +8,15 @@ mod keys;
 mod line_editor;
 mod models;
 mod question;
+mod screen_kind;
 mod session_commands;
+mod terminal_guard;
 mod trust_question;
 mod tty;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation, RunOptions};
@@ -24,6 +27,8 @@ use zk_view::{Effect, Intent, ViewDriver, body_of};
 use self::keyboard::Keyboard;
 use self::line_editor::{LineEditor, ReadLine};
 use self::question::TerminalUi;
+use self::screen_kind::{ScreenKind, WantedScreen};
+use self::terminal_guard::{Restored, TerminalGuard};
 use self::tty::Tty;
 use super::painter::Painting;
 use super::permission_modes::{PermissionModes, explain};
@@ -39,29 +44,83 @@ use crate::signals::Signals;
 use crate::suggest;
 use crate::term::{Screen, Style};
 
-/// A conversation: on the inline screen where that is asked for and the terminal can move its cursor, in lines otherwise.
+/// A conversation: on the inline screen, or in lines where those are asked for or the terminal can do no more.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    if app.settings.text("screen") == Some("inline") && Screen::new(&app.env).erases() {
-        return inline::run(app, prompt);
-    }
-    run_lines(app, prompt)
-}
-
-fn run_lines(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
     let tty = Tty::of_stdin(Screen::new(&app.env).erases()).map_err(cannot)?;
-    let leaving = tty.clone();
+    let guard = TerminalGuard::of_stdin(tty.clone()).map_err(cannot)?;
+    let _restored = Restored(guard.clone());
+    let leaving = guard.clone();
     let signals = Signals::watch(move || leaving.leave()).map_err(cannot)?;
     signals.disarm();
-    let runtime = runtime()?;
-    let mut editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
-    let (chat, app) = runtime.block_on(Chat::open(app, &prompt, Desk::of_lines(app, tty), signals))?;
-    chat.greet(&app);
+    let editor = LineEditor::new(app.dirs.line_history()).map_err(Failure::failed)?;
+    let mut seat = Seat { app: app.clone(), tty, guard, signals, runtime: runtime()?, editor };
+    let mut kind = ScreenKind::chosen(app);
+    let mut start = Start::Open(prompt);
+    loop {
+        let ended = match kind {
+            ScreenKind::Plain => run_lines(&mut seat, start)?,
+            ScreenKind::Inline => inline::run(&mut seat, start)?,
+        };
+        match ended {
+            Ended::Exit(exit) => return Ok(exit),
+            Ended::Screen { next, chat, draft } => {
+                kind = next;
+                start = Start::GoOn { chat, draft };
+            }
+        }
+    }
+}
 
-    let mut given = prompt.text;
+/// What stays while a conversation goes from one screen to another.
+struct Seat {
+    app: AppContext,
+    tty: Tty,
+    guard: TerminalGuard,
+    signals: Signals,
+    runtime: Runtime,
+    editor: LineEditor,
+}
+
+/// How a screen begins.
+enum Start {
+    /// With a new conversation.
+    Open(Prompt),
+    /// With one that another screen drew, and what was being typed there.
+    GoOn { chat: Box<Chat>, draft: String },
+}
+
+/// How a screen ends.
+enum Ended {
+    Exit(Exit),
+    /// Another one goes on.
+    Screen {
+        next: ScreenKind,
+        chat: Box<Chat>,
+        draft: String,
+    },
+}
+
+fn run_lines(seat: &mut Seat, start: Start) -> Outcome<Ended> {
+    let Seat { app, runtime, editor, .. } = seat;
+    let (chat, mut given) = match start {
+        Start::Open(prompt) => {
+            let desk = Desk::of_lines(app, seat.tty.clone());
+            let opening = Chat::open(app, &prompt, desk, seat.signals.clone());
+            let (chat, app) = runtime.block_on(opening)?;
+            chat.greet(&app);
+            (Box::new(chat), prompt.text)
+        }
+        Start::GoOn { chat, draft } => {
+            runtime.block_on(async { chat.draw_lines(Screen::new(&app.env)) });
+            chat.screen.line(Style::Dim, "plain lines from now on; /screen inline goes back");
+            chat.keyboard.set_draft(draft);
+            (chat, None)
+        }
+    };
     let mut interrupted = false;
     let exit = loop {
-        let text = match given.take().or_else(|| chat.next_queued(&mut editor)) {
+        let text = match given.take().or_else(|| chat.next_queued(editor)) {
             Some(text) => {
                 chat.screen.line(Style::Plain, &format!("› {text}"));
                 text
@@ -92,9 +151,14 @@ fn run_lines(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             LineOutcome::Failed => chat.keyboard.queue_to_draft(),
             LineOutcome::Quit(exit) => break exit,
         }
+        if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
+            chat.keyboard.queue_to_draft();
+            let draft = chat.keyboard.take_draft();
+            return Ok(Ended::Screen { next, chat, draft });
+        }
     };
     runtime.block_on(chat.close());
-    Ok(exit)
+    Ok(Ended::Exit(exit))
 }
 
 /// Goes on with the next permission mode, and shows which.
@@ -143,19 +207,42 @@ struct Chat {
     keyboard: Keyboard,
     signals: Signals,
     view: ViewDriver,
+    ui: Arc<TerminalUi>,
     /// Draws the conversation in lines; nothing where somebody else draws it.
-    painting: Option<Painting>,
-    _attending: Attending,
+    lines: Mutex<Option<Lines>>,
+    _following: Attending,
+    /// The screen to go on with.
+    wanted: WantedScreen,
     cwd: std::path::PathBuf,
 }
 
-/// Draws questions and answers them, for as long as it is kept.
-struct Attending(Vec<JoinHandle<()>>);
+/// A task that goes on for as long as this is kept.
+struct Attending(JoinHandle<()>);
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
+        self.0.abort();
     }
+}
+
+/// What draws a conversation in lines.
+struct Lines {
+    painting: Painting,
+    /// Draws the questions, and answers them.
+    _attending: Attending,
+}
+
+impl Lines {
+    fn draw(view: &ViewDriver, screen: &SharedScreen, ui: &Arc<TerminalUi>, attending: Attending) -> Self {
+        let painting = Painting::begin(view, screen);
+        ui.wait_for(painting.drained());
+        Self { painting, _attending: attending }
+    }
+}
+
+/// Draws the questions of a view in lines.
+fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> Attending {
+    Attending(tokio::spawn(question::attend(view.clone(), ui.clone())))
 }
 
 impl Chat {
@@ -172,10 +259,8 @@ impl Chat {
         // A question may come before there is a conversation.
         let following = view.clone();
         let following = tokio::spawn(async move { following.follow_questions().await });
-        let mut attending = Attending(vec![following]);
-        if draws_lines {
-            attending.0.push(tokio::spawn(question::attend(view.clone(), ui.clone())));
-        }
+        let following = Attending(following);
+        let attending = draws_lines.then(|| attend(&view, &ui));
         let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
         let endpoint = app.endpoint().await?;
         let provider = compose::provider(&app, &endpoint).await?;
@@ -184,11 +269,9 @@ impl Chat {
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
             view.begin(&open.entries().await.map_err(Failure::failed)?);
         }
-        let painting = draws_lines.then(|| Painting::begin(&view, &screen));
-        if let Some(painting) = &painting {
-            ui.wait_for(painting.drained());
-        }
-        let options = HostOptions { ui: Some(ui), questions: Some(asking), allow_all, view: view.clone() };
+        let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
+        let options =
+            HostOptions { ui: Some(ui.clone()), questions: Some(asking), allow_all, view: view.clone() };
         // What belongs to the session alone goes with it when another one takes its place.
         let bus = compose::bus(&app, &Session::default(), options)?;
         let model = compose::model(&app, &*provider, &session).await?;
@@ -200,7 +283,8 @@ impl Chat {
         bus.scope("provider")
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
-        let mut commands = builtins::all(&agent, &app, &view);
+        let wanted = WantedScreen::default();
+        let mut commands = builtins::all(&agent, &app, &view, &wanted);
         commands.extend(session_commands::all(&conversation, &sessions, &app, &view));
         let scope = bus.scope("commands");
         for command in commands {
@@ -219,8 +303,10 @@ impl Chat {
             keyboard,
             signals,
             view,
-            painting,
-            _attending: attending,
+            ui,
+            lines: Mutex::new(lines),
+            _following: following,
+            wanted,
             cwd,
         };
         Ok((chat, app))
@@ -313,9 +399,27 @@ impl Chat {
 
     /// Waits until everything that happened is drawn, where it is drawn in lines.
     async fn flush(&self) {
-        if let Some(painting) = &self.painting {
-            painting.flush().await;
+        let drained = self.lines().as_ref().map(|lines| lines.painting.drained());
+        if let Some(drained) = drained {
+            drained.wait().await;
         }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Option<Lines>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws the conversation in lines on `screen` from now on.
+    fn draw_lines(&self, screen: Screen) {
+        self.screen.replace(screen);
+        let attending = attend(&self.view, &self.ui);
+        *self.lines() = Some(Lines::draw(&self.view, &self.screen, &self.ui, attending));
+    }
+
+    /// Somebody else draws the conversation from now on, and what is written to `screen`.
+    fn draw_elsewhere(&self, screen: Screen) {
+        *self.lines() = None;
+        self.screen.replace(screen);
     }
 
     /// Has the view stop the run.
@@ -401,7 +505,7 @@ impl Chat {
             self.flush().await;
             self.screen.end_line();
             // Elsewhere the view says how the run ended, and what it took.
-            let is_told = self.painting.is_none();
+            let is_told = self.lines().is_none();
             match &outcome.result {
                 _ if is_told => {}
                 Ok(()) => {

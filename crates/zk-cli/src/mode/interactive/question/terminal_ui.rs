@@ -1,4 +1,4 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
@@ -15,7 +15,7 @@ pub(crate) struct TerminalUi {
     screen: SharedScreen,
     keyboard: Keyboard,
     /// Who else draws the conversation.
-    painted: OnceLock<Drained>,
+    painted: Mutex<Option<Drained>>,
 }
 
 /// Draws the questions of a view and gives the answers, one after the other, until the view is closed.
@@ -23,7 +23,8 @@ pub(crate) async fn attend(view: ViewDriver, ui: Arc<TerminalUi>) {
     let mut cards = Cards::of(&view);
     while let Some(card) = cards.next().await {
         // What was said before stands above the question.
-        if let Some(painted) = ui.painted.get() {
+        let painted = ui.painted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(painted) = painted {
             painted.wait().await;
         }
         let (id, digest) = (card.id, card.digest);
@@ -94,12 +95,12 @@ impl Ui for TerminalUi {
 
 impl TerminalUi {
     pub(crate) fn new(screen: SharedScreen, keyboard: Keyboard) -> Self {
-        Self { screen, keyboard, painted: OnceLock::new() }
+        Self { screen, keyboard, painted: Mutex::default() }
     }
 
     /// Draws questions from now on only after everything that was said before.
     pub(crate) fn wait_for(&self, painted: Drained) {
-        let _ = self.painted.set(painted);
+        *self.painted.lock().unwrap_or_else(PoisonError::into_inner) = Some(painted);
     }
 
     async fn ask(&self, card: &Card) -> UiAnswer {

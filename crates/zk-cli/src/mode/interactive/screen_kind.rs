@@ -1,0 +1,60 @@
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::app::AppContext;
+use crate::term::Screen;
+
+/// How a conversation is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScreenKind {
+    /// Closed rows scroll away with the terminal's own scrolling, the rest is redrawn below them.
+    Inline,
+    /// Labelled lines, nothing of which is ever redrawn.
+    Plain,
+}
+
+impl ScreenKind {
+    /// The screen that was asked for, or the inline one; plain lines on a terminal that cannot move its cursor and for
+    /// whoever set `ACCESSIBLE`.
+    pub(super) fn chosen(app: &AppContext) -> Self {
+        let asked = app.settings.text("screen").and_then(|name| name.parse().ok());
+        let accessible = app.env.text("ACCESSIBLE").is_some_and(|value| !matches!(value, "" | "0"));
+        match asked {
+            _ if Self::is_plain_only(app) => Self::Plain,
+            Some(kind) => kind,
+            None if accessible => Self::Plain,
+            None => Self::Inline,
+        }
+    }
+
+    /// Whether the terminal shows lines and nothing else.
+    pub(super) fn is_plain_only(app: &AppContext) -> bool {
+        !Screen::new(&app.env).erases()
+    }
+}
+
+impl FromStr for ScreenKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "inline" => Ok(Self::Inline),
+            "plain" => Ok(Self::Plain),
+            name => Err(format!("there is no screen `{name}`: it is inline or plain")),
+        }
+    }
+}
+
+/// The screen that the person wants to go on with, until the host takes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WantedScreen(Arc<Mutex<Option<ScreenKind>>>);
+
+impl WantedScreen {
+    pub(super) fn set(&self, kind: ScreenKind) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kind);
+    }
+
+    pub(super) fn take(&self) -> Option<ScreenKind> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
