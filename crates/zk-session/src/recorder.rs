@@ -48,8 +48,9 @@ use crate::redact::redact_entry;
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use zk_core::events::SessionStart;
+/// use zk_core::events::{MessagesCause, SessionMessages};
 /// use zk_core::kernel::Bus;
+/// use zk_core::model::Message;
 /// use zk_core::service::{NewSession, SessionStore};
 /// use zk_session::{MemoryStore, Recorder};
 ///
@@ -57,7 +58,10 @@ use crate::redact::redact_entry;
 /// let session = store.create(NewSession { id: None, cwd: "/".into(), parent: None }).await.unwrap();
 /// let bus = Bus::new();
 /// bus.install(&Recorder::new(session.clone())).unwrap();
-/// bus.cx().emit(SessionStart { session_id: None, run_id: "r_1".into(), messages: 0 }).await.unwrap();
+/// let messages = vec![Message::user_text("hello").shared()];
+/// let prompt =
+///     SessionMessages { run_id: "r_1".into(), messages, usage: None, cause: MessagesCause::Prompt };
+/// bus.cx().emit(prompt).await.unwrap();
 /// assert_eq!(session.entries().await.unwrap().len(), 1);
 /// # });
 /// ```
@@ -167,7 +171,7 @@ struct Log {
 struct State {
     /// Appends in flight, oldest first.
     in_flight: VecDeque<InFlight>,
-    /// Entries whose append failed.
+    /// Entries that the next append takes with it: the beginning of a run, and those whose append failed.
     unstored: Vec<EntryKind>,
     /// Something of the session is in the store.
     stored: bool,
@@ -213,12 +217,6 @@ impl Log {
             }
         }
         written
-    }
-
-    /// Begins to store `entries`; the next [`Log::write`] waits for it.
-    async fn queue(&self, entries: Vec<EntryKind>) -> Result<(), StoreError> {
-        let mut state = self.state.lock().await;
-        self.begin(&mut state, entries, Durability::Process).await
     }
 
     /// Hands entries to the session, behind those that could not be stored before.
@@ -384,7 +382,11 @@ impl SessionLog for Log {
 
 impl Handler<SessionStart> for Log {
     async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
-        self.queue(vec![EntryKind::RunStart { run_id: ev.run_id.clone() }]).await?;
+        // A run without anything in it needs no place on the disk yet: the prompt follows.
+        let mut state = self.state.lock().await;
+        if !state.lost {
+            state.unstored.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
+        }
         Ok(None)
     }
 }
