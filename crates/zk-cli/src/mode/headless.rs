@@ -56,10 +56,17 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     signals.arm_process(stop.clone(), move || no_waiting.stop_waiting());
     runtime()?.block_on(async {
         let endpoint = app.endpoint().await?;
-        let provider = compose::provider(app, &endpoint).await?;
         let session = sessions::begin(app, resume.as_ref()).await?;
         // The prompt is about to be stored: its file is made while the rest gets ready.
         session.open.iter().for_each(|open| open.prepare());
+        let provider = match compose::provider(app, &endpoint).await {
+            Ok(provider) => provider,
+            Err(failure) => {
+                // The file goes again; why there is no run is what counts.
+                let _ = session.close().await;
+                return Err(failure);
+            }
+        };
         let allow_all = app.settings.flag("permissions.allow_all");
         let view = ViewDriver::new();
         if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
