@@ -35,12 +35,18 @@ pub struct Abilities {
     pub synchronized: bool,
     /// Whether it breaks lines anew when it gets narrower.
     pub reflows: bool,
+    /// Whether tmux stands between, which hands on what is wrapped for it.
+    pub tmux: bool,
 }
 
 impl Abilities {
     /// What every terminal can do.
-    pub const PLAIN: Self =
-        Self { looks: Looks { colour: false, links: false }, synchronized: false, reflows: false };
+    pub const PLAIN: Self = Self {
+        looks: Looks { colour: false, links: false },
+        synchronized: false,
+        reflows: false,
+        tmux: false,
+    };
 }
 
 /// Where the caret stands in the rows that are redrawn.

@@ -46,6 +46,11 @@ impl Span {
         &self.text
     }
 
+    #[cfg(test)]
+    pub(crate) fn style(&self) -> Style {
+        self.style
+    }
+
     pub(crate) fn push_str(&mut self, more: &str) {
         self.text.push_str(more);
     }
@@ -143,6 +148,19 @@ impl Row {
                 break;
             }
             row.push(span.part(&kept));
+        }
+        row
+    }
+
+    /// The part of its text between two bytes of it.
+    pub(crate) fn cut(&self, from: usize, to: usize) -> Self {
+        let (mut row, mut at) = (Self::default(), 0);
+        for span in &self.spans {
+            let (start, end) = (from.max(at) - at, to.min(at + span.text.len()).saturating_sub(at));
+            if let Some(text) = span.text.get(start..end).filter(|text| !text.is_empty()) {
+                row.push(span.part(text));
+            }
+            at += span.text.len();
         }
         row
     }

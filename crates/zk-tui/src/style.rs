@@ -12,6 +12,8 @@ pub enum Tone {
     Yellow,
     /// What the agent does, and code.
     Cyan,
+    /// Words of a language.
+    Magenta,
 }
 
 /// How text looks.
@@ -57,6 +59,7 @@ impl Style {
             Tone::Green => Some("32"),
             Tone::Yellow => Some("33"),
             Tone::Cyan => Some("36"),
+            Tone::Magenta => Some("35"),
         };
         let flags = [
             (self.bold, "1"),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::keys::{Key, KeyDecoder};
 use crate::paint::Size;
+use crate::paint_full::LEAVE as LEAVE_ALTERNATE;
 
 /// How long after ESC the rest of a sequence may come, in nanoseconds: longer than a terminal needs, also over a slow
 /// line, shorter than a person notices.
@@ -31,6 +33,8 @@ pub struct Modes(Arc<State>);
 struct State {
     usual: Termios,
     entered: Mutex<Entered>,
+    /// Whether the alternate screen is in use.
+    is_alternate: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +52,8 @@ impl Modes {
     /// Standard input is no terminal.
     pub fn of_stdin() -> io::Result<Self> {
         let usual = tcgetattr(io::stdin())?;
-        Ok(Self(Arc::new(State { usual, entered: Mutex::new(Entered::No) })))
+        let is_alternate = AtomicBool::new(false);
+        Ok(Self(Arc::new(State { usual, entered: Mutex::new(Entered::No), is_alternate })))
     }
 
     /// Gives keys one by one and unseen, also those that are signals otherwise.
@@ -68,6 +73,22 @@ impl Modes {
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         *entered = Entered::Yes;
         write(ENTER)
+    }
+
+    /// Writes a frame, after which the alternate screen is in use or not.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn write_frame(&self, frame: &str, is_alternate: bool) -> io::Result<()> {
+        // Whoever gives the terminal back meanwhile leaves the alternate screen once too often rather than not at all.
+        if is_alternate {
+            self.0.is_alternate.store(true, Ordering::SeqCst);
+        }
+        if !frame.is_empty() {
+            write(frame)?;
+        }
+        self.0.is_alternate.store(is_alternate, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Puts the terminal back as it was found.
@@ -98,6 +119,9 @@ impl State {
         let mut entered = self.entered();
         if *entered == Entered::Yes {
             // A terminal that is gone needs no repair.
+            if self.is_alternate.swap(false, Ordering::SeqCst) {
+                let _ = write(LEAVE_ALTERNATE);
+            }
             let _ = write(LEAVE);
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.usual);
         }
@@ -111,14 +135,6 @@ impl Drop for State {
     fn drop(&mut self) {
         self.leave(Entered::Never);
     }
-}
-
-/// Writes a frame to the terminal at once.
-///
-/// # Errors
-/// The terminal is gone.
-pub fn write_frame(frame: &str) -> io::Result<()> {
-    if frame.is_empty() { Ok(()) } else { write(frame) }
 }
 
 fn write(text: &str) -> io::Result<()> {

@@ -3,9 +3,10 @@ use std::collections::{HashSet, VecDeque};
 use zk_view::{BlockId, Content, Patch, View};
 
 use crate::markdown::Markdown;
+use crate::pager::Log;
 use crate::row::Row;
 use crate::style::Style;
-use crate::view::{Kind, block_rows, kind, open_rows};
+use crate::view::{Detail, Kind, block_rows, kind, open_rows};
 
 /// The rows of a conversation: closed ones, which are given once, and those that may still change.
 ///
@@ -20,6 +21,8 @@ pub struct Transcript {
     done: HashSet<BlockId>,
     /// How the last rows stand to what comes next.
     last: Kind,
+    /// All of it, given or not.
+    log: Log,
 }
 
 #[derive(Debug)]
@@ -46,7 +49,8 @@ impl Transcript {
     #[must_use]
     pub fn new(view: View, width: usize) -> Self {
         let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
-        let mut transcript = Self { width, view, items: VecDeque::new(), done, last: Kind::Hidden };
+        let log = Log::of(&view);
+        let mut transcript = Self { width, view, items: VecDeque::new(), done, last: Kind::Hidden, log };
         transcript.take_in_all();
         transcript
     }
@@ -55,6 +59,11 @@ impl Transcript {
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// All of the conversation, given or not.
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
     }
 
     /// Draws for another width from now on.
@@ -82,6 +91,7 @@ impl Transcript {
                         .filter(|block| block.closed)
                         .map(|block| block.id.clone())
                         .collect();
+                    self.log = Log::of(view);
                 }
                 self.take_in_all();
             }
@@ -103,6 +113,7 @@ impl Transcript {
 
     /// Rows of the program, which stay as they are.
     pub fn print(&mut self, rows: Vec<Row>) {
+        self.log.rows(&rows);
         self.items.push_back(Item::Rows(rows));
     }
 
@@ -136,7 +147,7 @@ impl Transcript {
                     let Some(block) = self.view.block(id) else { continue };
                     let rows = match answer {
                         Some(answer) => answer.markdown.open_rows(),
-                        None if block.closed => block_rows(block, self.width),
+                        None if block.closed => block_rows(block, self.width, Detail::Short),
                         None => open_rows(block),
                     };
                     let began = answer.as_ref().is_some_and(|answer| answer.began);
@@ -165,6 +176,7 @@ impl Transcript {
             return;
         }
         let Some(block) = self.view.block(id) else { return };
+        self.log.block(id);
         let is_this = |item: &Item| matches!(item, Item::Block { id: known, .. } if known == id);
         if !self.items.iter().any(is_this) {
             self.items.push_back(Item::Block { id: id.clone(), answer: None });
@@ -234,9 +246,9 @@ impl Transcript {
                     if let Some(mut answer) = answer {
                         let ready = answer.markdown.take_ready();
                         self.give_answer(&mut answer, ready, rows);
-                        rows.extend(block_rows(&block, self.width));
+                        rows.extend(block_rows(&block, self.width, Detail::Short));
                     } else {
-                        self.give_rows(kind(&block), block_rows(&block, self.width), rows);
+                        self.give_rows(kind(&block), block_rows(&block, self.width, Detail::Short), rows);
                     }
                     self.done.insert(id);
                 }

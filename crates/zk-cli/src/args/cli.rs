@@ -54,7 +54,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// How a conversation is drawn: inline (answers as Markdown, and a place to type that stays), or plain (lines)
+    /// How a conversation is drawn: inline (answers as Markdown, and a place to type that stays), full (the same on
+    /// all of the terminal, with scrolling of its own) or plain (lines)
     #[arg(long, value_name = "NAME")]
     pub(crate) screen: Option<String>,
 

@@ -17,7 +17,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     Key::new("preset", Kind::OneOf(&["build", "plan"])),
     Key::new("context", Kind::Context).not_by_projects(),
-    Key::new("screen", Kind::OneOf(&["inline", "plain"])).not_by_projects(),
+    Key::new("screen", Kind::OneOf(&["inline", "full", "plain"])).not_by_projects(),
     Key::new("max_turns", Kind::Count),
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),

@@ -178,3 +178,54 @@ fn a_stop_by_key_or_from_outside_gives_the_terminal_back_and_keeps_the_draft() {
         assert_eq!(terminal.code(), Some(0));
     }
 }
+
+#[test]
+fn the_pager_and_the_full_screen_give_the_terminal_back_and_print_what_closed() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let command = format!("{} --screen full 'one'; stty -a", program().display());
+    let Some(mut terminal) = Terminal::run(&person, &command) else { return };
+    terminal.expect("\u{1b}[?1049h");
+    terminal.expect("Answer 1 to: one");
+    terminal.expect("1 turn ·");
+    terminal.keys("/screen inline\r");
+    terminal.expect("\u{1b}[?1049l");
+    // Printed once more, to stay.
+    terminal.expect("Answer 1 to: one");
+    terminal.keys("\u{14}");
+    terminal.expect("\u{1b}[?1049h");
+    terminal.expect("q returns");
+    terminal.keys("q");
+    terminal.expect("\u{1b}[?1049l");
+    terminal.keys("/screen full\r");
+    terminal.expect("\u{1b}[?1049h");
+    terminal.keys("two\r");
+    terminal.expect("Answer 3 to: two");
+    terminal.expect("1 turn ·");
+    terminal.keys("/quit\r");
+    let rest = terminal.rest();
+    let (_, after) = rest.split_once("\u{1b}[?1049l").unwrap_or_else(|| panic!("{rest:?}"));
+    assert!(after.contains("Answer 3 to: two") && after.contains("zk --resume"), "{after:?}");
+    assert!(!after.contains("Answer 1 to: one"), "{after:?}");
+    assert!(after.split_whitespace().any(|mode| mode == "icanon"), "{after}");
+}
+
+#[test]
+fn a_signal_on_the_full_screen_leaves_the_alternate_screen() {
+    let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
+    let person = Person::asking(&server).with("ZK_SCREEN", "full");
+    let zk = program().display();
+    let run = format!("sh -c 'echo pid=\\$\\$.; exec {zk} go'");
+    let Some(terminal) = Terminal::run(&person, &format!("bash -c \"set -m; {run}; stty -a\"")) else {
+        return;
+    };
+    terminal.expect("pid=");
+    let pid: i32 = terminal.until(".").parse().unwrap();
+    terminal.expect("\u{1b}[?1049h");
+    terminal.expect("On and");
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    let rest = terminal.rest();
+    let (before, after) = rest.split_once("speed").unwrap_or_else(|| panic!("{rest:?}"));
+    assert_eq!(before.matches("\u{1b}[?1049l").count(), 1, "{before:?}");
+    assert!(after.split_whitespace().any(|mode| mode == "icanon"), "{after}");
+}

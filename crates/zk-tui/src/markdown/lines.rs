@@ -44,6 +44,11 @@ impl Fence {
         (indent < 4 && count >= 3 && !is_inline).then_some(Self { mark, count, indent })
     }
 
+    /// What its first line says of the code.
+    pub(super) fn info<'a>(&self, line: &'a str) -> &'a str {
+        line.trim().trim_start_matches(self.mark).trim()
+    }
+
     pub(super) fn is_closed_by(&self, line: &str) -> bool {
         let text = line.trim();
         indent_of(line) < 4 && text.chars().count() >= self.count && text.chars().all(|c| c == self.mark)

@@ -4,6 +4,7 @@
 //! still open is drawn anew, so that the work of a frame does not depend on how long the answer is. What is drawn depends
 //! on the text alone, not on the pieces it came in.
 
+mod highlight;
 mod lines;
 mod render;
 mod table;
@@ -11,6 +12,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use self::highlight::Highlighter;
 use self::lines::{Fence, Starts, indent_of, starts};
 use self::render::{Ordinal, render};
 use crate::row::Row;
@@ -53,7 +55,7 @@ enum Open {
         ordinal: Option<u64>,
         blank: bool,
     },
-    Fence(Fence),
+    Fence(Fence, Highlighter),
 }
 
 impl Markdown {
@@ -110,9 +112,9 @@ impl Markdown {
     #[must_use]
     pub fn open_rows(&self) -> Vec<Row> {
         let mut rows = self.separator();
-        if let Open::Fence(fence) = &self.open {
+        if let Open::Fence(fence, highlighter) = &self.open {
             if !self.partial.is_empty() && !fence.is_closed_by(&self.partial) {
-                rows.push(code(&fence.strip(&self.partial)));
+                rows.push(highlighter.clone().line(&fence.strip(&self.partial)));
             }
             return rows;
         }
@@ -144,14 +146,14 @@ impl Markdown {
     }
 
     fn separator(&self) -> Vec<Row> {
-        let wanted = self.began && !self.joins && !matches!(self.open, Open::Fence(_));
+        let wanted = self.began && !self.joins && !matches!(self.open, Open::Fence(..));
         if wanted { vec![Row::default()] } else { Vec::new() }
     }
 
     fn ordinal(&self) -> Ordinal {
         match self.open {
             Open::Item { ordinal, .. } => Ordinal(ordinal),
-            Open::Nothing | Open::Paragraph | Open::Quote | Open::Indented { .. } | Open::Fence(_) => {
+            Open::Nothing | Open::Paragraph | Open::Quote | Open::Indented { .. } | Open::Fence(..) => {
                 Ordinal(None)
             }
         }
@@ -167,7 +169,7 @@ impl Markdown {
             }
             let (part, more) = rest.split_at(at);
             self.line(part);
-            if !matches!(self.open, Open::Fence(_)) {
+            if !matches!(self.open, Open::Fence(..)) {
                 self.close();
                 self.joins = true;
             }
@@ -182,12 +184,11 @@ impl Markdown {
 
     /// Takes in a complete line.
     fn line(&mut self, line: &str) {
-        if let Open::Fence(fence) = &self.open {
+        if let Open::Fence(fence, highlighter) = &mut self.open {
             if fence.is_closed_by(line) {
                 self.open = Open::Nothing;
             } else {
-                let row = code(&fence.strip(line));
-                self.ready.push(row);
+                self.ready.push(highlighter.line(&fence.strip(line)));
             }
             return;
         }
@@ -222,7 +223,7 @@ impl Markdown {
             Open::Item { blank, .. } => {
                 indent_of(line) >= WITHIN_ITEM || (!*blank && matches!(starts(line), Starts::Text))
             }
-            Open::Fence(_) => return,
+            Open::Fence(..) => return,
         };
         if goes_on {
             self.source.push_str(line);
@@ -239,7 +240,7 @@ impl Markdown {
     fn begin(&mut self, line: &str, is_blank: bool) {
         let before = match self.open {
             Open::Item { ordinal, blank } => Some((ordinal, blank)),
-            Open::Nothing | Open::Paragraph | Open::Quote | Open::Indented { .. } | Open::Fence(_) => None,
+            Open::Nothing | Open::Paragraph | Open::Quote | Open::Indented { .. } | Open::Fence(..) => None,
         };
         self.close();
         if is_blank {
@@ -251,7 +252,8 @@ impl Markdown {
                     self.ready.push(Row::default());
                 }
                 (self.began, self.joins, self.taken) = (true, false, 0);
-                self.open = Open::Fence(fence);
+                let highlighter = Highlighter::of(fence.info(line));
+                self.open = Open::Fence(fence, highlighter);
                 return;
             }
             Starts::Heading | Starts::Rule => {
@@ -290,9 +292,4 @@ impl Markdown {
         self.source.clear();
         self.open = Open::Nothing;
     }
-}
-
-/// A line of code, which is never broken.
-fn code(line: &str) -> Row {
-    Row::of(Style::CYAN, line)
 }

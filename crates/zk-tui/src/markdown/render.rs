@@ -1,6 +1,6 @@
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::code;
+use super::highlight::Highlighter;
 use super::table::Table;
 use crate::row::{Row, Span};
 use crate::style::{Style, Tone};
@@ -31,7 +31,8 @@ struct Renderer {
     styles: Vec<Style>,
     links: Vec<Link>,
     table: Option<Table>,
-    in_code: bool,
+    /// The colours of a block of code, within it.
+    code: Option<Highlighter>,
     /// Whether the next paragraph is apart from what is above it.
     is_apart: bool,
 }
@@ -52,7 +53,7 @@ impl Renderer {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(end) => self.end(end),
-            Event::Text(text) if self.in_code => {
+            Event::Text(text) if self.code.is_some() => {
                 for line in text.lines() {
                     self.code_row(line);
                 }
@@ -99,10 +100,13 @@ impl Renderer {
             }
             Tag::CodeBlock(kind) => {
                 self.begin_paragraph();
-                self.in_code = true;
-                if let CodeBlockKind::Fenced(_) = kind {
-                    self.is_apart = false;
-                }
+                self.code = Some(match kind {
+                    CodeBlockKind::Fenced(info) => {
+                        self.is_apart = false;
+                        Highlighter::of(&info)
+                    }
+                    CodeBlockKind::Indented => Highlighter::default(),
+                });
             }
             Tag::List(number) => {
                 self.flush();
@@ -159,7 +163,7 @@ impl Renderer {
                 self.is_apart = true;
             }
             TagEnd::CodeBlock => {
-                self.in_code = false;
+                self.code = None;
                 self.is_apart = true;
             }
             TagEnd::List(_) => {
@@ -265,7 +269,8 @@ impl Renderer {
     }
 
     fn code_row(&mut self, line: &str) {
-        self.push_row(&code(line));
+        let row = self.code.get_or_insert_default().line(line);
+        self.push_row(&row);
     }
 
     /// Appends a row that is not broken.

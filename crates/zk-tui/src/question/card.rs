@@ -69,6 +69,15 @@ impl CardState {
         }
     }
 
+    /// The question comes back into sight: it is deaf for a moment.
+    pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
+        self.frame = frame(&self.card, width);
+        self.keys.redrawn(now);
+        if let Some(until) = self.line.as_mut().and_then(|line| line.deaf_until.as_mut()) {
+            *until = now + DEAF;
+        }
+    }
+
     /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
     fn is_too_large(&self) -> bool {
         self.frame.page(self.from, self.room).0.len() > self.room

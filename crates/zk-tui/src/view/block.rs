@@ -6,10 +6,28 @@ use crate::row::Row;
 use crate::style::Style;
 use crate::text::{clip, wrap};
 
-/// Lines of a diff that are shown, of an output that ended well, and of one that failed.
+/// Lines of a diff that are shown in short, of an output that ended well, and of one that failed.
 const DIFF: usize = 20;
 const OUTPUT: usize = 5;
 const FAILED_OUTPUT: usize = 15;
+
+/// How much of a block is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// What matters in passing.
+    Short,
+    /// All that the block holds.
+    All,
+}
+
+impl Detail {
+    fn at_most(self, short: usize) -> usize {
+        match self {
+            Self::Short => short,
+            Self::All => usize::MAX,
+        }
+    }
+}
 
 /// How blocks stand to each other: those of one kind follow each other without a blank row, if they are rows of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +67,7 @@ pub(crate) fn kind(block: &Block) -> Kind {
 }
 
 /// The rows of a closed block; of an answer, those under its text.
-pub(crate) fn block_rows(block: &Block, width: usize) -> Vec<Row> {
+pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row> {
     if kind(block) == Kind::Hidden {
         return Vec::new();
     }
@@ -68,7 +86,14 @@ pub(crate) fn block_rows(block: &Block, width: usize) -> Vec<Row> {
         Content::Thinking { text } => {
             let words = text.as_str().split_whitespace().count() as u64;
             let what = if words == 0 { String::new() } else { format!(", {}", counted(words, "word")) };
-            vec![Row::of(Style::DIM, &format!("∴ thought{what}"))]
+            let mut rows = vec![Row::of(Style::DIM, &format!("∴ thought{what}"))];
+            if detail == Detail::All {
+                let edge = Row::of(Style::DIM, "  ");
+                let style = Style { dim: true, italic: true, ..Style::PLAIN };
+                let lines = text.as_str().trim().lines();
+                rows.extend(lines.flat_map(|line| wrap(&Row::of(style, line), &edge, &edge, width)));
+            }
+            rows
         }
         Content::Answer { end, .. } => {
             let end = answer_end(end).map(|end| Row::of(Style::YELLOW, &format!("({end})")));
@@ -76,7 +101,7 @@ pub(crate) fn block_rows(block: &Block, width: usize) -> Vec<Row> {
         }
         Content::Call(call) => {
             let mut rows = vec![head(call)];
-            rows.extend(outcome(call));
+            rows.extend(outcome(call, detail));
             rows
         }
         Content::Provider { text } => vec![Row::of(Style::DIM, &format!("◦ {text}"))],
@@ -201,7 +226,7 @@ fn head(call: &Call) -> Row {
 }
 
 /// What a call came to: what happened first, then the end of its output or what it changed.
-fn outcome(call: &Call) -> Vec<Row> {
+fn outcome(call: &Call, detail: Detail) -> Vec<Row> {
     let not_run = |what: &str| {
         let why = call.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
         vec![Row::of(Style::YELLOW, &format!("  ✗ {what}{}", clip(&why, LINE)))]
@@ -214,22 +239,27 @@ fn outcome(call: &Call) -> Vec<Row> {
         (CallState::Invalid, _) => not_run("called with invalid arguments"),
         (CallState::Unknown, _) => not_run("there is no such tool"),
         (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Vec::new(),
-        (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false),
-        (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true),
+        (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false, detail),
+        (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true, detail),
     }
 }
 
-fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<Row> {
+fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool, detail: Detail) -> Vec<Row> {
     let (style, sign) = if failed { (Style::RED, "✗") } else { (Style::DIM, "✓") };
     let first = |text: &str| Row::of(style, &format!("  {sign} {}", clip(text, LINE)));
     let long = elapsed_ms.filter(|ms| *ms >= 1000);
     let took = long.map_or(String::new(), |ms| format!(" · {:.1} s", ms as f64 / 1e3));
-    let shown = if failed { FAILED_OUTPUT } else { OUTPUT };
+    let shown = detail.at_most(if failed { FAILED_OUTPUT } else { OUTPUT });
     match (&body.form, &body.lines[..]) {
         (Form::Line | Form::Lines, [line]) => vec![first(line.as_str())],
         (Form::Diff { added, removed, .. }, _) if !failed => {
             let mut rows = vec![first(&format!("+{added} -{removed}"))];
-            rows.extend(diff(body, added + removed));
+            rows.extend(diff(body, added + removed, detail.at_most(DIFF)));
+            rows
+        }
+        (Form::Table | Form::Lines, _) if detail == Detail::All => {
+            let mut rows = vec![first(&format!("{}{took}", counted(body.total_lines, "line")))];
+            rows.extend(end_of(body, shown));
             rows
         }
         (Form::Table, _) if !failed => vec![first(&format!("{}{took}", counted(body.total_lines, "row")))],
@@ -274,7 +304,7 @@ fn end_of(body: &Body, shown: usize) -> Vec<Row> {
 }
 
 /// The lines of a diff that say what changed, with their numbers.
-fn diff(body: &Body, changes: u64) -> Vec<Row> {
+fn diff(body: &Body, changes: u64, most: usize) -> Vec<Row> {
     let (mut old, mut new) = (0u64, 0u64);
     let mut rows = Vec::new();
     for line in body.lines.iter().map(Text::as_str) {
@@ -297,7 +327,7 @@ fn diff(body: &Body, changes: u64) -> Vec<Row> {
                 continue;
             }
         };
-        if rows.len() < DIFF {
+        if rows.len() < most {
             rows.push(Row::of(Style::DIM, &format!("{number:>6} ")).with(style, line));
         }
     }

@@ -3,7 +3,7 @@
 mod block;
 mod status;
 
-pub(crate) use block::{Kind, block_rows, kind, open_rows};
+pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows};
 pub(crate) use status::{queue_rows, status_row};
 
 /// A number of things.

@@ -1,6 +1,8 @@
 //! The screen on a terminal in memory.
 
 #[cfg(test)]
+mod alternate;
+#[cfg(test)]
 mod emulator;
 #[cfg(test)]
 mod paint;

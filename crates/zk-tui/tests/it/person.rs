@@ -9,10 +9,10 @@ use zk_view::{Card, Intent, Patch, Queued, Status, View};
 use crate::emulator::Emulator;
 use crate::replay::block;
 
-struct Desk {
-    app: App,
-    emulator: Emulator,
-    now: Duration,
+pub(crate) struct Desk {
+    pub(crate) app: App,
+    pub(crate) emulator: Emulator,
+    pub(crate) now: Duration,
     actions: Vec<Action>,
 }
 
@@ -24,7 +24,7 @@ fn desk() -> Desk {
     desk_of(Size::new(60, 16))
 }
 
-fn desk_of(size: Size) -> Desk {
+pub(crate) fn desk_of(size: Size) -> Desk {
     let complete = |word: &str| {
         let names = ["/help", "/hello", "@src/main.rs"];
         names.iter().filter(|name| name.starts_with(word)).map(ToString::to_string).collect()
@@ -39,7 +39,7 @@ fn desk_of(size: Size) -> Desk {
 
 impl Desk {
     /// Lets time pass, as a host does: ticks and frames come when they are wanted.
-    fn wait(&mut self, more: u64) {
+    pub(crate) fn wait(&mut self, more: u64) {
         for _ in 0..=more {
             if self.app.next_tick().is_some_and(|at| at <= self.now) {
                 let acted = self.app.tick(self.now);
@@ -52,7 +52,7 @@ impl Desk {
     }
 
     /// Keys that come at once.
-    fn keys(&mut self, bytes: &str) {
+    pub(crate) fn keys(&mut self, bytes: &str) {
         let mut decoder = KeyDecoder::default();
         let mut keys = decoder.push(bytes.as_bytes());
         keys.extend(decoder.idle());
@@ -62,14 +62,14 @@ impl Desk {
     }
 
     /// Keys with some time between them.
-    fn type_in(&mut self, text: &str) {
+    pub(crate) fn type_in(&mut self, text: &str) {
         for c in text.chars() {
             self.keys(&c.to_string());
             self.wait(60);
         }
     }
 
-    fn patch(&mut self, patch: Patch) {
+    pub(crate) fn patch(&mut self, patch: Patch) {
         self.app.patches(&[patch], self.now);
         self.wait(20);
     }
@@ -87,11 +87,11 @@ impl Desk {
         self.patch(Patch::Ask { card: Box::new(card) });
     }
 
-    fn shown(&mut self) -> String {
+    pub(crate) fn shown(&mut self) -> String {
         self.emulator.all_rows().join("\n")
     }
 
-    fn answers(&self) -> Vec<String> {
+    pub(crate) fn answers(&self) -> Vec<String> {
         let answer = |action: &Action| match action {
             Action::Intent(Intent::Answer { answer, .. }) => Some(format!("{answer:?}")),
             _ => None,
@@ -100,7 +100,7 @@ impl Desk {
     }
 }
 
-fn card(args: Value) -> Card {
+pub(crate) fn card(args: Value) -> Card {
     use zk_core::model::Effects;
     use zk_core::service::{Approval, Question};
     let approval = Approval {

@@ -101,7 +101,7 @@ impl Command for Builtin {
             }
             BuiltinKind::Provider => "show the provider, or go on with another: /provider NAME [MODEL]",
             BuiltinKind::Quit => "end the conversation",
-            BuiltinKind::Screen => "draw the conversation in another way: /screen inline or plain",
+            BuiltinKind::Screen => "draw the conversation in another way: /screen inline, full or plain",
             BuiltinKind::Sessions => "list the sessions of this directory",
             BuiltinKind::Show => "show all of the last result, or of the Nth before it: /show [N]",
             BuiltinKind::Thinking => "show how much the model reasons, or change it: /thinking LEVEL",
@@ -279,6 +279,7 @@ fn help(cx: &Cx) -> String {
     lines
         .push("Enter       during a run: keep the text for the next prompt, or try again at once".to_owned());
     lines.push("Shift-Tab   the next permission mode".to_owned());
+    lines.push("Ctrl-T      all of the conversation, with search (not on a plain screen)".to_owned());
     lines.push("Ctrl-C      as Esc; at the prompt, twice ends the conversation".to_owned());
     lines.push("Ctrl-D      end the conversation".to_owned());
     lines.join("\n")

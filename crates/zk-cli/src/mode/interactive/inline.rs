@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
 use zk_core::service::Command;
-use zk_tui::{Abilities, Action, App, Completer, Input, Looks, Modes, Typed, write_frame};
+use zk_tui::{Abilities, Action, App, Completer, Input, Looks, Modes, Typed};
 use zk_view::{Effect, Reader, ViewDriver};
 
 use super::keyboard::Keyboard;
@@ -30,8 +30,9 @@ const LAST: Duration = Duration::from_millis(30);
 /// Files that are looked at to complete a name.
 const FILES: usize = 2000;
 
-/// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it.
-pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
+/// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it. Or on all of the
+/// terminal, for as long as that is wanted.
+pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<Ended> {
     let Seat { app, tty, guard, signals, runtime, editor } = seat;
     let suspending = guard.clone();
     signals.on_suspend(move || suspending.suspend());
@@ -64,6 +65,7 @@ pub(super) fn run(seat: &mut Seat, start: Start) -> Outcome<Ended> {
         guard: guard.clone(),
         keyboard,
         view,
+        is_full: kind == ScreenKind::Full,
         opened: opened.clone(),
         todo,
         partial: String::new(),
@@ -108,6 +110,8 @@ enum Note {
     /// It runs a command, of which the view knows nothing.
     Busy(bool),
     GiveBack(String),
+    /// Draw on all of the terminal, or below what it shows.
+    Full(bool),
 }
 
 /// The part of a conversation that both sides use.
@@ -161,8 +165,10 @@ impl Worker {
                 LineOutcome::Done | LineOutcome::Failed => {}
                 LineOutcome::Quit(exit) => break exit,
             }
-            if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Inline) {
-                return Ok(WorkEnd::Screen(next, chat));
+            match chat.wanted.take() {
+                Some(ScreenKind::Plain) => return Ok(WorkEnd::Screen(ScreenKind::Plain, chat)),
+                Some(kind) => self.tell(Note::Full(kind == ScreenKind::Full)),
+                None => {}
             }
         };
         chat.close().await;
@@ -193,6 +199,8 @@ struct InlineScreen {
     guard: TerminalGuard,
     keyboard: Keyboard,
     view: ViewDriver,
+    /// Whether the conversation begins on all of the terminal.
+    is_full: bool,
     opened: Arc<OnceLock<Opened>>,
     todo: UnboundedSender<Work>,
     /// What was printed of a line that is not complete.
@@ -221,6 +229,7 @@ impl InlineScreen {
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask);
         app.give_back(draft);
+        app.set_full(self.is_full);
         let mut working = pin!(working);
         let mut is_closed = false;
         let exit = loop {
@@ -244,9 +253,11 @@ impl InlineScreen {
                 Some(note) = told.recv() => match note {
                     Note::Busy(is_busy) => app.set_busy(is_busy),
                     Note::GiveBack(text) => app.give_back(&text),
+                    Note::Full(is_full) => app.set_full(is_full),
                 },
                 _ = resized.recv() => {
-                    write_frame(&app.resize(Modes::size(), self.began.elapsed())).map_err(cannot)?;
+                    let bytes = app.resize(Modes::size(), self.began.elapsed());
+                    self.write(&bytes, &app).map_err(cannot)?;
                 }
                 _ = hung_up.recv() => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 () = self.guard.leaves() => break Ok(WorkEnd::Exit(Exit::Terminated)),
@@ -257,7 +268,8 @@ impl InlineScreen {
                     }
                 }
             }
-            write_frame(&app.frame(self.began.elapsed())).map_err(cannot)?;
+            let frame = app.frame(self.began.elapsed());
+            self.write(&frame, &app).map_err(cannot)?;
         };
         while let Ok(Some(patches)) = timeout(LAST, reader.next()).await {
             app.patches(&patches, self.began.elapsed());
@@ -266,7 +278,8 @@ impl InlineScreen {
             self.print(&mut app, style, &text);
         }
         // A terminal that is gone shows nothing more.
-        let _ = write_frame(&app.leave());
+        let bytes = app.leave();
+        let _ = self.write(&bytes, &app);
         drop(input);
         self.guard.end_drawing();
         Ok(match exit? {
@@ -313,7 +326,8 @@ impl InlineScreen {
 
     /// Stops the process as Ctrl-Z does, with the terminal as a shell expects it.
     fn suspend(&self, app: &mut App, with_group: bool) -> std::io::Result<()> {
-        write_frame(&app.leave())?;
+        let bytes = app.leave();
+        self.write(&bytes, app)?;
         self.guard.modes().leave();
         // The signal stops all threads; this one goes on here when it does.
         if !stop_process(with_group) {
@@ -321,9 +335,14 @@ impl InlineScreen {
         }
         // From the background this stops the process until it is in front again.
         self.guard.modes().enter()?;
-        write_frame(&app.resize(Modes::size(), self.began.elapsed()))?;
+        let bytes = app.resize(Modes::size(), self.began.elapsed());
+        self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
         Ok(())
+    }
+
+    fn write(&self, bytes: &str, app: &App) -> std::io::Result<()> {
+        self.guard.modes().write_frame(bytes, app.is_drawn_alternate())
     }
 
     fn print(&mut self, app: &mut App, style: Style, text: &str) {
@@ -386,6 +405,7 @@ fn abilities(env: &Env) -> Abilities {
     Abilities {
         looks: Looks { colour: env.get("NO_COLOR").is_none(), links: term != "linux" },
         synchronized: false,
+        tmux: env.get("TMUX").is_some(),
         reflows: !is_screen && reflowing.iter().any(|name| env.get(name).is_some()),
     }
 }

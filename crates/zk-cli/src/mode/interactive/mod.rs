@@ -60,7 +60,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     loop {
         let ended = match kind {
             ScreenKind::Plain => run_lines(&mut seat, start)?,
-            ScreenKind::Inline => inline::run(&mut seat, start)?,
+            ScreenKind::Inline | ScreenKind::Full => inline::run(&mut seat, start, kind)?,
         };
         match ended {
             Ended::Exit(exit) => return Ok(exit),

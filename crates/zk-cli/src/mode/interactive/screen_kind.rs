@@ -9,6 +9,8 @@ use crate::term::Screen;
 pub(crate) enum ScreenKind {
     /// Closed rows scroll away with the terminal's own scrolling, the rest is redrawn below them.
     Inline,
+    /// All of the terminal, with scrolling of its own.
+    Full,
     /// Labelled lines, nothing of which is ever redrawn.
     Plain,
 }
@@ -39,8 +41,9 @@ impl FromStr for ScreenKind {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "inline" => Ok(Self::Inline),
+            "full" => Ok(Self::Full),
             "plain" => Ok(Self::Plain),
-            name => Err(format!("there is no screen `{name}`: it is inline or plain")),
+            name => Err(format!("there is no screen `{name}`: it is inline, full or plain")),
         }
     }
 }

@@ -1,7 +1,10 @@
+mod alternate;
+
 use std::time::Duration;
 
 use zk_view::{Activity, Card, Intent, Patch, View};
 
+use self::alternate::Alternate;
 use crate::edit::{Buffer, History};
 use crate::keys::{Direction, Key};
 use crate::layout::{Parts, Rooms, card_room, live_rows};
@@ -70,6 +73,14 @@ pub struct App {
     is_dirty: bool,
     is_left: bool,
     mask: Mask,
+    /// What the alternate screen shows, while it is in use.
+    alternate: Option<Alternate>,
+    /// The person wants the alternate screen for all of the conversation.
+    is_full: bool,
+    /// The person looks at the conversation on the alternate screen.
+    is_paging: bool,
+    /// Bytes for the terminal itself, to be written with the next frame.
+    pending: String,
 }
 
 impl std::fmt::Debug for App {
@@ -104,6 +115,10 @@ impl App {
             is_dirty: true,
             is_left: false,
             mask: |_| None,
+            alternate: None,
+            is_full: false,
+            is_paging: false,
+            pending: String::new(),
         }
     }
 
@@ -154,6 +169,8 @@ impl App {
         for key in keys {
             match key {
                 Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
+                key if self.press_alternate(key, now) => {}
+                Key::Ctrl('t') => self.is_paging = true,
                 Key::Escape => self.escape(&mut actions),
                 Key::Ctrl('c') => self.interrupt(now, &mut actions),
                 Key::BackTab => actions.push(Action::NextMode),
@@ -196,6 +213,7 @@ impl App {
     pub fn resize(&mut self, size: Size, now: Duration) -> String {
         let bytes = self.screen.resize(size);
         self.transcript.set_width(size.width);
+        self.resize_alternate();
         if let Some(card) = &mut self.card {
             card.resize(size.width, card_room(size), now);
         }
@@ -211,6 +229,10 @@ impl App {
             return String::new();
         }
         (self.is_dirty, self.drawn) = (false, Some(now));
+        let change = std::mem::take(&mut self.pending) + &self.change_screens();
+        if self.alternate.is_some() {
+            return change + &self.alternate_frame();
+        }
         let size = self.screen.size();
         let mut parts = self.parts(size);
         let room = Rooms::of(&parts, size).open;
@@ -221,17 +243,18 @@ impl App {
         parts.queue = self.masked(parts.queue);
         parts.status = parts.status.map(|row| self.masked_row(row));
         let (rows, caret) = live_rows(&parts, size);
-        self.screen.frame(&closed, &rows, caret)
+        change + &self.screen.frame(&closed, &rows, caret)
     }
 
     /// Takes the live rows away and leaves what is closed, so that something else can use the terminal.
     #[must_use]
     pub fn leave(&mut self) -> String {
         self.is_left = true;
+        let back = std::mem::take(&mut self.pending) + &self.leave_alternate();
         let closed = self.transcript.take_closed(0);
         let closed = self.masked(closed);
         let shown = self.screen.frame(&closed, &[], Some(Caret::default()));
-        shown + &self.screen.clear()
+        back + &shown + &self.screen.clear()
     }
 
     /// The terminal is this screen's again.

@@ -1,0 +1,9 @@
+//! The whole conversation on the alternate screen: own scrolling, search, jumps between prompts.
+
+mod clipboard;
+mod log;
+mod scroll;
+
+pub(crate) use clipboard::copy_sequence;
+pub(crate) use log::Log;
+pub(crate) use scroll::{Pager, PagerKey};
