@@ -29,7 +29,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::{hooks, model_name, policy, prompt};
+use crate::{hooks, limits, model_name, policy, prompt};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -55,8 +55,9 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));
     bus.scope("permission-modes").provide_service(Arc::new(modes.clone()));
     let tools = ToolsOptions { outside: sandbox.is_some(), ..ToolsOptions::default() };
+    let tools = limits::of_time(&app.settings, tools);
     let context = if sandbox.is_some() { "sandbox" } else { "process" };
-    let outside = sandbox.as_ref().map(|_| provide_outside(&bus, children.clone()));
+    let outside = sandbox.as_ref().map(|_| provide_outside(app, &bus, children.clone()));
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(local(app, children, sandbox)?),
         Arc::new(ToolsPlugin::new(tools)),
@@ -124,16 +125,22 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
 
 /// Where commands run, and which files are there.
 fn local(app: &AppContext, children: Environment, sandbox: Option<SandboxExec>) -> Outcome<LocalPlugin> {
-    let local = LocalPlugin::new(children, files(app)?).host_files(app.host_files.clone());
+    let local = LocalPlugin::new(children.clone(), files(app)?).host_files(app.host_files.clone());
     Ok(match sandbox {
         Some(sandbox) => local.sandboxed(sandbox),
-        None => local.supervised(Supervision::of_this_program()),
+        None => local.running(process(app, children)),
     })
 }
 
+/// Commands as processes of the person's.
+pub(crate) fn process(app: &AppContext, children: Environment) -> ProcessExec {
+    let exec = ProcessExec::supervised(children, Supervision::of_this_program());
+    exec.limited(limits::of_commands(&app.settings))
+}
+
 /// Where commands run that a person lets out of the sandbox.
-fn provide_outside(bus: &Bus, children: Environment) -> Arc<dyn Exec> {
-    let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
+fn provide_outside(app: &AppContext, bus: &Bus, children: Environment) -> Arc<dyn Exec> {
+    let exec = Arc::new(process(app, children));
     let scope = bus.scope("outside");
     scope.provide_service(Arc::new(OutsideExec(exec.clone())));
     let closing = exec.clone();

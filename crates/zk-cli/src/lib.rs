@@ -26,6 +26,7 @@ mod env;
 mod exit;
 mod hardening;
 mod hooks;
+mod limits;
 mod mode;
 mod model_name;
 mod output;

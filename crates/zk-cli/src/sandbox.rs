@@ -4,6 +4,7 @@ use zk_exec::{Environment, HostRules, Network, SandboxExec, SandboxPolicy, SelfT
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::limits;
 
 /// The sandbox that the settings describe, tested.
 pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<SandboxExec> {
@@ -30,7 +31,7 @@ pub(crate) fn tested(app: &AppContext, environment: Environment) -> Outcome<(San
 
 /// What commands may reach: the project's directory, and what `[sandbox]` adds.
 fn policy(app: &AppContext) -> SandboxPolicy {
-    let mut policy = SandboxPolicy::new(&app.cwd);
+    let mut policy = SandboxPolicy::new(&app.cwd).limits(limits::of_commands(&app.settings));
     let home = app.env.path("HOME");
     if let Some(home) = &home {
         policy = policy.home(home);

@@ -7,6 +7,7 @@
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
 //! | [`ExecServer`], [`Remote`] | commands and files behind a socket, and the way to them |
 //! | [`OverlaidFiles`] | files somewhere else, with one directory of this machine among them |
+//! | [`Limits`] | how much memory, how many processes and how much output a command may have |
 //! | [`Environment`] | which variables a child process may see |
 //! | [`WorkspaceFiles`] | the `dyn Files` of this machine: resolved, contained, safe against links swapped in |
 //! | [`LocalHostFiles`] | the `dyn HostFiles` of this machine: what zk reads for itself, never blocking, size and owner checked |
@@ -20,6 +21,7 @@
 mod environment;
 mod files;
 mod host_files;
+mod limits;
 mod overlay;
 mod plugin;
 mod process;
@@ -31,6 +33,7 @@ mod wire;
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
+pub use limits::Limits;
 pub use overlay::OverlaidFiles;
 pub use plugin::LocalPlugin;
 pub use process::{ProcessExec, Supervision, run_supervisor};

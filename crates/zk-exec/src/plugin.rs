@@ -66,9 +66,15 @@ impl LocalPlugin {
 
     /// Commands run below a supervisor process.
     #[must_use]
-    pub fn supervised(mut self, supervision: Supervision) -> Self {
-        self.exec =
-            Context::Process(Arc::new(ProcessExec::supervised(self.environment.clone(), supervision)));
+    pub fn supervised(self, supervision: Supervision) -> Self {
+        let exec = ProcessExec::supervised(self.environment.clone(), supervision);
+        self.running(exec)
+    }
+
+    /// Commands are run by `exec`.
+    #[must_use]
+    pub fn running(mut self, exec: ProcessExec) -> Self {
+        self.exec = Context::Process(Arc::new(exec));
         self
     }
 

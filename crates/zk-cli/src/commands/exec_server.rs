@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::Exec;
-use zk_exec::{Environment, ExecServer, ProcessExec, SandboxExec, Supervision};
+use zk_exec::{Environment, ExecServer, ProcessExec, SandboxExec};
 
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
@@ -15,9 +15,7 @@ pub(crate) fn exec_server(app: &AppContext, listen: &str) -> Outcome<Exit> {
     let socket = place::socket(listen).map_err(Failure::usage)?;
     let environment = Environment::filtered(app.env.all().clone());
     let served = match ContextName::of(app) {
-        ContextName::Process => {
-            Served::Process(Arc::new(ProcessExec::supervised(environment, Supervision::of_this_program())))
-        }
+        ContextName::Process => Served::Process(Arc::new(compose::process(app, environment))),
         ContextName::Sandbox => Served::Sandbox(Arc::new(sandbox::start(app, environment)?)),
         ContextName::Remote(_) => {
             return Err(Failure::usage(

@@ -24,6 +24,7 @@ mod jobs;
 mod keys;
 #[cfg(test)]
 mod kill;
+mod limits;
 mod model_names;
 mod models;
 #[cfg(test)]

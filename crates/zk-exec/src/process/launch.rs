@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use zk_core::service::ExecRequest;
 
 use super::spawn::MARK;
-use crate::Environment;
 use crate::wire::{put, put_all, put_len, take, take_len};
+use crate::{Environment, Limits};
 
 /// A command with everything it is started with, in a form that can be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(super) struct Launch {
     pub(super) env: BTreeMap<OsString, OsString>,
     /// Whether its standard streams are a terminal of its own.
     pub(super) terminal: bool,
+    /// What is enforced where it runs.
+    pub(super) limits: Limits,
 }
 
 impl Launch {
@@ -33,6 +35,7 @@ impl Launch {
             cwd: request.cwd.clone(),
             env,
             terminal: request.terminal.is_some(),
+            limits: Limits::default(),
         }
     }
 
@@ -40,6 +43,7 @@ impl Launch {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_len(&mut out, usize::from(self.terminal));
+        self.limits.encode(&mut out);
         put(&mut out, &self.program);
         put(&mut out, &self.cwd);
         put_all(&mut out, &self.args);
@@ -55,11 +59,12 @@ impl Launch {
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let from = &mut bytes;
         let terminal = take_len(from)? != 0;
+        let limits = Limits::decode(from)?;
         let program = take(from)?;
         let cwd = take(from)?.into();
         let args = (0..take_len(from)?).map(|_| take(from)).collect::<Option<_>>()?;
         let env = (0..take_len(from)?).map(|_| Some((take(from)?, take(from)?))).collect::<Option<_>>()?;
-        from.is_empty().then_some(Self { program, args, cwd, env, terminal })
+        from.is_empty().then_some(Self { program, args, cwd, env, terminal, limits })
     }
 }
 
@@ -78,6 +83,7 @@ mod tests {
             cwd: "/tmp".into(),
             env: [(odd, "x".into()), ("PATH".into(), "/bin".into())].into(),
             terminal: true,
+            limits: Limits { memory: Some(1 << 30), processes: Some(7), output: None },
         };
         let bytes = launch.encode();
         assert_eq!(Launch::decode(&bytes), Some(launch));

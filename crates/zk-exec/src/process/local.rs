@@ -5,14 +5,20 @@ use std::process::ExitStatus;
 use async_trait::async_trait;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
-use zk_core::service::{ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize};
+use zk_core::service::{
+    Denial, ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize,
+};
 
 use super::ends::Ends;
 use super::group::Ask;
 use super::started::{Started, Tree, Waiter};
 use super::terminal;
+use crate::Limits;
+use crate::limits::Exceeded;
 
 const BUFFER: usize = 32 * 1024;
+/// How much of what a command printed last is looked at.
+const TAIL: usize = 4 * 1024;
 
 /// End-of-file character of a terminal: Ctrl-D.
 const END_OF_FILE: u8 = 4;
@@ -28,10 +34,14 @@ pub(super) struct LocalProcess {
     terminal: Option<std::os::fd::OwnedFd>,
     /// Until it is released: dropping it ends everything.
     tree: Option<Tree>,
+    limits: Limits,
+    printed: u64,
+    /// The end of what it printed, if that can tell which limit it met.
+    tail: Vec<u8>,
 }
 
 impl LocalProcess {
-    pub(super) fn new(program: String, started: Started, ends: Ends) -> Self {
+    pub(super) fn new(program: String, started: Started, ends: Ends, limits: Limits) -> Self {
         let Ends { stdin, stdout, stderr, terminal } = ends;
         Self {
             program,
@@ -42,7 +52,41 @@ impl LocalProcess {
             stderr: Pipe { reader: stderr, buffer: Vec::new() },
             terminal,
             tree: Some(started.tree),
+            limits,
+            printed: 0,
+            tail: Vec::new(),
         }
+    }
+
+    /// Counts what was printed; what is above the limit is left out, and has the command killed.
+    async fn count(&mut self, stream: OutputStream, mut bytes: Vec<u8>) -> ProcessEvent {
+        let before = self.printed;
+        self.printed += bytes.len() as u64;
+        if let Some(most) = self.limits.output.filter(|most| self.printed > *most) {
+            bytes.truncate(usize::try_from(most.saturating_sub(before)).unwrap_or(usize::MAX));
+            if before <= most
+                && let Some(tree) = &self.tree
+            {
+                tree.signal(Ask::Kill).await;
+            }
+        }
+        if self.limits.memory.is_some() {
+            self.tail.extend_from_slice(bytes.get(bytes.len().saturating_sub(TAIL)..).unwrap_or_default());
+            let surplus = self.tail.len().saturating_sub(TAIL);
+            self.tail.drain(..surplus);
+        }
+        ProcessEvent::Output(stream, bytes)
+    }
+
+    fn exceeded(&self) -> Option<Exceeded> {
+        if self.limits.output.is_some_and(|most| self.printed > most) {
+            return Some(Exceeded::Output);
+        }
+        let by_tree = self.tree.as_ref().and_then(Tree::exceeded);
+        let failed = self.status.is_some_and(|status| !status.success());
+        let by_words =
+            || failed.then(|| self.limits.in_output(&String::from_utf8_lossy(&self.tail))).flatten();
+        by_tree.or_else(by_words)
     }
 
     fn input_error(&self, source: io::Error) -> ExecError {
@@ -53,17 +97,21 @@ impl LocalProcess {
 #[async_trait]
 impl Process for LocalProcess {
     async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
-        tokio::select! {
-            event = self.stdout.next(OutputStream::Stdout), if self.stdout.is_open() => Ok(Some(event)),
-            event = self.stderr.next(OutputStream::Stderr), if self.stderr.is_open() => Ok(Some(event)),
+        let event = tokio::select! {
+            event = self.stdout.next(OutputStream::Stdout), if self.stdout.is_open() => event,
+            event = self.stderr.next(OutputStream::Stderr), if self.stderr.is_open() => event,
             status = self.waiter.wait(), if self.status.is_none() => {
                 let status =
                     status.map_err(|source| ExecError::Watch { program: self.program.clone(), source })?;
                 self.status = Some(status);
-                Ok(Some(ProcessEvent::Exited(exit_of(status))))
+                ProcessEvent::Exited(exit_of(status))
             }
-            else => Ok(None),
-        }
+            else => return Ok(None),
+        };
+        Ok(Some(match event {
+            ProcessEvent::Output(stream, bytes) => self.count(stream, bytes).await,
+            ProcessEvent::Closed(_) | ProcessEvent::Exited(_) => event,
+        }))
     }
 
     async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
@@ -107,6 +155,10 @@ impl Process for LocalProcess {
             Some(tree) if tree.may_live() => Ok(tree.members().await),
             Some(_) | None => Ok(Vec::new()),
         }
+    }
+
+    fn denials(&self) -> Vec<Denial> {
+        self.exceeded().map(|exceeded| self.limits.denial(exceeded)).into_iter().collect()
     }
 
     fn release(mut self: Box<Self>) {

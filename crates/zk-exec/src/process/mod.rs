@@ -1,3 +1,5 @@
+mod bounds;
+mod cgroup;
 mod ends;
 mod group;
 mod launch;
@@ -25,7 +27,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Process};
 
-use crate::Environment;
+use crate::{Environment, Limits};
 use ends::Ends;
 use launch::Launch;
 use local::LocalProcess;
@@ -75,6 +77,7 @@ pub struct ProcessExec {
     /// Marks the children of this instance and of no other.
     mark: String,
     serial: AtomicU64,
+    limits: Limits,
     starter: Starter,
 }
 
@@ -97,6 +100,7 @@ impl ProcessExec {
             environment,
             inherited: None,
             serial: AtomicU64::new(0),
+            limits: Limits::default(),
             starter: Starter::Own(Spawner::new(mark.clone())),
             mark,
         }
@@ -106,7 +110,14 @@ impl ProcessExec {
     #[must_use]
     pub fn supervised(environment: Environment, supervision: Supervision) -> Self {
         let starter = Starter::Supervisor(supervised::Supervisor::new(supervision));
-        Self { environment, inherited: None, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
+        Self {
+            environment,
+            inherited: None,
+            serial: AtomicU64::new(0),
+            limits: Limits::default(),
+            starter,
+            mark: fresh_mark(),
+        }
     }
 
     /// Runs commands with `environment` in the sandbox that a plan describes.
@@ -118,7 +129,14 @@ impl ProcessExec {
         proxy: Option<crate::sandbox::Proxy>,
     ) -> Self {
         let starter = Starter::Supervisor(supervised::Supervisor::sandboxed(supervision, plan, proxy));
-        Self { environment, inherited: None, serial: AtomicU64::new(0), starter, mark: fresh_mark() }
+        Self {
+            environment,
+            inherited: None,
+            serial: AtomicU64::new(0),
+            limits: Limits::default(),
+            starter,
+            mark: fresh_mark(),
+        }
     }
 
     /// Starts the sandbox unless it runs, and says what it consists of.
@@ -134,6 +152,13 @@ impl ProcessExec {
     #[must_use]
     pub fn inheriting(mut self, environment: Environment) -> Self {
         self.inherited = Some(environment);
+        self
+    }
+
+    /// Limits what each command may use.
+    #[must_use]
+    pub fn limited(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -169,7 +194,7 @@ impl Exec for ProcessExec {
             cwd: request.cwd.clone(),
             source: explain(source, &request),
         })?;
-        Ok(Box::new(LocalProcess::new(program, started, ends)))
+        Ok(Box::new(LocalProcess::new(program, started, ends, self.limits)))
     }
 
     async fn spawn_detached(
@@ -183,17 +208,18 @@ impl Exec for ProcessExec {
             cwd: request.cwd.clone(),
             source: explain(source, &request),
         })?;
-        Ok(Box::new(LocalProcess::new(program, started, ends)))
+        Ok(Box::new(LocalProcess::new(program, started, ends, self.limits)))
     }
 }
 
 impl ProcessExec {
     async fn start(&self, request: &ExecRequest, mark: String) -> io::Result<(Started, Ends)> {
-        let launch = Launch::new(request, self.vars(request.environment)?, &mark);
+        let mut launch = Launch::new(request, self.vars(request.environment)?, &mark);
         let (ends, of_command) = ends::open(request)?;
         let started = match &self.starter {
-            Starter::Supervisor(supervisor) => supervisor.spawn(&launch, of_command).await?,
+            Starter::Supervisor(supervisor) => supervisor.spawn(&mut launch, self.limits, of_command).await?,
             Starter::Own(spawner) => {
+                launch.limits = self.limits;
                 let command = spawn::command(&launch, of_command);
                 spawner.spawn(command.into(), mark).await?
             }
@@ -208,7 +234,8 @@ impl ProcessExec {
         }
         // Not the mark of this instance, whose end is not the end of this command.
         let mark = format!("detached-{}", fresh_mark());
-        let launch = Launch::new(request, self.vars(request.environment)?, &mark);
+        let mut launch = Launch::new(request, self.vars(request.environment)?, &mark);
+        launch.limits = self.limits;
         let (ends, of_command) = ends::open_file(output)?;
         let child = tokio::process::Command::from(spawn::detached(&launch, of_command)).spawn()?;
         let pid = child.id().ok_or_else(|| io::Error::other("it has no process id"))?;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, set_child_subreaper, wait};
 
+use super::bounds::Bounds;
 use super::ends::ChildEnds;
 use super::launch::Launch;
 use super::{GRACE, signals, spawn, tree};
@@ -43,6 +44,8 @@ pub(super) mod say {
     pub(in super::super) const EXITED: u8 = b'X';
     /// Nothing it started is left.
     pub(in super::super) const GONE: u8 = b'G';
+    /// It is killed, since it went over this limit.
+    pub(in super::super) const LIMIT: u8 = b'M';
     /// This many processes run.
     pub(in super::super) const LISTED: u8 = b'L';
 }
@@ -96,6 +99,7 @@ impl Phase {
 pub(super) fn run(
     socket: OwnedFd,
     of_command: ChildEnds,
+    cgroup: Option<OwnedFd>,
     life: &OwnedFd,
     confinement: Option<Confinement>,
 ) -> io::Result<()> {
@@ -105,10 +109,10 @@ pub(super) fn run(
     let mut socket = UnixStream::from(socket);
     socket.set_nonblocking(false)?;
     tell(&mut socket, say::READY, 0)?;
-    let command = match start(&mut socket, of_command, confinement) {
-        Ok(pid) => {
+    let (command, mut bounds) = match start(&mut socket, of_command, cgroup, confinement) {
+        Ok((pid, bounds)) => {
             tell(&mut socket, say::STARTED, pid)?;
-            pid
+            (pid, bounds)
         }
         Err(error) => {
             return tell(
@@ -129,8 +133,15 @@ pub(super) fn run(
             let _ = tell(&mut socket, say::GONE, 0);
             return Ok(());
         }
+        if phase == Phase::Running
+            && let Some(exceeded) = bounds.as_mut().and_then(Bounds::look)
+        {
+            let _ = tell(&mut socket, say::LIMIT, exceeded.to_number());
+            phase = Phase::Killing;
+        }
         phase.enforce();
-        let asked = wait_for(&[&children, life, &socket.as_fd()], connected, phase.patience())?;
+        let patience = phase.patience().or_else(|| bounds.as_ref().map(Bounds::patience));
+        let asked = wait_for(&[&children, life, &socket.as_fd()], connected, patience)?;
         if asked.first {
             signals::drain(&children);
         }
@@ -146,21 +157,27 @@ pub(super) fn run(
 fn start(
     socket: &mut UnixStream,
     of_command: ChildEnds,
+    cgroup: Option<OwnedFd>,
     confinement: Option<Confinement>,
-) -> io::Result<u32> {
+) -> io::Result<(u32, Option<Bounds>)> {
     let mut len = [0_u8; 8];
     socket.read_exact(&mut len)?;
     let mut bytes = Vec::new();
     Read::by_ref(socket).take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
     let launch = Launch::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    if let Some(cgroup) = cgroup {
+        // This process moves, and all it starts is where it is.
+        rustix::io::write(&cgroup, b"0")?;
+    }
     let mut command = spawn::command(&launch, of_command);
-    match confinement {
+    let pid = match confinement {
         #[cfg(feature = "sandbox")]
-        Some(confinement) => start_confined(command, confinement),
+        Some(confinement) => start_confined(command, confinement)?,
         #[cfg(not(feature = "sandbox"))]
         Some(never) => match never {},
-        None => Ok(command.spawn()?.id()),
-    }
+        None => command.spawn()?.id(),
+    };
+    Ok((pid, Bounds::new(launch.limits)))
 }
 
 /// Starts a command from a thread that is restricted as the command is to be; this one keeps its rights over it.

@@ -12,7 +12,7 @@ pub(super) const MARK: &str = "ZK_EXEC";
 /// A command with nothing of this process but what the launch grants. The only place in zk that makes one.
 pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
     let session = if launch.terminal { Session::OwnTerminal } else { Session::Inherited };
-    let mut command = in_session(&launch.program, Life::OfParent, session);
+    let mut command = in_session(&launch.program, Life::OfParent, session, launch.limits.memory);
     command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
     command
@@ -20,7 +20,7 @@ pub(super) fn command(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Co
 
 /// As [`command`], in a session of its own that outlives this process.
 pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> Command {
-    let mut command = in_session(&launch.program, Life::Own, Session::Own);
+    let mut command = in_session(&launch.program, Life::Own, Session::Own, launch.limits.memory);
     command.args(&launch.args).current_dir(&launch.cwd).envs(&launch.env);
     command.stdin(stdin).stdout(stdout).stderr(stderr);
     command
@@ -28,11 +28,11 @@ pub(super) fn detached(launch: &Launch, [stdin, stdout, stderr]: ChildEnds) -> C
 
 /// A program without environment, standard streams or descriptors, in a process group of its own.
 pub(super) fn bare(program: &OsStr, life: Life) -> Command {
-    in_session(program, life, Session::Inherited)
+    in_session(program, life, Session::Inherited, None)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one spawn function the ban leads to")]
-fn in_session(program: &OsStr, life: Life, session: Session) -> Command {
+fn in_session(program: &OsStr, life: Life, session: Session, memory: Option<u64>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match session {
@@ -42,7 +42,7 @@ fn in_session(program: &OsStr, life: Life, session: Session) -> Command {
         // A new session is a process group of its own, and the leader of one cannot begin a session.
         Session::Own | Session::OwnTerminal => {}
     }
-    confine(&mut command, life, session, inherited());
+    confine(&mut command, life, session, memory, inherited());
     command
 }
 
@@ -67,7 +67,7 @@ pub(super) enum Life {
 }
 
 #[expect(unsafe_code, reason = "only code between fork and exec can tie a child to the life of its parent")]
-fn confine(command: &mut Command, life: Life, session: Session, inherited: Vec<i32>) {
+fn confine(command: &mut Command, life: Life, session: Session, memory: Option<u64>, inherited: Vec<i32>) {
     let parent = std::process::id();
     // SAFETY: the closure runs between fork and exec, where only async-signal-safe calls are allowed. It
     // makes bare system calls on data made before the fork, and neither allocates nor locks.
@@ -83,6 +83,9 @@ fn confine(command: &mut Command, life: Life, session: Session, inherited: Vec<i
             if session == Session::OwnTerminal {
                 rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
             }
+            if let Some(memory) = memory {
+                child::limit_memory(memory)?;
+            }
             for fd in &inherited {
                 child::close_at_exec(*fd);
             }
@@ -97,6 +100,14 @@ mod child {
     use std::os::fd::BorrowedFd;
 
     use rustix::io::{FdFlags, fcntl_setfd};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    /// Limits what this process writes to and shares with nobody; address space alone costs nothing.
+    pub(super) fn limit_memory(bytes: u64) -> io::Result<()> {
+        // A limit that is lower already cannot be raised.
+        let most = getrlimit(Resource::Data).maximum.map_or(bytes, |most| most.min(bytes));
+        Ok(setrlimit(Resource::Data, Rlimit { current: Some(most), maximum: Some(most) })?)
+    }
 
     #[cfg(target_os = "linux")]
     pub(super) fn die_with(parent: u32) -> io::Result<()> {

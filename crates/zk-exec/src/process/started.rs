@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use super::group::{Ask, Group};
 use super::spawner::Watched;
 use super::supervised::{self, Progress, Reaper};
+use crate::limits::Exceeded;
 
 /// A command that was started.
 pub(super) struct Started {
@@ -66,6 +67,14 @@ impl Tree {
             Self::Marked(watched) => watched.group.signal(ask).await,
             Self::Supervised(reaper) => reaper.signal(ask),
             Self::Detached(group) => group.signal(ask).await,
+        }
+    }
+
+    /// The limit that it went over, if somebody watched for that.
+    pub(super) fn exceeded(&self) -> Option<Exceeded> {
+        match self {
+            Self::Supervised(reaper) => reaper.exceeded(),
+            Self::Marked(_) | Self::Detached(_) => None,
         }
     }
 

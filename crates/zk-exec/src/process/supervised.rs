@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
+use super::cgroup::{Cgroup, Cgroups};
 use super::ends::ChildEnds;
 use super::group::Ask;
 use super::launch::Launch;
@@ -19,6 +20,8 @@ use super::reaper::{ask, say};
 use super::started::{Started, Tree, Waiter};
 use super::supervisor::{self, Supervision};
 use super::{GRACE, spawn};
+use crate::Limits;
+use crate::limits::Exceeded;
 
 /// How long the end of the supervisor is waited for, once it kills.
 const LAST: Duration = Duration::from_secs(2);
@@ -34,6 +37,7 @@ pub(super) struct Supervisor {
     #[cfg(feature = "sandbox")]
     proxy: Option<crate::sandbox::Proxy>,
     running: Mutex<Option<Running>>,
+    cgroups: Arc<Cgroups>,
 }
 
 /// A supervisor that runs. Dropping it ends it, and everything below it.
@@ -56,13 +60,14 @@ impl Supervisor {
             #[cfg(feature = "sandbox")]
             proxy: None,
             running: Mutex::new(None),
+            cgroups: Arc::default(),
         }
     }
 
     /// Has commands run in a sandbox.
     #[cfg(feature = "sandbox")]
     pub(super) fn sandboxed(how: Supervision, plan: Vec<u8>, proxy: Option<crate::sandbox::Proxy>) -> Self {
-        Self { how, plan: Some(plan), proxy, running: Mutex::new(None) }
+        Self { how, plan: Some(plan), proxy, running: Mutex::new(None), cgroups: Arc::default() }
     }
 
     #[cfg(feature = "sandbox")]
@@ -81,8 +86,20 @@ impl Supervisor {
     }
 
     /// Starts a command below the supervisor. Dropping the future or the tree that it gives ends the command.
-    pub(super) async fn spawn(&self, launch: &Launch, of_command: ChildEnds) -> io::Result<Started> {
-        let (socket, mut stream) = self.reaper(of_command).await?;
+    pub(super) async fn spawn(
+        &self,
+        launch: &mut Launch,
+        limits: Limits,
+        of_command: ChildEnds,
+    ) -> io::Result<Started> {
+        let (group, door) = match self.cgroups.make(limits) {
+            Some((group, door)) => {
+                (Some(Grouped { group: Some(group), groups: self.cgroups.clone() }), Some(door))
+            }
+            None => (None, None),
+        };
+        launch.limits = limits.without(group.as_ref().map_or(Limits::default(), Grouped::limits));
+        let (socket, mut stream) = self.reaper(of_command, door).await?;
         let bytes = launch.encode();
         stream.write_all(&(bytes.len() as u64).to_le_bytes()).await?;
         stream.write_all(&bytes).await?;
@@ -95,6 +112,7 @@ impl Supervisor {
             listed: tokio::sync::Mutex::new(listed),
             reader: None,
             armed: true,
+            group,
         };
         match frame(&mut stream).await.map_err(|_| lost())? {
             (say::STARTED, _) => {}
@@ -124,12 +142,18 @@ impl Supervisor {
 
     /// A process that watches over one command, and is ready to start it. Nothing has run before it is, so that another
     /// supervisor is asked when the one that was asked is at its end.
-    async fn reaper(&self, of_command: ChildEnds) -> io::Result<(UnixStream, tokio::net::UnixStream)> {
+    async fn reaper(
+        &self,
+        of_command: ChildEnds,
+        cgroup: Option<OwnedFd>,
+    ) -> io::Result<(UnixStream, tokio::net::UnixStream)> {
         let [stdin, stdout, stderr] = &of_command;
         let mut again = true;
         loop {
             let (socket, of_reaper) = UnixStream::pair()?;
-            self.request_reaper(&[of_reaper.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
+            let mut fds = vec![of_reaper.as_fd(), stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+            fds.extend(cgroup.as_ref().map(AsFd::as_fd));
+            self.request_reaper(&fds)?;
             // Closes this side's copy, so that the end of the other side is seen.
             drop(of_reaper);
             socket.set_nonblocking(true)?;
@@ -162,7 +186,7 @@ impl Supervisor {
         }
     }
 
-    fn request_reaper(&self, fds: &[BorrowedFd<'_>; 4]) -> io::Result<()> {
+    fn request_reaper(&self, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut running = self.lock();
         if let Some(supervisor) = &*running {
             match supervisor.send(supervisor::SPAWN, fds) {
@@ -224,7 +248,7 @@ impl Running {
 
     fn send(&self, what: u8, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let Some(socket) = &self.socket else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(fds));
@@ -266,8 +290,31 @@ impl Drop for Running {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     status: Option<i32>,
+    /// The limit it is killed for.
+    exceeded: Option<Exceeded>,
     /// Nothing more will be known: all of it is gone, or its reaper was killed.
     over: bool,
+}
+
+/// The control group of a command, removed with this.
+#[derive(Debug)]
+struct Grouped {
+    group: Option<Cgroup>,
+    groups: Arc<Cgroups>,
+}
+
+impl Grouped {
+    fn limits(&self) -> Limits {
+        self.group.as_ref().map_or(Limits::default(), |group| group.limits)
+    }
+}
+
+impl Drop for Grouped {
+    fn drop(&mut self) {
+        if let Some(group) = self.group.take() {
+            self.groups.remove(group);
+        }
+    }
 }
 
 /// The connection to the process above one command. Dropping it has the command ended, unless it was released.
@@ -278,9 +325,16 @@ pub(super) struct Reaper {
     listed: tokio::sync::Mutex<mpsc::UnboundedReceiver<Vec<u32>>>,
     reader: Option<AbortHandle>,
     armed: bool,
+    group: Option<Grouped>,
 }
 
 impl Reaper {
+    /// The limit that the command went over, if any.
+    pub(super) fn exceeded(&self) -> Option<Exceeded> {
+        let of_group = || self.group.as_ref()?.group.as_ref()?.exceeded();
+        self.seen.borrow().exceeded.or_else(of_group)
+    }
+
     /// Whether anything may be left. Cheap.
     pub(super) fn may_live(&self) -> bool {
         !self.seen.borrow().over
@@ -352,6 +406,9 @@ async fn follow(
     while let Ok((what, number)) = frame(stream).await {
         match what {
             say::EXITED => progress.send_modify(|progress| progress.status = Some(number.cast_signed())),
+            say::LIMIT => {
+                progress.send_modify(|progress| progress.exceeded = Exceeded::from_number(number));
+            }
             say::LISTED => {
                 let mut pids = Vec::new();
                 for _ in 0..number {

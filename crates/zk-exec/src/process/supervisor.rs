@@ -15,7 +15,7 @@ use super::{signals, spawn};
 /// The argument a program starts itself with to be the supervisor.
 const ARGUMENT: &str = "__supervise-commands";
 
-/// Asks the supervisor for a reaper: this byte, with four descriptors.
+/// Asks the supervisor for a reaper: this byte, with four descriptors, or a fifth that is the door to a cgroup.
 pub(super) const SPAWN: u8 = b'S';
 /// Asks the supervisor to end everything.
 pub(super) const END: u8 = b'E';
@@ -125,7 +125,9 @@ pub fn run_supervisor() -> io::Result<()> {
                         continue;
                     }
                     // Without a reaper the descriptors are closed, which tells the program.
-                    if let Ok([socket, stdin, stdout, stderr]) = <[OwnedFd; 4]>::try_from(fds)
+                    let mut fds = fds.into_iter();
+                    if let [Some(socket), Some(stdin), Some(stdout), Some(stderr)] =
+                        std::array::from_fn(|_| fds.next())
                         && matches!(fork(), Ok(Side::Child))
                     {
                         drop((program, children, life_of_this));
@@ -134,7 +136,8 @@ pub fn run_supervisor() -> io::Result<()> {
                         #[cfg(not(feature = "sandbox"))]
                         let confinement = None;
                         let ends = [stdin, stdout, stderr];
-                        let code = i32::from(reaper::run(socket, ends, &life, confinement).is_err());
+                        let code =
+                            i32::from(reaper::run(socket, ends, fds.next(), &life, confinement).is_err());
                         leave(code);
                     }
                 }
@@ -164,7 +167,7 @@ fn first_byte(socket: impl AsFd) -> rustix::io::Result<Option<u8>> {
 /// One byte and the descriptors that came with it; nothing when the program is gone.
 fn receive(socket: impl AsFd) -> Option<(u8, Vec<OwnedFd>)> {
     let mut byte = [0_u8];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {

@@ -79,7 +79,8 @@ impl SandboxExec {
         let encoded = plan.encode();
         let workspace = places.writable.first().cloned().unwrap_or_default();
         Ok(Self {
-            exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone()),
+            exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone())
+                .limited(policy.limits),
             proxy,
             placeholders,
             limits: places.limits,

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::hosts::HostRules;
+use crate::Limits;
 
 /// What commands in a sandbox may reach.
 ///
@@ -23,6 +24,7 @@ pub struct SandboxPolicy {
     pub(crate) network: Network,
     pub(crate) hosts: HostRules,
     pub(crate) processes: u32,
+    pub(crate) limits: Limits,
 }
 
 /// Which connections a command in a sandbox can make.
@@ -67,6 +69,7 @@ impl SandboxPolicy {
             network: Network::None,
             hosts: HostRules::default(),
             processes: 4096,
+            limits: Limits::default(),
         }
     }
 
@@ -130,10 +133,17 @@ impl SandboxPolicy {
         self
     }
 
-    /// How many processes there may be at a time, from 301: 4096 unless set.
+    /// How many processes of all commands there may be at a time, from 301: 4096 unless set.
     #[must_use]
     pub fn processes(mut self, most: u32) -> Self {
         self.processes = most.max(301);
+        self
+    }
+
+    /// What one command may use.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 

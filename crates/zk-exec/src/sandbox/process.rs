@@ -57,8 +57,9 @@ impl Process for SandboxProcess {
     }
 
     fn denials(&self) -> Vec<Denial> {
-        if !self.failed {
-            return Vec::new();
+        let limits = self.inner.denials();
+        if !self.failed || !limits.is_empty() {
+            return limits;
         }
         let refused = self.proxy.iter().flat_map(|proxy| proxy.refused_since(self.began));
         let mut found: Vec<Denial> = Vec::new();

@@ -4,6 +4,7 @@
 
 mod corpus;
 mod files;
+mod limits;
 mod orphans;
 mod parent;
 mod protected;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 use zk_core::model::{Approved, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, Exit, Tool, ToolCx};
+use zk_core::service::{CallPlace, DeniedAct, Exit, Tool, ToolCx};
 
 use super::{Job, JobInfo, JobPhase, Jobs, read_new};
 use crate::text::{count, one_line, size};
@@ -155,6 +155,9 @@ fn describe(phase: &JobPhase) -> String {
     };
     let how = match exit {
         Exit::Code(code) => format!("exit {code}"),
+        Exit::Signal(_) if denials.iter().any(|denial| denial.act == DeniedAct::Exceed) => {
+            "killed".to_owned()
+        }
         Exit::Signal(signal) => format!("killed by signal {signal}, not by zk"),
         Exit::TimedOut => "took too long and was ended".to_owned(),
         Exit::Stopped => "killed".to_owned(),

@@ -14,7 +14,10 @@ use zk_core::model::{
     Approved, CommandExit, Concurrency, Display, Effect, Effects, ToolError, ToolErrorKind, ToolOutput,
     ToolSpec,
 };
-use zk_core::service::{CallPlace, Exec, ExecOutcome, ExecRequest, Exit, OutsideExec, Tool, ToolCx, TurnEnv};
+use zk_core::service::{
+    CallPlace, DeniedAct, Exec, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream, OutsideExec, Tool,
+    ToolCx, TurnEnv,
+};
 
 use crate::jobs::{JobStart, Jobs};
 use crate::output::OutputPlace;
@@ -149,6 +152,9 @@ impl Shell {
         }
         let mut footer = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
         for denial in &outcome.denials {
+            if denial.act == DeniedAct::Exceed {
+                continue;
+            }
             let ask = if self.options.outside {
                 "call this again with `outside` and a reason to ask the user to run it outside"
             } else {
@@ -196,6 +202,11 @@ impl Tool for Shell {
             .run(request, &mut tail, cx.cx.stop_token())
             .await
             .map_err(|error| ToolError::failed(error.to_string()))?;
+        for denial in outcome.denials.iter().filter(|denial| denial.act == DeniedAct::Exceed) {
+            // As output, which the person sees as well.
+            let note = format!("({denial}; do it in smaller parts, or raise `[limits]` in the settings)\n");
+            tail.write(OutputStream::Stderr, note.as_bytes());
+        }
         let Printed { text: output, lines, total_lines } = tail.finish();
         let exit = match outcome.exit {
             Exit::Code(code) => CommandExit::Code { code },
@@ -214,6 +225,9 @@ impl Tool for Shell {
             Exit::Code(code) => {
                 let text = if footer.is_empty() { join(&output, &format!("(exit {code})")) } else { text };
                 ToolError::failed(text)
+            }
+            Exit::Signal(_) if outcome.denials.iter().any(|denial| denial.act == DeniedAct::Exceed) => {
+                ToolError::failed(join(&output, "(killed)"))
             }
             Exit::Signal(signal) => {
                 ToolError::failed(join(&output, &format!("(killed by signal {signal}, not by zk)")))

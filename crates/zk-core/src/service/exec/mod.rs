@@ -294,7 +294,7 @@ pub struct ExecOutcome {
 pub struct Denial {
     /// What it tried.
     pub act: DeniedAct,
-    /// A path, or a host.
+    /// A path, a host, or an amount.
     pub target: String,
     /// Why that is denied.
     pub reason: String,
@@ -310,6 +310,8 @@ pub enum DeniedAct {
     Write,
     /// To connect to a host.
     Connect,
+    /// To use more than one command may: of memory, processes or output. It was ended for that, or refused more.
+    Exceed,
 }
 
 impl std::fmt::Display for Denial {
@@ -319,6 +321,7 @@ impl std::fmt::Display for Denial {
             DeniedAct::Read => "read",
             DeniedAct::Write => "write",
             DeniedAct::Connect => "connect to",
+            DeniedAct::Exceed => return write!(f, "stopped by a limit: {target} ({reason})"),
         };
         write!(f, "possibly denied by the sandbox: {act} {target} ({reason})")
     }

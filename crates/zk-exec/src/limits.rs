@@ -1,0 +1,114 @@
+use zk_core::service::{Denial, DeniedAct};
+
+use crate::wire::{put_len, take_len};
+
+/// What one command, with everything it starts, may use; nothing is without limit.
+///
+/// | limit | where it is enforced |
+/// |---|---|
+/// | memory, processes | by a cgroup of the second version where this user may make one; else the process above the command looks 20 times a second and kills all of it, and no single process allocates more than the memory |
+/// | output | where it is read: the command is killed |
+///
+/// Without a supervisor and a cgroup the memory of each single process is limited, and the number of processes is not.
+///
+/// ```
+/// use zk_exec::Limits;
+///
+/// let limits = Limits { memory: Some(512 << 20), ..Limits::default() };
+/// assert!(limits.output.is_none());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads at a time.
+    pub processes: Option<u32>,
+    /// Bytes that it may print.
+    pub output: Option<u64>,
+}
+
+/// A limit that a command went over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    Memory,
+    Processes,
+    Output,
+}
+
+impl Exceeded {
+    pub(crate) const fn to_number(self) -> u32 {
+        match self {
+            Self::Memory => 1,
+            Self::Processes => 2,
+            Self::Output => 3,
+        }
+    }
+
+    pub(crate) const fn from_number(number: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Memory),
+            2 => Some(Self::Processes),
+            3 => Some(Self::Output),
+            _ => None,
+        }
+    }
+}
+
+impl Limits {
+    /// The limits without those that something else enforces.
+    pub(crate) fn without(self, by_cgroup: Self) -> Self {
+        Self {
+            memory: self.memory.filter(|_| by_cgroup.memory.is_none()),
+            processes: self.processes.filter(|_| by_cgroup.processes.is_none()),
+            output: self.output,
+        }
+    }
+
+    pub(crate) fn denial(self, exceeded: Exceeded) -> Denial {
+        let target = match exceeded {
+            Exceeded::Memory => format!("memory above {}", size(self.memory.unwrap_or_default())),
+            Exceeded::Processes => format!("more than {} processes", self.processes.unwrap_or_default()),
+            Exceeded::Output => format!("output above {}", size(self.output.unwrap_or_default())),
+        };
+        Denial { act: DeniedAct::Exceed, target, reason: "of one command".into() }
+    }
+
+    /// The end of what a failed command printed tells that it got no more memory.
+    pub(crate) fn in_output(self, output: &str) -> Option<Exceeded> {
+        const NO_MEMORY: [&str; 9] = [
+            "annot allocate",
+            "allocation failed",
+            "MemoryError",
+            "ENOMEM",
+            "bad_alloc",
+            "memory exhausted",
+            "memory allocation of",
+            "out of memory",
+            "Out of memory",
+        ];
+        let says_so = self.memory.is_some() && NO_MEMORY.iter().any(|text| output.contains(text));
+        says_so.then_some(Exceeded::Memory)
+    }
+
+    /// Encodes what the process above a command enforces.
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_len(out, self.memory.map_or(0, |bytes| usize::try_from(bytes.max(1)).unwrap_or(usize::MAX)));
+        put_len(out, self.processes.map_or(0, |most| usize::try_from(most.max(1)).unwrap_or(usize::MAX)));
+    }
+
+    /// Decodes what [`Limits::encode`] made.
+    pub(crate) fn decode(from: &mut &[u8]) -> Option<Self> {
+        let memory = take_len(from)? as u64;
+        let processes = u32::try_from(take_len(from)?).ok()?;
+        let (memory, processes) = ((memory > 0).then_some(memory), (processes > 0).then_some(processes));
+        Some(Self { memory, processes, output: None })
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
