@@ -132,7 +132,7 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    fn new(agent: &Arc<AgentInner>, run: &Arc<RunShared>) -> Option<Self> {
+    pub(crate) fn new(agent: &Arc<AgentInner>, run: &Arc<RunShared>) -> Option<Self> {
         let free = agent.running.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_ok();
         free.then(|| Self { agent: agent.clone(), run: run.clone() })
     }
@@ -253,6 +253,18 @@ impl Agent {
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.inner.bus
+    }
+
+    /// The agent's own part of the system prompt, before its sections.
+    #[must_use]
+    pub fn system(&self) -> &str {
+        &self.inner.system
+    }
+
+    /// The identity of what the model has before it, under which its window is known.
+    #[must_use]
+    pub fn context(&self) -> ContextId {
+        self.inner.state().context.clone()
     }
 
     /// The model of the next run.

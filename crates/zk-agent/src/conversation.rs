@@ -339,12 +339,16 @@ impl Conversation for AgentConversation {
             )
         })?;
         let tokens = window.fill(&context).and_then(|fill| fill.tokens).unwrap_or_default();
-        let reply = bus.cx().emit(SessionBeforeCompact { session_id, tokens, instructions }).await?;
+        let reply = bus
+            .cx()
+            .emit(SessionBeforeCompact { session_id, tokens, instructions: instructions.clone() })
+            .await?;
         allow(reply.as_ref(), || "a smaller conversation".to_owned())?;
         if reply.is_some_and(|reply| reply.data.is_some()) {
             return Err(unsupported("a plugin gave its own summary, which nothing can use yet"));
         }
-        window.reduce(&context);
+        window.reduce(&context, instructions);
+        self.inner.agent.prepare_context().await?;
         Ok(())
     }
 

@@ -36,6 +36,7 @@ mod options;
 mod output;
 mod overflow;
 mod pipe;
+mod prepare;
 mod preset;
 mod prompt;
 mod request;

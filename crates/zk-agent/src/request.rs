@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use zk_core::events::{ContextTransform, HistoryRepaired, ProviderRequest, SystemTransform, ToolsChanged};
-use zk_core::model::{AgentError, Message, SessionId, WireReady};
-use zk_core::service::{Provider, Request, ToolChoice};
+use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, SessionId, WireReady};
+use zk_core::service::{ContextId, ContextWindow, Provider, Request, ToolChoice};
 
 use crate::driver::Driver;
 use crate::thinking::{decayed, output_limit, usual_limit};
@@ -54,7 +54,14 @@ impl Driver {
             return Ok(messages);
         }
         let context = ContextTransform { turn_id: turn.id.clone(), messages, window: self.model.window };
-        Ok(turn.cx.emit(context).await?.messages)
+        let messages = turn.cx.emit(context).await?.messages;
+        let owner = turn.cx.service::<dyn ContextWindow>().zip(turn.cx.service::<ContextId>());
+        if let Some(why) = owner.and_then(|(window, context)| window.take_refusal(&context)) {
+            let (provider, model) = (&*self.model.provider, &*self.model.id);
+            let kind = ErrorKind::ContextExceeded;
+            return Err(ProviderError::new(kind, provider, model, Phase::Request, why).into());
+        }
+        Ok(messages)
     }
 
     /// Everything else that is settled before the request: what is sent with them, and how.

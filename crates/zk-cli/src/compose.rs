@@ -73,7 +73,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
     if app.settings.flag("shorten") {
-        plugins.push(Arc::new(Window));
+        plugins.push(Arc::new(Window::default()));
         plugins.push(Arc::new(Shorten));
     }
     // Its commands and files take the place of this machine's.
@@ -347,15 +347,8 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
     })
 }
 
-/// The agent on that bus.
-pub(crate) fn agent(
-    app: &AppContext,
-    bus: &Bus,
-    provider: Arc<dyn Provider>,
-    model: Model,
-    session: &Session,
-) -> Outcome<Agent> {
-    let settings = &app.settings;
+/// The sections of the system prompt.
+pub(crate) fn install_sections(app: &AppContext, bus: &Bus) -> Outcome<()> {
     let instructions = zk_skills::instructions(&app.cwd, &app.project, &app.host_files);
     for skipped in &instructions.skipped {
         app.notices.show(&format!("warning: {} is not read: {}", skipped.path.display(), skipped.why));
@@ -367,11 +360,25 @@ pub(crate) fn agent(
             file.path.display()
         ));
     }
+    let sections = prompt::Sections::new(&app.settings, &app.cwd, &instructions);
+    bus.install(&sections).map_err(Failure::failed)?;
+    Ok(())
+}
+
+/// The agent on that bus.
+pub(crate) fn agent(
+    app: &AppContext,
+    bus: &Bus,
+    provider: Arc<dyn Provider>,
+    model: Model,
+    session: &Session,
+) -> Outcome<Agent> {
+    let settings = &app.settings;
+    install_sections(app, bus)?;
     let level = match session.loaded.thinking {
         Some(level) if !thinking_is_overridden(app) => level,
         Some(_) | None => settings.thinking(),
     };
-    bus.install(&prompt::Sections::new(settings, &app.cwd, &instructions)).map_err(Failure::failed)?;
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)

@@ -10,7 +10,7 @@ use zk_core::model::{Block, Message, ToolCall};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bus = Bus::new();
-    bus.install(&Window)?;
+    bus.install(&Window::default())?;
     bus.install(&Tail::default().threshold(1_000).keep_turns(1))?;
     let mut messages = vec![Message::user_text("look around").shared()];
     for id in ["a", "b", "c"] {

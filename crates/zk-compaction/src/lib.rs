@@ -14,12 +14,28 @@
 //! No provider, no store, no tool. It sees messages, through the events of `zk-core`, and nothing it does
 //! changes a stored message.
 
+mod budget;
+mod count;
+mod ledger;
+mod options;
+mod owner;
+mod pins;
+mod prepare;
+mod record;
+mod report;
 mod results;
 mod shorten;
 mod tail;
+mod talk;
+mod trigger;
 mod view;
 mod window;
 
+pub use budget::Budget;
+pub use count::{ByteCounter, TokenCounter, count_block, count_message};
+pub use options::{WindowOptions, WindowOptionsError};
+pub use record::sent_of;
+pub use report::{ContextPart, ContextReport, PartOf, report};
 pub use shorten::Shorten;
 pub use tail::Tail;
 pub use window::Window;

@@ -24,7 +24,7 @@ const NOTE: &str = "compaction";
 /// use zk_core::kernel::Bus;
 ///
 /// let bus = Bus::new();
-/// bus.install(&Window).unwrap();
+/// bus.install(&Window::default()).unwrap();
 /// bus.install(&Shorten).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ impl WindowStrategy for Shorten {
 
     async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
         Ok(match view.cause {
-            WindowCause::Turn => None,
+            WindowCause::Turn | WindowCause::Soft => None,
             WindowCause::Full => Some(shortened(view)),
         })
     }

@@ -117,7 +117,7 @@ mod tests {
 
     fn bus(threshold: usize) -> Bus {
         let bus = Bus::new();
-        bus.install(&Window).unwrap();
+        bus.install(&Window::default()).unwrap();
         bus.install(&Tail::default().threshold(threshold).keep_turns(2)).unwrap();
         bus
     }

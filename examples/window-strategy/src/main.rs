@@ -38,7 +38,7 @@ impl WindowStrategy for Outline {
         let Some(newest) = view.messages.len().checked_sub(1).filter(|newest| *newest > 0) else {
             return Ok(None);
         };
-        if view.cause == WindowCause::Turn {
+        if view.cause != WindowCause::Full {
             return Ok(None);
         }
         let asked = view.messages.iter().take(newest).filter(|message| message.role == Role::User);
@@ -55,7 +55,7 @@ fn first_words(text: &str) -> String {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), BoxError> {
     let bus = Bus::new();
-    bus.install(&Window)?;
+    bus.install(&Window::default())?;
     bus.install(&Outline)?;
     bus.scope("host").on_sync(|event: &ContextReduced, _: &Cx| {
         println!(

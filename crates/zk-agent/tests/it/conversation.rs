@@ -327,13 +327,26 @@ async fn branches_and_copies_ask_the_plugins_first_and_say_what_is_not_possible(
 #[derive(Default)]
 struct Window(Mutex<Vec<ContextId>>);
 
+#[async_trait]
 impl ContextWindow for Window {
     fn fill(&self, _: &ContextId) -> Option<WindowFill> {
         Some(WindowFill { tokens: Some(7_000), ..WindowFill::default() })
     }
 
-    fn reduce(&self, context: &ContextId) {
+    fn sent(&self, _: &ContextId, _: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
+        None
+    }
+
+    fn reduce(&self, context: &ContextId, _: Option<String>) {
         self.0.lock().unwrap().push(context.clone());
+    }
+
+    async fn restore(&self, _: &ContextId, _: &Cx) -> Result<bool, BoxError> {
+        Ok(false)
+    }
+
+    fn take_refusal(&self, _: &ContextId) -> Option<String> {
+        None
     }
 }
 

@@ -3,4 +3,6 @@
 
 mod overflow;
 mod soundness;
+mod stored;
+mod trigger;
 mod window;

@@ -63,7 +63,7 @@ fn read(asked: &Asked) -> usize {
 
 #[tokio::test]
 async fn a_conversation_that_does_not_fit_is_made_shorter_and_the_model_asked_again_at_once() {
-    let rig = rig(reader(30), |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(reader(30), |builder| builder.plugin(Window::default()).plugin(Shorten));
     let outcome = rig.agent.run("read the book").unwrap().wait().await;
     outcome.result.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.stats.turns), ("Done.", 31));
@@ -94,7 +94,7 @@ async fn a_request_that_still_does_not_fit_is_not_sent_a_third_time() {
         1..=4 => Turn::new().call("page", json!({"number": asked.number})),
         _ => Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long"),
     });
-    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(script, |builder| builder.plugin(Window::default()).plugin(Shorten));
     let outcome = rig.agent.run("read").unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::ContextExceeded(_))));
     assert_eq!(rig.provider.asked().len(), 6);
@@ -104,7 +104,7 @@ async fn a_request_that_still_does_not_fit_is_not_sent_a_third_time() {
 
 #[tokio::test]
 async fn a_prompt_that_alone_does_not_fit_is_sent_once() {
-    let rig = rig(reader(0), |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(reader(0), |builder| builder.plugin(Window::default()).plugin(Shorten));
     let outcome = rig.agent.run("x".repeat(WINDOW + 1)).unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::ContextExceeded(_))));
     assert_eq!(rig.provider.asked().len(), 1);
@@ -122,7 +122,7 @@ async fn results_of_one_turn_that_do_not_fit_lose_their_middle() {
         }
         Turn::new().text("Done.")
     });
-    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(script, |builder| builder.plugin(Window::default()).plugin(Shorten));
     rig.agent.run("read").unwrap().wait().await.result.unwrap();
     let last = rig.provider.asked().pop().unwrap();
     let results = last.results();
@@ -164,7 +164,7 @@ fn telling() -> Script {
 
 #[tokio::test]
 async fn a_talk_without_tools_loses_its_oldest_messages_but_not_the_first() {
-    let rig = rig(telling(), |builder| builder.plugin(Window).plugin(Shorten).history(talk()));
+    let rig = rig(telling(), |builder| builder.plugin(Window::default()).plugin(Shorten).history(talk()));
     assert!(context_size(&rig.agent.history()) > WINDOW * 2, "to halve it would not do");
     rig.agent.run("And now?").unwrap().wait().await.result.unwrap();
     let asked = rig.provider.asked().pop().unwrap();
@@ -179,7 +179,7 @@ async fn a_talk_without_tools_loses_its_oldest_messages_but_not_the_first() {
 
 #[tokio::test]
 async fn between_two_overflows_every_request_begins_with_the_one_before() {
-    let rig = rig(reader(40), |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(reader(40), |builder| builder.plugin(Window::default()).plugin(Shorten));
     rig.agent.run("read the book").unwrap().wait().await.result.unwrap();
     let asked = rig.provider.asked();
     let fits = |asked: &&Asked| context_size(&asked.messages) <= WINDOW;
@@ -201,7 +201,7 @@ fn cut(which: &'static [usize]) -> Script {
 
 #[tokio::test]
 async fn an_answer_that_the_full_window_cut_is_gone_on_with() {
-    let rig = rig(cut(&[6]), |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(cut(&[6]), |builder| builder.plugin(Window::default()).plugin(Shorten));
     let outcome = rig.agent.run("tell").unwrap().wait().await;
     outcome.result.unwrap();
     assert_eq!(outcome.text, " time.");
@@ -213,7 +213,7 @@ async fn an_answer_that_the_full_window_cut_is_gone_on_with() {
 
 #[tokio::test]
 async fn an_answer_that_is_cut_again_at_once_ends_the_run() {
-    let rig = rig(cut(&[6, 7]), |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(cut(&[6, 7]), |builder| builder.plugin(Window::default()).plugin(Shorten));
     let outcome = rig.agent.run("tell").unwrap().wait().await;
     assert!(matches!(outcome.result, Err(AgentError::ContextExceeded(_))));
     assert_eq!(rig.provider.asked().len(), 7);
@@ -226,7 +226,7 @@ async fn another_model_gets_the_whole_conversation_again() {
         6 => Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long"),
         _ => Turn::new().text("Done."),
     });
-    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten));
+    let rig = rig(script, |builder| builder.plugin(Window::default()).plugin(Shorten));
     rig.agent.run("read").unwrap().wait().await.result.unwrap();
     rig.agent.set_model(rig.provider.model("larger")).await.unwrap();
     rig.agent.run("again").unwrap().wait().await.result.unwrap();
@@ -235,15 +235,13 @@ async fn another_model_gets_the_whole_conversation_again() {
 }
 
 #[tokio::test]
-async fn a_smaller_window_is_half_filled_at_most() {
-    let script = Script::answering(|asked| match asked.number {
-        1..=5 => Turn::new().call("page", json!({"number": asked.number})),
-        6 => Turn::new().error(ErrorKind::ContextExceeded, "prompt is too long"),
-        _ => Turn::new().text("Done."),
-    });
+async fn a_conversation_is_compacted_before_it_overflows_where_the_window_is_known() {
     let small = Model { window: Some(4000), ..ScriptedProvider::new(Script::new()).model("small") };
-    let rig = rig(script, |builder| builder.plugin(Window).plugin(Shorten).model(small));
+    let rig = rig(reader(12), |builder| builder.plugin(Window::default()).plugin(Shorten).model(small));
     rig.agent.run("read").unwrap().wait().await.result.unwrap();
+    assert_eq!(rig.recorder.named("context:overflow").len(), 0);
     let sizes: Vec<usize> = rig.provider.asked().iter().map(|asked| context_size(&asked.messages)).collect();
-    assert!(sizes[5] > 30_000 && sizes[6] <= 4000 / 2 * 3, "{sizes:?}");
+    assert!(sizes.iter().all(|size| *size < 3000 * 4), "{sizes:?}");
+    let stages = rig.recorder.named("context:compaction");
+    assert!(stages.iter().any(|event| event["stage"] == "done"), "{stages:?}");
 }

@@ -54,7 +54,7 @@ fn talk(messages: usize) -> Vec<Arc<Message>> {
 #[tokio::test]
 async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_stays_as_it_was() {
     let bus = Bus::new();
-    bus.install(&Window).unwrap();
+    bus.install(&Window::default()).unwrap();
     bus.install(&Shorten).unwrap();
     let whole = talk(41);
     overflow(&bus, "t1", context_size(&whole), None).await;
@@ -68,7 +68,7 @@ async fn an_earlier_point_of_a_conversation_is_shortened_anew_and_the_later_one_
 #[tokio::test]
 async fn a_turn_that_overflowed_is_shortened_also_when_another_model_is_chosen_meanwhile() {
     let bus = Bus::new();
-    bus.install(&Window).unwrap();
+    bus.install(&Window::default()).unwrap();
     bus.install(&Shorten).unwrap();
     let talk = talk(9);
     overflow(&bus, "t", context_size(&talk), None).await;
@@ -80,7 +80,7 @@ async fn a_turn_that_overflowed_is_shortened_also_when_another_model_is_chosen_m
 #[tokio::test]
 async fn a_window_that_no_model_has_is_as_good_as_none() {
     let bus = Bus::new();
-    bus.install(&Window).unwrap();
+    bus.install(&Window::default()).unwrap();
     bus.install(&Shorten).unwrap();
     let talk = talk(9);
     overflow(&bus, "t", context_size(&talk), Some(u64::MAX)).await;
@@ -90,7 +90,7 @@ async fn a_window_that_no_model_has_is_as_good_as_none() {
 #[tokio::test]
 async fn of_two_conversations_at_once_the_one_that_overflowed_is_shortened() {
     let bus = Bus::new();
-    bus.install(&Window).unwrap();
+    bus.install(&Window::default()).unwrap();
     bus.install(&Shorten).unwrap();
     let (one, other) = (talk(9), talk(9));
     overflow(&bus, "t1", context_size(&one), None).await;
@@ -115,7 +115,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let bus = Bus::new();
-            bus.install(&Window).unwrap();
+            bus.install(&Window::default()).unwrap();
     bus.install(&Shorten).unwrap();
             let mut history = history(&turns);
             let stored = history.clone();

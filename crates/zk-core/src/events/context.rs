@@ -4,11 +4,12 @@ use std::time::Duration;
 
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::{Message, ModelRef, TurnId};
+use crate::service::WindowLevel;
 
 /// The messages about to be sent. A handler answers with the list to send instead; the stored history does
 /// not change.
@@ -77,3 +78,71 @@ pub struct ContextReduced {
     pub after: usize,
 }
 notify!(ContextReduced, "context:reduced");
+
+/// How full the context window is, as of the request that is about to be sent. Announced when it changed.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ContextFill {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Tokens of the request, estimated.
+    pub tokens: u64,
+    /// Tokens that a request may have: the window without room for the answer. Nothing where the window is not known.
+    pub usable: Option<u64>,
+    /// Which thresholds it exceeds.
+    pub level: WindowLevel,
+    /// Compactions of this conversation so far.
+    pub compactions: u32,
+}
+notify!(ContextFill, "context:fill");
+
+/// A decision of the owner of the context window about making a conversation smaller, or what came of it.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ContextCompaction {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// Why.
+    pub trigger: CompactionTrigger,
+    /// How far it is.
+    pub stage: CompactionStage,
+    /// Estimated tokens of the request before it.
+    pub before: u64,
+    /// Estimated tokens of the request now.
+    pub after: u64,
+    /// The strategies that left something out, in order.
+    pub strategies: Vec<String>,
+    /// What a person should know: why it failed, what fills the window, what can be done.
+    pub note: Option<String>,
+}
+notify!(ContextCompaction, "context:compaction");
+
+/// Why a conversation is made smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionTrigger {
+    /// The request exceeds the lower threshold: what was prepared is applied.
+    Soft,
+    /// The request exceeds the upper threshold.
+    Hard,
+    /// The provider refused the request, or the window was full before the answer was complete.
+    Overflow,
+    /// A person or a plugin asked for it.
+    Manual,
+}
+
+/// How far a compaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionStage {
+    /// It begins, and may take a while.
+    Began,
+    /// It freed enough.
+    Done,
+    /// It freed too little.
+    Failed,
+    /// It freed too little twice in a row: no more is tried until a person does something.
+    Stopped,
+}

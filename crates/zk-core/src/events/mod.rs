@@ -3,7 +3,7 @@
 //! A run: `input` → `session:start` → `system:sections`? → `agent:before-start` → `session:messages` (the prompt) → `system:before` →
 //! `agent:start` → turns → `agent:done` → `session:end`.
 //!
-//! A turn: `tools:changed`? → `context:transform` → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
+//! A turn: `tools:changed`? → `context:transform` (in it `context:compaction`, `context:reduced`, `context:fill`) → `system:transform` → `provider:request` → `turn:before` → `provider:payload`
 //! → `provider:response` → `stream:*` → `stream:end` (only if there was text) → `message:end` → `turn:after`
 //! (always) → the tool calls → `tool-results:after` or `session:messages` → `usage`. A request that does not fit the
 //! window: `context:overflow` → `context:transform` → `context:reduced`? → `system:transform` →
@@ -37,7 +37,10 @@ mod view;
 
 #[cfg(feature = "schema")]
 pub use catalogue::{EventDoc, Phase, catalogue};
-pub use context::{ContextOverflow, ContextReduced, ContextTransform};
+pub use context::{
+    CompactionStage, CompactionTrigger, ContextCompaction, ContextFill, ContextOverflow, ContextReduced,
+    ContextTransform,
+};
 pub use input::{BashOutput, Input, InputReply, UserBash};
 pub use models::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
 pub use part::{PartKind, PartLeftOut};
@@ -74,7 +77,7 @@ pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.4";
+pub const EVENTS_VERSION: &str = "1.5";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -26,7 +26,15 @@ impl Message {
     /// About how much of a window it takes: see [`context_size`].
     #[must_use]
     pub fn size(&self) -> usize {
-        self.content.iter().map(size).sum()
+        self.content.iter().map(Block::size).sum()
+    }
+}
+
+impl Block {
+    /// About how much of a window it takes: see [`context_size`].
+    #[must_use]
+    pub fn size(&self) -> usize {
+        size(self)
     }
 }
 

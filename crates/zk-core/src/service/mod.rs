@@ -63,4 +63,7 @@ pub use store::{
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};
 pub use ui::{NoUi, Ui};
-pub use window::{ContextWindow, WindowCause, WindowFill, WindowPlan, WindowStrategy, WindowView};
+pub use window::{
+    Compacted, ContextWindow, PinnedContext, WindowCause, WindowFill, WindowLevel, WindowPlan,
+    WindowStrategy, WindowView,
+};

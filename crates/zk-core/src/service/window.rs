@@ -2,6 +2,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use super::ContextId;
 use crate::kernel::{BoxError, Cx};
@@ -11,12 +12,28 @@ use crate::model::Message;
 /// `cx.service::<dyn ContextWindow>()`.
 ///
 /// What is left out is the business of strategies ([`WindowStrategy`]); the stored history never changes.
+#[async_trait]
 pub trait ContextWindow: Send + Sync {
     /// How full the window of a conversation is; nothing before its first request.
     fn fill(&self, context: &ContextId) -> Option<WindowFill>;
 
-    /// Has the next request of a conversation made smaller, as if it had not fitted.
-    fn reduce(&self, context: &ContextId);
+    /// What is sent of `history` now, the messages of a conversation; nothing where all of it is.
+    fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>>;
+
+    /// Has the next request of a conversation made smaller, as if it had not fitted. A strategy that asks a model heeds
+    /// `instructions`.
+    fn reduce(&self, context: &ContextId, instructions: Option<String>);
+
+    /// Sends again what the last compaction of a conversation left out, from the next request on. Gives whether there
+    /// was one.
+    ///
+    /// # Errors
+    /// When that cannot be stored; nothing changes then.
+    async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError>;
+
+    /// Why the request that was just put together must not be sent, told once: what was tried to make it smaller did not
+    /// help.
+    fn take_refusal(&self, context: &ContextId) -> Option<String>;
 }
 
 /// How full a window is.
@@ -28,6 +45,56 @@ pub struct WindowFill {
     pub window: Option<u64>,
     /// How much was sent last, by [`context_size`](crate::model::context_size).
     pub bytes: usize,
+    /// Tokens of the request as it would be sent now, estimated: what the provider counted last, and what came since.
+    pub estimate: u64,
+    /// Tokens that a request may have: the window without room for the answer. Nothing where the window is not known.
+    pub usable: Option<u64>,
+    /// Which thresholds the request exceeds.
+    pub level: WindowLevel,
+    /// Compactions of this conversation so far.
+    pub compactions: u32,
+    /// The last of them.
+    pub last: Option<Compacted>,
+}
+
+/// Which thresholds a request exceeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WindowLevel {
+    /// None.
+    #[default]
+    Low,
+    /// The lower one: what was prepared to make it smaller is applied.
+    Soft,
+    /// The upper one: the conversation is compacted.
+    Hard,
+}
+
+/// Figures of one compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Compacted {
+    /// Estimated tokens before it.
+    pub before: u64,
+    /// Estimated tokens after it.
+    pub after: u64,
+    /// When it was, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// Text that outlives compactions: a registry item. After each, the owner of the window asks for it and sends it,
+/// byte for byte, behind what is left of the conversation's beginning.
+///
+/// For what governs the work and is not in the system prompt: open to-dos, sub-agents that run, loaded skills.
+#[async_trait]
+pub trait PinnedContext: Send + Sync {
+    /// The text; nothing when there is none now.
+    ///
+    /// # Errors
+    /// One that fails, panics or takes longer than five seconds is left out and announced as
+    /// [`PartLeftOut`](crate::events::PartLeftOut).
+    async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError>;
 }
 
 /// A way to make a conversation smaller: a registry item. The owner of the window asks strategies by
@@ -51,7 +118,7 @@ pub struct WindowFill {
 ///     }
 ///
 ///     async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
-///         if view.cause == WindowCause::Turn || view.messages.len() < 2 {
+///         if view.cause != WindowCause::Full || view.messages.len() < 2 {
 ///             return Ok(None);
 ///         }
 ///         let note = Message::injected("[Earlier messages were left out.]", "newest").shared();
@@ -79,6 +146,8 @@ pub trait WindowStrategy: Send + Sync {
 pub enum WindowCause {
     /// A request is about to be sent: a strategy with a threshold of its own looks at it.
     Turn,
+    /// The same, and the request exceeds the lower threshold: what was prepared is applied. Nothing may take long.
+    Soft,
     /// The conversation does not fit, or somebody asked for less: [`WindowView::target`] says how much may be left.
     Full,
 }
@@ -96,6 +165,10 @@ pub struct WindowView<'a> {
     pub window: Option<u64>,
     /// How large all of it may be, by [`context_size`](crate::model::context_size).
     pub target: usize,
+    /// How much of the newest messages should be sent as it is, by [`context_size`](crate::model::context_size).
+    pub keep: usize,
+    /// What the person asked a summary to heed.
+    pub instructions: Option<&'a str>,
 }
 
 /// What leaves a conversation, and what replaces it. Indices are those of [`WindowView::messages`].

@@ -10,7 +10,7 @@ use zk_core::model::{
     Block, Display, Effects, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest,
     ToolContent, ToolError, TurnId, TurnUsage, Usage,
 };
-use zk_core::service::{CallPlace, RetryNotice, RunStatus, ToolChoice};
+use zk_core::service::{CallPlace, RetryNotice, RunStatus, ToolChoice, WindowLevel};
 
 fn model() -> ModelRef {
     ModelRef::new("anthropic", "claude")
@@ -171,6 +171,22 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             error: "prompt is too long".into(),
         },
         ContextReduced { turn_id: turn(), strategy: "shorten".into(), results: 3, messages: 12, before: 40_000, after: 12_000 },
+        ContextCompaction {
+            turn_id: turn(),
+            trigger: CompactionTrigger::Hard,
+            stage: CompactionStage::Done,
+            before: 170_000,
+            after: 30_000,
+            strategies: vec!["summary".into()],
+            note: None,
+        },
+        ContextFill {
+            turn_id: turn(),
+            tokens: 30_000,
+            usable: Some(183_616),
+            level: WindowLevel::Low,
+            compactions: 1,
+        },
         SystemTransform { turn_id: turn(), turn: 1, system: "be brief".into() },
         HistoryRepaired {
             turn_id: turn(),

@@ -176,7 +176,7 @@ async fn scenario(name: &str) -> Rig {
                 .turn(|t| t.error(ErrorKind::ContextExceeded, "too long"))
                 .turn(echo("two"))
                 .turn(done);
-            rig_with(script, |b| b.plugin(Window).plugin(Tail::default()).plugin(Shorten)).await
+            rig_with(script, |b| b.plugin(Window::default()).plugin(Tail::default()).plugin(Shorten)).await
         }
         "sub-agents of sub-agents, side by side" => {
             rig_with(Script::answering(spawning), |b| b.spawn(SpawnOptions::default())).await

@@ -1,0 +1,200 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use zk_core::model::{Message, Role, Usage};
+
+use crate::count::{TokenCounter, count_message};
+
+/// How few tokens of a provider one of ours may be, and how many.
+const LEAST: f64 = 0.5;
+const MOST: f64 = 3.0;
+
+/// What the messages of one conversation take, counted once each: a turn costs what it adds.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    counted: Vec<Counted>,
+    tokens: u64,
+    bytes: usize,
+    /// That of the view when it was last counted.
+    version: u64,
+    anchor: Option<Anchor>,
+    /// What the last anchor showed.
+    shown: Option<Shown>,
+}
+
+struct Counted {
+    message: Arc<Message>,
+    tokens: u64,
+    bytes: usize,
+}
+
+/// How a provider's count differs from the one here: known until another model counts.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Its tokens for one of ours.
+    scale: f64,
+    /// What it reads beside the messages.
+    overhead: u64,
+}
+
+/// What a provider counted.
+struct Anchor {
+    /// How many of the messages its request had.
+    messages: usize,
+    /// What it read.
+    read: u64,
+    /// What it answered.
+    output: u64,
+}
+
+impl Ledger {
+    /// Counts what `sent` has beyond what was counted. Another `version` says that its beginning changed.
+    pub(crate) fn sync(&mut self, sent: &[Arc<Message>], version: u64, counter: &dyn TokenCounter) {
+        let goes_on = self.version == version && self.begins(sent);
+        if !goes_on {
+            self.version = version;
+            self.anchor = None;
+            let old = std::mem::take(&mut self.counted);
+            let known: HashMap<usize, (u64, usize)> =
+                old.iter().map(|old| (address(&old.message), (old.tokens, old.bytes))).collect();
+            (self.tokens, self.bytes) = (0, 0);
+            for message in sent {
+                let known = known.get(&address(message)).copied();
+                self.add(message, known.unwrap_or_else(|| measure(message, counter)));
+            }
+            return;
+        }
+        for message in sent.iter().skip(self.counted.len()) {
+            self.add(message, measure(message, counter));
+        }
+    }
+
+    /// Whether `sent` begins with what was counted, by its last message: what is before it does not change without
+    /// another version.
+    fn begins(&self, sent: &[Arc<Message>]) -> bool {
+        let Some(last) = self.counted.len().checked_sub(1) else { return true };
+        let same = |at: usize| match (self.counted.get(at), sent.get(at)) {
+            (Some(counted), Some(sent)) => Arc::ptr_eq(&counted.message, sent),
+            (None, _) | (_, None) => false,
+        };
+        same(last) && same(0)
+    }
+
+    fn add(&mut self, message: &Arc<Message>, (tokens, bytes): (u64, usize)) {
+        self.tokens += tokens;
+        self.bytes += bytes;
+        self.counted.push(Counted { message: message.clone(), tokens, bytes });
+    }
+
+    /// Takes what a provider counted for the messages as they were last counted. `beside` is what was sent beside them,
+    /// counted here; what that does not explain, and no tokenizer could, is sent beside them too.
+    pub(crate) fn anchor(&mut self, usage: &Usage, beside: u64) {
+        let read = usage.context();
+        if read == 0 {
+            return;
+        }
+        let scale = (read.saturating_sub(beside) as f64 / self.tokens.max(1) as f64).clamp(LEAST, MOST);
+        let overhead = read.saturating_sub((self.tokens as f64 * scale) as u64);
+        self.shown = Some(Shown { scale, overhead });
+        self.anchor = Some(Anchor { messages: self.counted.len(), read, output: usage.output });
+    }
+
+    /// Forgets what a provider counted: another model counts otherwise.
+    pub(crate) fn forget_usage(&mut self) {
+        (self.anchor, self.shown) = (None, None);
+    }
+
+    /// Tokens of the request as it would be sent now. `beside` is what is sent beside the messages, where no usage has
+    /// shown it.
+    pub(crate) fn estimate(&self, beside: u64) -> u64 {
+        match &self.anchor {
+            Some(Anchor { messages, read, output }) => {
+                let answer =
+                    self.counted.get(*messages).filter(|counted| counted.message.role == Role::Assistant);
+                let (from, output) = if answer.is_some() { (messages + 1, *output) } else { (*messages, 0) };
+                let tail: u64 = self.counted.iter().skip(from).map(|counted| counted.tokens).sum();
+                read + output + self.scaled(tail)
+            }
+            None => self.scaled(self.tokens) + self.shown.map_or(beside, |shown| shown.overhead),
+        }
+    }
+
+    fn scaled(&self, tokens: u64) -> u64 {
+        self.shown.map_or(tokens, |shown| (tokens as f64 * shown.scale) as u64)
+    }
+
+    /// The size of the messages, as [`context_size`](zk_core::model::context_size) has it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn address(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message).addr()
+}
+
+fn measure(message: &Arc<Message>, counter: &dyn TokenCounter) -> (u64, usize) {
+    (count_message(message, counter), message.size())
+}
+
+#[cfg(test)]
+mod tests {
+    use zk_core::model::Block;
+
+    use super::*;
+    use crate::ByteCounter;
+
+    fn said(role: Role, bytes: usize) -> Arc<Message> {
+        let block = vec![Block::text("x".repeat(bytes))];
+        match role {
+            Role::User => Message::user(block).shared(),
+            Role::Assistant => Message::assistant(block).shared(),
+        }
+    }
+
+    fn usage(input: u64, output: u64) -> Usage {
+        Usage { input, output, ..Usage::default() }
+    }
+
+    #[test]
+    fn the_providers_count_and_a_count_of_what_came_since_make_the_estimate() {
+        let mut ledger = Ledger::default();
+        let mut sent = vec![said(Role::User, 400)];
+        ledger.sync(&sent, 0, &ByteCounter);
+        assert_eq!(ledger.estimate(50), 104 + 50, "before any usage it is counted here");
+        ledger.anchor(&usage(154, 70), 50);
+        sent.extend([said(Role::Assistant, 40), said(Role::User, 80)]);
+        ledger.sync(&sent, 0, &ByteCounter);
+        assert_eq!(ledger.estimate(50), 154 + 70 + 24, "the answer counts as the provider counted it");
+    }
+
+    #[test]
+    fn after_a_compaction_what_is_sent_beside_the_messages_is_still_known() {
+        let mut ledger = Ledger::default();
+        let sent = vec![said(Role::User, 4000), said(Role::Assistant, 4000), said(Role::User, 400)];
+        ledger.sync(&sent, 0, &ByteCounter);
+        ledger.anchor(&usage(2112 + 500, 10), 500);
+        ledger.sync(&sent[2..], 1, &ByteCounter);
+        assert_eq!(ledger.estimate(0), 104 + 500);
+        assert_eq!(ledger.bytes(), 400);
+    }
+
+    #[test]
+    fn a_provider_that_counts_twice_as_much_does_so_after_a_compaction() {
+        let mut ledger = Ledger::default();
+        let sent = vec![said(Role::User, 4000), said(Role::User, 400)];
+        ledger.sync(&sent, 0, &ByteCounter);
+        ledger.anchor(&usage(2 * 1108, 0), 0);
+        ledger.sync(&sent[1..], 1, &ByteCounter);
+        assert_eq!(ledger.estimate(0), 208);
+    }
+
+    #[test]
+    fn the_usage_of_another_model_does_not_count() {
+        let mut ledger = Ledger::default();
+        ledger.sync(&[said(Role::User, 400)], 0, &ByteCounter);
+        ledger.anchor(&usage(9999, 1), 0);
+        ledger.forget_usage();
+        assert_eq!(ledger.estimate(7), 104 + 7);
+    }
+}

@@ -1,0 +1,187 @@
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use zk_core::events::{AgentStart, ContextOverflow, ModelSelect, SessionLoaded, SystemSections, TurnAfter};
+use zk_core::kernel::{BoxError, Cx, Scope};
+use zk_core::model::{Message, TurnId};
+use zk_core::service::{Clock, ContextId, ContextWindow, SessionLog, WindowFill};
+
+use crate::budget::Budget;
+use crate::count::TokenCounter;
+use crate::record;
+use crate::talk::Talk;
+use crate::{ByteCounter, WindowOptions};
+
+/// Conversations that are remembered.
+const TALKS: usize = 64;
+
+/// The one who decides how much of each conversation is sent.
+pub(crate) struct Owner {
+    pub(crate) options: WindowOptions,
+    pub(crate) scope: Scope,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// Those used last, newest first. A request without a conversation's identity has a place of its own.
+    talks: VecDeque<(Option<ContextId>, Talk)>,
+    spare: Talk,
+    /// How much is to be sent at most in turns that overflowed, as other conversations go on at the same time.
+    pub(crate) targets: HashMap<TurnId, usize>,
+}
+
+impl State {
+    pub(crate) fn talk(&mut self, context: Option<&ContextId>) -> &mut Talk {
+        let at = self.talks.iter().position(|(of, _)| of.as_ref() == context);
+        let talk = at.and_then(|at| self.talks.remove(at));
+        let talk = talk.unwrap_or_else(|| (context.cloned(), Talk::default()));
+        self.talks.truncate(TALKS - 1);
+        self.talks.push_front(talk);
+        match self.talks.front_mut() {
+            Some((_, talk)) => talk,
+            // It was put there just now.
+            None => &mut self.spare,
+        }
+    }
+
+    pub(crate) fn known(&self, context: Option<&ContextId>) -> Option<&Talk> {
+        self.talks.iter().find(|(of, _)| of.as_ref() == context).map(|(_, talk)| talk)
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(options: WindowOptions, scope: Scope) -> Self {
+        Self { options, scope, state: Mutex::default() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn counter(&self) -> &dyn TokenCounter {
+        &ByteCounter
+    }
+
+    pub(crate) fn overflowed(&self, event: &ContextOverflow, _: &Cx) {
+        let target = Budget::new(&self.options, event.window).target(event.window, event.size);
+        self.lock().targets.insert(event.turn_id.clone(), target);
+    }
+
+    pub(crate) fn model_selected(&self, event: &ModelSelect, _: &Cx) {
+        if event.from.as_ref() == Some(&event.to) {
+            return;
+        }
+        for (_, talk) in &mut self.lock().talks {
+            // A turn that goes on has its old model, which is still to be given less.
+            talk.changed_model = true;
+            talk.model = Some(event.to.clone());
+            talk.ledger.forget_usage();
+            talk.trigger.reset();
+        }
+    }
+
+    pub(crate) fn run_started(&self, event: &AgentStart, cx: &Cx) {
+        if let Some(context) = cx.service::<ContextId>() {
+            let mut state = self.lock();
+            let talk = state.talk(Some(&context));
+            talk.model = Some(event.model.clone());
+            talk.beside = None;
+        }
+    }
+
+    pub(crate) fn sections_sized(&self, event: &SystemSections, cx: &Cx) {
+        if let Some(context) = cx.service::<ContextId>() {
+            self.lock().talk(Some(&context)).sections =
+                event.sections.iter().map(|section| section.bytes).sum();
+        }
+    }
+
+    pub(crate) fn turn_ended(&self, event: &TurnAfter, cx: &Cx) {
+        let Some(context) = cx.service::<ContextId>() else { return };
+        let usage = &event.usage;
+        let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        let mut state = self.lock();
+        let talk = state.talk(Some(&context));
+        talk.fill.tokens = (tokens > 0).then_some(tokens);
+        // What broke off was not counted to its end, and what another request read says nothing of this one.
+        if event.error.is_none() && talk.turn.as_ref() == Some(&event.turn_id) {
+            talk.ledger.anchor(usage, talk.beside.unwrap_or_default());
+        }
+    }
+
+    /// Goes on with a stored conversation as it was sent last.
+    pub(crate) fn loaded(&self, event: &SessionLoaded, cx: &Cx) {
+        let restored = record::read(&event.entries, self.scope.source().as_str());
+        let context = cx.service::<ContextId>();
+        let mut state = self.lock();
+        let talk = state.talk(context.as_deref());
+        *talk = Talk { model: talk.model.take(), restored_usage: restored.usage, ..Talk::default() };
+        if !restored.plans.is_empty() {
+            talk.number = restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
+            record::replay(&restored.plans, &mut talk.view, &record::messages(&event.entries));
+            talk.plans = restored.plans;
+        }
+    }
+
+    /// Stores what was decided, where the conversation is stored.
+    pub(crate) async fn store(&self, context: Option<&ContextId>, cx: &Cx) -> Result<(), BoxError> {
+        let records = {
+            let mut state = self.lock();
+            std::mem::take(&mut state.talk(context).unstored)
+        };
+        let Some(log) = cx.service::<dyn SessionLog>() else { return Ok(()) };
+        let mut records = records.into_iter();
+        while let Some(record) = records.next() {
+            let entry = record.entry()?;
+            if let Err(error) = log.append(&self.scope, entry).await {
+                let mut state = self.lock();
+                let left = std::iter::once(record).chain(records);
+                state.talk(context).unstored.splice(0..0, left.collect::<Vec<_>>());
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms(cx: &Cx) -> u64 {
+    let now = cx.service::<dyn Clock>().map_or_else(SystemTime::now, |clock| clock.now());
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[async_trait]
+impl ContextWindow for Owner {
+    fn fill(&self, context: &ContextId) -> Option<WindowFill> {
+        self.lock().known(Some(context)).filter(|talk| talk.turn.is_some()).map(|talk| talk.fill)
+    }
+
+    fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
+        let mut state = self.lock();
+        let view = &mut state.talk(Some(context)).view;
+        (!view.is_whole()).then(|| view.sent(history).into_owned())
+    }
+
+    fn reduce(&self, context: &ContextId, instructions: Option<String>) {
+        let mut state = self.lock();
+        let talk = state.talk(Some(context));
+        talk.instructions = instructions;
+        talk.trigger.ask();
+    }
+
+    async fn restore(&self, context: &ContextId, cx: &Cx) -> Result<bool, BoxError> {
+        let undone = self.lock().talk(Some(context)).undo();
+        if undone {
+            self.store(Some(context), cx).await?;
+        }
+        Ok(undone)
+    }
+
+    fn take_refusal(&self, context: &ContextId) -> Option<String> {
+        self.lock().talk(Some(context)).refusal.take()
+    }
+}

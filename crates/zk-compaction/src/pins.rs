@@ -1,0 +1,82 @@
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::{Message, Role};
+use zk_core::service::PinnedContext;
+
+use crate::view::PINNED;
+
+/// How long one may take to say its text.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What the model is told of lines that a person wanted to be kept.
+const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
+
+/// One that said no text.
+pub(crate) struct Failed {
+    pub(crate) name: String,
+    pub(crate) source: String,
+    pub(crate) error: BoxError,
+}
+
+/// What outlives what was left out of `history`: lines that a person asked to remember and that are not sent any more,
+/// and what plugins pin, in the order of their names.
+pub(crate) async fn collect(
+    history: &[Arc<Message>],
+    sent: &[Arc<Message>],
+    cx: &Cx,
+) -> (Vec<Arc<Message>>, Vec<Failed>) {
+    let mut pinned = Vec::new();
+    let lines = remembered(history, sent);
+    if !lines.is_empty() {
+        pinned.push(Message::injected(format!("{REMEMBER}\n{}", lines.join("\n")), PINNED).shared());
+    }
+    let mut failed = Vec::new();
+    for item in cx.items::<dyn PinnedContext>() {
+        let asked = AssertUnwindSafe(async { item.value.text(cx).await }).catch_unwind();
+        let text = match tokio::time::timeout(LIMIT, asked).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(_)) => Err("it panicked".into()),
+            Err(_) => Err(format!("it took longer than {} s", LIMIT.as_secs()).into()),
+        };
+        match text {
+            Ok(Some(text)) if !text.trim().is_empty() => {
+                pinned.push(Message::injected(text, PINNED).shared());
+            }
+            Ok(_) => {}
+            Err(error) => {
+                failed.push(Failed { name: item.name.to_string(), source: item.source.to_string(), error });
+            }
+        }
+    }
+    (pinned, failed)
+}
+
+/// The lines of prompts that begin with "remember", where the prompt is not sent any more.
+fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
+    let prompts = history.iter().filter(|message| is_prompt(message));
+    let lines: Vec<_> = prompts
+        .filter_map(|prompt| {
+            let text = prompt.text();
+            let lines: Vec<String> =
+                text.lines().filter(|line| asks_to_remember(line)).map(str::to_owned).collect();
+            (!lines.is_empty()).then_some((prompt, lines))
+        })
+        .collect();
+    let is_sent = |prompt: &Arc<Message>| {
+        sent.iter().any(|sent| Arc::ptr_eq(sent, prompt) || (sent.id.is_some() && sent.id == prompt.id))
+    };
+    lines.into_iter().filter(|(prompt, _)| !is_sent(prompt)).flat_map(|(_, lines)| lines).collect()
+}
+
+fn asks_to_remember(line: &str) -> bool {
+    let word: String = line.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
+    word.eq_ignore_ascii_case("remember")
+}
+
+fn is_prompt(message: &Message) -> bool {
+    message.role == Role::User && message.injected_by.is_none() && message.results().next().is_none()
+}

@@ -1,0 +1,135 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use zk_core::events::CompactionTrigger;
+use zk_core::model::{Message, MessageId, ModelRef, Usage};
+use zk_core::service::{Entry, EntryKind, NewEntry};
+
+use crate::view::{Change, View};
+
+/// The plugin that owns windows.
+pub(crate) const OWNER: &str = "context-window";
+/// What these entries are called in a session.
+const KIND: &str = "compaction";
+/// The version of their shape.
+const VERSION: u32 = 1;
+
+/// What a session keeps of how its conversation is sent: entries that are only ever added. The messages themselves stay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// A strategy's plan was carried out.
+    Plan(Planned),
+    /// The last compaction was taken back.
+    Undo,
+    /// Everything is sent as it is stored again.
+    Whole,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Planned {
+    /// Plans of the same compaction have the same number, from 1.
+    pub(crate) number: u32,
+    pub(crate) strategy: String,
+    /// Nothing for a strategy with a threshold of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trigger: Option<CompactionTrigger>,
+    #[serde(flatten)]
+    pub(crate) change: Change,
+}
+
+impl Record {
+    pub(crate) fn entry(&self) -> Result<NewEntry, serde_json::Error> {
+        Ok(NewEntry::hidden(KIND, VERSION, serde_json::to_value(self)?))
+    }
+}
+
+/// What a stored conversation says of how it is sent.
+#[derive(Default)]
+pub(crate) struct Restored {
+    /// The plans that hold.
+    pub(crate) plans: Vec<Planned>,
+    /// What a provider counted last, since the last of them, and for which answer.
+    pub(crate) usage: Option<(ModelRef, Usage, Arc<Message>)>,
+}
+
+/// Reads the records of `source` among the entries of a branch. What a newer version wrote is left out.
+pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
+    let mut restored = Restored::default();
+    for entry in entries {
+        match &entry.kind {
+            EntryKind::Message { message, usage: Some(turn) } => {
+                restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
+            }
+            EntryKind::Custom(custom)
+                if custom.source == source && custom.kind == KIND && custom.version == VERSION =>
+            {
+                match serde_json::from_value(custom.data.clone()) {
+                    Ok(Record::Plan(plan)) => restored.plans.push(plan),
+                    Ok(Record::Undo) => undo(&mut restored.plans),
+                    Ok(Record::Whole) => restored.plans.clear(),
+                    Err(_) => continue,
+                }
+                // It was counted for what is not sent any more.
+                restored.usage = None;
+            }
+            EntryKind::Message { usage: None, .. }
+            | EntryKind::Model { .. }
+            | EntryKind::Thinking { .. }
+            | EntryKind::RunStart { .. }
+            | EntryKind::RunEnd { .. }
+            | EntryKind::OpenTurn { .. }
+            | EntryKind::CallBegin { .. }
+            | EntryKind::CallEnd { .. }
+            | EntryKind::CallData { .. }
+            | EntryKind::Usage { .. }
+            | EntryKind::Custom(_) => {}
+        }
+    }
+    restored
+}
+
+/// Takes the plans of the last compaction away.
+pub(crate) fn undo(plans: &mut Vec<Planned>) {
+    if let Some(last) = plans.last().map(|plan| plan.number) {
+        plans.retain(|plan| plan.number != last);
+    }
+}
+
+/// How a conversation is sent after `plans`.
+pub(crate) fn replay(plans: &[Planned], view: &mut View, messages: &HashMap<MessageId, Arc<Message>>) {
+    view.clear();
+    for plan in plans {
+        view.replay(&plan.change, messages);
+    }
+}
+
+/// What is sent of a stored conversation, whose messages are `history`: as the owner of the window was told to.
+#[must_use]
+pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let plans = read(entries, OWNER).plans;
+    let mut view = View::default();
+    if !plans.is_empty() {
+        replay(&plans, &mut view, &messages(entries));
+    }
+    view.sent(history).into_owned()
+}
+
+/// The messages of entries, by their ids.
+pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
+    let message = |entry: &Entry| match &entry.kind {
+        EntryKind::Message { message, .. } => Some((message.id.clone()?, message.clone())),
+        EntryKind::Model { .. }
+        | EntryKind::Thinking { .. }
+        | EntryKind::RunStart { .. }
+        | EntryKind::RunEnd { .. }
+        | EntryKind::OpenTurn { .. }
+        | EntryKind::CallBegin { .. }
+        | EntryKind::CallEnd { .. }
+        | EntryKind::CallData { .. }
+        | EntryKind::Usage { .. }
+        | EntryKind::Custom(_) => None,
+    };
+    entries.iter().filter_map(message).collect()
+}

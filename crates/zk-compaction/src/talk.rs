@@ -1,0 +1,135 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use zk_core::model::{Message, ModelRef, TurnId, Usage, context_size};
+use zk_core::service::{WindowFill, WindowLevel};
+
+use crate::budget::Budget;
+use crate::count::{TokenCounter, count_message};
+use crate::ledger::Ledger;
+use crate::record::{self, Planned, Record};
+use crate::trigger::Trigger;
+use crate::view::View;
+
+/// What the owner of the window knows of one conversation.
+#[derive(Default)]
+pub(crate) struct Talk {
+    pub(crate) view: View,
+    pub(crate) ledger: Ledger,
+    pub(crate) trigger: Trigger,
+    /// What a person asked the next compaction to heed.
+    pub(crate) instructions: Option<String>,
+    pub(crate) fill: WindowFill,
+    /// Why the present request must not be sent.
+    pub(crate) refusal: Option<String>,
+    /// The plans that hold.
+    pub(crate) plans: Vec<Planned>,
+    /// The number of the last compaction.
+    pub(crate) number: u32,
+    /// The turn that it was made in.
+    pub(crate) numbered: Option<TurnId>,
+    /// What is not stored yet.
+    pub(crate) unstored: Vec<Record>,
+    /// The messages as they were last asked about.
+    pub(crate) history: Vec<Arc<Message>>,
+    /// The model that is asked, where a run said so.
+    pub(crate) model: Option<ModelRef>,
+    /// Another model was chosen since the last request.
+    pub(crate) changed_model: bool,
+    /// What a provider had counted when the conversation was left, and for which answer.
+    pub(crate) restored_usage: Option<(ModelRef, Usage, Arc<Message>)>,
+    /// Bytes of the system prompt's sections.
+    pub(crate) sections: usize,
+    /// Tokens sent beside the messages, counted here.
+    pub(crate) beside: Option<u64>,
+    /// The turn of the request that was last prepared.
+    pub(crate) turn: Option<TurnId>,
+}
+
+impl Talk {
+    /// Takes `history` in, and gives what is sent of it now.
+    pub(crate) fn sync<'a>(
+        &mut self,
+        history: &'a [Arc<Message>],
+        counter: &dyn TokenCounter,
+    ) -> Cow<'a, [Arc<Message>]> {
+        self.remember(history);
+        let sent = self.view.sent(history);
+        if let Some((_, usage, answer)) = self.take_restored_usage()
+            && let Some(at) = sent.iter().position(|message| is_same(message, &answer))
+        {
+            self.ledger.sync(sent.get(..at).unwrap_or_default(), self.view.version(), counter);
+            self.ledger.anchor(&usage, self.beside.unwrap_or_default());
+        }
+        self.ledger.sync(&sent, self.view.version(), counter);
+        sent
+    }
+
+    fn remember(&mut self, history: &[Arc<Message>]) {
+        let known = self.history.len();
+        let goes_on = history.len() >= known
+            && self
+                .history
+                .last()
+                .zip(history.get(known.wrapping_sub(1)))
+                .is_none_or(|(one, other)| Arc::ptr_eq(one, other));
+        if !goes_on {
+            self.history.clear();
+        }
+        self.history.extend(history.iter().skip(self.history.len()).cloned());
+    }
+
+    /// Usage from before the conversation was left counts for the model it is of.
+    fn take_restored_usage(&mut self) -> Option<(ModelRef, Usage, Arc<Message>)> {
+        let model = self.model.as_ref()?;
+        self.restored_usage.take().filter(|(of, _, _)| of == model)
+    }
+
+    /// Tokens of the request as it would be sent now.
+    pub(crate) fn estimate(&self) -> u64 {
+        self.ledger.estimate(self.beside.unwrap_or_default())
+    }
+
+    /// Brings the figures up to what is sent now.
+    pub(crate) fn measure(&mut self, budget: &Budget, window: Option<u64>) {
+        let (estimate, bytes) = (self.estimate(), self.ledger.bytes());
+        let level = budget.level(estimate, bytes);
+        let usable = budget.usable();
+        self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
+    }
+
+    /// Sends everything of `history` again, where the window of another model has the room.
+    pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget, counter: &dyn TokenCounter) {
+        if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
+            return;
+        }
+        self.remember(history);
+        let fits = budget.usable().is_none_or(|_| {
+            let tokens: u64 = self.history.iter().map(|message| count_message(message, counter)).sum();
+            let tokens = tokens + self.beside.unwrap_or_default();
+            budget.level(tokens, context_size(&self.history)) == WindowLevel::Low
+        });
+        if fits {
+            self.view.clear();
+            self.plans.clear();
+            self.unstored.push(Record::Whole);
+        }
+    }
+
+    /// Takes the last compaction back. Gives whether there was one.
+    pub(crate) fn undo(&mut self) -> bool {
+        if self.plans.is_empty() {
+            return false;
+        }
+        record::undo(&mut self.plans);
+        let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
+        record::replay(&self.plans, &mut self.view, &messages.collect());
+        self.unstored.push(Record::Undo);
+        self.trigger.hold();
+        true
+    }
+}
+
+fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
+    Arc::ptr_eq(one, other) || (one.id.is_some() && one.id == other.id)
+}

@@ -1,0 +1,121 @@
+//! What was left out of a stored conversation stays out when it is resumed, and comes back when a person wants it.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use zk_agent::{Agent, AgentConversation};
+use zk_compaction::{Shorten, Window};
+use zk_core::kernel::{Bus, Scope};
+use zk_core::model::{EntryId, Message, context_size};
+use zk_core::service::{
+    ContextWindow, Conversation, CustomEntry, Entry, EntryKind, NewEntry, SessionLog, StoreError,
+};
+use zk_testkit::{Script, ScriptedProvider, Turn};
+
+/// Keeps the entries that plugins append.
+#[derive(Default)]
+struct Log(Mutex<Vec<CustomEntry>>);
+
+#[async_trait]
+impl SessionLog for Log {
+    async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        self.0.lock().unwrap().push(entry.by(scope.source()));
+        Ok("e".into())
+    }
+
+    async fn entries(&self, _: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+}
+
+struct Desk {
+    conversation: AgentConversation,
+    provider: ScriptedProvider,
+    log: Arc<Log>,
+}
+
+/// A conversation of chatty answers, going on from `before`.
+fn desk(before: Option<&Desk>) -> Desk {
+    let bus = Bus::new();
+    bus.install(&Window::default()).unwrap();
+    bus.install(&Shorten).unwrap();
+    let log = Arc::new(Log::default());
+    bus.scope("recorder").provide_service::<dyn SessionLog>(log.clone());
+    let script =
+        Script::answering(|asked| Turn::new().text(format!("{} {}", asked.number, "word ".repeat(300))));
+    let provider = ScriptedProvider::new(script);
+    let mut builder = Agent::builder(Arc::new(provider.clone())).bus(bus);
+    if let Some(before) = before {
+        let history = before.conversation.agent().history();
+        let of = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };
+        let messages = history.iter().map(|message| {
+            let read: Message = serde_json::from_str(&serde_json::to_string(&**message).unwrap()).unwrap();
+            EntryKind::Message { message: read.shared(), usage: None }
+        });
+        let entries: Vec<Entry> = messages
+            .chain(before.log.0.lock().unwrap().iter().cloned().map(EntryKind::Custom))
+            .map(of)
+            .collect();
+        let stored = entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Message { message, .. } => Some(message.clone()),
+            _ => None,
+        });
+        builder = builder.history(stored.collect::<Vec<_>>()).restored(entries);
+    }
+    Desk { conversation: AgentConversation::new(builder.build().unwrap()), provider, log }
+}
+
+impl Desk {
+    async fn say(&self, prompt: &str) -> Vec<Arc<Message>> {
+        let run = self.conversation.run(prompt).await.unwrap();
+        run.wait().await.result.unwrap();
+        self.provider.asked().pop().unwrap().messages
+    }
+
+    fn window(&self) -> Arc<dyn ContextWindow> {
+        self.conversation.agent().bus().service::<dyn ContextWindow>().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_resumed_conversation_is_the_compacted_one_and_the_original_messages_stay() {
+    let desk = desk(None);
+    for number in 0..8 {
+        desk.say(&format!("question {number}")).await;
+    }
+    desk.conversation.compact(None).await.unwrap();
+    let fill = desk.window().fill(&desk.conversation.agent().context()).unwrap();
+    let last = fill.last.unwrap();
+    assert!(fill.compactions == 1 && last.after < last.before, "{fill:?}: it is made smaller at once");
+    let sent = desk.say("and now?").await;
+    assert!(context_size(&sent) < context_size(&desk.conversation.agent().history()) * 3 / 4);
+
+    let resumed = super::stored::desk(Some(&desk));
+    let again = resumed.say("still there?").await;
+    assert!(again.starts_with(&sent), "byte for byte as it was sent before");
+    assert_eq!(resumed.conversation.agent().history().len(), 20);
+    assert!(resumed.log.0.lock().unwrap().is_empty(), "nothing is decided anew");
+}
+
+#[tokio::test]
+async fn a_compaction_can_be_taken_back_also_after_it_was_resumed() {
+    let desk = desk(None);
+    for number in 0..8 {
+        desk.say(&format!("question {number}")).await;
+    }
+    desk.conversation.compact(Some("keep the numbers".into())).await.unwrap();
+    let resumed = super::stored::desk(Some(&desk));
+    resumed.say("first").await;
+    let agent = resumed.conversation.agent();
+    assert!(resumed.window().restore(&agent.context(), &agent.bus().cx()).await.unwrap());
+    assert_eq!(resumed.say("whole again?").await, agent.history()[..agent.history().len() - 1]);
+    assert!(!resumed.window().restore(&agent.context(), &agent.bus().cx()).await.unwrap(), "there was one");
+
+    let log: Vec<_> =
+        desk.log.0.lock().unwrap().iter().chain(&*resumed.log.0.lock().unwrap()).cloned().collect();
+    let once_more =
+        Desk { conversation: resumed.conversation, provider: resumed.provider, log: Arc::default() };
+    once_more.log.0.lock().unwrap().extend(log);
+    let sent = super::stored::desk(Some(&once_more)).say("and later?").await;
+    assert_eq!(sent.len(), once_more.conversation.agent().history().len() + 1, "that is stored as well");
+}
