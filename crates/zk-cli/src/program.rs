@@ -126,6 +126,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     match job {
         Job::Prompt(prompt) => mode::run(&app, prompt),
         Job::Sessions(action) => commands::sessions(&app, action),
+        Job::Context { id, json } => commands::context(&app, id.as_deref(), json),
         Job::Auth(action) => commands::auth(&app, action),
         Job::ConfigSchema => commands::config_schema(&app),
         Job::ConfigShow { origin } => commands::config_show(&app, origin),

@@ -147,6 +147,14 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
+    /// Show what fills the context: of every request, or of a session's next one
+    Context {
+        /// The session's id, or the beginning of it
+        id: Option<String>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Store a key, sign in or out, and show what there is
     Auth {
         #[command(subcommand)]

@@ -29,6 +29,10 @@ pub(crate) enum Job {
     /// A run without a person, or a conversation.
     Prompt(Prompt),
     Sessions(SessionsAction),
+    Context {
+        id: Option<String>,
+        json: bool,
+    },
     Auth(AuthAction),
     ConfigSchema,
     ConfigShow {
@@ -122,6 +126,7 @@ impl Cli {
                     CliCommand::Sessions { action } => {
                         Job::Sessions(action.unwrap_or(SessionsAction::List { all: false }))
                     }
+                    CliCommand::Context { id, json } => Job::Context { id, json },
                     CliCommand::Auth { action } => Job::Auth(action),
                     CliCommand::Config { action: ConfigAction::Schema } => Job::ConfigSchema,
                     CliCommand::Config { action: ConfigAction::Show { origin } } => {

@@ -1,6 +1,8 @@
 //! The commands that show something and end.
 
 mod auth;
+mod compact;
+mod context;
 mod exec_server;
 mod hooks;
 mod models;
@@ -9,6 +11,8 @@ mod sessions;
 mod trust;
 
 pub(crate) use auth::auth;
+pub(crate) use compact::window_commands;
+pub(crate) use context::context;
 pub(crate) use exec_server::exec_server;
 pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use models::models;

@@ -53,5 +53,6 @@ mod terminal;
 mod untrusted;
 #[cfg(test)]
 mod waits;
+mod window;
 #[cfg(test)]
 mod zk;

@@ -36,6 +36,7 @@ use super::shared_screen::SharedScreen;
 use super::summary;
 use crate::app::{AppContext, runtime};
 use crate::args::Prompt;
+use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::session_switch::SessionSwitch;
@@ -286,6 +287,7 @@ impl Chat {
         let wanted = WantedScreen::default();
         let mut commands = builtins::all(&agent, &app, &view, &wanted);
         commands.extend(session_commands::all(&conversation, &sessions, &app, &view));
+        commands.extend(window_commands(&conversation));
         let scope = bus.scope("commands");
         for command in commands {
             scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;

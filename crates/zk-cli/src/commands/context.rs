@@ -1,0 +1,89 @@
+use std::sync::Arc;
+
+use zk_compaction::{ByteCounter, ContextPart, ContextReport, report, sent_of};
+use zk_core::model::Message;
+use zk_core::service::visible_line;
+use zk_session::{load_history, read_matching};
+
+use super::print;
+use crate::app::{AppContext, runtime};
+use crate::compose::{self, HostOptions};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::prompt;
+use crate::sessions::{Session, given, refused, store};
+
+/// Parts, files and turns that are printed of each.
+const PRINTED: usize = 12;
+
+/// Prints what fills the context of every request, or of the next request of a session.
+pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome<Exit> {
+    let report = runtime()?.block_on(async {
+        let sent = match id {
+            Some(id) => stored(app, id).await?,
+            None => Vec::new(),
+        };
+        let host = HostOptions {
+            ui: None,
+            questions: None,
+            allow_all: app.settings.flag("permissions.allow_all"),
+            view: zk_view::ViewDriver::new(),
+        };
+        let bus = compose::bus(app, &Session::default(), host)?;
+        compose::install_sections(app, &bus)?;
+        let mut report = report(&sent, &ByteCounter, &bus.cx()).await;
+        report.add_system(&prompt::own(&app.settings), &ByteCounter);
+        bus.close().await;
+        Ok::<_, Failure>(report)
+    })?;
+    if json {
+        let line = serde_json::to_string(&report).map_err(Failure::failed)?;
+        return print(app, &[line]);
+    }
+    print(app, &lines(&report))
+}
+
+/// What is sent of a session.
+async fn stored(app: &AppContext, id: &str) -> Outcome<Vec<Arc<Message>>> {
+    let snapshot = read_matching(&store(app)?, given(id, "`zk context`")?).await.map_err(refused)?;
+    let loaded = load_history(&snapshot.entries);
+    Ok(sent_of(&snapshot.entries, &loaded.messages))
+}
+
+/// A report in lines.
+pub(super) fn lines(report: &ContextReport) -> Vec<String> {
+    let mut parts: Vec<&ContextPart> = report.parts.iter().filter(|part| part.tokens > 0).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.tokens));
+    let percent = |tokens: u64| tokens * 100 / report.tokens.max(1);
+    let row = |part: &&ContextPart| {
+        let name = visible_line(&part.name);
+        let (kind, count) = (part.kind.as_str(), part.count);
+        format!("{:>9}  {:>3} %  {kind:<9} {name}{}", part.tokens, percent(part.tokens), times(count))
+    };
+    let mut lines = vec![format!("about {} tokens", report.tokens)];
+    lines.extend(parts.iter().map(row));
+    if !report.files.is_empty() {
+        lines.push("of these, results by file:".to_owned());
+        let file = |part: &ContextPart| {
+            format!("{:>9}  {}{}", part.tokens, visible_line(&part.name), times(part.count))
+        };
+        lines.extend(report.files.iter().take(PRINTED).map(file));
+        lines.extend(more(report.files.len(), "files"));
+    }
+    if report.turns.len() > 1 {
+        lines.push("by turn, the largest:".to_owned());
+        let mut turns: Vec<_> = report.turns.iter().enumerate().collect();
+        turns.sort_by_key(|(_, tokens)| std::cmp::Reverse(**tokens));
+        lines.extend(turns.iter().take(PRINTED).map(|(at, tokens)| format!("{tokens:>9}  turn {}", at + 1)));
+        lines.extend(more(turns.len(), "turns"));
+    }
+    lines
+}
+
+fn times(count: u64) -> String {
+    if count > 1 { format!("  ×{count}") } else { String::new() }
+}
+
+fn more(count: usize, what: &str) -> Option<String> {
+    let left = count.checked_sub(PRINTED).filter(|left| *left > 0)?;
+    Some(format!("{:>9}  and {left} more {what}", ""))
+}
