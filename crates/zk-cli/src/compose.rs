@@ -29,7 +29,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::{hooks, limits, model_name, policy, prompt};
+use crate::{hooks, limits, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -72,6 +72,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let audit = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"));
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
+    plugins.extend(skills::plugin(app));
     if app.settings.flag("shorten") {
         plugins.push(Arc::new(Window::default()));
         plugins.push(Arc::new(Shorten));
@@ -98,6 +99,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
             notices.show(&format!("warning: the renewed sign-in to {name} {what}: {why}"));
         }
     });
+    skills::tell(app, &bus);
     let scope = bus.scope("tool-notices");
     let notices = app.notices.clone();
     scope.on_sync(move |event: &ToolsChanged, _: &Cx| {

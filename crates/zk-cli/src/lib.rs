@@ -39,6 +39,7 @@ mod session_switch;
 mod sessions;
 mod settings;
 mod signals;
+mod skills;
 mod stdin;
 mod suggest;
 mod term;

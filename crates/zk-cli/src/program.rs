@@ -136,6 +136,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Trust(action) => commands::trust(&app, &action),
         Job::Hooks(None) => commands::hooks(&app),
         Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
+        Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
         Job::ExecServer { listen } => commands::exec_server(&app, &listen),
     }

@@ -137,9 +137,17 @@ fn key(project: &Path) -> Option<&str> {
 
 impl Trust for FileTrust {
     fn is_trusted(&self, item: &TrustItem<'_>) -> bool {
-        let (Ok(stored), Some(project)) = (self.load(), key(item.project)) else { return false };
-        let digests = || stored.approved.get(project)?.get(item.kind)?.get(item.name);
-        digests().is_some_and(|digests| digests.contains(&digest(item.bytes)))
+        self.are_trusted(std::slice::from_ref(item)).into_iter().all(|is| is)
+    }
+
+    fn are_trusted(&self, items: &[TrustItem<'_>]) -> Vec<bool> {
+        let stored = if items.is_empty() { None } else { self.load().ok() };
+        let is_trusted = |item: &TrustItem<'_>| {
+            let approved = &stored.as_ref()?.approved;
+            let digests = approved.get(key(item.project)?)?.get(item.kind)?.get(item.name)?;
+            Some(digests.contains(&digest(item.bytes)))
+        };
+        items.iter().map(|item| is_trusted(item).unwrap_or(false)).collect()
     }
 
     fn approve(&self, item: &TrustItem<'_>) -> Result<(), TrustError> {

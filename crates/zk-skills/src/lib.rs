@@ -1,14 +1,41 @@
-//! Skills and project instructions for zk.
+//! What a model is told before the conversation: Agent Skills and project instructions.
 //!
 //! | module | what is in it |
 //! |---|---|
 //! | [`instructions`](fn@instructions) | `AGENTS.md` and its kin, from the project's root down to the working directory |
+//! | [`discover`](fn@discover), [`Skill`] | directories with a `SKILL.md`: where they are, what their frontmatter says, who approved them |
+//! | [`catalog`](fn@catalog) | the section of the system prompt that names them |
+//! | [`SkillsPlugin`], [`Skills`] | which are in use; three tools to use one, read its files and run its scripts |
+//! | [`validate`] | the strict validator behind `zk skills check` |
 //!
 //! # What this crate must never know
 //!
-//! No model, no provider and no terminal. It knows `zk-core` and no sibling. It reads files of a project, by
-//! `dyn HostFiles` only, and runs nothing that it finds there.
+//! No model, no provider and no terminal. It knows `zk-core` and no sibling. It reads files by `dyn HostFiles` only,
+//! and runs what it finds in them through the gates and `dyn Exec` only, once it was approved.
 
+mod allowed;
+mod arguments;
+mod catalog;
+mod delivery;
+mod discover;
+mod events;
 mod instructions;
+mod interpolate;
+mod plugin;
+mod skill;
+mod skills;
+mod tools;
 
+pub use catalog::catalog;
+pub use discover::{
+    BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,
+};
+pub use events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
 pub use instructions::{Instruction, Instructions, MAX_BYTES, Project, Skipped, instructions, project};
+pub use plugin::{PREFIX, SkillsPlugin};
+pub use skill::{
+    BodyError, Bundle, BundleError, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest, SKILL_FILE,
+    Skill, SkillSource, body, name_faults, validate,
+};
+pub use skills::{Skills, SkillsOptions};
+pub use tools::NAMES;

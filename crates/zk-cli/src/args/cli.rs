@@ -186,6 +186,11 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<TrustAction>,
     },
+    /// List, show, check and manage skills: directories with instructions for particular tasks
+    Skills {
+        #[command(subcommand)]
+        action: Option<SkillsAction>,
+    },
     /// Say what may run and why, and take back what was approved
     Policy {
         #[command(subcommand)]
@@ -229,6 +234,53 @@ pub(crate) enum PolicyAction {
     Revoke {
         /// Its number in `zk policy list`, or the rule
         which: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum SkillsAction {
+    /// List the skills that are found here, and what becomes of each
+    List {
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a skill: what its frontmatter says, its files and its text
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Validate skills strictly, by the specification; ends with 1 if one is not valid
+    Check {
+        /// Directories of skills, or below which skills are; all that are found here unless named
+        paths: Vec<PathBuf>,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy a skill from a directory
+    Add {
+        /// The directory with its SKILL.md
+        path: PathBuf,
+        /// For this project, into .agents/skills; for yourself otherwise
+        #[arg(long)]
+        project: bool,
+    },
+    /// Remove one of your own skills, or one of this project
+    Remove {
+        /// Its name
+        name: String,
+        /// That of this project
+        #[arg(long)]
+        project: bool,
+    },
+    /// Make a new skill to be filled in
+    New {
+        /// Its name: lower-case letters, digits and hyphens
+        name: String,
+        /// For this project, in .agents/skills; for yourself otherwise
+        #[arg(long)]
+        project: bool,
     },
 }
 

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::cli::{
     AuthAction, Cli, CliCommand, ConfigAction, HooksAction, OutputFormat, PolicyAction, SessionsAction,
-    TrustAction, ViewFormat,
+    SkillsAction, TrustAction, ViewFormat,
 };
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
@@ -51,6 +51,7 @@ pub(crate) enum Job {
         listen: String,
     },
     Trust(TrustAction),
+    Skills(SkillsAction),
     Policy(PolicyAction),
 }
 
@@ -137,6 +138,9 @@ impl Cli {
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action } => Job::Hooks(action),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
+                    CliCommand::Skills { action } => {
+                        Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
+                    }
                     CliCommand::ExecServer { listen } => Job::ExecServer { listen },
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }

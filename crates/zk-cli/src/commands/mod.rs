@@ -8,6 +8,7 @@ mod hooks;
 mod models;
 mod policy;
 mod sessions;
+mod skills;
 mod trust;
 
 pub(crate) use auth::auth;
@@ -18,6 +19,7 @@ pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use models::models;
 pub(crate) use policy::policy;
 pub(crate) use sessions::{session_lines, sessions};
+pub(crate) use skills::skills;
 pub(crate) use trust::trust;
 
 use crate::app::AppContext;

@@ -1,4 +1,5 @@
 use zk_core::service::{Trust, visible_line, visible_lines};
+use zk_skills::{SkillSource, place};
 use zk_tools::PermissionGate;
 
 use super::print;
@@ -6,6 +7,7 @@ use crate::app::AppContext;
 use crate::args::cli::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
+use crate::skills;
 
 /// Shows, approves or revokes what was approved in this project.
 pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
@@ -31,8 +33,9 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
             }
         }
     }
+    lines.extend(skill_lines(app, action)?);
     if lines.is_empty() {
-        lines.push(format!("{project} has no settings of its own"));
+        lines.push(format!("{project} has no settings and no skills of its own"));
     }
     let approved = app.trust.approved(&app.project).map_err(Failure::failed)?;
     let calls = approved.iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
@@ -42,6 +45,27 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
         lines.extend(calls);
     }
     print(app, &lines)
+}
+
+/// The skills of the project, which `add` approves.
+fn skill_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
+    let set = skills::find(app);
+    let shadowed = set.shadowed.iter().map(|(skill, _)| skill);
+    let all = set.skills.iter().chain(&set.untrusted).chain(shadowed);
+    let mut lines = Vec::new();
+    for skill in all.filter(|skill| skill.source == SkillSource::Project) {
+        let state = match action {
+            TrustAction::Add => {
+                skills::approve(app, skill).map_err(Failure::failed)?;
+                "trusted from now on, as it is"
+            }
+            TrustAction::Status | TrustAction::Remove { .. } if skills::is_approved(app, skill) => "trusted",
+            TrustAction::Status | TrustAction::Remove { .. } => "not trusted: it is not used",
+        };
+        lines.push(visible_line(&format!("{}: {state}", place(skill))));
+        lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
+    }
+    Ok(lines)
 }
 
 /// Revokes everything of the project, or what begins with `name`.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{KEYS, Kind};
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.6";
+const VERSION: &str = "1.7";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {
@@ -58,7 +58,9 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Price => json!({ "type": "number", "minimum": 0 }),
         Kind::Paths => json!({ "type": "array", "items": { "type": "string", "pattern": "^(/|~/)" } }),
-        Kind::Efforts | Kind::Rules => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Efforts | Kind::Names | Kind::Rules => {
+            json!({ "type": "array", "items": { "type": "string" } })
+        }
     }
 }
 

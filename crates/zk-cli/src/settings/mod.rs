@@ -379,6 +379,8 @@ fn defaults() -> LayerValues {
     given.text("preset", from, Some("build".to_owned()));
     given.flag("sessions", from, Some(true));
     given.flag("shorten", from, Some(true));
+    given.flag("skills.enabled", from, Some(true));
+    given.flag("skills.project", from, Some(true));
     given.flag("permissions.allow_all", from, Some(false));
     given.flag("permissions.audit", from, Some(true));
     given

@@ -22,6 +22,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),
     Key::new("shorten", Kind::Flag),
+    Key::new("skills.enabled", Kind::Flag),
+    Key::new("skills.project", Kind::Flag).not_by_projects(),
+    Key::new("skills.paths", Kind::Paths).not_by_projects(),
+    Key::new("skills.exclude", Kind::Names),
+    Key::new("skills.max_active", Kind::Count),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),
     Key::new("sandbox.writable", Kind::Paths).not_by_projects(),
     Key::new("sandbox.hidden", Kind::Paths).not_by_projects(),
@@ -93,6 +98,8 @@ pub(super) enum Kind {
     Flag,
     /// A list of paths from the root or, after `~/`, from the home directory.
     Paths,
+    /// A list of names.
+    Names,
     /// US dollars, at least 0.
     Price,
     /// A list of levels, each with its word where that is another one: `"high=default"`.
@@ -200,6 +207,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Price, toml::Value::Integer(0..)) => Check::Valid,
         (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Check::Valid,
         (Kind::Paths, toml::Value::Array(paths)) if paths.iter().all(is_path) => Check::Valid,
+        (Kind::Names, toml::Value::Array(names)) if names.iter().all(toml::Value::is_str) => Check::Valid,
         (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Check::Valid,
         (Kind::OneOf(choices), toml::Value::String(word)) if choices.contains(&word.as_str()) => Check::Valid,
         (Kind::Rules, toml::Value::Array(rules)) => rules
@@ -234,6 +242,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Paths, _) => Check::Invalid(format!(
             "`{name}` must be a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
         )),
+        (Kind::Names, _) => Check::Invalid(format!("`{name}` must be a list of names, such as [\"pdf\"]")),
         (Kind::Efforts, _) => Check::Invalid(format!(
             "`{name}` must be a list of the levels the model has, of {}, each with the word the server wants \
              where that is another one, such as [\"off\", \"high=default\"]",

@@ -45,6 +45,8 @@ mod settings;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod skills;
+#[cfg(test)]
 mod streams;
 mod switching;
 #[cfg(test)]

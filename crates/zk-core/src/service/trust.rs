@@ -9,6 +9,11 @@ pub trait Trust: Send + Sync {
     /// Whether exactly these bytes were approved for this project.
     fn is_trusted(&self, item: &TrustItem<'_>) -> bool;
 
+    /// [`is_trusted`](Self::is_trusted) of each item, in their order. A store on a disk is read once for all.
+    fn are_trusted(&self, items: &[TrustItem<'_>]) -> Vec<bool> {
+        items.iter().map(|item| self.is_trusted(item)).collect()
+    }
+
     /// Approves exactly these bytes.
     ///
     /// # Errors

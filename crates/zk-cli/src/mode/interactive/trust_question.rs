@@ -1,14 +1,17 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Bus;
 use zk_core::service::{Question, Questions, Trust, UiAnswer};
+use zk_skills::{Bundle, Skill, place};
 
 use super::keyboard::Keyboard;
 use crate::app::AppContext;
 use crate::exit::Outcome;
 use crate::settings::ProjectFile;
 use crate::signals::Signals;
+use crate::skills;
 
 /// How long a person may read what a project sets.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -23,7 +26,8 @@ pub(super) async fn ask(
     let mut app = app.clone();
     let untrusted: Vec<ProjectFile> =
         app.settings.project_files.iter().filter(|file| !file.trusted).cloned().collect();
-    if untrusted.is_empty() || app.trust.problem().is_some() {
+    let found = skills::untrusted(&app);
+    if (untrusted.is_empty() && found.is_empty()) || app.trust.problem().is_some() {
         return Ok(app);
     }
     let stop = CancellationToken::new();
@@ -43,9 +47,32 @@ pub(super) async fn ask(
             app.notices.show(&format!("warning: {warning}"));
         }
     }
+    if !found.is_empty() {
+        let question = Question::Confirm { text: skills_text(&found) };
+        if questions.ask(question, &cx, PATIENCE).await == UiAnswer::Once {
+            for skill in &found {
+                if let Err(error) = skills::approve(&app, skill) {
+                    app.notices.show(&format!("warning: the skill {} is not used: {error}", skill.name()));
+                }
+            }
+        }
+    }
     drop(watching);
     signals.disarm();
     Ok(app)
+}
+
+fn skills_text(skills: &[Arc<Skill>]) -> String {
+    let row = |skill: &Arc<Skill>| {
+        let files = Bundle::of(skill).map(|bundle| bundle.resources()).unwrap_or_default();
+        let files = if files.is_empty() { String::new() } else { format!(" (with {})", files.join(", ")) };
+        format!("  {}: {}{files}\n    {}", skill.name(), skill.manifest.description, place(skill))
+    };
+    let rows: Vec<String> = skills.iter().map(row).collect();
+    format!(
+        "Trust these skills of the project exactly as they are, with all their files?\n{}",
+        rows.join("\n")
+    )
 }
 
 fn text(app: &AppContext, file: &ProjectFile) -> String {

@@ -1,0 +1,105 @@
+//! Where the skills of a conversation are, by the settings.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zk_core::kernel::{Bus, Cx, Plugin};
+use zk_core::service::{Trust, visible_line};
+use zk_skills::{
+    Skill, SkillApproval, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin, SkillsResolved, discover,
+};
+
+use crate::app::AppContext;
+
+/// The directories with skills that a person has of their own, the first before the others.
+pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
+    let home = app.env.path("HOME");
+    let below = |dir: &str| home.as_ref().map(|home| home.join(dir));
+    let own = app.dirs.config.as_ref().map(|config| config.join("skills"));
+    [below(".agents/skills"), own, below(".zk/skills"), below(".claude/skills")]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Where skills are looked for.
+pub(crate) fn roots(app: &AppContext) -> SkillRoots {
+    let own = app.settings.table(&["skills"]).unwrap_or_default();
+    let list = |name: &str| -> Vec<String> {
+        let items = own.get(name).and_then(toml::Value::as_array);
+        items.into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    };
+    let home = app.env.path("HOME");
+    let path = |path: String| match (path.strip_prefix("~/"), &home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    };
+    SkillRoots {
+        cwd: app.cwd.clone(),
+        project: app.project.clone(),
+        configured: list("paths").into_iter().map(path).collect(),
+        user: user_dirs(app),
+        inline: Vec::new(),
+        exclude: list("exclude"),
+        without_project: !app.settings.flag("skills.project"),
+    }
+}
+
+/// The plugin, unless skills are switched off.
+pub(crate) fn plugin(app: &AppContext) -> Option<Arc<dyn Plugin>> {
+    if !app.settings.flag("skills.enabled") {
+        return None;
+    }
+    let mut options = SkillsOptions::new(roots(app));
+    if let Some(max) = app.settings.count("skills.max_active") {
+        options.max_active = max as usize;
+    }
+    Some(Arc::new(SkillsPlugin::new(options)))
+}
+
+/// Tells of skills that are not used.
+pub(crate) fn tell(app: &AppContext, bus: &Bus) {
+    let notices = app.notices.clone();
+    bus.scope("skill-notices").on_sync(move |found: &SkillsResolved, _: &Cx| {
+        for broken in &found.broken {
+            notices.show(&format!("warning: skill {}", visible_line(broken)));
+        }
+        if !found.untrusted.is_empty() {
+            let names = visible_line(&found.untrusted.join(", "));
+            notices.show(&format!(
+                "warning: skills of this project are not trusted, so they are not used: {names}. Read them, then run `zk trust add`"
+            ));
+        }
+    });
+}
+
+/// The skills that are found now, without asking anybody.
+pub(crate) fn find(app: &AppContext) -> SkillSet {
+    discover(&roots(app), &app.host_files, Some(&*app.trust))
+}
+
+/// The skills of this project that nobody approved; only its directories are looked into.
+pub(crate) fn untrusted(app: &AppContext) -> Vec<Arc<Skill>> {
+    let roots = SkillRoots { configured: Vec::new(), user: Vec::new(), ..roots(app) };
+    if roots.without_project || !app.settings.flag("skills.enabled") {
+        return Vec::new();
+    }
+    discover(&roots, &app.host_files, Some(&*app.trust)).untrusted
+}
+
+/// Approves a skill of this project with all its files as they are.
+pub(crate) fn approve(app: &AppContext, skill: &Skill) -> Result<(), String> {
+    let approval =
+        SkillApproval::of(skill, &app.project, &app.host_files).map_err(|error| error.to_string())?;
+    approval
+        .items(&app.project)
+        .iter()
+        .try_for_each(|item| app.trust.approve(item))
+        .map_err(|error| error.to_string())
+}
+
+/// Whether a skill of this project is approved with all its files as they are.
+pub(crate) fn is_approved(app: &AppContext, skill: &Skill) -> bool {
+    let approval = SkillApproval::of(skill, &app.project, &app.host_files);
+    approval.is_ok_and(|approval| approval.is_given(&app.project, &*app.trust))
+}

@@ -1,0 +1,128 @@
+//! Skills in the program.
+
+use serde_json::{Value, json};
+use zk_testkit::Script;
+
+use crate::zk::{Person, server};
+
+const PDF: &str = "---\nname: pdf\ndescription: Reads PDF files.\n---\nTake $1.\n";
+
+/// A person with the skill `pdf` of their own.
+fn with_pdf(person: &Person) {
+    let dir = person.home().join(".agents/skills/pdf/references");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("forms.md"), "Forms.\n").unwrap();
+    std::fs::write(dir.join("../SKILL.md"), PDF).unwrap();
+}
+
+fn system(body: &Value) -> String {
+    body["system"].to_string()
+}
+
+#[test]
+fn the_model_is_told_of_a_skill_and_gets_it_when_it_asks() {
+    let script = Script::new()
+        .turn(|turn| turn.call("skills_use", json!({"skill": "pdf", "arguments": "page 2"})))
+        .turn(|turn| turn.call("skills_read", json!({"skill": "pdf", "path": "references/forms.md"})))
+        .turn(|turn| turn.text("Done."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    with_pdf(&person);
+    let ended = person.run(&["-p", "Read it."]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let bodies = server.bodies();
+    assert!(system(&bodies[0]).contains("Reads PDF files."), "{}", system(&bodies[0]));
+    let last = bodies[2]["messages"].to_string();
+    assert!(last.contains("Take page.") && last.contains("Forms."), "{last}");
+    assert_eq!(bodies[0]["system"], bodies[2]["system"], "the prompt stays as it is");
+}
+
+#[test]
+fn a_person_asks_for_a_skill_by_name() {
+    let server = server(Script::new().turn(|turn| turn.text("Done.")));
+    let person = Person::asking(&server);
+    with_pdf(&person);
+    let ended = person.run(&["-p", "/skill:pdf page"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let messages = server.bodies()[0]["messages"].to_string();
+    assert!(messages.contains("/skill:pdf page") && messages.contains("Take page."), "{messages}");
+}
+
+#[test]
+fn skills_of_a_project_count_once_they_are_trusted_and_are_named_until_then() {
+    let script = Script::new().turn(|turn| turn.text("One.")).turn(|turn| turn.text("Two."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write(".agents/skills/pdf/SKILL.md", PDF);
+    let ended = person.run(&["-p", "Hello"]);
+    assert!(ended.stderr.contains("skills of this project are not trusted"), "{}", ended.stderr);
+    assert!(!system(&server.bodies()[0]).contains("Reads PDF"));
+    let trusted = person.run(&["trust", "add"]);
+    assert!(
+        trusted.stdout.contains("trusted from now on") && trusted.stdout.contains("Reads PDF"),
+        "{}",
+        trusted.stdout
+    );
+    let ended = person.run(&["-p", "Hello"]);
+    assert_eq!(ended.stderr, "");
+    assert!(system(&server.bodies()[1]).contains("Reads PDF"));
+}
+
+#[test]
+fn without_skills_nothing_is_said_of_them() {
+    let server = server(Script::new().turn(|turn| turn.text("Done.")));
+    let person = Person::asking(&server);
+    assert_eq!(person.run(&["-p", "Hello"]).code, 0);
+    assert!(!server.bodies()[0].to_string().contains("skill"), "{}", server.bodies()[0]);
+}
+
+#[test]
+fn skills_are_made_checked_copied_listed_shown_and_removed() {
+    let person = Person::new();
+    let made = person.run(&["skills", "new", "my-skill", "--project"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert_eq!(person.run(&["skills", "check", ".agents/skills/my-skill"]).code, 0);
+    assert_eq!(person.run(&["skills", "new", "My Skill"]).code, 2);
+    let added = person.run(&["skills", "add", ".agents/skills/my-skill"]);
+    assert!(added.stdout.contains("my-skill is now in"), "{}{}", added.stdout, added.stderr);
+    let listed = person.run(&["skills", "list", "--json"]);
+    let rows: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+    let brief: Vec<_> =
+        rows.iter().map(|row| (row["name"].clone(), row["source"].clone(), row["state"].clone())).collect();
+    let wanted = [
+        (json!("my-skill"), json!("user"), json!("offered")),
+        (json!("my-skill"), json!("project"), json!("not trusted")),
+    ];
+    assert_eq!(brief, wanted);
+    assert_eq!((&rows[0]["valid"], &rows[0]["diagnostics"]), (&json!(true), &json!([])));
+    let shown = person.run(&["skills", "show", "my-skill"]);
+    assert!(
+        shown.stdout.contains("description: What it does") && shown.stdout.contains("# my-skill"),
+        "{}",
+        shown.stdout
+    );
+    person.write(".agents/skills/my-skill/SKILL.md", "---\nname: other\n---\n");
+    let checked = person.run(&["skills", "check", "--json", ".agents/skills"]);
+    assert_eq!(checked.code, 1);
+    let rows: Vec<Value> = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(rows.len(), 1);
+    let faults = rows[0]["diagnostics"].to_string();
+    assert!(
+        faults.contains("`description` is missing")
+            && faults.contains("`other` is not that of its directory"),
+        "{faults}"
+    );
+    assert_eq!(person.run(&["skills", "remove", "my-skill"]).code, 0);
+    let gone = person.run(&["skills", "remove", "my-skill"]);
+    assert!(gone.code == 2 && gone.stderr.contains("there is no skill"), "{}", gone.stderr);
+}
+
+#[test]
+fn skills_can_be_switched_off() {
+    let server = server(Script::new().turn(|turn| turn.text("Done.")));
+    let person = Person::asking(&server);
+    with_pdf(&person);
+    person.settings("[skills]\nenabled = false\n");
+    assert_eq!(person.run(&["-p", "Hello"]).code, 0);
+    assert!(!server.bodies()[0].to_string().contains("skills_use"));
+}

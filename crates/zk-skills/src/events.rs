@@ -1,0 +1,80 @@
+//! What happens to skills, as events of zk's bus.
+
+use serde::Serialize;
+use zk_core::kernel::{Event, Notify};
+
+/// The skills of a conversation were looked for, at its first run or because files changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillsResolved {
+    /// Skills that can be used, by name.
+    pub skills: Vec<String>,
+    /// Those of the project that nobody approved.
+    pub untrusted: Vec<String>,
+    /// Skills that cannot be used: their places, and why.
+    pub broken: Vec<String>,
+    /// Whether others were there before.
+    pub reloaded: bool,
+}
+
+/// A skill is used from here on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillActivated {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub source: String,
+    /// Who wanted it.
+    pub via: ActivatedBy,
+    /// Whether its text was given; it was in the conversation before otherwise.
+    pub delivered: bool,
+}
+
+/// Who wanted a skill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActivatedBy {
+    /// The model.
+    Model,
+    /// The person, or the host.
+    Explicit,
+    /// The conversation goes on in which it was used.
+    Resume,
+}
+
+/// A skill is not used any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillDeactivated {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: DeactivatedBecause,
+}
+
+/// Why a skill is not used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeactivatedBecause {
+    /// Its run ended.
+    RunEnd,
+    /// The host said so.
+    Explicit,
+    /// Another conversation began.
+    Reset,
+}
+
+macro_rules! notify {
+    ($($event:ty, $name:literal);+ $(;)?) => {
+        $(impl Event for $event {
+            const NAME: &'static str = $name;
+            const CANCELLABLE: bool = false;
+            type Reply = ();
+            type Mode = Notify;
+        })+
+    };
+}
+
+notify! {
+    SkillsResolved, "skills:resolved";
+    SkillActivated, "skills:activated";
+    SkillDeactivated, "skills:deactivated";
+}

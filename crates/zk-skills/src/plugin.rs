@@ -1,0 +1,255 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use zk_core::events::{
+    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, ProviderRequest, RequestPatch, Ruling,
+    SessionLoaded, SessionStart, SessionSwitch, ToolGate,
+};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::model::{Message, Role, ThinkingRequest, ToolContent};
+use zk_core::service::{
+    Command, CommandOutcome, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order,
+};
+
+use crate::catalog::{catalog, description};
+use crate::delivery::TAG;
+use crate::discover::SkillSet;
+use crate::events::{ActivatedBy, DeactivatedBecause};
+use crate::skills::{Skills, SkillsOptions};
+use crate::{events::SkillsResolved, tools};
+
+/// The most characters of a description in a list of commands.
+const MAX_HELP: usize = 100;
+
+/// How a person asks for a skill: `/skill:NAME arguments`.
+pub const PREFIX: &str = "/skill:";
+
+/// Agent Skills: a section of the system prompt that names them, three tools to use them, and a command for each. Without
+/// any skill it registers nothing but its handlers.
+///
+/// It reads files with `dyn HostFiles` and asks `dyn Trust` about those of a project; both are services of the bus.
+#[derive(Debug)]
+pub struct SkillsPlugin {
+    skills: Skills,
+}
+
+impl SkillsPlugin {
+    /// The skills that `options` describe.
+    #[must_use]
+    pub fn new(options: SkillsOptions) -> Self {
+        Self { skills: Skills::new(options) }
+    }
+
+    /// The skills, for a host that uses them itself.
+    #[must_use]
+    pub fn skills(&self) -> Skills {
+        self.skills.clone()
+    }
+}
+
+impl Plugin for SkillsPlugin {
+    fn name(&self) -> &'static str {
+        "skills"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let skills = self.skills.clone();
+        scope.provide_service(Arc::new(skills.clone()));
+        scope.provide::<dyn PromptSection>("skills", Arc::new(Catalog(skills.clone())))?;
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        let offered = Offered { scope: scope.clone(), commands: Mutex::default() };
+        let resolved = skills.clone();
+        scope.on_sync_at(everywhere, move |_: &SkillsResolved, _: &Cx| offered.update(&resolved));
+        // Looked for before anybody asks, so that a person can complete their names.
+        let early = (skills.clone(), scope.clone());
+        scope.spawn(async move {
+            if let Some(bus) = early.1.bus() {
+                // A failing handler is reported by the bus.
+                let _ = early.0.resolve(&bus.cx()).await;
+            }
+        });
+        scope.on_async_with_at(
+            Stage::Early,
+            skills.clone(),
+            async |skills: &Skills, _: &SessionStart, cx: &Cx| {
+                skills.resolve(cx).await?;
+                Ok::<_, BoxError>(())
+            },
+        );
+        scope.on_async_with(skills.clone(), async |skills: &Skills, loaded: &SessionLoaded, cx: &Cx| {
+            skills.forget(cx);
+            skills.restore(used_in(&loaded.entries), cx).await?;
+            Ok::<_, BoxError>(())
+        });
+        scope.on_async_with(skills.clone(), async |skills: &Skills, _: &SessionSwitch, cx: &Cx| {
+            skills.deactivate(DeactivatedBecause::Reset, cx).await?;
+            Ok::<_, BoxError>(())
+        });
+        scope.on_async_with(skills.clone(), before_start);
+        scope.on_async_with_at(
+            everywhere,
+            skills.clone(),
+            async |skills: &Skills, _: &AgentDone, cx: &Cx| {
+                skills.deactivate(DeactivatedBecause::RunEnd, cx).await?;
+                if cx.origin().depth > 0 {
+                    skills.forget(cx);
+                }
+                Ok::<_, BoxError>(())
+            },
+        );
+        let reduced = skills.clone();
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| reduced.forget_delivered(cx));
+        let gate = skills.clone();
+        scope.on_sync_at(Stage::Framework, move |gate_event: &ToolGate, cx: &Cx| {
+            if gate_event.is_decided() {
+                return None;
+            }
+            gate.forbids(&gate_event.call.name, &gate_event.args, cx).map(Ruling::refuse)
+        });
+        scope.on_sync_at(everywhere, move |request: &ProviderRequest, cx: &Cx| {
+            let level = skills.thinking(cx).filter(|level| *level != request.thinking.level)?;
+            let thinking = Some(ThinkingRequest { level, budget: None });
+            Some(RequestPatch { thinking, ..RequestPatch::default() })
+        });
+        Ok(())
+    }
+}
+
+/// The section of the system prompt.
+struct Catalog(Skills);
+
+#[async_trait]
+impl PromptSection for Catalog {
+    fn order(&self) -> i32 {
+        section_order::SKILLS
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
+        Ok(catalog(&*self.0.resolve(cx).await?))
+    }
+}
+
+/// The tools and commands that are there because there are skills.
+struct Offered {
+    scope: Scope,
+    /// Those of the present set; nothing before there was one. No guard: this is dropped with a handler, while the bus
+    /// that a guard would change is being changed.
+    commands: Mutex<Option<Scope>>,
+}
+
+impl Offered {
+    fn update(&self, skills: &Skills) -> Result<(), BoxError> {
+        let (Some(set), Some(bus)) = (skills.found(), self.scope.bus()) else { return Ok(()) };
+        if set.skills.is_empty() && self.lock().is_none() {
+            return Ok(());
+        }
+        // Once there, the tools stay: without them the beginning of every request would be another one.
+        if self.lock().is_none() {
+            for (name, tool) in tools::all(skills) {
+                self.scope.provide::<dyn Tool>(name, tool)?;
+            }
+        }
+        let scope = bus.scope(self.scope.source().as_str());
+        for command in commands(&set) {
+            scope.provide_replacing::<dyn Command>(&command.name.clone(), Arc::new(command));
+        }
+        let before = self.lock().replace(scope);
+        drop(before.map(Scope::close_on_drop));
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Scope>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn commands(set: &SkillSet) -> impl Iterator<Item = SkillCommand> {
+    let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
+    offered.map(|skill| {
+        let hint = skill.manifest.argument_hint.as_ref().map(|hint| format!("{hint}: ")).unwrap_or_default();
+        let about: String = description(skill).chars().take(MAX_HELP).collect();
+        SkillCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
+    })
+}
+
+/// `/skill:NAME`, which is sent as it is typed.
+struct SkillCommand {
+    name: String,
+    help: String,
+}
+
+#[async_trait]
+impl Command for SkillCommand {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn help(&self) -> &str {
+        &self.help
+    }
+
+    async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
+        Ok(CommandOutcome::Prompt(format!("/{} {args}", self.name).trim_end().to_owned()))
+    }
+}
+
+/// Gives the text of a skill that the prompt begins with, behind the prompt as the person wrote it.
+async fn before_start(
+    skills: &Skills,
+    start: &AgentBeforeStart,
+    cx: &Cx,
+) -> Result<Option<BeforeStart>, BoxError> {
+    let Some(prompt) = &start.prompt else { return Ok(None) };
+    let text = prompt.text();
+    let Some(rest) = text.strip_prefix(PREFIX) else { return Ok(None) };
+    let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let tool_cx = ToolCx::new(cx.with_service(Arc::new(TurnEnv::default())), skills.cwd());
+    let given = skills.activate(name, arguments, ActivatedBy::Explicit, &tool_cx).await;
+    let text = match given {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(None),
+        // The person sees it, and the model does not guess at it.
+        Err(error) => {
+            format!("The user asked for the skill `{name}`, which cannot be used: {}", error.message)
+        }
+    };
+    let message = Message::injected(text, format!("skill:{name}"));
+    Ok(Some(BeforeStart { messages: vec![message], system: None }))
+}
+
+/// The names and texts of the skills that a stored conversation used, the last one last.
+fn used_in(entries: &[Entry]) -> Vec<(String, String)> {
+    let mut used: Vec<(String, String)> = Vec::new();
+    let mut note = |name: &str, text: String| {
+        used.retain(|(other, _)| other != name);
+        used.push((name.to_owned(), text));
+    };
+    let mut calls: Vec<(String, String)> = Vec::new();
+    for entry in entries {
+        let EntryKind::Message { message, .. } = &entry.kind else { continue };
+        match message.role {
+            Role::Assistant => {
+                let asked = message.calls().filter(|call| call.name == "skills_use");
+                let name = |value: &serde_json::Value| value.get("skill")?.as_str().map(str::to_owned);
+                calls.extend(asked.filter_map(|call| Some((call.id.to_string(), name(&call.args)?))));
+            }
+            Role::User => {
+                if let Some(name) = message.injected_by.as_deref().and_then(|by| by.strip_prefix("skill:"))
+                    && message.text().starts_with(&format!("<{TAG}"))
+                {
+                    note(name, message.text());
+                }
+                for result in message.results().filter(|result| !result.is_error) {
+                    let name = calls.iter().find(|(id, _)| *id == result.call_id.to_string());
+                    let ToolContent::Text(text) = &result.content else { continue };
+                    if let Some((_, name)) = name
+                        && text.starts_with(&format!("<{TAG}"))
+                    {
+                        note(name, text.clone());
+                    }
+                }
+            }
+        }
+    }
+    used
+}

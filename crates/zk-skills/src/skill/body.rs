@@ -1,0 +1,50 @@
+use std::sync::Arc;
+
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+
+use super::{SKILL_FILE, Skill, frontmatter};
+
+/// The most a skill's text may have, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Why a skill's text is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The file cannot be read.
+    #[error("the SKILL.md of `{skill}` cannot be read: {source}")]
+    Read {
+        /// The skill.
+        skill: String,
+        /// Why.
+        source: HostFileError,
+    },
+    /// It is no skill any more.
+    #[error("the SKILL.md of `{skill}` has no frontmatter any more: lines of three dashes around its fields")]
+    Frontmatter {
+        /// The skill.
+        skill: String,
+    },
+}
+
+/// The text of a skill behind its frontmatter, read now.
+///
+/// # Errors
+/// [`BodyError`].
+pub fn body(skill: &Skill, files: &dyn HostFiles) -> Result<Arc<str>, BodyError> {
+    let name = || skill.name().to_owned();
+    let whole: Arc<str> = match (&skill.inline, &skill.dir) {
+        (Some(text), _) => text.clone(),
+        (None, dir) => {
+            let dir = dir.clone().unwrap_or_default();
+            let how = HostRead::whole(MAX_BYTES);
+            let mut read = files.read(&dir.join(SKILL_FILE), &how);
+            if matches!(&read, Err(error) if error.is_missing()) {
+                read = files.read(&dir.join("skill.md"), &how);
+            }
+            let bytes = read.map_err(|source| BodyError::Read { skill: name(), source })?.bytes;
+            String::from_utf8_lossy(&bytes).as_ref().into()
+        }
+    };
+    let parts = frontmatter::split(&whole).ok_or_else(|| BodyError::Frontmatter { skill: name() })?;
+    Ok(parts.body.replace("\r\n", "\n").trim().into())
+}

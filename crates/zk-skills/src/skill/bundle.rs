@@ -1,0 +1,128 @@
+use std::path::{Path, PathBuf};
+
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+
+use super::Skill;
+
+/// The most files a skill may have.
+const MAX_FILES: usize = 512;
+
+/// The most bytes they may have together.
+const MAX_BYTES: usize = 16 << 20;
+
+/// How deep they may lie.
+const MAX_DEPTH: usize = 6;
+
+/// The files of a skill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bundle {
+    /// The directory, canonical.
+    pub dir: PathBuf,
+    /// The files below it, relative, in the order of their names.
+    pub files: Vec<PathBuf>,
+}
+
+/// Why the files of a skill cannot be approved.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// There are too many.
+    #[error("{dir} has more than {MAX_FILES} files", dir = .dir.display())]
+    TooMany {
+        /// The skill.
+        dir: PathBuf,
+    },
+    /// They are too large.
+    #[error("the files of {dir} have more than {MAX_BYTES} bytes together", dir = .dir.display())]
+    TooLarge {
+        /// The skill.
+        dir: PathBuf,
+    },
+    /// The disk said no.
+    #[error("cannot read {path}: {source}", path = .path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file cannot be used.
+    #[error("cannot read {path}: {source}", path = .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: HostFileError,
+    },
+}
+
+impl Bundle {
+    /// Lists the files of a skill; those of an inline one are none. Links are not followed, and directories that begin
+    /// with a dot or hold the parts of others (`node_modules`) are left out.
+    ///
+    /// # Errors
+    /// [`BundleError`].
+    pub fn of(skill: &Skill) -> Result<Self, BundleError> {
+        let mut bundle = Self { dir: skill.dir.clone().unwrap_or_default(), files: Vec::new() };
+        if skill.dir.is_some() {
+            bundle.walk(Path::new(""), 0)?;
+            bundle.files.sort();
+        }
+        Ok(bundle)
+    }
+
+    fn walk(&mut self, below: &Path, depth: usize) -> Result<(), BundleError> {
+        let dir = self.dir.join(below);
+        let failed = |source| BundleError::Io { path: dir.clone(), source };
+        for entry in std::fs::read_dir(&dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let kind = entry.file_type().map_err(failed)?;
+            let is_hidden = name.to_string_lossy().starts_with('.');
+            if kind.is_dir() {
+                if !is_hidden && name != "node_modules" && depth < MAX_DEPTH {
+                    self.walk(&below.join(&name), depth + 1)?;
+                }
+            } else if kind.is_file() {
+                if self.files.len() == MAX_FILES {
+                    return Err(BundleError::TooMany { dir: self.dir.clone() });
+                }
+                self.files.push(below.join(&name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The files but for the `SKILL.md`, as they are named to a model.
+    #[must_use]
+    pub fn resources(&self) -> Vec<String> {
+        let is_skill = |path: &Path| path.parent() == Some(Path::new("")) && is_skill_file(path);
+        let files = self.files.iter().filter(|path| !is_skill(path));
+        files.map(|path| path.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Names and contents of all files as one: what a person approves.
+    ///
+    /// # Errors
+    /// [`BundleError`].
+    pub fn bytes(&self, files: &dyn HostFiles) -> Result<Vec<u8>, BundleError> {
+        let mut bytes = Vec::new();
+        for file in &self.files {
+            let path = self.dir.join(file);
+            let how = HostRead { beneath: Some(self.dir.clone()), ..HostRead::whole(MAX_BYTES).own_only() };
+            let read = files.read(&path, &how);
+            let content = read.map_err(|source| BundleError::File { path, source })?.bytes;
+            // With its length before it, a file cannot pass for two.
+            let name = file.to_string_lossy();
+            bytes.extend_from_slice(format!("{}:{name}\0{}\0", name.len(), content.len()).as_bytes());
+            bytes.extend_from_slice(&content);
+            if bytes.len() > MAX_BYTES {
+                return Err(BundleError::TooLarge { dir: self.dir.clone() });
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn is_skill_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(super::SKILL_FILE))
+}

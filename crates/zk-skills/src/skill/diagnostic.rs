@@ -1,0 +1,42 @@
+use std::fmt;
+
+use serde::Serialize;
+
+/// Something about a skill that its author should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// Whether it can be used all the same.
+    pub level: DiagnosticLevel,
+    /// What is wrong, as the end of a sentence about the skill.
+    pub message: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiagnosticLevel {
+    /// The skill is used.
+    Warning,
+    /// It is not.
+    Error,
+}
+
+impl Diagnostic {
+    pub(crate) fn warning(message: impl Into<String>) -> Self {
+        Self { level: DiagnosticLevel::Warning, message: message.into() }
+    }
+
+    pub(crate) fn error(message: impl Into<String>) -> Self {
+        Self { level: DiagnosticLevel::Error, message: message.into() }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            DiagnosticLevel::Warning => "warning",
+            DiagnosticLevel::Error => "error",
+        };
+        write!(f, "{level}: {}", self.message)
+    }
+}

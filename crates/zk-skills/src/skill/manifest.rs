@@ -1,0 +1,204 @@
+use std::collections::BTreeMap;
+
+use super::diagnostic::Diagnostic;
+use super::frontmatter;
+use super::yaml::{self, Node};
+
+/// Characters of a description that the catalogue keeps, as the specification has it.
+pub const MAX_DESCRIPTION: usize = 1024;
+
+/// What the frontmatter of a skill says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its name; that of the directory where the frontmatter has none.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// Its licence.
+    pub license: Option<String>,
+    /// What it needs.
+    pub compatibility: Option<String>,
+    /// More about it, as texts.
+    pub metadata: BTreeMap<String, String>,
+    /// The tools it may use, as it names them; nothing where it does not say.
+    pub allowed_tools: Option<Vec<String>>,
+    /// The model it asks for.
+    pub model: Option<String>,
+    /// The thinking level it asks for.
+    pub thinking: Option<String>,
+    /// Globs of the files it is about; with some, it is offered once one of them is worked with.
+    pub paths: Vec<String>,
+    /// What a person may type after its name, in words.
+    pub argument_hint: Option<String>,
+    /// Whether only a person may use it.
+    pub disable_model_invocation: bool,
+    /// Whether a person is offered it; the model is in any case.
+    pub user_invocable: bool,
+}
+
+/// Fields that zk knows. Others are kept out of the way without a word: skills of other programs have many.
+const TRUE: [&str; 4] = ["true", "yes", "on", "1"];
+
+impl Manifest {
+    /// Reads a frontmatter as people write them: wrong names, unknown fields and other forms of a list are warnings.
+    ///
+    /// # Errors
+    /// What keeps it from being used: no YAML even after repairs, no description.
+    pub(super) fn read(
+        yaml: &str,
+        directory: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Result<Self, Diagnostic> {
+        let document = match yaml::parse(yaml) {
+            Ok(document) => document,
+            Err(why) => {
+                let repaired = frontmatter::quote_values(yaml);
+                let again = repaired.as_deref().and_then(|text| yaml::parse(text).ok());
+                let Some(document) = again else {
+                    return Err(Diagnostic::error(format!("its frontmatter is no YAML: {why}")));
+                };
+                diagnostics.push(Diagnostic::warning(format!(
+                    "its frontmatter is no YAML ({why}) and was read with its values in quotes"
+                )));
+                document
+            }
+        };
+        let Some(Node::Map(entries)) = document.root else {
+            return Err(Diagnostic::error("its frontmatter has no fields"));
+        };
+        let mut manifest = Self { user_invocable: true, ..Self::default() };
+        for (key, value) in entries {
+            manifest.set(&key, value, diagnostics);
+        }
+        manifest.finish(directory, diagnostics)
+    }
+
+    fn set(&mut self, key: &str, value: Node, diagnostics: &mut Vec<Diagnostic>) {
+        match key {
+            "name" => self.name = text(&value),
+            "description" => self.description = text(&value),
+            "license" => self.license = Some(text(&value)),
+            "compatibility" => self.compatibility = Some(text(&value)),
+            "metadata" => match value {
+                Node::Map(entries) => {
+                    self.metadata = entries.into_iter().map(|(key, value)| (key, text(&value))).collect();
+                }
+                Node::Text(_) | Node::List(_) => {
+                    diagnostics.push(Diagnostic::warning("`metadata` is no map and is left out"));
+                }
+            },
+            "allowed-tools" | "allowed_tools" => self.allowed_tools = Some(tools(&value)),
+            "model" => {
+                self.model = Some(text(&value)).filter(|model| !model.is_empty() && model != "inherit")
+            }
+            "thinking" | "effort" => self.thinking = Some(text(&value)).filter(|level| !level.is_empty()),
+            "paths" | "globs" => self.paths = words(&value),
+            "argument-hint" => self.argument_hint = Some(hint(&value)).filter(|hint| !hint.is_empty()),
+            "disable-model-invocation" => self.disable_model_invocation = flag(&value),
+            "user-invocable" => self.user_invocable = flag(&value),
+            _ => {}
+        }
+    }
+
+    fn finish(mut self, directory: &str, diagnostics: &mut Vec<Diagnostic>) -> Result<Self, Diagnostic> {
+        self.name = self.name.trim().to_owned();
+        self.description = self.description.trim().to_owned();
+        if self.description.is_empty() {
+            return Err(Diagnostic::error("it has no `description`, so no model could know when to use it"));
+        }
+        if self.name.is_empty() {
+            diagnostics.push(Diagnostic::warning(format!("it has no `name` and is called `{directory}`")));
+            directory.clone_into(&mut self.name);
+        }
+        let name = &self.name;
+        for fault in super::strict::name_faults(name, directory) {
+            diagnostics.push(Diagnostic::warning(fault));
+        }
+        // A name is typed, put into tags and into messages.
+        let unusable = name.chars().any(|c| c.is_control() || c.is_whitespace() || "<>&\"'/\\".contains(c));
+        if unusable || name.chars().count() > 128 {
+            let usable: String =
+                name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+            let usable: String =
+                usable.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+            let usable: String = usable.chars().take(64).collect();
+            if usable.is_empty() {
+                return Err(Diagnostic::error(format!("its name `{name}` has no letter")));
+            }
+            diagnostics.push(Diagnostic::warning(format!(
+                "its name `{name}` cannot be typed; it is called `{usable}`"
+            )));
+            self.name = usable;
+        }
+        let length = self.description.chars().count();
+        if length > MAX_DESCRIPTION {
+            diagnostics.push(Diagnostic::warning(format!(
+                "its description has {length} characters; a model sees the first {MAX_DESCRIPTION}"
+            )));
+        }
+        Ok(self)
+    }
+}
+
+/// A value as text: a list in lines, a map as `key: value` lines.
+fn text(node: &Node) -> String {
+    match node {
+        Node::Text(text) => text.trim().to_owned(),
+        Node::List(items) => items.iter().map(text).collect::<Vec<_>>().join("\n"),
+        Node::Map(entries) => {
+            let line = |(key, value): &(String, Node)| format!("{key}: {}", text(value));
+            entries.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+fn flag(node: &Node) -> bool {
+    TRUE.contains(&text(node).to_ascii_lowercase().as_str())
+}
+
+/// `[file] [name]` is a hint, and a list to YAML.
+fn hint(node: &Node) -> String {
+    match node {
+        Node::List(items) => {
+            items.iter().map(|item| format!("[{}]", text(item))).collect::<Vec<_>>().join(" ")
+        }
+        Node::Text(_) | Node::Map(_) => text(node),
+    }
+}
+
+/// Words by blanks or commas, or the items of a list.
+fn words(node: &Node) -> Vec<String> {
+    let split = |text: &str| -> Vec<String> {
+        text.split([',', ' ', '\n', '\t']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    match node {
+        Node::Text(text) => split(text),
+        Node::List(items) => items.iter().map(text).filter(|word| !word.is_empty()).collect(),
+        Node::Map(_) => Vec::new(),
+    }
+}
+
+/// Tools by blanks or commas outside of parentheses, or the items of a list: `Bash(git status:*), Read`.
+fn tools(node: &Node) -> Vec<String> {
+    let text = match node {
+        Node::Text(text) => text.clone(),
+        Node::List(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
+        Node::Map(_) => String::new(),
+    };
+    let mut tools = vec![String::new()];
+    let mut depth = 0_usize;
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let ends = depth == 0 && (c == ',' || c.is_whitespace());
+        match tools.last_mut() {
+            Some(last) if !ends => last.push(c),
+            Some(_) | None => tools.push(String::new()),
+        }
+    }
+    tools.retain(|tool| !tool.is_empty());
+    tools
+}

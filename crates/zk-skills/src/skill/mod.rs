@@ -1,0 +1,165 @@
+//! One skill: a directory with a `SKILL.md`, as it is found and read.
+
+mod body;
+mod bundle;
+mod diagnostic;
+pub(crate) mod frontmatter;
+mod manifest;
+mod strict;
+mod yaml;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
+
+pub use body::{BodyError, body};
+pub use bundle::{Bundle, BundleError};
+pub use diagnostic::{Diagnostic, DiagnosticLevel};
+pub use manifest::{MAX_DESCRIPTION, Manifest};
+pub use strict::{name_faults, validate};
+
+/// The file that makes a directory a skill.
+pub const SKILL_FILE: &str = "SKILL.md";
+
+/// How much is read to find the end of a frontmatter, in bytes: first, and where that was too little.
+const HEAD: [usize; 2] = [4 * 1024, 64 * 1024];
+
+/// Where a skill comes from. In this order the first of a name is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkillSource {
+    /// The project, from the working directory up to its root.
+    Project,
+    /// A directory that the settings name.
+    Configured,
+    /// The person's own directories.
+    User,
+    /// The program that embeds zk.
+    Inline,
+    /// zk itself.
+    Builtin,
+}
+
+impl SkillSource {
+    /// The name as it is printed.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Configured => "configured",
+            Self::User => "user",
+            Self::Inline => "inline",
+            Self::Builtin => "builtin",
+        }
+    }
+}
+
+/// A skill, without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    /// What its frontmatter says.
+    pub manifest: Manifest,
+    /// Where it comes from.
+    pub source: SkillSource,
+    /// Its directory, canonical; nothing for one that is no directory.
+    pub dir: Option<PathBuf>,
+    /// The text of one that is no directory.
+    pub inline: Option<Arc<str>>,
+    /// What its author should know.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The bytes of its frontmatter, which are all that counts until it is used.
+    pub head: Arc<[u8]>,
+}
+
+impl Skill {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.manifest.name
+    }
+
+    /// A skill of a program, whole in a text with a frontmatter.
+    ///
+    /// # Errors
+    /// What keeps it from being used.
+    pub fn inline(text: impl Into<Arc<str>>, source: SkillSource) -> Result<Self, Diagnostic> {
+        let text = text.into();
+        let parts = frontmatter::split(&text).ok_or_else(no_frontmatter)?;
+        let mut diagnostics = Vec::new();
+        let manifest = Manifest::read(parts.yaml, "", &mut diagnostics)?;
+        let head = text.as_bytes().get(..parts.head).unwrap_or_default().into();
+        // It is in no directory that it could differ from.
+        diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
+        Ok(Self { manifest, source, dir: None, inline: Some(text), diagnostics, head })
+    }
+}
+
+/// A file that makes a directory a skill, and who may have written it.
+pub(crate) struct SkillFile {
+    /// The directory, canonical.
+    pub(crate) dir: PathBuf,
+    /// The file's name, as it is written.
+    pub(crate) name: String,
+    pub(crate) source: SkillSource,
+    /// The directory it may not lead out of.
+    pub(crate) fence: Option<PathBuf>,
+}
+
+/// Reads the frontmatter of a skill, and nothing behind it.
+///
+/// # Errors
+/// What keeps it from being used.
+pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skill, Diagnostic> {
+    let path = file.dir.join(&file.name);
+    let name = file.dir.file_name().unwrap_or_default().to_string_lossy();
+    let mut diagnostics = Vec::new();
+    if file.name != SKILL_FILE {
+        diagnostics.push(Diagnostic::warning(format!("its file is called {}, not {SKILL_FILE}", file.name)));
+    }
+    let mut head: Vec<u8> = Vec::new();
+    for limit in HEAD {
+        let how = HostRead {
+            max_bytes: limit,
+            overflow: Overflow::Cut,
+            own_only: file.source == SkillSource::Project,
+            beneath: file.fence.clone(),
+        };
+        let read = files
+            .read(&path, &how)
+            .map_err(|error| Diagnostic::error(format!("{} cannot be read: {error}", file.name)))?;
+        let text = String::from_utf8_lossy(&read.bytes);
+        let is_clean = matches!(text, std::borrow::Cow::Borrowed(_));
+        if let Some(parts) = frontmatter::split(&text) {
+            if !is_clean && parts.yaml.contains('\u{fffd}') {
+                diagnostics.push(Diagnostic::warning("its frontmatter has bytes that are no UTF-8"));
+            }
+            let manifest = Manifest::read(parts.yaml, &name, &mut diagnostics)?;
+            head.extend_from_slice(text.as_bytes().get(..parts.head).unwrap_or_default());
+            return Ok(Skill {
+                manifest,
+                source: file.source,
+                dir: Some(file.dir.clone()),
+                inline: None,
+                diagnostics,
+                head: head.into(),
+            });
+        }
+        if !read.cut {
+            return Err(no_frontmatter());
+        }
+    }
+    Err(Diagnostic::error(format!("its frontmatter has no end within {} bytes", HEAD[1])))
+}
+
+fn no_frontmatter() -> Diagnostic {
+    Diagnostic::error(
+        "it has no frontmatter: it must begin with a line of three dashes, and a second one ends it",
+    )
+}
+
+/// Whether a directory belongs to the person, or to nobody else.
+pub(crate) fn is_own(dir: &std::path::Path, files: &dyn HostFiles) -> bool {
+    matches!(files.owner(dir), Ok(FileOwner::Trusted))
+}

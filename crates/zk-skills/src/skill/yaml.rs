@@ -1,0 +1,206 @@
+//! The YAML of a frontmatter, with every scalar as its text: what a field means is decided by whoever reads it, so
+//! that `version: 1.10` stays `1.10`.
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+
+/// The most nodes a document may have once its aliases are resolved.
+const MAX_NODES: usize = 10_000;
+
+/// How deep a document may nest.
+const MAX_DEPTH: usize = 64;
+
+/// A value of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Node {
+    Text(String),
+    List(Vec<Node>),
+    /// In the order of the document; a key may come twice.
+    Map(Vec<(String, Node)>),
+}
+
+/// What was read of a document, and what StrictYAML would not have in it.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// Nothing when the document is empty.
+    pub(super) root: Option<Node>,
+    pub(super) not_strict: Vec<String>,
+}
+
+/// A list or a map that is not closed yet.
+enum Open {
+    List { anchor: usize, items: Vec<Node> },
+    Map { anchor: usize, entries: Vec<(String, Node)>, key: Option<String> },
+}
+
+/// Reads one document.
+///
+/// # Errors
+/// Why it is no YAML, with the line.
+pub(super) fn parse(text: &str) -> Result<Document, String> {
+    let mut reader = Reader { text, ..Reader::default() };
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| error.to_string())?;
+        if matches!(event, Event::DocumentEnd) {
+            break;
+        }
+        reader.event(event, span)?;
+    }
+    Ok(reader.document)
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    text: &'a str,
+    document: Document,
+    open: Vec<Open>,
+    anchors: Vec<(usize, Node)>,
+    nodes: usize,
+}
+
+impl Reader<'_> {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), String> {
+        match event {
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => Ok(()),
+            Event::Alias(anchor) => {
+                self.refuse("an alias", span);
+                let node = self.anchors.iter().find(|(id, _)| *id == anchor).map(|(_, node)| node.clone());
+                let node = node.ok_or_else(|| format!("line {}: an unknown alias", span.start.line()))?;
+                self.count(size(&node))?;
+                self.add(node)
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                self.note(anchor, tag.is_some(), span);
+                self.count(1)?;
+                // The tilde and the empty value are nothing, unless quoted.
+                let is_nothing = style == ScalarStyle::Plain && text == "~";
+                let node = Node::Text(if is_nothing { String::new() } else { text.into_owned() });
+                self.keep(anchor, &node);
+                self.add(node)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.note(anchor, tag.is_some(), span);
+                self.refuse_flow('[', "a list in brackets", span);
+                self.open(Open::List { anchor, items: Vec::new() })
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.note(anchor, tag.is_some(), span);
+                self.refuse_flow('{', "a map in braces", span);
+                self.open(Open::Map { anchor, entries: Vec::new(), key: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let (anchor, node) = match self.open.pop() {
+                    Some(Open::List { anchor, items }) => (anchor, Node::List(items)),
+                    Some(Open::Map { anchor, entries, .. }) => (anchor, Node::Map(entries)),
+                    None => return Ok(()),
+                };
+                self.keep(anchor, &node);
+                self.add(node)
+            }
+        }
+    }
+
+    fn open(&mut self, open: Open) -> Result<(), String> {
+        self.count(1)?;
+        if self.open.len() == MAX_DEPTH {
+            return Err(format!("it nests deeper than {MAX_DEPTH} levels"));
+        }
+        self.open.push(open);
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node) -> Result<(), String> {
+        match self.open.last_mut() {
+            None => self.document.root = Some(node),
+            Some(Open::List { items, .. }) => items.push(node),
+            Some(Open::Map { entries, key, .. }) => match key.take() {
+                Some(name) => {
+                    if entries.iter().any(|(other, _)| *other == name) {
+                        self.document.not_strict.push(format!("the key `{name}` comes twice"));
+                    }
+                    entries.push((name, node));
+                }
+                None => match node {
+                    Node::Text(name) => *key = Some(name),
+                    Node::List(_) | Node::Map(_) => return Err("a key is a list or a map".to_owned()),
+                },
+            },
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, anchor: usize, node: &Node) {
+        if anchor != 0 {
+            self.anchors.push((anchor, node.clone()));
+        }
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), String> {
+        self.nodes += nodes;
+        if self.nodes > MAX_NODES { Err(format!("it has more than {MAX_NODES} values")) } else { Ok(()) }
+    }
+
+    fn note(&mut self, anchor: usize, tagged: bool, span: Span) {
+        if anchor != 0 {
+            self.refuse("an anchor", span);
+        }
+        if tagged {
+            self.refuse("a tag", span);
+        }
+    }
+
+    fn refuse_flow(&mut self, sign: char, what: &str, span: Span) {
+        if self.text.chars().nth(span.start.index()) == Some(sign) {
+            self.refuse(what, span);
+        }
+    }
+
+    fn refuse(&mut self, what: &str, span: Span) {
+        self.document.not_strict.push(format!("line {}: {what}", span.start.line()));
+    }
+}
+
+fn size(node: &Node) -> usize {
+    match node {
+        Node::Text(_) => 1,
+        Node::List(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Node::Map(entries) => 1 + entries.iter().map(|(_, node)| size(node)).sum::<usize>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalars_stay_as_they_are_written_and_keys_keep_their_order() {
+        let document = parse("b: 1.10\na: yes\nc: ~\nd: |\n  two\n  lines\n").unwrap();
+        let text = |text: &str| Node::Text(text.to_owned());
+        let wanted = vec![("b", "1.10"), ("a", "yes"), ("c", ""), ("d", "two\nlines\n")];
+        let wanted = wanted.into_iter().map(|(key, value)| (key.to_owned(), text(value))).collect();
+        assert_eq!(document.root, Some(Node::Map(wanted)));
+        assert!(document.not_strict.is_empty());
+    }
+
+    #[test]
+    fn what_strict_yaml_refuses_is_named_with_its_line() {
+        let document = parse("a: [x]\nb: &here 1\nc: !!str 2\na: 3\n").unwrap();
+        let wanted =
+            ["line 1: a list in brackets", "line 2: an anchor", "line 3: a tag", "the key `a` comes twice"];
+        assert_eq!(document.not_strict, wanted);
+    }
+
+    #[test]
+    fn aliases_that_multiply_and_deep_nests_end_in_an_error() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for n in 1..9 {
+            let row = vec![format!("*a{}", n - 1); 10].join(", ");
+            bomb.push_str(&format!("a{n}: &a{n} [{row}]\n"));
+        }
+        assert!(parse(&bomb).unwrap_err().contains("values"));
+        assert!(parse(&format!("a: {}", "[".repeat(5000))).is_err());
+    }
+}

@@ -1,0 +1,10 @@
+//! Skills on disk, in an agent, and against the reference validator.
+
+#[cfg(test)]
+mod agent;
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod discovery;
+#[cfg(test)]
+mod support;
