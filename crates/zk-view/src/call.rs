@@ -1,10 +1,14 @@
 use serde::{Deserialize, Serialize};
-use zk_core::model::CallId;
+use serde_json::Value;
+use zk_core::model::{CallId, ToolCall};
 
 use crate::{Body, Text};
 
 /// Lines and bytes of a running call's output that are kept.
 const PROGRESS: (usize, usize) = (5, 2048);
+
+/// Characters of an argument that stand for a call.
+const MAIN_ARGUMENT: usize = 200;
 
 /// A tool call as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,7 +20,7 @@ pub struct Call {
     pub step: u32,
     /// The tool's canonical name.
     pub tool: Text,
-    /// What it does, in one line; the tool's name where nothing better is known.
+    /// What it does, in one line: what its tool says, before that its name and what its arguments begin with.
     pub summary: Text,
     /// How far it is.
     pub state: CallState,
@@ -99,8 +103,46 @@ impl Call {
         }
     }
 
+    /// A call whose arguments are known. It may never run, and then nothing else says what it was.
+    pub(crate) fn waiting(call: &ToolCall, step: u32) -> Self {
+        let mut shown = Self::new(call.id.clone(), step, &call.name, CallState::Waiting);
+        if let Some(main) = main_argument(&call.args) {
+            let main: String = main.chars().take(MAIN_ARGUMENT).collect();
+            shown.summary = Text::line(&format!("{} {main}", call.name));
+        }
+        shown
+    }
+
     pub(crate) fn add_progress(&mut self, delta: &Text) {
         self.progress.append(delta);
         self.progress.keep_end(PROGRESS.0, PROGRESS.1);
+    }
+}
+
+/// The text among the arguments that says most of what a call does.
+fn main_argument(args: &Value) -> Option<&str> {
+    let args = args.as_object()?;
+    let usual = ["command", "path", "pattern", "url", "query"].into_iter().filter_map(|name| args.get(name));
+    let mut texts = usual.chain(args.values()).filter_map(Value::as_str);
+    texts.find_map(|text| text.lines().find(|line| !line.trim().is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_never_ran_says_what_it_was() {
+        for (args, summary) in [
+            (json!({ "background": true, "command": "\nrm -rf x\nmore" }), "shell rm -rf x"),
+            (json!({ "b": 1, "text": "hello" }), "shell hello"),
+            (json!({}), "shell"),
+            (json!({ "command": "é".repeat(300) }), &format!("shell {}", "é".repeat(200))),
+        ] {
+            let shown = Call::waiting(&ToolCall::new("c", "shell", args), 0);
+            assert_eq!(shown.summary, Text::line(summary));
+        }
     }
 }

@@ -222,7 +222,7 @@ impl Lane {
                     if let Content::Call(shown) = content
                         && !shown.state.is_over()
                     {
-                        **shown = Call::new(call.id.clone(), step, &call.name, CallState::Waiting);
+                        **shown = Call::waiting(call, step);
                     }
                 });
             }
@@ -249,7 +249,7 @@ impl Lane {
                 Part::Summary(text) => Content::Summary { text: Text::new(text) },
                 Part::Call(call) => {
                     if at >= self.turn.len() {
-                        let shown = Call::new(call.id.clone(), step, &call.name, CallState::Waiting);
+                        let shown = Call::waiting(call, step);
                         self.open_part(core, Tag::of(part), Content::Call(Box::new(shown)));
                     }
                     continue;
@@ -299,6 +299,9 @@ impl Lane {
         let usual = if is_error { CallState::Failed } else { CallState::Done };
         let mut shown =
             Call::new(call_id.clone(), self.answers, name, fact.and_then(|fact| fact.state).unwrap_or(usual));
+        if let Some(Content::Call(open)) = core.view.block(&id).map(|block| &block.content) {
+            shown.summary = open.summary.clone();
+        }
         if let Some(fact) = fact {
             if let Some(summary) = &fact.summary {
                 shown.summary = Text::line(summary);
