@@ -35,6 +35,8 @@ pub enum Key {
     Escape,
     /// The terminal said whether it knows synchronized output.
     Synchronized(bool),
+    /// The person turned to this terminal, or away from it.
+    Focus(bool),
 }
 
 /// Where a key moves to.
@@ -194,6 +196,8 @@ impl KeyDecoder {
                 _ => None,
             },
             b'Z' => Some(Key::BackTab),
+            b'I' if text.is_empty() => Some(Key::Focus(true)),
+            b'O' if text.is_empty() => Some(Key::Focus(false)),
             b'u' => kitty(first, shift, alt, ctrl),
             b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
             _ => None,

@@ -1,5 +1,6 @@
 use std::fmt::Write;
 
+use crate::notice::Notices;
 use crate::row::{Looks, Row};
 use crate::text::{columns, graphemes, soft_split};
 
@@ -37,6 +38,8 @@ pub struct Abilities {
     pub reflows: bool,
     /// Whether tmux stands between, which hands on what is wrapped for it.
     pub tmux: bool,
+    /// How it tells a person who looks elsewhere.
+    pub notices: Notices,
 }
 
 impl Abilities {
@@ -46,6 +49,7 @@ impl Abilities {
         synchronized: false,
         reflows: false,
         tmux: false,
+        notices: Notices::Bell,
     };
 }
 
@@ -267,8 +271,7 @@ fn go(out: &mut String, from: usize, to: usize) {
 
 /// Writes a row over another one: what both begin with stays.
 fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
-    let kept = common_start(&old.encoded, &new.encoded);
-    let start = columns(new.encoded.get(..kept).unwrap_or_default());
+    let (kept, start) = common_start(&old.encoded, &new.encoded);
     out.push('\r');
     if start > 0 {
         let _ = write!(out, "\u{1b}[{start}C");
@@ -280,19 +283,45 @@ fn rewrite(out: &mut String, old: &Drawn, new: &Drawn, width: usize) {
     }
 }
 
-/// Bytes that two rows begin with and that surely take the same columns on every terminal.
-fn common_start(old: &str, new: &str) -> usize {
+/// Bytes and columns that two rows begin with, which surely take the same columns on every terminal, up to where no style
+/// is on.
+fn common_start(old: &str, new: &str) -> (usize, usize) {
     let is_sure = |grapheme: &str| {
         let mut chars = grapheme.chars();
         let first = chars.next().unwrap_or_default();
-        chars.next().is_none() && matches!(first, ' '..='~' | '\u{a0}'..='\u{2ff}' | '›' | '│' | '•')
+        // Kana, Chinese characters and Hangul are two columns everywhere; emoji are not.
+        let is_wide =
+            matches!(first, '\u{3041}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}');
+        let is_narrow = matches!(first, ' '..='~' | '\u{a0}'..='\u{2ff}' | '›' | '│' | '•');
+        chars.next().is_none() && (is_wide || is_narrow)
     };
-    let mut bytes = 0;
-    for ((a, _), (b, _)) in graphemes(old).zip(graphemes(new)) {
-        if a != b || !is_sure(a) {
+    let (mut bytes, mut columns, mut kept) = (0, 0, (0, 0));
+    // The codes of a style sequence, within one.
+    let mut codes: Option<String> = None;
+    let mut is_styled = false;
+    for ((a, _), (b, wide)) in graphemes(old).zip(graphemes(new)) {
+        if a != b {
             break;
         }
         bytes += a.len();
+        match (&mut codes, a) {
+            (Some(codes), "[") if codes.is_empty() => codes.push('['),
+            (Some(begun), "m") => {
+                is_styled = begun != "[";
+                codes = None;
+            }
+            (Some(codes), digit) if digit.bytes().all(|byte| byte.is_ascii_digit() || byte == b';') => {
+                codes.push_str(digit);
+            }
+            // A link, which is written whole.
+            (Some(_), _) => break,
+            (None, "\u{1b}") => codes = Some(String::new()),
+            (None, sure) if is_sure(sure) => columns += wide,
+            (None, _) => break,
+        }
+        if codes.is_none() && !is_styled {
+            kept = (bytes, columns);
+        }
     }
-    bytes
+    kept
 }

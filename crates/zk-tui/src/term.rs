@@ -19,10 +19,10 @@ use crate::paint_full::LEAVE as LEAVE_ALTERNATE;
 /// line, shorter than a person notices.
 const SEQUENCE: i64 = 30_000_000;
 
-/// Marks pastes, tells Shift-Enter from Enter where the terminal can, and asks whether it shows frames at once.
-const ENTER: &str = "\u{1b}[?2004h\u{1b}[>1u\u{1b}[?2026$p";
+/// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether it shows frames at once.
+const ENTER: &str = "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
 /// Takes all of it back, and shows the caret.
-const LEAVE: &str = "\u{1b}[<u\u{1b}[?2004l\u{1b}[?25h";
+const LEAVE: &str = "\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
 /// The modes of the terminal on standard input. Clones are the same terminal; it is as it was found once any of them
 /// [leaves](Modes::leave), and when the last one is dropped.
@@ -61,6 +61,18 @@ impl Modes {
     /// # Errors
     /// The terminal is gone.
     pub fn enter(&self) -> io::Result<()> {
+        self.begin(ENTER)
+    }
+
+    /// As [`enter`](Self::enter), and leaves what else a terminal can do to whoever draws on it.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn enter_raw(&self) -> io::Result<()> {
+        self.begin("")
+    }
+
+    fn begin(&self, asked: &str) -> io::Result<()> {
         let mut entered = self.0.entered();
         if *entered != Entered::No {
             return Ok(());
@@ -72,7 +84,7 @@ impl Modes {
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         *entered = Entered::Yes;
-        write(ENTER)
+        write(asked)
     }
 
     /// Writes a frame, after which the alternate screen is in use or not.
@@ -99,6 +111,16 @@ impl Modes {
     /// Puts the terminal back as it was found, for good: the process ends.
     pub fn leave_for_good(&self) {
         self.0.leave(Entered::Never);
+    }
+
+    /// Writes what a program shows that the person runs on a terminal of its own: it does with this one what it likes.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn hand_on(bytes: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        out.flush()
     }
 
     /// The size of the terminal; 80 by 24 where it does not say.
@@ -148,6 +170,8 @@ fn write(text: &str) -> io::Result<()> {
 pub enum Typed {
     /// Keys that were read at once.
     Keys(Vec<Key>),
+    /// What was typed, for a program that reads it itself: see [`Input::read_bytes`].
+    Bytes(Vec<u8>),
     /// Nobody is at the terminal any more.
     Gone,
 }
@@ -166,6 +190,18 @@ impl Input {
     /// # Errors
     /// There is no thread or no descriptor left.
     pub fn read() -> io::Result<Self> {
+        Self::begin(read)
+    }
+
+    /// Reads from now on, and makes no keys of what is typed.
+    ///
+    /// # Errors
+    /// There is no thread or no descriptor left.
+    pub fn read_bytes() -> io::Result<Self> {
+        Self::begin(read_bytes)
+    }
+
+    fn begin(read: fn(&UnixStream, &mpsc::UnboundedSender<Typed>) -> io::Result<()>) -> io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         let (sender, typed) = mpsc::unbounded_channel();
         std::thread::Builder::new().name("keys".to_owned()).stack_size(256 * 1024).spawn(move || {
@@ -209,6 +245,34 @@ fn read(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result
             }
         };
         if !keys.is_empty() && sender.send(Typed::Keys(keys)).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn read_bytes(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut buffer = [0; 4096];
+    loop {
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [typed, woken] = fds.map(|fd| fd.revents());
+        if !woken.is_empty() {
+            return Ok(());
+        }
+        if typed.is_empty() {
+            continue;
+        }
+        let read = match rustix::io::read(&stdin, &mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => buffer.get(..read).unwrap_or_default().to_vec(),
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if sender.send(Typed::Bytes(read)).is_err() {
             return Ok(());
         }
     }

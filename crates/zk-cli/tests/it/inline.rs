@@ -59,6 +59,7 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
     std::thread::sleep(Duration::from_millis(1000));
     terminal.keys("y");
     terminal.expect("Finished.");
+    terminal.expect("2 turns ·");
     assert!(person.project().join("made").exists());
     // What was typed is still there, and Ctrl-C takes it first.
     terminal.keys("\u{3}");

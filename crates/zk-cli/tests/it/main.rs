@@ -7,6 +7,8 @@ mod auth;
 #[cfg(test)]
 mod command_hooks;
 #[cfg(test)]
+mod composer;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod doctor;

@@ -1,19 +1,24 @@
 mod alternate;
+mod completing;
 
 use std::time::Duration;
 
+use zk_core::service::Question;
 use zk_view::{Activity, Card, Intent, Patch, View};
 
 use self::alternate::Alternate;
 use crate::edit::{Buffer, History};
 use crate::keys::{Direction, Key};
 use crate::layout::{Parts, Rooms, card_room, live_rows};
+use crate::notice::notice_sequence;
 use crate::paint::{Abilities, Caret, InlineScreen, Size};
+use crate::pick::{Completer, List};
 use crate::question::{CardState, Outcome, press_buffer};
 use crate::row::Row;
 use crate::style::Style;
+use crate::text::wrap;
 use crate::transcript::Transcript;
-use crate::view::{queue_rows, status_row};
+use crate::view::{ModelFacts, agent_rows, queue_rows, status_row};
 
 /// The least time between two frames: 60 a second.
 const FRAME: Duration = Duration::from_millis(16);
@@ -21,8 +26,8 @@ const FRAME: Duration = Duration::from_millis(16);
 /// How long after Ctrl-C another one ends the conversation.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Completions that are listed.
-const LISTED: usize = 8;
+/// How long a run takes before its end is worth a notice, in milliseconds.
+const LONG_RUN: u64 = 10_000;
 
 /// What a host has to do for the person.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +42,8 @@ pub enum Action {
     Hurry,
     /// A text to keep in the history.
     Remember(String),
+    /// Let the person edit this text in an editor of their own.
+    Edit(String),
     /// Go on with the next permission mode.
     NextMode,
     /// Stop the process, as Ctrl-Z does.
@@ -44,9 +51,6 @@ pub enum Action {
     /// End the conversation.
     Quit,
 }
-
-/// Names that the person may mean by the beginning of a word: `/commands` and `@files`, with their mark.
-pub type Completer = Box<dyn Fn(&str) -> Vec<String> + Send>;
 
 /// Takes secrets out of a line before it is drawn; nothing where there is none.
 pub type Mask = fn(&str) -> Option<String>;
@@ -62,8 +66,10 @@ pub struct App {
     /// The words of a search in the history, and how many hits were passed over.
     search: Option<(String, usize)>,
     completer: Completer,
-    /// Completions of the word at the caret.
-    listed: Vec<String>,
+    /// Names that fit what is typed.
+    list: Option<List>,
+    /// Whether Ctrl-X was pressed, which makes another key of the next one.
+    is_prefixed: bool,
     card: Option<CardState>,
     /// The host runs something of its own.
     is_busy: bool,
@@ -79,6 +85,9 @@ pub struct App {
     is_full: bool,
     /// The person looks at the conversation on the alternate screen.
     is_paging: bool,
+    model: ModelFacts,
+    /// Whether the person looks at this terminal, as far as it tells.
+    is_focused: bool,
     /// Bytes for the terminal itself, to be written with the next frame.
     pending: String,
 }
@@ -106,7 +115,10 @@ impl App {
             history: History::new(history),
             search: None,
             completer,
-            listed: Vec::new(),
+            list: None,
+            is_prefixed: false,
+            model: ModelFacts::default(),
+            is_focused: true,
             card: None,
             is_busy: false,
             hint: None,
@@ -131,18 +143,53 @@ impl App {
 
     /// Takes in what changed in the view.
     pub fn patches(&mut self, patches: &[Patch], now: Duration) {
+        let before = self.transcript.view().status.run_ms;
         patches.iter().for_each(|patch| self.transcript.patch(patch));
         self.is_dirty = true;
-        let first = self.transcript.view().cards.first();
+        let view = self.transcript.view();
+        let is_over = before.is_some_and(|ms| ms >= LONG_RUN) && view.status.run_ms.is_none();
+        let first = view.cards.first();
         if self.card.as_ref().map(|card| card.card().id) != first.map(|card| card.id) {
             let card = first.cloned();
+            if let Some(card) = &card {
+                let text = describe_card(card);
+                self.notify(&text);
+            }
             self.ask(card, now);
+        } else if is_over {
+            self.notify("the run has ended");
+        }
+    }
+
+    /// Tells a person who looks elsewhere.
+    fn notify(&mut self, text: &str) {
+        if !self.is_focused {
+            let Abilities { notices, tmux, .. } = self.screen.abilities();
+            self.pending += &notice_sequence(notices, tmux, text);
+        }
+    }
+
+    /// The model that answers, for the row that says what goes on.
+    pub fn set_model(&mut self, model: ModelFacts) {
+        if self.model != model {
+            self.model = model;
+            self.is_dirty = true;
         }
     }
 
     /// Rows of the program, which stay.
     pub fn print(&mut self, style: Style, text: &str) {
-        let rows = text.lines().map(|line| Row::of(style, line)).collect();
+        let width = self.screen.size().width;
+        let row = |line| {
+            let row = Row::of(style, line);
+            // What is not the program's own words may be code: it stays a line, which a copy joins.
+            if style == Style::PLAIN {
+                vec![row]
+            } else {
+                wrap(&row, &Row::default(), &Row::default(), width)
+            }
+        };
+        let rows = text.lines().flat_map(row).collect();
         self.transcript.print(rows);
         self.is_dirty = true;
     }
@@ -161,6 +208,22 @@ impl App {
         self.is_dirty = true;
     }
 
+    /// Puts a text in the place of what is being typed.
+    pub fn set_draft(&mut self, text: &str) {
+        self.composer.set(text);
+        self.list = None;
+        self.is_dirty = true;
+    }
+
+    /// Names were found that a [`Completer`] gives now.
+    pub fn names_changed(&mut self) {
+        if self.list.is_some() || self.card.is_none() {
+            self.list = None;
+            self.list_names();
+            self.is_dirty = true;
+        }
+    }
+
     /// Takes in keys that were read at once.
     pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
@@ -169,6 +232,7 @@ impl App {
         for key in keys {
             match key {
                 Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
+                Key::Focus(is_focused) => self.is_focused = *is_focused,
                 key if self.press_alternate(key, now) => {}
                 Key::Ctrl('t') => self.is_paging = true,
                 Key::Escape => self.escape(&mut actions),
@@ -193,6 +257,9 @@ impl App {
     /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
+        if self.is_left {
+            return None;
+        }
         let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
         let card = self.card.as_ref().and_then(CardState::next_tick);
         frame.into_iter().chain(card).min()
@@ -309,15 +376,15 @@ impl App {
 
     fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
-        let mut status = status_row(&view.status);
+        let mut status = status_row(&view.status, &self.model);
         if status.is_none() && self.is_busy {
             status = Some(Row::of(Style::DIM, "Esc stops"));
         }
         if let Some(hint) = self.hint {
             status = Some(Row::of(Style::DIM, hint));
         }
-        let mut queue: Vec<Row> =
-            self.listed.iter().map(|name| Row::of(Style::CYAN, &format!("  {name}"))).collect();
+        let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
+        queue.extend(agent_rows(&view.agents));
         queue.extend(queue_rows(&view.queue));
         let more = view.cards.len().saturating_sub(1);
         if more > 0 {
@@ -340,14 +407,16 @@ impl App {
     }
 
     fn escape(&mut self, actions: &mut Vec<Action>) {
-        self.listed.clear();
+        if self.list.take().is_some() {
+            return;
+        }
         if self.search.take().is_none() && self.is_running() {
             actions.push(Action::Stop);
         }
     }
 
     fn interrupt(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        self.listed.clear();
+        self.list = None;
         if self.search.take().is_some() {
             return;
         }
@@ -371,8 +440,9 @@ impl App {
         if self.search.is_some() && self.press_search(key) {
             return;
         }
-        if *key != Key::Tab {
-            self.listed.clear();
+        let is_prefixed = std::mem::take(&mut self.is_prefixed);
+        if self.press_list(key) {
+            return;
         }
         match key {
             Key::Enter => self.enter_text(true, actions),
@@ -382,6 +452,9 @@ impl App {
                     actions.push(Action::Quit);
                 }
             }
+            Key::Ctrl('x') => self.is_prefixed = true,
+            Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
+            Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('r') => self.search = Some((String::new(), 0)),
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
@@ -401,6 +474,7 @@ impl App {
             key => {
                 self.history.leave();
                 press_buffer(&mut self.composer, key);
+                self.list_names();
             }
         }
     }
@@ -425,7 +499,7 @@ impl App {
         true
     }
 
-    fn enter_text(&mut self, steers: bool, actions: &mut Vec<Action>) {
+    pub(super) fn enter_text(&mut self, steers: bool, actions: &mut Vec<Action>) {
         let is_running = self.is_running();
         if self.composer.text().trim().is_empty() {
             if is_running {
@@ -438,6 +512,7 @@ impl App {
             return;
         }
         let text = self.composer.take().trim().to_owned();
+        self.list = None;
         self.history.push(&text);
         actions.push(Action::Remember(text.clone()));
         actions.push(match (is_running, steers) {
@@ -445,29 +520,6 @@ impl App {
             (true, true) => Action::Intent(Intent::Steer { text }),
             (true, false) => Action::Intent(Intent::Submit { text }),
         });
-    }
-
-    /// Completes the word at the caret, or queues the text while something runs.
-    fn tab(&mut self, actions: &mut Vec<Action>) {
-        let (from, word) = self.composer.word();
-        let is_name = word.starts_with('@') || (word.starts_with('/') && from == 0);
-        let found = if is_name { (self.completer)(word) } else { Vec::new() };
-        match found.as_slice() {
-            [] if self.is_running() => self.enter_text(false, actions),
-            [] => {}
-            [only] => {
-                let only = format!("{only} ");
-                self.composer.replace_word(&only);
-                self.listed.clear();
-            }
-            several => {
-                let common = common_start(several);
-                if common.len() > word.len() {
-                    self.composer.replace_word(&common);
-                }
-                self.listed = several.iter().take(LISTED).cloned().collect();
-            }
-        }
     }
 
     /// Takes the text back that was queued last.
@@ -479,10 +531,12 @@ impl App {
     }
 }
 
-/// What all names begin with.
-fn common_start(names: &[String]) -> String {
-    let Some((first, rest)) = names.split_first() else { return String::new() };
-    let is_common = |at: usize| rest.iter().all(|name| name.get(..at) == first.get(..at));
-    let ends = first.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|at| is_common(*at));
-    first.get(..ends.last().unwrap_or_default()).unwrap_or_default().to_owned()
+/// What a person is asked, in a few words that hold nothing of what is to run.
+fn describe_card(card: &Card) -> String {
+    match &card.question {
+        Question::Approve(approval) => format!("{} wants to run", approval.tool),
+        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
+            "a question waits".to_owned()
+        }
+    }
 }

@@ -159,18 +159,17 @@ impl Buffer {
         true
     }
 
-    /// The word that ends at the caret, and where it begins.
-    pub(crate) fn word(&self) -> (usize, &str) {
-        let before = self.text.get(..self.caret).unwrap_or_default();
-        let from = before.rfind(char::is_whitespace).map_or(0, |at| {
-            at + before.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
-        });
-        (from, before.get(from..).unwrap_or_default())
+    /// What stands before the caret.
+    pub(crate) fn before_caret(&self) -> &str {
+        self.text.get(..self.caret).unwrap_or_default()
     }
 
-    /// Puts `text` in the place of the word that ends at the caret.
-    pub(crate) fn replace_word(&mut self, text: &str) {
-        let (from, _) = self.word();
+    /// Puts `text` in the place of what stands between `from` and the caret.
+    pub(crate) fn replace_from(&mut self, from: usize, text: &str) {
+        if from > self.caret || !self.text.is_char_boundary(from) {
+            return;
+        }
+        let text = &harmless(text);
         self.keep(false);
         self.text.replace_range(from..self.caret, text);
         self.caret = from + text.len();

@@ -341,6 +341,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::Tab
         | Key::BackTab
         | Key::Escape
-        | Key::Synchronized(_) => {}
+        | Key::Synchronized(_)
+        | Key::Focus(_) => {}
     }
 }

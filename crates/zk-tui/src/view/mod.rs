@@ -4,7 +4,8 @@ mod block;
 mod status;
 
 pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows};
-pub(crate) use status::{queue_rows, status_row};
+pub use status::ModelFacts;
+pub(crate) use status::{agent_rows, queue_rows, status_row};
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {

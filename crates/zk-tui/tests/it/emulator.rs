@@ -53,3 +53,14 @@ impl Emulator {
         (row.into(), column.into())
     }
 }
+
+impl Emulator {
+    /// Fails if anything but text and styles is other than on a new terminal.
+    pub(crate) fn check_untouched(&self, why: &str) {
+        let screen = self.0.screen();
+        let modes = (screen.alternate_screen(), screen.application_keypad(), screen.application_cursor());
+        assert_eq!(modes, (false, false, false), "{why:?}");
+        assert!(!screen.bracketed_paste() && !screen.hide_cursor(), "{why:?}");
+        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None, "{why:?}");
+    }
+}

@@ -5,11 +5,17 @@ mod alternate;
 #[cfg(test)]
 mod emulator;
 #[cfg(test)]
+mod escapes;
+#[cfg(test)]
+mod figures;
+#[cfg(test)]
 mod paint;
 #[cfg(test)]
 mod person;
 #[cfg(test)]
 mod replay;
+#[cfg(test)]
+mod sessions;
 
 /// How many generated sessions a test runs: a hundredth of a campaign, unless the environment says otherwise.
 #[cfg(test)]

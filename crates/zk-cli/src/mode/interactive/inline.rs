@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -7,10 +6,12 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
-use zk_core::service::Command;
-use zk_tui::{Abilities, Action, App, Completer, Input, Looks, Modes, Typed};
+use zk_tui::{Abilities, Action, App, Completer, Input, Looks, ModelFacts, Modes, Notices, Typed};
 use zk_view::{Effect, Reader, ViewDriver};
 
+use super::completions::Completions;
+use super::drafts::Drafts;
+use super::editor::Editing;
 use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
@@ -20,6 +21,7 @@ use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::permission_modes::PermissionModes;
 use crate::mode::shared_screen::SharedScreen;
 use crate::signals::{Signals, stop_process};
 use crate::term::{Screen, Style, redacted};
@@ -27,8 +29,8 @@ use crate::term::{Screen, Style, redacted};
 /// How long the screen waits for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
 
-/// Files that are looked at to complete a name.
-const FILES: usize = 2000;
+/// How long after the last key a draft is stored.
+const DRAFT: Duration = Duration::from_millis(500);
 
 /// A conversation on the inline screen: what is closed scrolls away, what is typed stays below it. Or on all of the
 /// terminal, for as long as that is wanted.
@@ -67,6 +69,7 @@ pub(super) fn run(seat: &mut Seat, start: Start, kind: ScreenKind) -> Outcome<En
         view,
         is_full: kind == ScreenKind::Full,
         opened: opened.clone(),
+        notes: notes.clone(),
         todo,
         partial: String::new(),
         began: Instant::now(),
@@ -106,17 +109,19 @@ enum Work {
 }
 
 /// What it tells the screen.
-enum Note {
+pub(super) enum Note {
     /// It runs a command, of which the view knows nothing.
     Busy(bool),
     GiveBack(String),
     /// Draw on all of the terminal, or below what it shows.
     Full(bool),
+    /// Names were found that may be typed.
+    Names,
 }
 
 /// The part of a conversation that both sides use.
-struct Opened {
-    agent: zk_agent::Agent,
+pub(super) struct Opened {
+    pub(super) agent: zk_agent::Agent,
     conversation: zk_agent::AgentConversation,
 }
 
@@ -203,6 +208,7 @@ struct InlineScreen {
     is_full: bool,
     opened: Arc<OnceLock<Opened>>,
     todo: UnboundedSender<Work>,
+    notes: UnboundedSender<Note>,
     /// What was printed of a line that is not complete.
     partial: String,
     began: Instant,
@@ -223,26 +229,44 @@ impl InlineScreen {
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
         self.guard.begin_drawing().map_err(cannot)?;
-        let mut input = Input::read().map_err(cannot)?;
+        let mut input = Some(Input::read().map_err(cannot)?);
+        let mut editing: Option<Edited> = None;
+        let mut drafts = Drafts::new(&self.app, DRAFT);
         let abilities = abilities(&self.app.env);
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask);
         app.give_back(draft);
+        if let Some(lost) = drafts.take_lost() {
+            app.give_back(&lost);
+        }
         app.set_full(self.is_full);
         let mut working = pin!(working);
         let mut is_closed = false;
         let exit = loop {
-            let tick = app.next_tick().map(|at| self.began + at);
+            let tick = app.next_tick().map(|at| self.began + at).into_iter().chain(drafts.due()).min();
             let tick_at = tick.unwrap_or(self.began);
             tokio::select! {
                 exit = &mut working => break exit,
-                typed = input.next() => match typed {
+                typed = typed(input.as_mut()) => match typed {
                     Typed::Keys(keys) => {
                         for action in app.keys(&keys, self.began.elapsed()) {
-                            self.act(action, &mut app, editor).await?;
+                            match action {
+                                Action::Edit(text) => {
+                                    input = None;
+                                    match self.begin_editing(&text, &mut app).await {
+                                        Ok(begun) => editing = Some(begun),
+                                        Err(why) => {
+                                            self.end_editing(Err(why), &mut app).map_err(cannot)?;
+                                            input = Some(Input::read().map_err(cannot)?);
+                                        }
+                                    }
+                                }
+                                action => self.act(action, &mut app, editor).await?,
+                            }
                         }
                     }
+                    Typed::Bytes(_) => {}
                     Typed::Gone => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 },
                 patches = reader.next(), if !is_closed => match patches {
@@ -254,20 +278,28 @@ impl InlineScreen {
                     Note::Busy(is_busy) => app.set_busy(is_busy),
                     Note::GiveBack(text) => app.give_back(&text),
                     Note::Full(is_full) => app.set_full(is_full),
+                    Note::Names => app.names_changed(),
                 },
-                _ = resized.recv() => {
+                edited = edited(editing.as_mut()) => {
+                    editing = None;
+                    self.end_editing(edited, &mut app).map_err(cannot)?;
+                    input = Some(Input::read().map_err(cannot)?);
+                }
+                _ = resized.recv(), if editing.is_none() => {
                     let bytes = app.resize(Modes::size(), self.began.elapsed());
                     self.write(&bytes, &app).map_err(cannot)?;
                 }
                 _ = hung_up.recv() => break Ok(WorkEnd::Exit(Exit::Terminated)),
                 () = self.guard.leaves() => break Ok(WorkEnd::Exit(Exit::Terminated)),
-                () = self.guard.suspends() => self.suspend(&mut app, false).map_err(cannot)?,
+                () = self.guard.suspends(), if editing.is_none() => self.suspend(&mut app, false).map_err(cannot)?,
                 () = sleep_until(tick_at), if tick.is_some() => {
                     for action in app.tick(self.began.elapsed()) {
                         self.act(action, &mut app, editor).await?;
                     }
                 }
             }
+            drafts.note(|| app.draft());
+            app.set_model(self.model());
             let frame = app.frame(self.began.elapsed());
             self.write(&frame, &app).map_err(cannot)?;
         };
@@ -280,7 +312,8 @@ impl InlineScreen {
         // A terminal that is gone shows nothing more.
         let bytes = app.leave();
         let _ = self.write(&bytes, &app);
-        drop(input);
+        drop((input, editing));
+        drafts.forget();
         self.guard.end_drawing();
         Ok(match exit? {
             WorkEnd::Exit(exit) => Ended::Exit(exit),
@@ -303,6 +336,8 @@ impl InlineScreen {
                 Failure::failed(format!("cannot use the terminal after zk was stopped: {error}"))
             })?,
             Action::Quit => self.work(Work::Quit),
+            // The loop does it, since what is typed goes elsewhere then.
+            Action::Edit(_) => {}
         }
         Ok(())
     }
@@ -363,36 +398,83 @@ impl InlineScreen {
     }
 
     fn completer(&self) -> Completer {
-        let (opened, cwd) = (self.opened.clone(), self.app.cwd.clone());
-        Box::new(move |word| match word.strip_prefix('@') {
-            Some(path) => files(&cwd, path),
-            None => {
-                let Some(opened) = opened.get() else { return Vec::new() };
-                let commands = opened.agent.bus().cx().items::<dyn Command>();
-                let names = commands.iter().map(|command| format!("/{}", command.name));
-                names.filter(|name| name.starts_with(word)).collect()
-            }
-        })
+        let (opened, app, notes) = (self.opened.clone(), self.app.clone(), self.notes.clone());
+        let completions = Completions { opened, app, notes, known: Arc::default() };
+        Box::new(move |asked| completions.offer(asked))
+    }
+
+    /// What the row of the status says of the conversation itself.
+    fn model(&self) -> ModelFacts {
+        let Some(Opened { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
+        let model = agent.model();
+        let mode = agent.bus().service::<PermissionModes>().map(|modes| modes.chosen().to_string());
+        ModelFacts {
+            name: model.reference().to_string(),
+            window: model.window,
+            mode: mode.unwrap_or_default(),
+        }
+    }
+
+    /// Gives the terminal to an editor.
+    async fn begin_editing(&self, text: &str, app: &mut App) -> Result<Edited, String> {
+        let Some(opened) = self.opened.get() else {
+            return Err("the conversation has not begun yet".to_owned());
+        };
+        let cannot = |error: std::io::Error| format!("cannot use the terminal: {error}");
+        let bytes = app.leave();
+        self.write(&bytes, app).map_err(cannot)?;
+        self.guard.modes().leave();
+        self.guard.modes().enter_raw().map_err(cannot)?;
+        Ok(Box::pin(Editing::begin(&self.app, opened, text).await?.finish()))
+    }
+
+    /// Takes the terminal back, and the text that was edited.
+    fn end_editing(&self, edited: Result<String, String>, app: &mut App) -> std::io::Result<()> {
+        self.guard.modes().leave();
+        self.guard.modes().enter()?;
+        let bytes = app.resize(Modes::size(), self.began.elapsed());
+        self.write(&bytes, app)?;
+        app.enter(self.began.elapsed());
+        match edited {
+            Ok(text) => app.set_draft(&text),
+            Err(why) => app.print(zk_tui::Style::YELLOW, &why),
+        }
+        Ok(())
     }
 }
 
-/// The files and directories that `path` is the beginning of.
-fn files(cwd: &Path, path: &str) -> Vec<String> {
-    let (dir, start) = path.rsplit_once('/').map_or(("", path), |(dir, start)| (dir, start));
-    let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
-    let Ok(entries) = std::fs::read_dir(cwd.join(dir)) else { return Vec::new() };
-    let mut names: Vec<String> = entries
-        .take(FILES)
-        .filter_map(Result::ok)
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let is_wanted = name.starts_with(start) && (start.starts_with('.') || !name.starts_with('.'));
-            let slash = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
-            is_wanted.then(|| format!("@{prefix}{name}{slash}"))
-        })
-        .collect();
-    names.sort();
-    names
+/// A text that is being edited elsewhere.
+type Edited = std::pin::Pin<Box<dyn Future<Output = Result<String, String>>>>;
+
+/// The text that an editor gives; waits for good where there is none.
+async fn edited(editing: Option<&mut Edited>) -> Result<String, String> {
+    match editing {
+        Some(editing) => editing.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What is typed; waits for good while somebody else reads it.
+async fn typed(input: Option<&mut Input>) -> Typed {
+    match input {
+        Some(input) => input.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How the terminal shows a notice.
+fn notices(env: &Env) -> Notices {
+    let program = env.text("TERM_PROGRAM").unwrap_or_default();
+    let term = env.text("TERM").unwrap_or_default();
+    if env.get("KITTY_WINDOW_ID").is_some() {
+        Notices::Osc99
+    } else if matches!(program, "iTerm.app" | "WezTerm" | "ghostty") || env.get("WT_SESSION").is_some() {
+        Notices::Osc9
+    } else if env.get("VTE_VERSION").is_some() || term.starts_with("foot") || term.starts_with("rxvt") {
+        Notices::Osc777
+    } else {
+        Notices::Bell
+    }
 }
 
 /// What the terminal can do, as far as the environment says.
@@ -406,6 +488,7 @@ fn abilities(env: &Env) -> Abilities {
         looks: Looks { colour: env.get("NO_COLOR").is_none(), links: term != "linux" },
         synchronized: false,
         tmux: env.get("TMUX").is_some(),
+        notices: notices(env),
         reflows: !is_screen && reflowing.iter().any(|name| env.get(name).is_some()),
     }
 }

@@ -2,6 +2,9 @@
 
 mod bash;
 mod builtins;
+mod completions;
+mod drafts;
+mod editor;
 mod inline;
 mod keyboard;
 mod keys;

@@ -1,0 +1,174 @@
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedSender;
+use zk_core::events::ModelsQuery;
+use zk_core::kernel::Cx;
+use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions};
+use zk_tui::{Asked, Offered};
+
+use super::inline::{Note, Opened};
+use crate::app::AppContext;
+use crate::sessions;
+
+/// Paths that are offered at most.
+const FILES: usize = 100_000;
+
+/// How long names count as known.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// Sessions that are offered.
+const SESSIONS: usize = 100;
+
+/// Names of commands, their arguments and files, for whoever types. What takes time is found in the background.
+#[derive(Clone)]
+pub(super) struct Completions {
+    pub(super) opened: Arc<OnceLock<Opened>>,
+    pub(super) app: AppContext,
+    /// Told when names were found.
+    pub(super) notes: UnboundedSender<Note>,
+    pub(super) known: Arc<Mutex<Known>>,
+}
+
+/// What is known by now.
+#[derive(Default)]
+pub(super) struct Known {
+    files: Names,
+    models: Names,
+    sessions: Names,
+}
+
+#[derive(Default)]
+struct Names {
+    offered: Offered,
+    asked: Option<Instant>,
+}
+
+impl Names {
+    /// Whether they have to be found again.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.asked.is_none_or(|asked| asked.elapsed() > FRESH);
+        if is_due {
+            self.asked = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+impl Completions {
+    /// The names for what is asked, as far as they are known by now.
+    pub(super) fn offer(&self, asked: &Asked) -> Offered {
+        let Some(opened) = self.opened.get() else { return Offered::default() };
+        match asked {
+            Asked::Command => commands(opened),
+            Asked::File | Asked::ShellWord => self.files(opened),
+            Asked::Argument(command) => match command.as_str() {
+                "model" => self.models(opened),
+                "resume" => self.sessions(),
+                "screen" => fixed(&["inline", "full", "plain"]),
+                "permissions" => fixed(&["read-only", "ask", "accept-edits", "auto", "all"]),
+                "thinking" => fixed(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
+                _ => Offered::default(),
+            },
+        }
+    }
+
+    fn files(&self, opened: &Opened) -> Offered {
+        let mut known = self.known();
+        if known.files.is_due()
+            && let Some(files) = opened.agent.bus().service::<dyn Files>()
+        {
+            let (completions, cwd) = (self.clone(), self.app.cwd.clone());
+            tokio::task::spawn_blocking(move || {
+                let names = walk(&*files, &cwd);
+                completions
+                    .found(|known| &mut known.files, Offered { names: names.into(), ..Offered::default() });
+            });
+        }
+        known.files.offered.clone()
+    }
+
+    fn models(&self, opened: &Opened) -> Offered {
+        let mut known = self.known();
+        if known.models.is_due() {
+            let (completions, cx) = (self.clone(), opened.agent.bus().cx());
+            tokio::spawn(async move {
+                let offered = models(&cx).await;
+                completions.found(|known| &mut known.models, offered);
+            });
+        }
+        known.models.offered.clone()
+    }
+
+    fn sessions(&self) -> Offered {
+        let mut known = self.known();
+        if known.sessions.is_due() {
+            let completions = self.clone();
+            tokio::spawn(async move {
+                let offered = completions.stored().await;
+                completions.found(|known| &mut known.sessions, offered);
+            });
+        }
+        known.sessions.offered.clone()
+    }
+
+    async fn stored(&self) -> Offered {
+        let Ok(store) = sessions::store(&self.app) else { return Offered::default() };
+        let cwd = Some(self.app.cwd.clone());
+        let filter = SessionFilter { cwd, limit: Some(SESSIONS), unanswered: false };
+        let listed = store.list(&filter).await.unwrap_or_default();
+        let names = listed.iter().map(|info| info.id.as_str().to_owned()).collect();
+        Offered { names, notes: listed.into_iter().map(|info| info.title).collect() }
+    }
+
+    fn found(&self, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
+        place(&mut self.known()).offered = offered;
+        // The screen may have ended.
+        let _ = self.notes.send(Note::Names);
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fixed(names: &[&str]) -> Offered {
+    Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
+}
+
+fn commands(opened: &Opened) -> Offered {
+    let commands = opened.agent.bus().cx().items::<dyn Command>();
+    Offered {
+        names: commands.iter().map(|command| command.name.to_string()).collect(),
+        notes: commands.iter().map(|command| command.value.help().to_owned()).collect(),
+    }
+}
+
+async fn models(cx: &Cx) -> Offered {
+    let Ok(reply) = cx.emit(ModelsQuery::default()).await else { return Offered::default() };
+    let note = |window: Option<u64>| window.map_or(String::new(), |tokens| format!("window {tokens} tokens"));
+    Offered {
+        names: reply.models.iter().map(|model| model.reference().to_string()).collect(),
+        notes: reply.models.iter().map(|model| note(model.window)).collect(),
+    }
+}
+
+/// The files below a directory that no ignore file leaves out, shorter paths first.
+fn walk(files: &dyn Files, cwd: &Path) -> Vec<String> {
+    let Ok(start) = files.resolve(cwd, ".") else { return Vec::new() };
+    let mut names = Vec::new();
+    let mut visit = |entry: zk_core::service::WalkEntry| {
+        let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
+        // A blank would end the name where it is typed.
+        names.extend(
+            name.filter(|name| !name.is_empty() && !name.contains(char::is_whitespace)).map(str::to_owned),
+        );
+        if names.len() < FILES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    // What was found before an error is offered.
+    let _ = files.walk(&start, &WalkOptions::default(), &mut visit);
+    names.sort_by_key(|name| (name.matches('/').count(), name.len()));
+    names
+}

@@ -1,0 +1,89 @@
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use tokio::time::Instant;
+
+use super::editor::write_private;
+use crate::app::AppContext;
+use crate::sessions::make_private;
+use crate::term::redacted;
+
+/// Keeps what is being typed where a crash does not reach it: a file of this process, which its end takes away.
+pub(super) struct Drafts {
+    /// The directory of drafts, and the file of this process.
+    place: Option<(PathBuf, PathBuf)>,
+    cwd: String,
+    after: Duration,
+    text: String,
+    /// When the text is to be stored.
+    due: Option<Instant>,
+}
+
+impl Drafts {
+    /// Drafts of this process, stored some time `after` the last change.
+    pub(super) fn new(app: &AppContext, after: Duration) -> Self {
+        let place = app.dirs.state.as_ref().map(|state| {
+            let dir = state.join("drafts");
+            let file = dir.join(std::process::id().to_string());
+            (dir, file)
+        });
+        Self { place, cwd: app.cwd.display().to_string(), after, text: String::new(), due: None }
+    }
+
+    /// What was being typed in this directory when another process broke off; it is not kept any more then.
+    pub(super) fn take_lost(&self) -> Option<String> {
+        let (dir, _) = self.place.as_ref()?;
+        let mut found = None;
+        for entry in std::fs::read_dir(dir).ok()?.filter_map(Result::ok) {
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
+                found = Some(draft.to_owned());
+                forget(&dir.join(pid.as_raw_nonzero().to_string()));
+            }
+        }
+        found.filter(|draft| !draft.trim().is_empty())
+    }
+
+    /// Takes note of what is being typed, and stores it when it is time.
+    pub(super) fn note(&mut self, draft: impl FnOnce() -> String) {
+        let draft = draft();
+        if draft != self.text {
+            self.text = draft;
+            self.due.get_or_insert_with(|| Instant::now() + self.after);
+        }
+        if self.due.is_some_and(|due| due <= Instant::now()) {
+            self.due = None;
+            self.store();
+        }
+    }
+
+    /// When something is to be stored.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The process ends in order.
+    pub(super) fn forget(&self) {
+        if let Some((_, file)) = &self.place {
+            forget(file);
+        }
+    }
+
+    fn store(&self) {
+        let Some((dir, file)) = &self.place else { return };
+        if self.text.is_empty() {
+            return forget(file);
+        }
+        let text = format!("{}\n{}", self.cwd, redacted(&self.text));
+        // A draft that cannot be stored is lost in a crash, and only then.
+        let _ = make_private(dir).and_then(|()| write_private(file, &text));
+    }
+}
+
+fn forget(file: &Path) {
+    // Most processes never stored one.
+    let _ = std::fs::remove_file(file);
+}

@@ -1,0 +1,98 @@
+//! What is typed on the inline screen.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::terminal::{Terminal, counting};
+use crate::zk::{Person, program};
+
+#[test]
+fn a_draft_is_edited_in_the_editor_of_the_person_and_a_failing_one_keeps_it() {
+    let server = counting();
+    let person = Person::asking(&server);
+    person.write(
+        "edit.sh",
+        "[ -t 0 ] && printf 'on a terminal: %s\\n' \"$(cat \"$1\")\"; read -r line; printf '%s\\n' \"$line\" > \"$1\"",
+    );
+    let editor = format!("sh {}/edit.sh", person.project().display());
+    let person = person.with("EDITOR", &editor).with("ZK_SCREEN", "inline");
+    let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("a draft\u{7}");
+    terminal.expect("on a terminal: a draft");
+    terminal.keys("typed at the editor\r");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.expect("typed at the editor");
+    terminal.keys(" and behind\r");
+    terminal.expect("Answer 3 to: typed at the editor and behind");
+    terminal.expect("1 turn ·");
+    terminal.keys("/quit\r");
+    assert_eq!(terminal.code(), Some(0));
+
+    let person = Person::asking(&server).with("EDITOR", "false").with("ZK_SCREEN", "inline");
+    let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("kept draft\u{18}\u{5}");
+    terminal.expect("the editor ended with 1; the draft is as it was");
+    terminal.expect("kept draft");
+    terminal.keys("\u{3}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn files_commands_and_models_are_listed_while_they_are_typed() {
+    let server = counting();
+    let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+    person
+        .write("src/deep/needle.rs", "x")
+        .write("ignored/needle.log", "x")
+        .write(".gitignore", "ignored/\n");
+    let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("see @ndl");
+    terminal.expect("❯ src/deep/needle.rs");
+    terminal.keys("\t");
+    terminal.expect("see @src/deep/needle.rs");
+    terminal.keys("\u{15}/thi");
+    terminal.expect("❯ thinking");
+    terminal.keys("\t");
+    terminal.expect("❯ off");
+    terminal.keys("hig\t\r");
+    terminal.expect("› /thinking high");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_draft_outlives_a_crash_in_its_directory() {
+    let server = counting();
+    let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+    let zk = program().display();
+    let Some(mut terminal) =
+        Terminal::run(&person, &format!("sh -c 'echo pid=$$.; exec {zk} first'; stty sane"))
+    else {
+        return;
+    };
+    terminal.expect("pid=");
+    let pid = terminal.until(".").parse().unwrap();
+    terminal.expect("1 turn ·");
+    terminal.keys("half a thought");
+    let drafts = person.home().join("drafts");
+    let is_stored = || {
+        let files = std::fs::read_dir(&drafts).into_iter().flatten().filter_map(Result::ok);
+        files.into_iter().any(|file| {
+            std::fs::read_to_string(file.path()).is_ok_and(|text| text.ends_with("\nhalf a thought"))
+        })
+    };
+    let begun = std::time::Instant::now();
+    while !is_stored() {
+        assert!(begun.elapsed() < crate::zk::LONG);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    terminal.rest();
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("half a thought");
+    terminal.keys("\u{3}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(std::fs::read_dir(&drafts).unwrap().count(), 0);
+}

@@ -1,0 +1,54 @@
+use super::{Action, App};
+use crate::keys::Key;
+use crate::pick::{Asked, List, asked};
+
+impl App {
+    /// Lists the names that fit what stands before the caret, while a command or a file is typed.
+    pub(super) fn list_names(&mut self) {
+        let old = self.list.take();
+        // What a person types to a shell is listed when it is asked for.
+        let is_live = |asked: &Asked| *asked != Asked::ShellWord;
+        let before = self.composer.before_caret();
+        if asked(before).is_some_and(|(asked, _, _)| is_live(&asked)) {
+            self.list = List::of(before, old, &self.completer);
+        }
+    }
+
+    /// Whether a key is for the names that are listed.
+    pub(super) fn press_list(&mut self, key: &Key) -> bool {
+        use crate::keys::Direction::{Down, Up};
+        let Some(list) = &mut self.list else { return false };
+        match key {
+            Key::Move { to: Up, word: false } | Key::Ctrl('p') => list.go(true),
+            Key::Move { to: Down, word: false } | Key::Ctrl('n') => list.go(false),
+            Key::Enter if list.is_moved() => self.take_choice(),
+            Key::Tab => self.take_choice(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Completes what stands before the caret, or queues the text while something runs.
+    pub(super) fn tab(&mut self, actions: &mut Vec<Action>) {
+        let before = self.composer.before_caret();
+        match List::of(before, None, &self.completer) {
+            Some(list) => {
+                let is_only = list.is_only();
+                self.list = Some(list);
+                if is_only {
+                    self.take_choice();
+                }
+            }
+            None if self.is_running() => self.enter_text(false, actions),
+            None => {}
+        }
+    }
+
+    fn take_choice(&mut self) {
+        let Some((from, text)) = self.list.take().and_then(|list| list.choice()) else { return };
+        self.composer.replace_from(from, &text);
+        self.history.leave();
+        // A directory, or the argument of a command, may follow.
+        self.list_names();
+    }
+}

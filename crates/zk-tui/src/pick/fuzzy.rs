@@ -1,0 +1,89 @@
+/// How well `name` fits the letters of `query`, which have to be in it in their order; higher is better. Nothing if they
+/// are not. Letters of either case fit, unless the query has capitals.
+pub(super) fn score(query: &str, name: &str) -> Option<i32> {
+    if query.is_empty() {
+        return Some(0);
+    }
+    let with_case = query.bytes().any(|byte| byte.is_ascii_uppercase());
+    let same = |a: char, b: char| a == b || (!with_case && a.eq_ignore_ascii_case(&b));
+    // From the end: the last part of a path says most.
+    let (mut wanted, mut score, mut run) = (query.chars().rev().peekable(), 0, 0);
+    let mut letters = name.char_indices().rev().peekable();
+    let last = name.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
+    while let Some((at, letter)) = letters.next() {
+        let Some(next) = wanted.peek() else { break };
+        if !same(*next, letter) {
+            run = 0;
+            continue;
+        }
+        wanted.next();
+        run += 1;
+        let begins = match letters.peek() {
+            None => true,
+            Some((_, before)) => {
+                matches!(before, '/' | '_' | '-' | '.' | ' ' | '@')
+                    || (before.is_lowercase() && letter.is_uppercase())
+            }
+        };
+        score += 2 + 3 * (run - 1) + if begins { 6 } else { 0 } + if at >= last { 3 } else { 0 };
+    }
+    if wanted.peek().is_some() {
+        return None;
+    }
+    // Of two that fit alike, the shorter one.
+    let length = i32::try_from(name.len()).unwrap_or(i32::MAX).min(1000);
+    Some(score * 16 - length)
+}
+
+/// The best `most` of `names`, best first; of those that fit alike the earlier ones.
+pub(super) fn best(query: &str, names: &[String], most: usize) -> Vec<usize> {
+    let mut found: Vec<(i32, usize)> =
+        names.iter().enumerate().filter_map(|(at, name)| Some((score(query, name)?, at))).collect();
+    if query.is_empty() {
+        found.truncate(most);
+    } else {
+        let order = |a: &(i32, usize), b: &(i32, usize)| b.0.cmp(&a.0).then(a.1.cmp(&b.1));
+        if found.len() > most {
+            found.select_nth_unstable_by(most, order);
+            found.truncate(most);
+        }
+        found.sort_unstable_by(order);
+    }
+    found.into_iter().map(|(_, at)| at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_fit_is_first_and_what_does_not_fit_is_left_out() {
+        let names: Vec<String> = [
+            "crates/zk-tui/src/app/mod.rs",
+            "crates/zk-cli/src/main.rs",
+            "docs/map.md",
+            "crates/zk-core/src/model/message.rs",
+            "src/main_test.rs",
+        ]
+        .map(str::to_owned)
+        .into();
+        let best =
+            |query: &str| best(query, &names, 3).iter().map(|at| names[*at].as_str()).collect::<Vec<_>>();
+        assert_eq!(best("main.rs").first(), Some(&"crates/zk-cli/src/main.rs"));
+        assert_eq!(best("tuiapp").first(), Some(&"crates/zk-tui/src/app/mod.rs"));
+        assert_eq!(best("map"), ["docs/map.md"]);
+        assert_eq!(best("MAP"), Vec::<&str>::new());
+        assert_eq!(best("xyz"), Vec::<&str>::new());
+        assert_eq!(best("").len(), 3);
+    }
+
+    #[test]
+    fn any_text_can_be_looked_for_in_any_other() {
+        for query in ["", "漢", "é/", "\u{200d}", "AaA"] {
+            for name in ["", "漢字/é", "👩\u{200d}🚀", "aaa"] {
+                let fits = score(query, name).is_some();
+                assert!(fits || !query.is_empty(), "{query} in {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+use std::sync::Arc;
+
+use super::fuzzy::best;
+use crate::row::Row;
+use crate::style::Style;
+use crate::text::clip;
+
+/// Rows of a list that are shown at once.
+const SHOWN: usize = 8;
+
+/// Names that are ranked: who wants others types another letter.
+const RANKED: usize = 200;
+
+/// What a person may be about to type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Asked {
+    /// A command of the conversation, without its `/`.
+    Command,
+    /// An argument of this command.
+    Argument(String),
+    /// A path, without its `@`.
+    File,
+    /// A path within a command of the person's own, after `!`.
+    ShellWord,
+}
+
+/// Names there are for what is asked, and a few words for some of them.
+#[derive(Clone, Debug, Default)]
+pub struct Offered {
+    /// The names, in the order in which they are shown while nothing is typed.
+    pub names: Arc<[String]>,
+    /// What there is to say of each, if anything; as long as the names, or empty.
+    pub notes: Arc<[String]>,
+}
+
+/// Gives the names of what a person may be about to type. It answers at once, with what it knows by then.
+pub type Completer = Box<dyn Fn(&Asked) -> Offered + Send>;
+
+/// What is asked by a text before the caret, where the word begins that a choice replaces, and the part of it that is
+/// looked for.
+pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
+    let from = before
+        .rfind(char::is_whitespace)
+        .map_or(0, |at| at + before.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8));
+    let word = before.get(from..).unwrap_or_default();
+    if let Some(path) = word.strip_prefix('@') {
+        return Some((Asked::File, from + 1, path));
+    }
+    if let Some(name) = word.strip_prefix('/').filter(|name| from == 0 && !name.contains('/')) {
+        return Some((Asked::Command, 1, name));
+    }
+    if before.starts_with('!') {
+        let from = from.max(before.len() - before.trim_start_matches('!').len());
+        return Some((Asked::ShellWord, from, before.get(from..).unwrap_or_default()));
+    }
+    let (command, argument) = before.strip_prefix('/')?.split_once(' ')?;
+    let is_one = !argument.contains(char::is_whitespace) && !command.contains('/');
+    is_one.then(|| (Asked::Argument(command.to_owned()), before.len() - argument.len(), argument))
+}
+
+/// Names that fit what is typed, one of which may be chosen.
+#[derive(Debug)]
+pub(crate) struct List {
+    asked: Asked,
+    offered: Offered,
+    /// Where the word begins in the text.
+    from: usize,
+    query: String,
+    found: Vec<usize>,
+    chosen: usize,
+    /// Whether the person moved in it: Enter chooses then.
+    is_moved: bool,
+}
+
+impl List {
+    /// The names for what stands before the caret; nothing where none fit. `old` is the list that was shown before.
+    pub(crate) fn of(before: &str, old: Option<Self>, completer: &Completer) -> Option<Self> {
+        let (asked, from, query) = asked(before)?;
+        // Files may have come since; commands and their arguments stay while one is typed.
+        let offered = match old {
+            Some(old) if old.asked == asked && old.from == from && asked != Asked::File => old.offered,
+            Some(_) | None => completer(&asked),
+        };
+        let found = best(query, &offered.names, RANKED);
+        let is_complete =
+            matches!(found.as_slice(), [only] if offered.names.get(*only).is_some_and(|name| name == query));
+        if found.is_empty() || is_complete {
+            return None;
+        }
+        let query = query.to_owned();
+        Some(Self { asked, offered, from, query, found, chosen: 0, is_moved: false })
+    }
+
+    /// Whether there is nothing to choose from.
+    pub(crate) fn is_only(&self) -> bool {
+        self.found.len() == 1
+    }
+
+    pub(crate) fn is_moved(&self) -> bool {
+        self.is_moved
+    }
+
+    /// Goes to another name.
+    pub(crate) fn go(&mut self, back: bool) {
+        let count = self.found.len();
+        self.is_moved = true;
+        self.chosen =
+            if back { (self.chosen + count - 1) % count.max(1) } else { (self.chosen + 1) % count.max(1) };
+    }
+
+    /// Where the word begins, and what to put in its place: the name that is chosen, and what follows it.
+    pub(crate) fn choice(&self) -> Option<(usize, String)> {
+        let name = self.offered.names.get(*self.found.get(self.chosen)?)?;
+        let goes_on = name.ends_with('/') && matches!(self.asked, Asked::File | Asked::ShellWord);
+        Some((self.from, if goes_on { name.clone() } else { format!("{name} ") }))
+    }
+
+    pub(crate) fn rows(&self, width: usize) -> Vec<Row> {
+        let first = self.chosen.saturating_sub(SHOWN - 1);
+        let shown: Vec<(usize, &usize)> = self.found.iter().enumerate().skip(first).take(SHOWN).collect();
+        let name = |at: &usize| self.offered.names.get(*at).map_or("", String::as_str);
+        let room =
+            shown.iter().map(|(_, at)| name(at).chars().count()).max().unwrap_or_default().min(width / 2);
+        let mut rows: Vec<Row> = shown
+            .into_iter()
+            .map(|(place, at)| {
+                let is_chosen = place == self.chosen;
+                let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
+                let mark = if is_chosen { "❯ " } else { "  " };
+                let row = Row::of(style, mark).with(style, name(at));
+                let Some(note) = self.offered.notes.get(*at).filter(|note| !note.is_empty()) else {
+                    return row;
+                };
+                let pad = " ".repeat(2 + room.saturating_sub(name(at).chars().count()));
+                let room = width.saturating_sub(row.columns() + pad.len());
+                row.with(Style::DIM, &pad).with(Style::DIM, &clip(note, room))
+            })
+            .collect();
+        if self.found.len() > SHOWN {
+            let more =
+                if self.found.len() >= RANKED { "many".to_owned() } else { self.found.len().to_string() };
+            rows.push(Row::of(
+                Style::DIM,
+                &format!("  {more} fit `{}` · ↑↓ chooses · Tab takes it", self.query),
+            ));
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_the_caret_says_what_is_asked() {
+        let argument = |command: &str| Asked::Argument(command.to_owned());
+        for (before, expected) in [
+            ("/mo", Some((Asked::Command, 1, "mo"))),
+            ("/", Some((Asked::Command, 1, ""))),
+            ("/etc/ho", None),
+            ("/model cl", Some((argument("model"), 7, "cl"))),
+            ("/model ", Some((argument("model"), 7, ""))),
+            ("/model a b", None),
+            ("see @src/ma", Some((Asked::File, 5, "src/ma"))),
+            ("see /mo", None),
+            ("!ls sr", Some((Asked::ShellWord, 4, "sr"))),
+            ("!!ls", Some((Asked::ShellWord, 2, "ls"))),
+            ("words", None),
+            ("", None),
+        ] {
+            assert_eq!(asked(before), expected, "{before}");
+        }
+    }
+}

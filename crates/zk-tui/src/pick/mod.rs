@@ -1,0 +1,7 @@
+//! Choosing one of many by a few letters: models, sessions, files, commands.
+
+mod fuzzy;
+mod list;
+
+pub use list::{Asked, Completer, Offered};
+pub(crate) use list::{List, asked};

@@ -1,0 +1,241 @@
+//! Whatever a model, a tool or a file says, a terminal is sent nothing but what zk itself wants of it.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+use serde_json::{Value, json};
+use zk_tui::{Abilities, App, Looks, Offered, Size};
+use zk_view::{Patch, View};
+
+use crate::emulator::Emulator;
+use crate::replay::block;
+
+/// What hostile text is made of.
+const PIECES: &[&str] = &[
+    "\u{1b}",
+    "\u{1b}[",
+    "\u{1b}]",
+    "\u{1b}P",
+    "\u{1b}_",
+    "\u{1b}^",
+    "\u{1b}X",
+    "\u{9b}",
+    "\u{9d}",
+    "\u{90}",
+    "\u{9c}",
+    "\u{7}",
+    "\u{8}",
+    "\r",
+    "\n",
+    "\t",
+    "\u{b}",
+    "\u{c}",
+    "\u{e}",
+    "\u{f}",
+    "\u{7f}",
+    "\u{0}",
+    "\u{5}",
+    "[2J",
+    "[3J",
+    "[H",
+    "[6n",
+    "[c",
+    "[>q",
+    "[?1049h",
+    "[?1000h",
+    "[?2004l",
+    "[1;5r",
+    "[20t",
+    "[21t",
+    "]0;title",
+    "]52;c;aGk=",
+    "]8;;file:///x",
+    "]10;?",
+    "]1337;File=",
+    "P+q544e",
+    "P$qm",
+    "#8",
+    "c",
+    "7",
+    "8",
+    "D",
+    "M",
+    "E",
+    "(0",
+    "%G",
+    "\u{202e}",
+    "\u{2066}",
+    "\u{200b}",
+    "\u{feff}",
+    "\u{200d}",
+    "\u{e0041}",
+    "\u{301}",
+    "漢",
+    "👩\u{200d}🚀",
+    "word ",
+    "# ",
+    "- ",
+    "```rust\n",
+    "```\n",
+    "| a | b |\n|---|---|\n",
+    "> ",
+    "[x](http://a/\u{1b}]0;t\u{7})",
+    "[x](javascript:alert(1))",
+    "<http://b\u{9c}>",
+    "**",
+    "`",
+    "\\",
+    "![i](https://h/p)",
+    "\n\n",
+    "&#27;[2J",
+    "&#x9b;3J",
+    "&#7;",
+];
+
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        6 => proptest::sample::select(PIECES).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+    ];
+    proptest::collection::vec(piece, 1..14).prop_map(|pieces| pieces.concat())
+}
+
+/// The contents that show a text, and the patch that makes it grow where it can.
+fn contents(text: &str) -> Vec<Value> {
+    let body = |form: Value| json!({"form": form, "lines": [text], "total_lines": 9, "expandable": true});
+    let call = |state: &str, form: Value| json!({"type": "call", "call_id": "c", "step": 0, "tool": text, "summary": text, "state": state, "reason": text, "progress": text, "body": body(form), "elapsed_ms": 5});
+    vec![
+        json!({"type": "user", "text": text, "attachments": 1}),
+        json!({"type": "injected", "by": text, "text": text}),
+        json!({"type": "answer", "text": text, "end": {"end": "other", "reason": text}}),
+        json!({"type": "summary", "text": text}),
+        json!({"type": "provider", "text": text}),
+        json!({"type": "plugin", "source": text, "kind": text, "title": text, "body": body(json!({"form": "lines"}))}),
+        json!({"type": "note", "level": "warning", "text": text}),
+        call("running", json!({"form": "line"})),
+        call("refused", json!({"form": "line"})),
+        call("done", json!({"form": "diff", "path": text, "added": 1, "removed": 1})),
+        call("failed", json!({"form": "lines"})),
+    ]
+}
+
+/// The first sequence of an output that zk may not send, with a little of what follows.
+fn forbidden(sent: &str) -> Option<String> {
+    let mut rest = sent;
+    while let Some(at) = rest.find(|c: char| c.is_control()) {
+        let here = rest.get(at..).unwrap_or_default();
+        let after = match here.strip_prefix('\u{1b}') {
+            Some(sequence) => allowed(sequence),
+            None => here.strip_prefix(['\r', '\n']),
+        };
+        match after {
+            Some(after) => rest = after,
+            None => return Some(here.chars().take(12).collect()),
+        }
+    }
+    None
+}
+
+/// What comes behind a sequence that zk itself writes.
+fn allowed(after: &str) -> Option<&str> {
+    if let Some(rest) = after.strip_prefix(['7', '8']) {
+        return Some(rest);
+    }
+    if let Some(link) = after.strip_prefix("]8;;") {
+        let (target, rest) = link.split_once("\u{1b}\\")?;
+        let is_safe =
+            ["http://", "https://", "mailto:"].iter().any(|scheme| target.to_lowercase().starts_with(scheme));
+        let is_plain = target.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+        return (target.is_empty() || (is_safe && is_plain)).then_some(rest);
+    }
+    let rest = after.strip_prefix('[')?;
+    if let Some(mode) = rest.strip_prefix('?') {
+        let known = ["25h", "25l", "2026h", "2026l"];
+        return known.iter().find_map(|known| mode.strip_prefix(known));
+    }
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    let rest = rest.get(end..)?;
+    rest.strip_prefix(['A', 'B', 'C', 'J', 'K', 'm'])
+}
+
+#[test]
+fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split() {
+    let size = Size::new(40, 12);
+    let abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+    let mut runner = proptest::test_runner::TestRunner::new_with_rng(
+        ProptestConfig::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &[14; 32]),
+    );
+    let strategy = (text(), any::<u64>());
+    // Each text is shown in eleven ways, and two of them in pieces.
+    for _ in 0..crate::cases() {
+        let (text, salt) = strategy.new_tree(&mut runner).unwrap().current();
+        let mut app =
+            App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
+        let mut emulator = Emulator::new(size);
+        let mut now = Duration::ZERO;
+        let mut sent = String::new();
+        let mut frame = |app: &mut App, patches: &[Patch]| {
+            now += Duration::from_millis(20);
+            app.patches(patches, now);
+            sent += &app.frame(now);
+        };
+        for (n, content) in contents(&text).iter().enumerate() {
+            let id = format!("b{n}");
+            frame(&mut app, &[Patch::Open { block: block(&id, false, None, content) }]);
+            frame(
+                &mut app,
+                &[Patch::Close { block: block(&id, true, (n % 3 == 0).then_some(&text), content) }],
+            );
+        }
+        for (id, kind) in [("grow1", "answer"), ("grow2", "thinking")] {
+            frame(
+                &mut app,
+                &[Patch::Open { block: block(id, false, None, &json!({"type": kind, "text": ""})) }],
+            );
+            let mut rest = text.as_str();
+            let mut salt = salt;
+            while !rest.is_empty() {
+                let mut at = (salt % 5) as usize + 1;
+                salt = salt.rotate_right(3) ^ 0x9e37;
+                while !rest.is_char_boundary(at.min(rest.len())) {
+                    at += 1;
+                }
+                let (piece, more) = rest.split_at(at.min(rest.len()));
+                let grow = json!({"patch": "grow", "id": id, "delta": piece});
+                frame(&mut app, &[serde_json::from_value(grow).unwrap()]);
+                rest = more;
+            }
+        }
+        app.print(zk_tui::Style::RED, &text);
+        let status = json!({"activity": {"doing": "running", "calls": [text]}, "activity_ms": 0, "run_ms": 1, "tokens_read": 0, "tokens_written": 0});
+        frame(&mut app, &[Patch::Status { status: serde_json::from_value(status).unwrap() }]);
+        let left = app.leave();
+        sent += &left;
+        assert_eq!(forbidden(&sent), None, "{text:?}");
+        emulator.send(&sent);
+        emulator.check_untouched(&text);
+    }
+}
+
+#[test]
+fn what_is_not_zks_own_is_found() {
+    for hostile in [
+        "\u{1b}[2004h",
+        "\u{1b}]0;x\u{7}",
+        "\u{7}",
+        "\u{1b}[6n",
+        "\u{1b}[H",
+        "\u{9b}2J",
+        "a\u{1b}",
+        "\u{1b}[?1049h",
+    ] {
+        assert!(forbidden(hostile).is_some(), "{hostile:?}");
+    }
+    assert_eq!(
+        forbidden("a\r\n\u{1b}[1;31mb\u{1b}[m\u{1b}[3A\u{1b}[K\u{1b}]8;;http://x\u{1b}\\y\u{1b}]8;;\u{1b}\\"),
+        None
+    );
+}

@@ -1,0 +1,213 @@
+//! Generated sessions of everything at once: streaming, resizing, stopping, paging, questions, typing.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::json;
+use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Size, Style};
+use zk_view::{Patch, View};
+
+use crate::emulator::{BEFORE, Emulator};
+use crate::person::card;
+use crate::replay::block;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A prompt of the person.
+    Prompt,
+    /// An answer of paragraphs, in pieces of so many bytes.
+    Answer {
+        paragraphs: usize,
+        piece: usize,
+    },
+    /// A call that prints so many lines while it runs.
+    Call {
+        lines: usize,
+    },
+    /// A line of the program.
+    Print,
+    Type(String),
+    /// The pager for some steps: keys in it.
+    Page(String),
+    Full(bool),
+    Resize(usize, usize),
+    Suspend,
+    Ask,
+    Wait(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Prompt),
+        4 => (1..8usize, 1..30usize).prop_map(|(paragraphs, piece)| Step::Answer { paragraphs, piece }),
+        3 => (0..9usize).prop_map(|lines| Step::Call { lines }),
+        1 => Just(Step::Print),
+        2 => "[a-z漢 ]{1,12}".prop_map(Step::Type),
+        2 => "[gGjk\\[\\]e bn]{0,6}".prop_map(Step::Page),
+        1 => any::<bool>().prop_map(Step::Full),
+        2 => (20..90usize, 3..24usize).prop_map(|(width, height)| Step::Resize(width, height)),
+        1 => Just(Step::Suspend),
+        1 => Just(Step::Ask),
+        1 => (0..60u64).prop_map(Step::Wait),
+    ]
+}
+
+struct Session {
+    app: App,
+    emulator: Emulator,
+    now: Duration,
+    marks: Vec<String>,
+    draft: String,
+    n: usize,
+}
+
+impl Session {
+    fn new(size: Size) -> Self {
+        let abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+        let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
+        let (emulator, now) = (Emulator::new(size), Duration::from_secs(1));
+        Self { app, emulator, now, marks: Vec::new(), draft: String::new(), n: 0 }
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+        let _ = self.app.tick(self.now);
+        let frame = self.app.frame(self.now);
+        self.emulator.send(&frame);
+    }
+
+    fn patch(&mut self, patch: serde_json::Value) {
+        self.app.patches(&[serde_json::from_value(patch).unwrap()], self.now);
+        self.wait(7);
+    }
+
+    fn keys(&mut self, bytes: &str) {
+        let mut decoder = KeyDecoder::default();
+        let mut keys = decoder.push(bytes.as_bytes());
+        keys.extend(decoder.idle());
+        let _ = self.app.keys(&keys, self.now);
+        self.wait(20);
+    }
+
+    /// A mark that one row bears.
+    fn mark(&mut self) -> String {
+        self.n += 1;
+        let mark = format!("#{}.", self.n);
+        self.marks.push(mark.clone());
+        mark
+    }
+
+    fn step(&mut self, step: &Step) {
+        let id = format!("b{}", self.n);
+        match step {
+            Step::Prompt => {
+                let text = self.mark();
+                let content = json!({"type": "user", "text": text, "attachments": 0});
+                self.app.patches(&[Patch::Open { block: block(&id, true, None, &content) }], self.now);
+                self.wait(20);
+            }
+            Step::Answer { paragraphs, piece } => {
+                let content = |text: &str| json!({"type": "answer", "text": text});
+                self.app.patches(&[Patch::Open { block: block(&id, false, None, &content("")) }], self.now);
+                let text: String =
+                    (0..*paragraphs).map(|_| format!("{} some words\n\n", self.mark())).collect();
+                for piece in text.as_bytes().chunks(*piece) {
+                    self.patch(
+                        json!({"patch": "grow", "id": id, "delta": std::str::from_utf8(piece).unwrap()}),
+                    );
+                }
+                self.app
+                    .patches(&[Patch::Close { block: block(&id, true, None, &content(&text)) }], self.now);
+                self.wait(20);
+            }
+            Step::Call { lines } => {
+                let mark = self.mark();
+                let call = |state: &str| json!({"type": "call", "call_id": "c", "step": 0, "tool": "shell", "summary": mark, "state": state});
+                self.app
+                    .patches(&[Patch::Open { block: block(&id, false, None, &call("running")) }], self.now);
+                for n in 0..*lines {
+                    self.patch(json!({"patch": "grow", "id": id, "delta": format!("line {n}\n")}));
+                }
+                self.app
+                    .patches(&[Patch::Close { block: block(&id, true, None, &call("skipped")) }], self.now);
+                self.wait(20);
+            }
+            Step::Print => {
+                let text = self.mark();
+                self.app.print(Style::DIM, &text);
+                self.wait(20);
+            }
+            Step::Type(text) => {
+                self.keys(text);
+                self.draft.push_str(text);
+            }
+            Step::Page(keys) => {
+                self.keys("\x14");
+                for key in keys.chars() {
+                    self.keys(&key.to_string());
+                }
+                self.keys("q");
+            }
+            Step::Full(is_full) => {
+                self.app.set_full(*is_full);
+                self.wait(20);
+            }
+            Step::Resize(width, height) => {
+                let size = Size::new(*width, *height);
+                self.emulator.resize(size);
+                let bytes = self.app.resize(size, self.now);
+                self.emulator.send(&bytes);
+                self.wait(20);
+            }
+            Step::Suspend => {
+                let bytes = self.app.leave();
+                self.emulator.send(&bytes);
+                self.wait(20);
+                self.app.enter(self.now);
+                self.wait(20);
+            }
+            Step::Ask => {
+                let card = card(json!({"command": "touch x"}));
+                let id = card.id;
+                self.app.patches(&[Patch::Ask { card: Box::new(card) }], self.now);
+                self.wait(20);
+                self.app.patches(&[Patch::Answered { id }], self.now);
+                self.wait(20);
+            }
+            Step::Wait(ms) => self.wait(*ms),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: crate::cases(),
+        rng_seed: proptest::test_runner::RngSeed::Fixed(12),
+        ..ProptestConfig::default()
+    })]
+
+    /// After any session each closed row is on the terminal's own screen once, in order, what stood there before still
+    /// stands, the draft is whole, and no mode is left on.
+    #[test]
+    fn a_session_of_everything_leaves_each_row_once_and_the_draft_whole(
+        steps in proptest::collection::vec(step(), 1..25),
+        (width, height) in (20..90usize, 3..24usize),
+    ) {
+        let mut session = Session::new(Size::new(width, height));
+        session.wait(20);
+        steps.iter().for_each(|step| session.step(step));
+        prop_assert_eq!(session.app.draft(), session.draft.clone());
+        let bytes = session.app.leave();
+        session.emulator.send(&bytes);
+        session.emulator.check_untouched("a session");
+        let text = session.emulator.all_rows().join("\n");
+        let mut from = 0;
+        for mark in &session.marks {
+            prop_assert_eq!(text.matches(mark.as_str()).count(), 1, "{} in:\n{}", mark, text);
+            let at = text.get(from..).unwrap_or_default().find(mark.as_str());
+            prop_assert!(at.is_some(), "{} is out of order in:\n{}", mark, text);
+            from += at.unwrap_or_default();
+        }
+        prop_assert!(text.starts_with(BEFORE), "{}", text);
+    }
+}
