@@ -339,7 +339,7 @@ fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so()
     let anthropic = book(Person::asking(&server));
     let ended = anthropic.run(&["-p", "read it"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "Read.\n"), "{}", ended.stderr);
-    let told = "zk: the conversation exceeds the model's context window: ";
+    let told = "zk: to make room in the context window: ";
     assert!(ended.stderr.starts_with(told), "{}", ended.stderr);
     assert!(ended.stderr.contains("results left out of requests from here on"), "{}", ended.stderr);
     assert_eq!(server.violations(), []);

@@ -193,8 +193,7 @@ impl Reduce for ContextReduced {
         engine.note(
             NoteLevel::Warning,
             &format!(
-                "the conversation exceeds the model's context window: {what} left out of requests from here on (the \
-                 session keeps all)"
+                "to make room in the context window: {what} left out of requests from here on (the session keeps all)"
             ),
         );
     }
