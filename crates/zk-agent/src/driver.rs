@@ -199,13 +199,19 @@ impl Driver {
                     follow_up: !queues.follow_up.is_empty(),
                 }
             };
+            let before = machine.clone();
             match machine.next(seen) {
                 Next::Turn(number) => {
                     let ended = self.turn(number).await?;
                     machine.turn_done(ended);
                 }
-                Next::Steer => self.deliver(SteerKind::Steer).await?,
-                Next::FollowUp => self.deliver(SteerKind::FollowUp).await?,
+                next @ (Next::Steer | Next::FollowUp) => {
+                    let kind = if next == Next::Steer { SteerKind::Steer } else { SteerKind::FollowUp };
+                    if !self.deliver(kind).await? {
+                        // Nothing was said, so that nothing is due for it.
+                        machine = before;
+                    }
+                }
                 Next::Stop(Stop::Done) => return self.check_output(),
                 Next::Stop(Stop::Aborted) => return Err(AgentError::Aborted),
                 Next::Stop(Stop::TurnLimit(turns)) => return Err(AgentError::TurnLimit { turns }),
@@ -222,7 +228,8 @@ impl Driver {
         }
     }
 
-    async fn deliver(&self, kind: SteerKind) -> Result<(), AgentError> {
+    /// Puts waiting messages into the conversation; whether any is left after the handlers of `input`.
+    async fn deliver(&self, kind: SteerKind) -> Result<bool, AgentError> {
         let mode = self.behavior.queue_mode.unwrap_or_default();
         let messages = {
             let mut queues = self.shared.queues();
@@ -231,7 +238,17 @@ impl Driver {
                 SteerKind::FollowUp => take(&mut queues.follow_up, mode),
             }
         };
-        if let Err(error) = self.cx.emit(SteerInject { kind, messages: messages.clone() }).await {
+        let read = match self.read_messages(&messages).await {
+            Ok(read) => read,
+            Err(error) => {
+                self.shared.queues().put_back(kind, messages);
+                return Err(error);
+            }
+        };
+        if read.is_empty() {
+            return Ok(false);
+        }
+        if let Err(error) = self.cx.emit(SteerInject { kind, messages: read.clone() }).await {
             self.shared.queues().put_back(kind, messages);
             return Err(error.into());
         }
@@ -239,7 +256,8 @@ impl Driver {
             SteerKind::Steer => MessagesCause::Steer,
             SteerKind::FollowUp => MessagesCause::FollowUp,
         };
-        self.commit(self.turns(messages, cause)).await
+        self.commit(self.turns(read, cause)).await?;
+        Ok(true)
     }
 
     async fn finish(self, mut result: Result<(), AgentError>) -> RunOutcome {

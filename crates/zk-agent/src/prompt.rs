@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use zk_core::events::Input;
-use zk_core::model::{AgentError, Block};
+use zk_core::model::{AgentError, Block, Message};
 
 use crate::driver::Driver;
 
@@ -7,8 +9,33 @@ impl Driver {
     /// The prompt after the `input` event; nothing if a handler dealt with it.
     pub(crate) async fn read_input(&mut self) -> Result<Option<Option<Vec<Block>>>, AgentError> {
         let Some(blocks) = self.options.prompt.take() else { return Ok(Some(None)) };
+        Ok(self.read_blocks(blocks).await?.map(Some))
+    }
+
+    /// What a person typed into the run, after the `input` event; without what a handler dealt with. Messages of plugins
+    /// are as they were.
+    pub(crate) async fn read_messages(
+        &self,
+        messages: &[Arc<Message>],
+    ) -> Result<Vec<Arc<Message>>, AgentError> {
+        let mut read = Vec::with_capacity(messages.len());
+        for message in messages {
+            let by_person = matches!(message.injected_by.as_deref(), None | Some("steer" | "follow-up"));
+            if !by_person || !self.cx.bus().has_listeners::<Input>() {
+                read.push(message.clone());
+                continue;
+            }
+            if let Some(content) = self.read_blocks(message.content.clone()).await? {
+                read.push(Message { content, ..Message::clone(message) }.shared());
+            }
+        }
+        Ok(read)
+    }
+
+    /// What is left of something typed after the `input` event; nothing if a handler dealt with it.
+    async fn read_blocks(&self, blocks: Vec<Block>) -> Result<Option<Vec<Block>>, AgentError> {
         if !self.cx.bus().has_listeners::<Input>() {
-            return Ok(Some(Some(blocks)));
+            return Ok(Some(blocks));
         }
         let mut images = Vec::new();
         let mut others = Vec::new();
@@ -37,7 +64,7 @@ impl Driver {
         if is_blank(&blocks) {
             return Err(AgentError::Usage("the handlers of `input` left nothing of the prompt".into()));
         }
-        Ok(Some(Some(blocks)))
+        Ok(Some(blocks))
     }
 }
 

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    ContextReduced, SessionBeforeCompact, SessionBeforeFork, SessionBeforeSwitch, SessionBeforeTree,
-    SessionLoaded,
+    AgentBeforeStart, BeforeStart, ContextReduced, SessionBeforeCompact, SessionBeforeFork,
+    SessionBeforeSwitch, SessionBeforeTree, SessionLoaded,
 };
-use zk_core::kernel::{BoxError, Plugin, Reach, Scope};
+use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
+use zk_core::model::Message;
 use zk_core::service::{Files, Tool};
 
 use crate::policy::ResultCaps;
@@ -75,6 +76,12 @@ impl Plugin for ToolsPlugin {
         }
         scope.provide_service(self.jobs.clone());
         self.forget_with_the_conversation(scope);
+        let jobs = self.jobs.clone();
+        scope.on_sync_at(Reach::Own, move |_: &AgentBeforeStart, _: &Cx| {
+            let ends = jobs.take_ends();
+            let messages = vec![Message::injected(ends.join("\n"), "jobs")];
+            (!ends.is_empty()).then_some(BeforeStart { messages, system: None })
+        });
         let jobs = self.jobs.clone();
         scope.on_close(async move || jobs.close().await);
         ResultCaps::register(scope);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use zk_agent::{Behavior, QueueMode, RunHandle, RunOptions};
-use zk_core::events::{SteerInject, StreamEnd, ToolBefore, TurnAfter};
+use zk_core::events::{Input, InputReply, SteerInject, StreamEnd, ToolBefore, TurnAfter};
 use zk_core::kernel::{Bus, Cx, Event, OnError};
 use zk_core::model::AgentError;
 use zk_testkit::{Script, Turn};
@@ -170,4 +170,24 @@ async fn a_message_whose_delivery_fails_is_handed_back() {
     let unsent: Vec<String> = outcome.unsent.iter().map(|message| message.text()).collect();
     assert_eq!(unsent, ["first", "second"]);
     rig.assert_sound();
+}
+
+#[tokio::test]
+async fn what_is_typed_into_a_run_passes_the_handlers_of_input_and_what_plugins_say_does_not() {
+    let rig = rig(Script::new().turn(three_fails).turn(|t| t.text("First.")).turn(|t| t.text("Second.")));
+    rig.scope("guard").on_sync(|input: &Input, _: &Cx| match input.text.as_str() {
+        "a secret" => Some(InputReply::Handled),
+        "pwd" => Some(InputReply::Transform { text: "run pwd".into(), images: None }),
+        _ => None,
+    });
+    let slot = once_on::<ToolBefore>(&rig, |run| {
+        run.steer("a secret").unwrap();
+        run.follow_up("a secret").unwrap();
+        run.follow_up("pwd").unwrap();
+    });
+    run(&rig, &slot).await.result.unwrap();
+    let told = told(&rig.agent.history());
+    assert!(!told.contains("secret"), "{told}");
+    assert!(told.contains("user [follow-up]: run pwd"), "{told}");
+    assert_eq!(rig.provider.asked().len(), 3, "what was refused leads to no turn of its own");
 }

@@ -204,5 +204,11 @@ fn a_hook_has_a_person_asked_where_nobody_would_be() {
         terminal.keys("\u{4}");
         assert_eq!(terminal.code(), Some(0));
         assert_eq!(written(&person).as_deref(), content);
+        let audit = std::fs::read_dir(person.home().join("audit")).unwrap().next().unwrap().unwrap();
+        let audit = std::fs::read_to_string(audit.path()).unwrap();
+        let first: serde_json::Value = serde_json::from_str(audit.lines().next().unwrap()).unwrap();
+        let verdict = if content.is_some() { "allow" } else { "deny" };
+        assert_eq!((&first["verdict"], &first["by"]), (&json!(verdict), &json!("person")), "{audit}");
+        assert_eq!(first["reasons"][0], "a hook had a person asked: sure?");
     }
 }

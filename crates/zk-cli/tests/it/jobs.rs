@@ -63,3 +63,45 @@ fn a_background_command_ends_with_the_program_however_that_ends() {
         }
     }
 }
+
+#[test]
+fn the_model_is_told_when_a_background_command_ends_unless_it_waited_for_that() {
+    let told = |how: serde_json::Value| {
+        let script = Script::answering(move |asked| match asked.number {
+            1 => {
+                let command = "until [ -e go ]; do sleep 0.02; done; echo made; exit 3";
+                Turn::new().call("shell", json!({"command": command, "background": true}))
+            }
+            2 => Turn::new().call(
+                "shell",
+                json!({"command": "touch go; until [ -e none ]; do sleep 0.3; touch none; done"}),
+            ),
+            3 => Turn::new().call("jobs", how.clone()),
+            _ => Turn::new().text("done"),
+        });
+        let server = server(script);
+        let person = Person::asking(&server);
+        let ended = person.run(&["-p", "x", "--allow-all"]);
+        assert_eq!((ended.code, ended.stdout.trim()), (0, "done"), "{}", ended.stderr);
+        serde_json::Value::from(server.bodies()).to_string()
+    };
+    let all = told(json!({"action": "list"}));
+    assert!(all.contains("job-1 has ended: exit 3 after "), "{all}");
+    assert!(all.contains("`jobs` reads what it printed"), "{all}");
+}
+
+#[test]
+fn what_the_model_waits_for_or_kills_is_not_told_a_second_time() {
+    for action in ["wait", "kill"] {
+        let script = Script::answering(move |asked| match asked.number {
+            1 => Turn::new().call("shell", json!({"command": "sleep 0.5", "background": true})),
+            2 => Turn::new().call("jobs", json!({"action": action, "id": "job-1"})),
+            _ => Turn::new().text("done"),
+        });
+        let server = server(script);
+        let person = Person::asking(&server);
+        assert_eq!(person.run(&["-p", "x", "--allow-all"]).code, 0);
+        let all = serde_json::Value::from(server.bodies()).to_string();
+        assert!(all.contains("(job-1: ") && !all.contains("has ended"), "{action}: {all}");
+    }
+}

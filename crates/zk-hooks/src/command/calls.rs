@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zk_core::events::{
-    AgentDone, CallRef, PermissionReply, PermissionRequest, ResultPatch, Ruling, ToolBefore, ToolGate,
-    ToolPrepare, ToolTransform,
+    AgentDone, CallRef, DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, ResultPatch,
+    Ruling, ToolBefore, ToolGate, ToolPrepare, ToolTransform,
 };
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, ToolContent};
@@ -289,7 +289,9 @@ impl Handler<ToolGate> for Ask {
             always: None,
             wider: None,
         };
-        Ok(match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
+        let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
+        cx.emit(decided(gate, &answer, &reason)).await?;
+        Ok(match answer {
             UiAnswer::Once
             | UiAnswer::Session
             | UiAnswer::Always
@@ -309,6 +311,30 @@ impl Handler<ToolGate> for Ask {
                 Some(Ruling::refuse("a hook wanted a person to decide, and nobody answered"))
             }
         })
+    }
+}
+
+/// What is recorded of an answer to a question that a hook had asked.
+fn decided(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
+    let (allowed, by, said) = match answer {
+        UiAnswer::Once
+        | UiAnswer::Session
+        | UiAnswer::Always
+        | UiAnswer::WiderSession
+        | UiAnswer::WiderAlways => (true, DecidedBy::Person, "answered: once"),
+        UiAnswer::No { .. } => (false, DecidedBy::Person, "answered: no"),
+        UiAnswer::Absent => (false, DecidedBy::Nobody, "nobody answered"),
+        UiAnswer::Choice { .. } | UiAnswer::Text { .. } => (false, DecidedBy::Person, "no such answer"),
+    };
+    PermissionDecided {
+        call: gate.call.clone(),
+        args: gate.args.clone(),
+        effects: gate.effects.clone(),
+        cwd: gate.place.cwd.clone(),
+        allowed,
+        by,
+        reasons: vec![format!("a hook had a person asked: {reason}"), said.to_owned()],
+        allowed_by: None,
     }
 }
 

@@ -86,7 +86,19 @@ impl Handler<Input> for Prompts {
             (self.0.tell)(&format!("UserPromptSubmit operation blocked by hook: {reason}"));
             return Ok(Some(InputReply::Handled));
         }
-        context.into_iter().for_each(|context| self.0.session.add_context(Some(context)));
+        let run = cx.service::<dyn RunControl>();
+        match run.filter(|run| run.state().turn > 0) {
+            // It was typed into the run, which takes the context along as it takes the text.
+            Some(run) if !context.is_empty() => {
+                let told = run.steer(Message::injected(of_hooks(&context), "hooks"));
+                if told.is_err() {
+                    context.into_iter().for_each(|context| self.0.session.add_context(Some(context)));
+                }
+            }
+            Some(_) | None => {
+                context.into_iter().for_each(|context| self.0.session.add_context(Some(context)));
+            }
+        }
         Ok(None)
     }
 }
@@ -99,9 +111,14 @@ impl Handler<AgentBeforeStart> for Prompts {
         if context.is_empty() {
             return Ok(None);
         }
-        let text = format!("Context from hooks of the user:\n{}", context.join("\n"));
-        Ok(Some(BeforeStart { messages: vec![Message::injected(text, "hooks")], system: None }))
+        let messages = vec![Message::injected(of_hooks(&context), "hooks")];
+        Ok(Some(BeforeStart { messages, system: None }))
     }
+}
+
+/// What hooks say to the model.
+fn of_hooks(context: &[String]) -> String {
+    format!("Context from hooks of the user:\n{}", context.join("\n"))
 }
 
 impl Handler<SessionSwitch> for Prompts {

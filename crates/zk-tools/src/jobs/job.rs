@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(crate) struct Job {
     state: Mutex<State>,
     kill: mpsc::UnboundedSender<()>,
     phase: watch::Sender<JobPhase>,
+    /// How many calls of the model wait for its end, or ended it; they say it.
+    pub(super) awaited: AtomicU32,
 }
 
 /// Where the output of a job is that goes on without this process.
@@ -90,7 +93,19 @@ impl Job {
         let (kill, killed) = mpsc::unbounded_channel();
         let state = Mutex::new(State { output, read: 0, last: None });
         let phase = watch::Sender::new(JobPhase::Running);
-        (Self { id, command, began: Instant::now(), detached, state, kill, phase }, killed)
+        (
+            Self {
+                id,
+                command,
+                began: Instant::now(),
+                detached,
+                state,
+                kill,
+                phase,
+                awaited: AtomicU32::new(0),
+            },
+            killed,
+        )
     }
 
     pub(crate) fn phase(&self) -> JobPhase {

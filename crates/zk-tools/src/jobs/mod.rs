@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use zk_core::model::ToolError;
-use zk_core::service::{Exec, ExecError, ExecRequest};
+use zk_core::model::{Message, ToolError};
+use zk_core::service::{Exec, ExecError, ExecRequest, RunControl};
 
 use job::Detached;
 pub(crate) use job::Job;
@@ -17,7 +17,7 @@ pub use job::JobPhase;
 pub use tool::JobsTool;
 
 use crate::output::{Output, OutputPlace};
-use crate::text::size;
+use crate::text::{one_line, size};
 
 /// How many jobs may run at a time.
 const RUNNING: usize = 16;
@@ -33,6 +33,8 @@ const REMEMBERED: usize = 32;
 pub struct Jobs {
     jobs: Mutex<Vec<Arc<Job>>>,
     next: AtomicU32,
+    /// Ends of jobs that the model is told of with the next prompt: no run was there to be told.
+    ends: Arc<Mutex<Vec<String>>>,
 }
 
 /// What is to be known of a job.
@@ -101,6 +103,7 @@ impl Jobs {
     /// Ends all jobs but the detached ones, and waits until nothing of them is left.
     pub async fn close(&self) {
         let jobs = std::mem::take(&mut *self.jobs());
+        jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
         let own: Vec<_> = jobs.iter().filter(|job| job.detached.is_none()).collect();
         own.iter().for_each(|job| job.kill());
         for job in own {
@@ -111,7 +114,9 @@ impl Jobs {
     /// Ends all jobs but the detached ones, in the background.
     pub(crate) fn forget(&self) {
         let jobs = std::mem::take(&mut *self.jobs());
+        jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
         jobs.iter().filter(|job| job.detached.is_none()).for_each(|job| job.kill());
+        self.take_ends();
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Job>> {
@@ -119,7 +124,14 @@ impl Jobs {
     }
 
     /// Starts a command in the background.
-    pub(crate) async fn start(&self, exec: &dyn Exec, start: JobStart) -> Result<Arc<Job>, ToolError> {
+    ///
+    /// Its end is told to the model: in the `run` that started it, or with the next prompt.
+    pub(crate) async fn start(
+        &self,
+        exec: &dyn Exec,
+        start: JobStart,
+        run: Option<Arc<dyn RunControl>>,
+    ) -> Result<Arc<Job>, ToolError> {
         let JobStart { command, request, place, memory, detach } = start;
         let running = self.jobs().iter().filter(|job| !job.phase().is_over()).count();
         if running >= RUNNING {
@@ -140,9 +152,25 @@ impl Jobs {
         let (job, killed) = Job::new(id, command, Output::new(memory, place), detached);
         let job = Arc::new(job);
         self.add(job.clone());
-        let followed = job.clone();
-        tokio::spawn(async move { followed.follow(process, killed, deadline).await });
+        let (followed, ends) = (job.clone(), self.ends.clone());
+        tokio::spawn(async move {
+            followed.follow(process, killed, deadline).await;
+            if let Some(text) = told(&followed) {
+                let late = match run {
+                    Some(run) => run.steer(Message::injected(text.clone(), "jobs")).is_err(),
+                    None => true,
+                };
+                if late {
+                    ends.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+                }
+            }
+        });
         Ok(job)
+    }
+
+    /// Ends of jobs that no run was told of.
+    pub(crate) fn take_ends(&self) -> Vec<String> {
+        std::mem::take(&mut *self.ends.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn add(&self, job: Arc<Job>) {
@@ -157,6 +185,17 @@ impl Jobs {
     fn jobs(&self) -> MutexGuard<'_, Vec<Arc<Job>>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the model is told of the end of a job; nothing where a call says it.
+fn told(job: &Job) -> Option<String> {
+    let unheard = job.awaited.load(Ordering::Relaxed) == 0;
+    let (_, unread) = job.printed();
+    unheard.then(|| {
+        let output = if unread > 0 { "; `jobs` reads what it printed" } else { "" };
+        let command = one_line(&job.command, 120);
+        format!("{} has ended: {}{output} ($ {command})", job.id, tool::describe(&job.phase()))
+    })
 }
 
 /// The new output of a job for the model, saying what is left out of it.

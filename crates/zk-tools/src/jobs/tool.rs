@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -95,6 +96,7 @@ impl Tool for JobsTool {
             Action::Tail => self.report(&*self.find(args.id.as_deref())?),
             Action::Wait => {
                 let job = self.find(args.id.as_deref())?;
+                let _awaited = Awaited::new(&job);
                 let patience = args.timeout_ms.map_or(WAIT, Duration::from_millis);
                 tokio::select! {
                     _ = timeout(patience.min(self.options.shell_timeout_max), job.ended()) => {}
@@ -104,6 +106,7 @@ impl Tool for JobsTool {
             }
             Action::Kill => {
                 let job = self.find(args.id.as_deref())?;
+                let _awaited = Awaited::new(&job);
                 job.kill();
                 job.ended().await;
                 self.report(&job)
@@ -127,6 +130,25 @@ impl Tool for JobsTool {
     }
 }
 
+/// Somebody waits for the end of a job, and says it.
+struct Awaited<'a>(&'a Job);
+
+impl<'a> Awaited<'a> {
+    fn new(job: &'a Job) -> Self {
+        job.awaited.fetch_add(1, Ordering::Relaxed);
+        Self(job)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        // Whoever saw the end has said it, now and later.
+        if !self.0.phase().is_over() {
+            self.0.awaited.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
 fn list(jobs: &[JobInfo]) -> String {
     if jobs.is_empty() {
         return "(no jobs; `shell` with background starts one)".to_owned();
@@ -146,7 +168,7 @@ fn list(jobs: &[JobInfo]) -> String {
     jobs.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn describe(phase: &JobPhase) -> String {
+pub(super) fn describe(phase: &JobPhase) -> String {
     let (exit, elapsed, survivors, denials) = match phase {
         JobPhase::Running => return "running".to_owned(),
         JobPhase::Ending => return "asked to end, still running".to_owned(),

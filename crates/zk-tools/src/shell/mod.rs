@@ -15,8 +15,8 @@ use zk_core::model::{
     ToolSpec,
 };
 use zk_core::service::{
-    CallPlace, DeniedAct, Exec, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream, OutsideExec, Tool,
-    ToolCx, TurnEnv,
+    CallPlace, DeniedAct, Exec, ExecOutcome, ExecRequest, Exit, OutputSink, OutputStream, OutsideExec,
+    RunControl, Tool, ToolCx, TurnEnv,
 };
 
 use crate::jobs::{JobStart, Jobs};
@@ -117,7 +117,7 @@ impl Shell {
             detach: args.detach == Some(true),
             command: args.command,
         };
-        let job = jobs.start(exec, start).await?;
+        let job = jobs.start(exec, start, cx.cx.service::<dyn RunControl>()).await?;
         let end = match &job.detached {
             Some(_) => "it goes on when this program ends",
             None => "it ends with this conversation",

@@ -327,3 +327,25 @@ async fn calls_of_sub_agents_pass_the_same_hooks() {
     let inputs = scene.inputs("pre");
     assert_eq!((inputs.len(), &inputs[0]["agent_id"]), (1, &json!("helper")));
 }
+
+#[tokio::test]
+async fn a_text_typed_into_a_run_passes_the_hooks_of_prompts_too() {
+    let behind = |bus: &zk_core::kernel::Bus| {
+        bus.scope("person").on_sync(|before: &zk_core::events::ToolBefore, cx: &Cx| {
+            let _ = before;
+            let run = cx.service::<dyn zk_core::service::RunControl>().unwrap();
+            run.steer(zk_core::model::Message::injected("the password", "steer")).unwrap();
+            run.steer(zk_core::model::Message::injected("be brief", "steer")).unwrap();
+        });
+    };
+    let guard = "grep -q password && { echo 'not that' >&2; exit 2; }; echo the branch is main";
+    let (seen, _) = Scene { behind, ..Scene::new() }.run(hook("UserPromptSubmit", guard)).await;
+    let told = seen.told.join("\n");
+    assert!(told.contains("be brief") && !told.contains("password"), "{told}");
+    assert_eq!(
+        told.matches("the branch is main").count(),
+        2,
+        "with the prompt and with what was typed: {told}"
+    );
+    assert!(seen.notices.iter().any(|notice| notice.contains("not that")), "{:?}", seen.notices);
+}
