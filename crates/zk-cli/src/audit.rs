@@ -25,7 +25,7 @@ const TEXT: usize = 4096;
 /// | `record` | `decided` or `ended` |
 /// | `session`, `run`, `agent`, `call` | ids; no session where none is kept |
 /// | `tool` | its canonical name |
-/// | `context` | of a decision: `process`, `sandbox`, or `outside` for a command let out of the sandbox |
+/// | `context` | of a decision: `process`, `sandbox`, `docker:IMAGE`, `remote:ADDRESS`, or `outside` for a command let out of the sandbox |
 /// | `cwd`, `args`, `effects` | of a decision; long texts are cut, and say how long they were |
 /// | `verdict`, `by`, `reasons` | `allow` or `deny`; `policy`, `earlier_answer`, `person` or `nobody`; what spoke, rules included |
 /// | `exit`, `is_error`, `elapsed_ms` | of an end; `exit` of commands only |
@@ -35,7 +35,7 @@ pub(crate) struct Audit(Arc<Log>);
 #[derive(Debug)]
 struct Log {
     dir: PathBuf,
-    context: &'static str,
+    context: String,
     redactor: Arc<Redactor>,
     session: Mutex<Option<SessionId>>,
     file: Mutex<Option<(String, File)>>,
@@ -43,7 +43,7 @@ struct Log {
 
 impl Audit {
     /// A record in `dir` of calls whose commands usually run in `context`.
-    pub(crate) fn new(dir: PathBuf, context: &'static str, redactor: Arc<Redactor>) -> Self {
+    pub(crate) fn new(dir: PathBuf, context: String, redactor: Arc<Redactor>) -> Self {
         Self(Arc::new(Log { dir, context, redactor, session: Mutex::default(), file: Mutex::default() }))
     }
 }
@@ -67,7 +67,7 @@ impl Plugin for Audit {
 
 impl Handler<PermissionDecided> for Log {
     async fn call(&self, ev: &PermissionDecided, cx: &Cx) -> Answer<PermissionDecided> {
-        let context = if ev.effects.leaves_context() { "outside" } else { self.context };
+        let context = if ev.effects.leaves_context() { "outside" } else { &*self.context };
         let record = json!({
             "time": now(),
             "record": "decided",

@@ -48,7 +48,12 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let notices = app.notices.clone();
     let bus = Bus::builder().on_error(move |error: &HookError| notices.show(&error.to_string())).build();
     let children = Environment::filtered(app.env.all().clone());
-    let Containment { mode, sandbox, is_contained, .. } = Containment::of(app, host.allow_all)?;
+    let containment = Containment::of(app, host.allow_all)?;
+    let context = containment.context();
+    if containment.sandbox.is_some() && containment.problem.is_some() {
+        app.notices.show(&format!("warning: {}", containment.describe()));
+    }
+    let Containment { mode, sandbox, is_contained, .. } = containment;
     let judge = policy::judge(app, mode, is_contained);
     let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
@@ -56,7 +61,6 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     bus.scope("permission-modes").provide_service(Arc::new(modes.clone()));
     let tools = ToolsOptions { outside: sandbox.is_some(), ..ToolsOptions::default() };
     let tools = limits::of_time(&app.settings, tools);
-    let context = if sandbox.is_some() { "sandbox" } else { "process" };
     let outside = sandbox.as_ref().map(|_| provide_outside(app, &bus, children.clone()));
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(local(app, children, sandbox)?),

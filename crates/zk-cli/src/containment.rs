@@ -13,7 +13,7 @@ use crate::settings::{Layer, Settings};
 /// | mode | context | then |
 /// |---|---|---|
 /// | none named | none named | `auto` in the sandbox where its self-test passes, else `ask` in the process context |
-/// | none named | `sandbox` | `auto`; `ask` if the sandbox has the network |
+/// | none named | `sandbox` | `auto`; `ask` if the sandbox has the network, or the machine refuses namespaces |
 /// | none named | `process` | `ask` |
 /// | `auto` | none named, or `sandbox` | `auto` in the sandbox, or a refusal to start |
 /// | another | none named | that mode, in the process context |
@@ -24,6 +24,8 @@ pub(crate) struct Containment {
     pub(crate) sandbox: Option<SandboxExec>,
     /// Whether commands reach nothing but what the sandbox lets them, and no other machine.
     pub(crate) is_contained: bool,
+    /// Where commands run instead of as processes of this machine: `docker:IMAGE` or `remote:ADDRESS`.
+    pub(crate) elsewhere: Option<String>,
     /// Why there is no sandbox, where one would have been used.
     pub(crate) problem: Option<String>,
 }
@@ -34,17 +36,35 @@ impl Containment {
         let settings = &app.settings;
         let has_network = settings.text("sandbox.network") == Some("all");
         let named = named_mode(settings, allow_all)?;
-        let process = |mode| Self { mode, sandbox: None, is_contained: false, problem: None };
+        let elsewhere = settings.text("context").filter(|context| context.contains(':')).map(str::to_owned);
+        let process = |mode| Self {
+            mode,
+            sandbox: None,
+            is_contained: false,
+            elsewhere: elsewhere.clone(),
+            problem: None,
+        };
         let start = || sandbox::start(app, Environment::filtered(app.env.all().clone()));
-        let contained =
-            |mode, exec| Self { mode, sandbox: Some(exec), is_contained: !has_network, problem: None };
+        let contained = |mode, exec| Self {
+            mode,
+            sandbox: Some(exec),
+            is_contained: !has_network,
+            elsewhere: None,
+            problem: None,
+        };
         match (settings.text("context"), named) {
             (Some("sandbox") | None, Some(Mode::Auto)) if has_network => Err(Failure::usage(
                 "the permission mode auto needs a sandbox without the network: set sandbox.network to none or loopback",
             )),
-            (Some("sandbox"), None) if has_network => Ok(contained(Mode::Ask, start()?)),
-            (Some("sandbox"), named) => Ok(contained(named.unwrap_or(Mode::Auto), start()?)),
-            (None, Some(Mode::Auto)) => Ok(contained(Mode::Auto, start()?)),
+            (Some("sandbox") | None, Some(Mode::Auto)) => Ok(contained(Mode::Auto, start()?)),
+            (Some("sandbox"), named) => {
+                let environment = Environment::filtered(app.env.all().clone());
+                let (exec, problem) = sandbox::start_or_degrade(app, environment)?;
+                let is_whole = problem.is_none() && !has_network;
+                let usual = if is_whole { Mode::Auto } else { Mode::Ask };
+                let contained = contained(named.unwrap_or(usual), exec);
+                Ok(Self { is_contained: is_whole, problem, ..contained })
+            }
             (Some(context), Some(Mode::Auto)) => Err(Failure::usage(format!(
                 "the permission mode auto needs the sandbox, and commands run in the context {context}: choose \
                  --context sandbox"
@@ -59,13 +79,26 @@ impl Containment {
         }
     }
 
+    /// Where commands run, as it is recorded.
+    pub(crate) fn context(&self) -> String {
+        match (&self.sandbox, &self.elsewhere) {
+            (Some(_), _) => "sandbox".to_owned(),
+            (None, Some(context)) => context.clone(),
+            (None, None) => "process".to_owned(),
+        }
+    }
+
     /// What holds, in one line.
     pub(crate) fn describe(&self) -> String {
-        let Self { mode, sandbox, is_contained, problem } = self;
-        let place = match (sandbox, is_contained) {
-            (Some(_), true) => "commands run in the sandbox",
-            (Some(_), false) => "commands run in the sandbox, with the network",
-            (None, _) => "commands run as processes of yours",
+        let Self { mode, sandbox, is_contained, elsewhere, problem } = self;
+        let place = match (sandbox, is_contained, elsewhere) {
+            (Some(_), _, _) if problem.is_some() => {
+                "commands are held by Landlock and seccomp alone: protected files of the project can be changed".to_owned()
+            }
+            (Some(_), true, _) => "commands run in the sandbox".to_owned(),
+            (Some(_), false, _) => "commands run in the sandbox, with the network".to_owned(),
+            (None, _, Some(context)) => format!("commands run in {context}"),
+            (None, _, None) => "commands run as processes of yours".to_owned(),
         };
         let why = problem.as_ref().map_or(String::new(), |problem| format!(", since {problem}"));
         format!("mode {mode}, {place}{why}")

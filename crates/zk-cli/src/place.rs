@@ -6,25 +6,28 @@ use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::service::{Exec, Files};
-use zk_exec::{OverlaidFiles, Remote, WorkspaceFiles};
+use zk_exec::{DockerExec, DockerOptions, OverlaidFiles, Remote, WorkspaceFiles};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::limits;
 
 /// The value of `--context` and of the setting `context`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ContextName {
     Process,
     Sandbox,
+    /// A container of this image.
+    Docker(String),
     /// An exec-server at this socket.
     Remote(PathBuf),
 }
 
 impl ContextName {
     /// What can be chosen, as a person reads it.
-    pub(crate) const CHOICES: &str = "\"process\", \"sandbox\" or \"remote:unix:PATH\"";
+    pub(crate) const CHOICES: &str = "\"process\", \"sandbox\", \"docker:IMAGE\" or \"remote:unix:PATH\"";
     /// The same as a regular expression.
-    pub(crate) const PATTERN: &str = "^(process|sandbox|remote:unix:/.+)$";
+    pub(crate) const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+)$";
 
     /// What the settings say.
     pub(crate) fn of(app: &AppContext) -> Self {
@@ -39,10 +42,17 @@ impl FromStr for ContextName {
         match text.split_once(':') {
             None if text == "process" => Ok(Self::Process),
             None if text == "sandbox" => Ok(Self::Sandbox),
+            Some(("docker", image)) if is_image(image) => Ok(Self::Docker(image.to_owned())),
             Some(("remote", address)) => socket(address).map(Self::Remote),
             _ => Err(format!("use {}", Self::CHOICES)),
         }
     }
+}
+
+/// Whether a text can name an image: `debian`, `ghcr.io/team/build:1`, `alpine@sha256:…`.
+fn is_image(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._/:@".contains(&byte))
 }
 
 /// The path of an address such as `unix:/run/zk.sock`.
@@ -54,24 +64,31 @@ pub(crate) fn socket(address: &str) -> Result<PathBuf, String> {
 }
 
 /// Serves what takes the place of this machine's commands and files; nothing if they are this machine's.
-pub(crate) struct Place {
-    remote: Option<Remote>,
+pub(crate) enum Place {
+    Here,
+    Docker(Arc<DockerExec>),
+    Remote(Remote),
 }
 
 impl Place {
     /// The place that the settings name, reached.
     pub(crate) fn of(app: &AppContext) -> Outcome<Self> {
-        let remote = match ContextName::of(app) {
-            ContextName::Process | ContextName::Sandbox => None,
-            ContextName::Remote(socket) => Some(Remote::connect(socket).map_err(Failure::failed)?),
-        };
-        Ok(Self { remote })
+        Ok(match ContextName::of(app) {
+            ContextName::Process | ContextName::Sandbox => Self::Here,
+            ContextName::Docker(image) => {
+                let exec = DockerExec::new(docker(app, image));
+                exec.check().map_err(Failure::failed)?;
+                Self::Docker(Arc::new(exec))
+            }
+            ContextName::Remote(socket) => Self::Remote(Remote::connect(socket).map_err(Failure::failed)?),
+        })
     }
 
     /// The directory a conversation works in.
     pub(crate) fn cwd(app: &AppContext, bus: &Bus) -> PathBuf {
         let roots = match ContextName::of(app) {
-            ContextName::Process | ContextName::Sandbox => None,
+            // The directory is mounted at its own path.
+            ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => None,
             ContextName::Remote(_) => bus.service::<dyn Files>().map(|files| files.roots()),
         };
         roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| app.cwd.clone())
@@ -79,10 +96,25 @@ impl Place {
 
     /// The files of the place, with the directory of this machine where a session's large results are.
     pub(crate) fn with_outputs(self, local: WorkspaceFiles, outputs: &Path) -> Arc<dyn Files> {
-        let Some(remote) = self.remote else { return Arc::new(local) };
+        let remote = match self {
+            Self::Here | Self::Docker(_) => return Arc::new(local),
+            Self::Remote(remote) => remote,
+        };
         let outputs = outputs.canonicalize().unwrap_or_else(|_| outputs.to_owned());
         Arc::new(OverlaidFiles::new(Arc::new(remote.files()), Arc::new(local), outputs))
     }
+}
+
+/// The container that the settings describe.
+fn docker(app: &AppContext, image: String) -> DockerOptions {
+    let mut options = DockerOptions::new(image, &app.cwd);
+    options.limits = limits::of_commands(&app.settings);
+    options.network = app.settings.flag("docker.network");
+    let of_environment = || app.env.get("DOCKER_HOST")?.to_str()?.strip_prefix("unix://");
+    if let Some(socket) = app.settings.text("docker.socket").or_else(of_environment) {
+        options.socket = socket.into();
+    }
+    options
 }
 
 impl Plugin for Place {
@@ -91,9 +123,17 @@ impl Plugin for Place {
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        if let Some(remote) = &self.remote {
-            scope.provide_service::<dyn Exec>(Arc::new(remote.exec()));
-            scope.provide_service::<dyn Files>(Arc::new(remote.files()));
+        match self {
+            Self::Here => {}
+            Self::Docker(exec) => {
+                scope.provide_service::<dyn Exec>(exec.clone());
+                let exec = exec.clone();
+                scope.on_close(async move || exec.close().await);
+            }
+            Self::Remote(remote) => {
+                scope.provide_service::<dyn Exec>(Arc::new(remote.exec()));
+                scope.provide_service::<dyn Files>(Arc::new(remote.files()));
+            }
         }
         Ok(())
     }
@@ -108,10 +148,21 @@ mod tests {
         let read = |text: &str| text.parse::<ContextName>();
         assert_eq!(read("process"), Ok(ContextName::Process));
         assert_eq!(read("sandbox"), Ok(ContextName::Sandbox));
+        assert_eq!(read("docker:ghcr.io/a/b:1"), Ok(ContextName::Docker("ghcr.io/a/b:1".into())));
         assert_eq!(read("remote:unix:/run/zk.sock"), Ok(ContextName::Remote("/run/zk.sock".into())));
-        for wrong in
-            ["", "proces", "remote", "remote:", "remote:unix:zk.sock", "remote:tcp:1.2.3.4", "sandbox:x"]
-        {
+        for wrong in [
+            "",
+            "proces",
+            "docker",
+            "docker:",
+            "docker:-x",
+            "docker:a b",
+            "remote",
+            "remote:",
+            "remote:unix:zk.sock",
+            "remote:tcp:1.2.3.4",
+            "sandbox:x",
+        ] {
             let error = read(wrong).unwrap_err();
             assert!(
                 error.contains("use \"process\"") || error.contains("write unix:PATH"),

@@ -11,9 +11,27 @@ pub(crate) fn start(app: &AppContext, environment: Environment) -> Outcome<Sandb
     tested(app, environment).map(|(exec, _)| exec)
 }
 
+/// The same, or what of it Landlock and seccomp can do where the machine refuses namespaces; with the reason then.
+pub(crate) fn start_or_degrade(
+    app: &AppContext,
+    environment: Environment,
+) -> Outcome<(SandboxExec, Option<String>)> {
+    match test(policy(app), environment.clone()) {
+        Ok((exec, _)) => Ok((exec, None)),
+        Err(failure) => match test(policy(app).landlock_only(), environment) {
+            Ok((exec, _)) => Ok((exec, Some(failure.message))),
+            Err(_) => Err(failure),
+        },
+    }
+}
+
 /// The sandbox that the settings describe, and what its self-test found.
 pub(crate) fn tested(app: &AppContext, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
-    let exec = SandboxExec::new(&policy(app), environment, Supervision::of_this_program());
+    test(policy(app), environment)
+}
+
+fn test(policy: SandboxPolicy, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
+    let exec = SandboxExec::new(&policy, environment, Supervision::of_this_program());
     let exec = exec.map_err(|error| Failure::usage(error.to_string()))?;
     // A runtime of its own: this is called inside and outside of the program's.
     let found = std::thread::scope(|threads| {

@@ -5,6 +5,7 @@
 //! | [`ProcessExec`] | the `dyn Exec` of this machine: cleared environment, own process group, nothing left behind |
 //! | [`Supervision`] | the process that ends all commands when the program dies, however it dies |
 //! | [`SandboxExec`] | the `dyn Exec` of this machine inside namespaces, Landlock and seccomp |
+//! | [`DockerExec`] | the `dyn Exec` of a container, over the interface of its engine |
 //! | [`ExecServer`], [`Remote`] | commands and files behind a socket, and the way to them |
 //! | [`OverlaidFiles`] | files somewhere else, with one directory of this machine among them |
 //! | [`Limits`] | how much memory, how many processes and how much output a command may have |
@@ -18,6 +19,8 @@
 //! No tool, no model, no permission and no setting. It reads no environment (the host hands it in) and prints
 //! nothing. No other crate of zk starts a process or writes to the workspace.
 
+#[cfg(feature = "docker")]
+mod docker;
 mod environment;
 mod files;
 mod host_files;
@@ -30,6 +33,8 @@ mod remote;
 mod sandbox;
 mod wire;
 
+#[cfg(feature = "docker")]
+pub use docker::{DockerExec, DockerOptions};
 pub use environment::Environment;
 pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;

@@ -49,8 +49,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
 
-    /// Where commands run: process (on this machine), sandbox (there, and they write to the project alone) or
-    /// remote:unix:PATH (where `zk exec-server` listens, files too)
+    /// Where commands run: process (on this machine), sandbox (there, and they write to the project alone),
+    /// docker:IMAGE (in a container with the project) or remote:unix:PATH (where `zk exec-server` listens, files too)
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 

@@ -17,7 +17,7 @@ pub(crate) fn exec_server(app: &AppContext, listen: &str) -> Outcome<Exit> {
     let served = match ContextName::of(app) {
         ContextName::Process => Served::Process(Arc::new(compose::process(app, environment))),
         ContextName::Sandbox => Served::Sandbox(Arc::new(sandbox::start(app, environment)?)),
-        ContextName::Remote(_) => {
+        ContextName::Docker(_) | ContextName::Remote(_) => {
             return Err(Failure::usage(
                 "an exec-server runs commands itself: use --context process or sandbox",
             ));

@@ -32,6 +32,8 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("sandbox.hidden", Kind::Paths).not_by_projects(),
     Key::new("sandbox.network", Kind::Network).not_by_projects(),
     Key::new("sandbox.processes", Kind::Count).not_by_projects(),
+    Key::new("docker.socket", Kind::Text).not_by_projects(),
+    Key::new("docker.network", Kind::Flag).not_by_projects(),
     Key::new("limits.memory_mb", Kind::Count).not_by_projects(),
     Key::new("limits.processes", Kind::Count).not_by_projects(),
     Key::new("limits.output_mb", Kind::Count).not_by_projects(),
@@ -70,10 +72,10 @@ pub(super) const KEYS: &[Key] = &[
 pub(super) const NETWORKS: [&str; 3] = ["none", "loopback", "all"];
 
 /// Tables in which a misspelt key would leave a door open.
-const GUARDED: [&str; 4] = ["limits", "permissions", "policy", "sandbox"];
+const GUARDED: [&str; 5] = ["docker", "limits", "permissions", "policy", "sandbox"];
 
 /// Tables that a project cannot touch at all: they say where requests go and what may run.
-const NOT_BY_PROJECTS: [&str; 5] = ["limits", "permissions", "policy", "sandbox", "providers"];
+const NOT_BY_PROJECTS: [&str; 6] = ["docker", "limits", "permissions", "policy", "sandbox", "providers"];
 
 /// Endpoint keys people look for at the top level.
 const ENDPOINT: [&str; 3] = ["base_url", "api_key", "auth_token"];

@@ -50,3 +50,18 @@ fn a_misspelt_limit_is_refused_and_a_project_sets_none() {
     let ended = person.run(&["-p", "x"]);
     assert!(ended.stderr.contains("`limits.seconds` is ignored"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_container_engine_that_nobody_answers_for_is_refused_at_the_start() {
+    let server = server(Script::new().turn(|t| t.text("done")));
+    let person = Person::asking(&server);
+    person.settings("[docker]\nsocket = \"/nowhere/docker.sock\"\n");
+    let ended = person.run(&["-p", "x", "--context", "docker:debian"]);
+    assert_eq!((ended.code, server.bodies().len()), (1, 0), "{}", ended.stderr);
+    let why = "cannot reach the container engine at /nowhere/docker.sock";
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    let ended = person.run(&["-p", "x", "--context", "docker:"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let ended = person.run(&["-p", "x", "--context", "docker:debian", "--permission-mode", "auto"]);
+    assert!(ended.stderr.contains("the permission mode auto needs the sandbox"), "{}", ended.stderr);
+}

@@ -2,13 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_testkit::{FakeServer, Script, Turn};
 
 use crate::terminal::Terminal;
-use crate::zk::{Person, server};
+use crate::zk::{Person, program, server};
 
 const BACK_TAB: &str = "\u{1b}[Z";
 
@@ -208,4 +209,46 @@ fn where_no_record_can_be_written_nothing_runs() {
     person.settings("[permissions]\naudit = false\n");
     person.run(&["-p", "go", "--allow-all"]);
     assert!(person.project().join("made").exists());
+}
+
+/// Where the machine refuses namespaces, as some distributions do to programs without a profile.
+#[test]
+fn where_namespaces_are_refused_auto_refuses_and_a_named_sandbox_says_what_is_left_of_it() {
+    const REFUSING: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = outside.path().join("outside");
+    let command = format!("echo in > in; echo out > {}", outside.display());
+    let run = |args: &[&str]| {
+        let command = command.clone();
+        let server = server(Script::answering(move |asked| match asked.number {
+            1 => Turn::new().call("shell", json!({ "command": command })),
+            _ => Turn::new().text("done"),
+        }));
+        let person = Person::asking(&server);
+        let zk = program().to_str().unwrap();
+        let wrapped =
+            ["--user", "--map-root-user", "sh", "-c", REFUSING, "sh", zk, "-p", "x", "--context", "sandbox"];
+        let all: Vec<&str> = wrapped.iter().chain(args).copied().collect();
+        let child = person.spawn(Path::new("/usr/bin/unshare"), &all, Stdio::null());
+        let output = child.wait_with_output().unwrap();
+        let written = person.project().join("in").exists();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+            written,
+            server.bodies().len(),
+        )
+    };
+    if !Path::new("/usr/bin/unshare").exists() {
+        return;
+    }
+    let (code, told, written, requests) = run(&["--permission-mode", "auto"]);
+    assert_eq!((written, requests), (false, 0), "{told}");
+    assert!(code != Some(0) && told.contains("the sandbox cannot be set up"), "{code:?} {told}");
+    let (code, told, written, _) = run(&["--permission-mode", "all"]);
+    assert_eq!((code, written), (Some(0), true), "{told}");
+    assert!(told.contains("commands are held by Landlock and seccomp alone"), "{told}");
+    assert!(!outside.exists(), "it was written to");
+    let (_, told, written, _) = run(&[]);
+    assert!(!written && told.contains("commands are held by Landlock and seccomp alone"), "it asks: {told}");
 }

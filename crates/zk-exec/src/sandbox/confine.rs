@@ -14,7 +14,8 @@ use rustix::thread::{
 };
 use seccompiler::BpfProgram;
 
-use super::plan::{FRESH, Plan};
+use super::mounts::DEVICES;
+use super::plan::{FRESH, Plan, RUNTIME};
 use super::seccomp;
 
 /// The newest version whose rules are used; an older kernel enforces what it knows.
@@ -32,7 +33,7 @@ impl Confinement {
     /// Prepares the rules, in the view of the files that commands have.
     pub(super) fn prepare(plan: &Plan) -> io::Result<Self> {
         let landlock = ruleset(plan).map_err(io::Error::other)?;
-        let filters = seccomp::filters(plan.network).map_err(io::Error::other)?;
+        let filters = seccomp::filters(plan.network, plan.landlock_only).map_err(io::Error::other)?;
         Ok(Self { landlock, filters, processes: plan.processes })
     }
 
@@ -95,6 +96,9 @@ fn ruleset(plan: &Plan) -> Result<Option<RulesetCreated>, landlock::RulesetError
         .handle_access(all)?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?
         .create()?;
+    if plan.landlock_only {
+        return without_mounts(ruleset, plan).map(Some);
+    }
     ruleset = allow(ruleset, Path::new("/"), read)?;
     ruleset = allow(ruleset, Path::new("/dev"), device)?;
     let own = FRESH.iter().map(PathBuf::from).chain(["/dev/shm".into()]);
@@ -102,6 +106,53 @@ fn ruleset(plan: &Plan) -> Result<Option<RulesetCreated>, landlock::RulesetError
         ruleset = allow(ruleset, &path, all)?;
     }
     Ok(Some(ruleset))
+}
+
+/// Rules alone: what is hidden is left out of what may be read, since a rule takes nothing back.
+fn without_mounts(
+    mut ruleset: RulesetCreated,
+    plan: &Plan,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    let mut hidden: Vec<PathBuf> = plan.hidden.clone();
+    hidden.extend(FRESH.iter().chain(&RUNTIME).chain(&["/dev"]).map(PathBuf::from));
+    ruleset = allow(ruleset, Path::new("/"), AccessFs::ReadDir.into())?;
+    let read = AccessFs::from_read(NEWEST);
+    for path in all_but(&hidden) {
+        ruleset = allow(ruleset, &path, read)?;
+    }
+    for path in &plan.readable {
+        ruleset = allow(ruleset, path, read)?;
+    }
+    for name in DEVICES {
+        let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+        ruleset = allow(ruleset, &Path::new("/dev").join(name), device)?;
+    }
+    for path in &plan.writable {
+        ruleset = allow(ruleset, path, AccessFs::from_all(NEWEST))?;
+    }
+    Ok(ruleset)
+}
+
+/// The files and directories that have nothing hidden in them, each as far up as possible.
+fn all_but(hidden: &[PathBuf]) -> Vec<PathBuf> {
+    let (mut found, mut todo) = (Vec::new(), vec![PathBuf::from("/")]);
+    while let Some(path) = todo.pop() {
+        if hidden.contains(&path) {
+            continue;
+        }
+        if !hidden.iter().any(|dir| dir.starts_with(&path)) {
+            found.push(path);
+            continue;
+        }
+        let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
+        // A link is followed to a place that has a rule of its own, or none.
+        todo.extend(
+            inside
+                .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()))
+                .map(|entry| entry.path()),
+        );
+    }
+    found
 }
 
 fn allow(

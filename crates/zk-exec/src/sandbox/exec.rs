@@ -1,4 +1,6 @@
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use super::placeholders::Placeholders;
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
-use super::probe;
+use super::probe::{self, Tried};
 use super::process::SandboxProcess;
 use super::proxy::{self, Proxy};
 use super::report::{SandboxError, SandboxReport, SelfTest};
@@ -32,6 +34,8 @@ use crate::{Environment, ProcessExec, Supervision};
 /// | processes outside | not seen |
 /// | network | none, loopback, named hosts through a proxy, or all: [`Network`](crate::Network) |
 ///
+/// Where the machine refuses namespaces, [`SandboxPolicy::landlock_only`] has less to offer, and says what.
+///
 /// What it cannot prevent: changes to files that a person runs later, such as a Makefile; the loss of what can be written.
 #[derive(Debug)]
 pub struct SandboxExec {
@@ -47,6 +51,30 @@ pub struct SandboxExec {
     /// A name in the workspace that nothing may be written to.
     protected: PathBuf,
     state: Option<PathBuf>,
+    landlock_only: bool,
+    /// Where commands have their temporary files if they have no `/tmp` of their own; removed with this.
+    #[expect(dead_code, reason = "it lives as long as the commands")]
+    temporary: Option<Temporary>,
+}
+
+/// A private directory of the host, removed when dropped.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn make() -> Result<Self, SandboxError> {
+        let base = fs::canonicalize("/tmp").unwrap_or_else(|_| "/tmp".into());
+        let dir = base.join(format!("zk-{:016x}", RandomState::new().build_hasher().finish()));
+        let made = DirBuilder::new().mode(0o700).create(&dir);
+        made.map_err(|source| SandboxError::Path { path: dir.clone(), source })?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// How long the self-test may take.
@@ -66,9 +94,20 @@ impl SandboxExec {
         let program = Path::new(supervision.program());
         let is_covered = FRESH.iter().chain(&RUNTIME).any(|dir| program.starts_with(dir));
         let policy = if is_covered { &policy.clone().readable(program) } else { policy };
-        let (plan, places) = Plan::of(policy)?;
-        let placeholders = Placeholders::make(places.placeholders, &plan.writable, policy.state.as_deref());
+        let (mut plan, mut places) = Plan::of(policy)?;
         let mut environment = environment.without("XDG_RUNTIME_DIR").grant("TMPDIR", "/tmp");
+        let temporary = if policy.landlock_only {
+            // Placeholders would protect nothing, and `/tmp` is everybody's.
+            places.placeholders.clear();
+            let dir = Temporary::make()?;
+            plan.writable.push(dir.0.clone());
+            plan.readable.extend(program.canonicalize());
+            environment = environment.grant("TMPDIR", &dir.0);
+            Some(dir)
+        } else {
+            None
+        };
+        let placeholders = Placeholders::make(places.placeholders, &plan.writable, policy.state.as_deref());
         let proxy = match plan.network {
             Network::Hosts => Some(Proxy::new(policy.hosts.clone())),
             Network::None | Network::Loopback | Network::All => None,
@@ -90,6 +129,8 @@ impl SandboxExec {
             network: plan.network,
             protected: workspace.join(".zk"),
             state: policy.state.clone(),
+            landlock_only: policy.landlock_only,
+            temporary,
         })
     }
 
@@ -129,9 +170,9 @@ impl SandboxExec {
         self.start()?;
         let planted =
             Planted::new(state).map_err(|error| fail("cannot test the sandbox", error.to_string()))?;
-        let with_network = self.network != Network::All;
+        let tried = Tried { network: self.network != Network::All, protected: !self.landlock_only };
         let inside = probe::Canaries { protected: self.protected.clone(), ..planted.canaries.clone() };
-        let open = tokio::time::timeout(SELF_TEST, self.probe(&inside.encode(with_network))).await;
+        let open = tokio::time::timeout(SELF_TEST, self.probe(&inside.encode(tried))).await;
         let open = match open {
             Ok(Ok(Some(open))) => open,
             Ok(Ok(None)) => return Err(fail("the self-test of the sandbox", "it gave no result".into())),
@@ -141,7 +182,7 @@ impl SandboxExec {
         if !open.is_empty() {
             return Err(SandboxError::SelfTest { open });
         }
-        let control = tokio::task::spawn_blocking(move || planted.canaries.try_all(with_network)).await;
+        let control = tokio::task::spawn_blocking(move || planted.canaries.try_all(tried)).await;
         let (worked, failed): (Vec<_>, Vec<_>) =
             control.unwrap_or_default().into_iter().partition(|(_, worked)| *worked);
         let names =

@@ -26,7 +26,8 @@ const LONGEST: usize = 64 << 20;
 /// A sandbox from the inside.
 pub(crate) struct Inside {
     plan: Plan,
-    sockets: Sockets,
+    /// Nothing where no mount can cover them.
+    sockets: Option<Sockets>,
     confinement: Option<Confinement>,
 }
 
@@ -37,8 +38,11 @@ impl Inside {
         zk.read_exact(&mut [0_u8])?;
         let plan = read_frame(&mut zk)
             .and_then(|bytes| Plan::decode(&bytes).ok_or(io::ErrorKind::InvalidData.into()))?;
-        let sockets = Sockets::of_machine();
-        let made = sockets.and_then(|sockets| {
+        let made = Sockets::of_machine().and_then(|sockets| {
+            if plan.landlock_only {
+                let (confinement, report) = without_namespaces(&plan)?;
+                return Ok((None, confinement, None, report));
+            }
             namespaces::enter(plan.network)?;
             // Made here, it belongs to the network of the sandbox, wherever it is answered at.
             let listener = match plan.network {
@@ -47,7 +51,7 @@ impl Inside {
             };
             let (confinement, report) = make(&plan)?;
             sockets.hide()?;
-            Ok((sockets, confinement, listener, report))
+            Ok((Some(sockets), confinement, listener, report))
         });
         let mut answer = Vec::new();
         match &made {
@@ -74,8 +78,9 @@ impl Inside {
 
     /// Makes sure that everything is still protected; before each command.
     pub(crate) fn refresh(&self) -> io::Result<()> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
         mounts::protect(&self.plan)?;
-        self.sockets.hide()
+        sockets.hide()
     }
 
     /// What one command is restricted with; each copy of this process has it once.
@@ -111,6 +116,27 @@ fn make(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
         is_bound || !is_superuser,
         if is_bound { bound.trim() } else { "per user" },
     );
+    Ok((confinement, report))
+}
+
+/// What is possible where namespaces are refused.
+fn without_namespaces(plan: &Plan) -> io::Result<(Confinement, SandboxReport)> {
+    let version = landlock_version();
+    let can_enforce =
+        version.as_deref().and_then(|version| version.strip_prefix("version ")?.parse::<u32>().ok());
+    // Before the third a file could be emptied that could not be written.
+    if can_enforce.is_none_or(|version| version < 3) {
+        return Err(io::Error::other(
+            "namespaces are refused, and the kernel has no Landlock of version 3 or later",
+        ));
+    }
+    std::env::set_current_dir("/")?;
+    let confinement = Confinement::prepare(plan)?;
+    let mut report = SandboxReport::default();
+    report.add(Layer::Mounts, false, "refused by the machine");
+    report.add(Layer::Processes, false, "");
+    report.add(Layer::Landlock, true, version.unwrap_or_default());
+    report.add(Layer::Seccomp, true, "");
     Ok((confinement, report))
 }
 

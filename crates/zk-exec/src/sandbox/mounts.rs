@@ -16,7 +16,7 @@ use super::plan::{FRESH, Plan, RUNTIME};
 use super::sys::{NO_DEVICES, NO_SET_USER, READ_ONLY, Step, set_mount_attributes};
 
 /// Devices that hold nothing.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Needed from `/run` where programs are found there.
 const KEPT: [&str; 1] = ["/run/current-system"];
 /// What of `/proc` a superuser could change of the machine …

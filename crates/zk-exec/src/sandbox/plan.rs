@@ -52,6 +52,8 @@ pub(super) struct Places {
 /// All paths of a policy, physical, in the form that the process in the sandbox works through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// Whether nothing is mounted: Landlock and seccomp are all there is.
+    pub(super) landlock_only: bool,
     pub(super) network: Network,
     pub(super) processes: u32,
     /// Mounted as they are.
@@ -71,6 +73,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// The plan for a policy, the placeholders it needs, and what it cannot enforce.
     pub(super) fn of(policy: &SandboxPolicy) -> Result<(Self, Places), SandboxError> {
+        if policy.landlock_only && matches!(policy.network, Network::Loopback | Network::Hosts) {
+            let what = format!(
+                "the network `{}` needs namespaces, which this machine refuses",
+                policy.network.as_str()
+            );
+            return Err(SandboxError::Missing { what });
+        }
         let home = policy.home.as_ref().and_then(|home| home.canonicalize().ok());
         let mut places = Places::default();
         for (at, path) in policy.writable.iter().enumerate() {
@@ -105,6 +114,7 @@ impl Plan {
             Placeholder::File(..) => None,
         });
         let plan = Self {
+            landlock_only: policy.landlock_only,
             network: policy.network,
             processes: policy.processes,
             writable: outermost_first(places.writable.clone()),
@@ -119,6 +129,7 @@ impl Plan {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        put_len(&mut out, usize::from(self.landlock_only));
         put_len(
             &mut out,
             match self.network {
@@ -139,6 +150,7 @@ impl Plan {
 
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let from = &mut bytes;
+        let landlock_only = take_len(from)? != 0;
         let network = match take_len(from)? {
             0 => Network::None,
             1 => Network::Loopback,
@@ -147,6 +159,7 @@ impl Plan {
             _ => return None,
         };
         let plan = Self {
+            landlock_only,
             network,
             processes: u32::try_from(take_len(from)?).ok()?,
             writable: take_paths(from)?,

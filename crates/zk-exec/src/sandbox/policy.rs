@@ -25,6 +25,7 @@ pub struct SandboxPolicy {
     pub(crate) hosts: HostRules,
     pub(crate) processes: u32,
     pub(crate) limits: Limits,
+    pub(crate) landlock_only: bool,
 }
 
 /// Which connections a command in a sandbox can make.
@@ -70,6 +71,7 @@ impl SandboxPolicy {
             hosts: HostRules::default(),
             processes: 4096,
             limits: Limits::default(),
+            landlock_only: false,
         }
     }
 
@@ -144,6 +146,17 @@ impl SandboxPolicy {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Does without namespaces and mounts, where the machine refuses them: Landlock and seccomp are what is left.
+    ///
+    /// What holds: nothing outside of the workspace and a temporary directory is written, credentials and the state of the
+    /// host are not read, and no connection is made. What does not: protected files inside the workspace can be changed, names of files and
+    /// other processes are seen, and commands have no Unix sockets. Loopback and named hosts need more than this.
+    #[must_use]
+    pub fn landlock_only(mut self) -> Self {
+        self.landlock_only = true;
         self
     }
 

@@ -37,33 +37,43 @@ pub(super) struct Canaries {
 /// An act, by its name in a message.
 type Act = (&'static str, fn(&Canaries) -> io::Result<()>);
 
-/// The acts, of which those from `network` on are possible where the network is the machine's.
-const FILES_AND_PROCESSES: [Act; 7] = [
+const FILES_AND_PROCESSES: [Act; 5] = [
     ("write a file outside", write_outside),
     ("read a hidden file", read_hidden),
-    ("create a protected file", create_protected),
-    ("rename a protected directory", rename_protected),
     ("read the environment of zk", read_environment),
     ("limit the process of zk", limit_process),
     ("connect to a socket in a directory", connect_path),
 ];
+const PROTECTED: [Act; 2] =
+    [("create a protected file", create_protected), ("rename a protected directory", rename_protected)];
 const NETWORK: [Act; 3] = [
     ("connect to a port", connect_tcp),
     ("send a datagram", send_datagram),
     ("connect to an abstract socket", connect_abstract),
 ];
 
+/// Which acts are tried beside those that are never possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tried {
+    /// Those that are possible where the network is the machine's.
+    pub(super) network: bool,
+    /// Those that are possible where nothing is mounted.
+    pub(super) protected: bool,
+}
+
 impl Canaries {
     /// Does everything and says what worked.
-    pub(super) fn try_all(&self, with_network: bool) -> Vec<(&'static str, bool)> {
-        let network = if with_network { NETWORK.as_slice() } else { &[] };
-        let acts = FILES_AND_PROCESSES.iter().chain(network);
+    pub(super) fn try_all(&self, tried: Tried) -> Vec<(&'static str, bool)> {
+        let network = if tried.network { NETWORK.as_slice() } else { &[] };
+        let protected = if tried.protected { PROTECTED.as_slice() } else { &[] };
+        let acts = FILES_AND_PROCESSES.iter().chain(protected).chain(network);
         acts.map(|(name, act)| (*name, act(self).is_ok())).collect()
     }
 
-    pub(super) fn encode(&self, with_network: bool) -> Vec<u8> {
+    pub(super) fn encode(&self, tried: Tried) -> Vec<u8> {
         let mut out = Vec::new();
-        put_len(&mut out, usize::from(with_network));
+        put_len(&mut out, usize::from(tried.network));
+        put_len(&mut out, usize::from(tried.protected));
         for path in [&self.file, &self.protected, &self.secret, &self.socket] {
             put(&mut out, path);
         }
@@ -74,16 +84,16 @@ impl Canaries {
         out
     }
 
-    fn decode(mut bytes: &[u8]) -> Option<(bool, Self)> {
+    fn decode(mut bytes: &[u8]) -> Option<(Tried, Self)> {
         let from = &mut bytes;
-        let with_network = take_len(from)? != 0;
+        let tried = Tried { network: take_len(from)? != 0, protected: take_len(from)? != 0 };
         let mut path = || take(from).map(PathBuf::from);
         let (file, protected, secret, socket) = (path()?, path()?, path()?, path()?);
         let abstract_name = take(from)?.into_string().ok()?;
         let tcp = take_len(from)?.try_into().ok()?;
         let udp = take_len(from)?.try_into().ok()?;
         let process = take_len(from)?.try_into().ok()?;
-        Some((with_network, Self { file, protected, secret, socket, abstract_name, tcp, udp, process }))
+        Some((tried, Self { file, protected, secret, socket, abstract_name, tcp, udp, process }))
     }
 }
 
@@ -91,8 +101,8 @@ impl Canaries {
 pub(crate) fn run(input: impl Into<File>) -> io::Result<()> {
     let mut bytes = Vec::new();
     input.into().read_to_end(&mut bytes)?;
-    let (with_network, canaries) = Canaries::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
-    let results = canaries.try_all(with_network);
+    let (tried, canaries) = Canaries::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+    let results = canaries.try_all(tried);
     let lines: String = results
         .into_iter()
         .map(|(name, worked)| format!("{RESULT}{} {name}\n", if worked { "open" } else { "held" }))

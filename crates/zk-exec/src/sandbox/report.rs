@@ -50,7 +50,9 @@ impl Layer {
     #[must_use]
     pub fn consequence(self) -> &'static str {
         match self {
-            Self::UserNamespace | Self::Mounts | Self::Processes | Self::Seccomp => "no sandbox without it",
+            Self::UserNamespace | Self::Seccomp => "no sandbox without it",
+            Self::Mounts => "protected files inside the project can be changed",
+            Self::Processes => "the names of other processes are seen",
             Self::NetworkNamespace => "the network is the machine's",
             Self::Landlock => "file rules rest on mounts alone",
             Self::ProcessLimit => "the number of processes is not bounded",

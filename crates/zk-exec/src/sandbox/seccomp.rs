@@ -77,7 +77,9 @@ const UNKNOWN: &[c_long] =
     &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
 /// The filters, in the order they are laid on a thread.
-pub(super) fn filters(network: Network) -> Result<Vec<BpfProgram>, BackendError> {
+///
+/// Without mounts the sockets of other programs cannot be covered, so that commands have none at all.
+pub(super) fn filters(network: Network, landlock_only: bool) -> Result<Vec<BpfProgram>, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     refused.insert(libc::SYS_prlimit64, vec![rule([(0, SeccompCmpOp::Ne, 0)])?]);
@@ -97,13 +99,15 @@ pub(super) fn filters(network: Network) -> Result<Vec<BpfProgram>, BackendError>
     let spaces = spaces.map(|flag| u64::from(flag.cast_unsigned()));
     let any_space = |flag: u64| rule([(0, SeccompCmpOp::MaskedEq(flag), flag)]);
     refused.insert(libc::SYS_clone, spaces.into_iter().map(any_space).collect::<Result<_, _>>()?);
-    let mut families = vec![libc::AF_UNIX];
+    let mut families = if landlock_only { Vec::new() } else { vec![libc::AF_UNIX] };
     if network != Network::None {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let other =
         families.into_iter().map(|family| condition(0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
-    let mut socket = vec![SeccompRule::new(other.collect::<Result<_, _>>()?)?];
+    let other: Vec<SeccompCondition> = other.collect::<Result<_, _>>()?;
+    // Without a condition it is any.
+    let mut socket = if other.is_empty() { Vec::new() } else { vec![SeccompRule::new(other)?] };
     if network != Network::None {
         // Raw ones read what others send; the low bits are the kind, the others flags.
         let raw = u64::from(libc::SOCK_RAW.unsigned_abs());

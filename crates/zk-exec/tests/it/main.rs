@@ -3,6 +3,8 @@
 #![expect(clippy::duplicate_mod, reason = "the same promises hold for both ways to run commands")]
 
 mod corpus;
+#[cfg(feature = "docker")]
+mod docker;
 mod files;
 mod limits;
 mod orphans;

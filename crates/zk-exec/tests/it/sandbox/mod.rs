@@ -1,3 +1,4 @@
+mod degraded;
 mod escapes;
 mod hosts;
 mod proof;

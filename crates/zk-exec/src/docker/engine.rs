@@ -1,0 +1,173 @@
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use hyper::upgrade::Upgraded;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+/// The version of the engine's interface: that of Docker 20.10, which Podman has too.
+const VERSION: &str = "/v1.41";
+/// More than any answer has that is asked for here.
+const LONGEST: usize = 8 << 20;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The interface of a container engine at a Unix socket. Each call has a connection of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Engine {
+    socket: Arc<Path>,
+}
+
+/// Why the engine did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EngineError {
+    #[error("cannot reach the container engine at {socket}: {why}; is it running, and may you use it?")]
+    Unreachable { socket: String, why: String },
+    #[error("the container engine refused to {doing}: {message}")]
+    Refused { doing: &'static str, status: StatusCode, message: String },
+    #[error("the container engine was asked to {doing} and gave an answer that is none: {answer}")]
+    Garbage { doing: &'static str, answer: String },
+}
+
+impl From<EngineError> for io::Error {
+    fn from(error: EngineError) -> Self {
+        let kind = match &error {
+            EngineError::Refused { status: StatusCode::NOT_FOUND, .. } => io::ErrorKind::NotFound,
+            EngineError::Unreachable { .. } | EngineError::Refused { .. } | EngineError::Garbage { .. } => {
+                io::ErrorKind::Other
+            }
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// A connection that the engine handed over.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) io: UnixStream,
+    /// What came right behind the engine's answer.
+    pub(super) first: Vec<u8>,
+}
+
+impl Stream {
+    fn of(upgraded: Upgraded) -> Option<Self> {
+        let parts = upgraded.downcast::<TokioIo<UnixStream>>().ok()?;
+        Some(Self { io: parts.io.into_inner(), first: parts.read_buf.to_vec() })
+    }
+}
+
+impl Engine {
+    pub(super) fn new(socket: &Path) -> Self {
+        Self { socket: socket.into() }
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Asks for `path`; `doing` says in a message what that is for.
+    pub(super) async fn call(
+        &self,
+        doing: &'static str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, EngineError> {
+        let answer = self.send(method, path, body, false).await?;
+        let status = answer.status();
+        let bytes = self.read(answer).await?;
+        if !status.is_success() {
+            return Err(EngineError::Refused { doing, status, message: message(&bytes) });
+        }
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|_| EngineError::Garbage { doing, answer: message(&bytes) })
+    }
+
+    /// Asks for `path` and takes the connection over, which belongs to a container or a command then.
+    pub(super) async fn hijack(
+        &self,
+        doing: &'static str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Stream, EngineError> {
+        let answer = self.send(Method::POST, path, body, true).await?;
+        let status = answer.status();
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            let stream = timeout(PATIENCE, hyper::upgrade::on(answer)).await.map_err(|_| self.late())?;
+            let stream = stream.map_err(|error| self.broken(&error))?;
+            let lost = || EngineError::Garbage { doing, answer: "a connection of another kind".into() };
+            return Stream::of(stream).ok_or_else(lost);
+        }
+        let bytes = self.read(answer).await?;
+        let message = message(&bytes);
+        if status.is_success() {
+            let answer = format!("{status}, where the connection was to be handed over: {message}");
+            return Err(EngineError::Garbage { doing, answer });
+        }
+        Err(EngineError::Refused { doing, status, message })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        upgrade: bool,
+    ) -> Result<Response<Incoming>, EngineError> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.broken(&error))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
+        // Ends with the last of the answer, or with the connection that was handed over.
+        tokio::spawn(connection.with_upgrades());
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{VERSION}{path}"))
+            .header(HOST, "docker")
+            .header(CONTENT_TYPE, "application/json");
+        if upgrade {
+            request = request.header(CONNECTION, "Upgrade").header(UPGRADE, "tcp");
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| self.broken(&error))?;
+        let answer = timeout(PATIENCE, sender.send_request(request)).await.map_err(|_| self.late())?;
+        answer.map_err(|error| self.broken(&error))
+    }
+
+    async fn read(&self, answer: Response<Incoming>) -> Result<Bytes, EngineError> {
+        let body = Limited::new(answer.into_body(), LONGEST).collect();
+        let body = timeout(PATIENCE, body).await.map_err(|_| self.late())?;
+        body.map(|body| body.to_bytes())
+            .map_err(|why| EngineError::Unreachable { socket: self.name(), why: why.to_string() })
+    }
+
+    fn broken(&self, why: &dyn std::error::Error) -> EngineError {
+        EngineError::Unreachable { socket: self.name(), why: why.to_string() }
+    }
+
+    fn late(&self) -> EngineError {
+        EngineError::Unreachable { socket: self.name(), why: "it does not answer".into() }
+    }
+
+    fn name(&self) -> String {
+        self.socket.display().to_string()
+    }
+}
+
+/// What an answer says of a failure.
+fn message(bytes: &[u8]) -> String {
+    let told = serde_json::from_slice::<Value>(bytes).ok();
+    let told = told.as_ref().and_then(|answer| answer.get("message")?.as_str());
+    let text = told.map_or_else(|| String::from_utf8_lossy(bytes).trim().to_owned(), str::to_owned);
+    text.chars().take(500).collect()
+}

@@ -1,0 +1,257 @@
+//! Commands in a container, over the interface of its engine.
+
+mod engine;
+mod process;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use zk_core::service::{EnvPolicy, Exec, ExecError, ExecRequest, Input, Process};
+
+use crate::Limits;
+use engine::{Engine, EngineError, Stream};
+use process::{Containered, DockerProcess};
+
+/// The variable by which the processes of a command are found.
+const MARK: &str = "ZK_COMMAND";
+
+/// How many processes there may be in a container, unless something else is said.
+const PROCESSES: u32 = 4096;
+
+/// What programs of the person's later run from: read-only in the container, where it exists.
+const PROTECTED: [&str; 7] =
+    [".git/hooks", ".git/config", ".git/info", ".git/commondir", ".git/modules", ".zk", ".envrc"];
+
+/// Which container commands run in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DockerOptions {
+    /// The engine's socket.
+    pub socket: PathBuf,
+    /// The image; it is not fetched.
+    pub image: String,
+    /// The directory that is mounted at its own path and written to.
+    pub workspace: PathBuf,
+    /// Whether it has the engine's usual network; otherwise none but its own loopback.
+    pub network: bool,
+    /// Memory and processes of all commands together, and the output of each.
+    pub limits: Limits,
+}
+
+impl DockerOptions {
+    /// A container of `image` with `workspace`, without a network, at the usual socket.
+    #[must_use]
+    pub fn new(image: impl Into<String>, workspace: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: "/var/run/docker.sock".into(),
+            image: image.into(),
+            workspace: workspace.into(),
+            network: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Runs commands in one container, which is made with the first of them: the `dyn Exec` of the context `docker`.
+///
+/// | | in the container |
+/// |---|---|
+/// | user | the one who runs this program, without capabilities, and without means to gain any |
+/// | workspace | mounted at its own path and written; `.git/{config,hooks,info}` and `.zk` are read-only where they exist |
+/// | files | those of the image |
+/// | network | none, or the engine's |
+/// | environment | that of the image, and what a command is granted |
+///
+/// The container ends and is removed with this program, however that ends: its first process waits for the end of a
+/// connection that only this program holds.
+#[derive(Debug)]
+pub struct DockerExec {
+    engine: Engine,
+    options: DockerOptions,
+    container: Mutex<Option<Container>>,
+    serial: AtomicU64,
+}
+
+/// A container that runs, for as long as the connection to its first process.
+#[derive(Debug)]
+struct Container {
+    id: String,
+    /// Its first process ends with this.
+    _life: Stream,
+}
+
+impl DockerExec {
+    /// Commands as `options` say. Nothing is started yet.
+    #[must_use]
+    pub fn new(options: DockerOptions) -> Self {
+        Self {
+            engine: Engine::new(&options.socket),
+            options,
+            container: Mutex::new(None),
+            serial: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether somebody listens at the engine's socket.
+    ///
+    /// # Errors
+    /// Nobody does, or not for this user.
+    pub fn check(&self) -> io::Result<()> {
+        let socket = self.engine.socket();
+        std::os::unix::net::UnixStream::connect(socket).map(drop).map_err(|error| {
+            let why = error.to_string();
+            EngineError::Unreachable { socket: socket.display().to_string(), why }.into()
+        })
+    }
+
+    /// Starts the container unless it runs.
+    ///
+    /// # Errors
+    /// What the engine says: it cannot be reached, it has no such image, or a mount is refused.
+    pub async fn start(&self) -> io::Result<()> {
+        self.container_id().await.map(drop)
+    }
+
+    /// Removes the container with everything in it.
+    pub async fn close(&self) {
+        if let Some(container) = self.container.lock().await.take() {
+            let path = format!("/containers/{}?force=true", container.id);
+            // It is gone, or goes with the end of its connection.
+            let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
+        }
+    }
+
+    async fn container_id(&self) -> io::Result<String> {
+        let mut container = self.container.lock().await;
+        if let Some(container) = &*container
+            && self.is_running(&container.id).await
+        {
+            return Ok(container.id.clone());
+        }
+        let made = self.make().await?;
+        let id = made.id.clone();
+        *container = Some(made);
+        Ok(id)
+    }
+
+    async fn is_running(&self, id: &str) -> bool {
+        let found = self
+            .engine
+            .call("look at the container", Method::GET, &format!("/containers/{id}/json"), None)
+            .await;
+        found.is_ok_and(|found| found.pointer("/State/Running") == Some(&Value::Bool(true)))
+    }
+
+    async fn make(&self) -> Result<Container, EngineError> {
+        let DockerOptions { image, workspace, network, limits, .. } = &self.options;
+        let mount = |path: &Path, read_only: bool| json!({ "Type": "bind", "Source": path, "Target": path, "ReadOnly": read_only });
+        let protected = PROTECTED.iter().map(|name| workspace.join(name)).filter(|path| path.exists());
+        let mounts: Vec<Value> = std::iter::once(mount(workspace, false))
+            .chain(protected.map(|path| mount(&path, true)))
+            .collect();
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let body = json!({
+            "Image": image,
+            // Ends with its input, which ends with the connection of this program.
+            "Entrypoint": ["cat"],
+            "Cmd": [],
+            "OpenStdin": true,
+            "StdinOnce": true,
+            "AttachStdin": true,
+            "User": format!("{user}:{group}"),
+            "WorkingDir": workspace,
+            "Labels": { "zk": "commands" },
+            "HostConfig": {
+                "AutoRemove": true,
+                "Init": true,
+                "Mounts": mounts,
+                "NetworkMode": if *network { "bridge" } else { "none" },
+                "CapDrop": ["ALL"],
+                "SecurityOpt": ["no-new-privileges"],
+                "PidsLimit": limits.processes.unwrap_or(PROCESSES),
+                "Memory": limits.memory.unwrap_or(0),
+            },
+        });
+        let created =
+            self.engine.call("make a container", Method::POST, "/containers/create", Some(&body)).await?;
+        let id = created.get("Id").and_then(Value::as_str).map(str::to_owned);
+        let id = id
+            .ok_or_else(|| EngineError::Garbage { doing: "make a container", answer: created.to_string() })?;
+        // Before it runs, so that there is no moment in which nothing would end it.
+        let attach = format!("/containers/{id}/attach?stream=1&stdin=1");
+        let life = self.engine.hijack("attach to the container", &attach, None).await?;
+        let start = format!("/containers/{id}/start");
+        if let Err(error) = self.engine.call("start the container", Method::POST, &start, None).await {
+            let path = format!("/containers/{id}?force=true");
+            let _ = self.engine.call("remove the container", Method::DELETE, &path, None).await;
+            return Err(error);
+        }
+        Ok(Container { id, _life: life })
+    }
+
+    async fn start_command(&self, request: &ExecRequest) -> io::Result<DockerProcess> {
+        if request.environment == EnvPolicy::Inherit {
+            let why = "a container has no environment of this machine to give";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        let container = self.container_id().await?;
+        let mark = format!("{}.{}", std::process::id(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let place = Containered { engine: self.engine.clone(), container, mark };
+        let mut argv = vec![text(&request.program)?];
+        argv.extend(request.args.iter().map(|arg| text(arg)).collect::<io::Result<Vec<_>>>()?);
+        let mut env = vec![format!("{MARK}={}", place.mark)];
+        if !request.env.contains_key(OsStr::new("HOME")) {
+            // The user has none in the image.
+            env.push("HOME=/tmp".to_owned());
+        }
+        env.extend(variables(&request.env)?);
+        let is_terminal = request.terminal.is_some();
+        let reads = is_terminal || request.input == Input::Piped;
+        let body = json!({
+            "AttachStdin": reads,
+            "AttachStdout": true,
+            "AttachStderr": true,
+            "Tty": is_terminal,
+            "Env": env,
+            "Cmd": argv,
+            "WorkingDir": request.cwd,
+        });
+        let (id, stream) = place.exec(&body, is_terminal).await?;
+        let process = DockerProcess::new(argv.swap_remove(0), place, (id, stream), is_terminal, reads)
+            .limited(self.options.limits);
+        if let Some(size) = request.terminal {
+            process.set_size(size).await?;
+        }
+        Ok(process)
+    }
+}
+
+fn text(text: &OsStr) -> io::Result<String> {
+    text.to_str().map(str::to_owned).ok_or_else(|| {
+        let why = "it is no UTF-8, which the interface of containers needs";
+        io::Error::new(io::ErrorKind::InvalidInput, why)
+    })
+}
+
+fn variables(env: &BTreeMap<OsString, OsString>) -> io::Result<Vec<String>> {
+    env.iter().map(|(name, value)| Ok(format!("{}={}", text(name)?, text(value)?))).collect()
+}
+
+#[async_trait]
+impl Exec for DockerExec {
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        match self.start_command(&request).await {
+            Ok(process) => Ok(Box::new(process)),
+            Err(source) => {
+                let program = request.program.to_string_lossy().into_owned();
+                Err(ExecError::Spawn { program, cwd: request.cwd, source })
+            }
+        }
+    }
+}

@@ -1,0 +1,336 @@
+use std::io;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep_until};
+use zk_core::service::{
+    Denial, ExecError, Exit, KillSignal, OutputStream, Process, ProcessEvent, TerminalSize,
+};
+
+use super::MARK;
+use super::engine::{Engine, Stream};
+use crate::Limits;
+use crate::limits::Exceeded;
+
+const BUFFER: usize = 32 * 1024;
+/// How often a command is looked at whose output tells nothing, at first and at most.
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+/// End-of-file character of a terminal: Ctrl-D.
+const END_OF_FILE: u8 = 4;
+/// How long after `TERM` what is dropped gets `KILL`.
+const GRACE: Duration = Duration::from_millis(1_750);
+
+/// Finds and signals the processes of a command, from inside: the engine has no means for that.
+const SCRIPT: &str = r#"for file in $(grep -lsF -e "$1" /proc/[0-9]*/environ); do
+  pid=${file#/proc/}; pid=${pid%/environ}
+  case "$(cat /proc/$pid/stat 2>/dev/null)" in *") Z "*|"") continue;; esac
+  [ "$pid" = $$ ] && continue
+  if [ -n "$2" ]; then kill "-$2" "$pid" 2>/dev/null; [ "$2" = TERM ] && kill -CONT "$pid" 2>/dev/null; fi
+  echo "$pid"
+done"#;
+
+/// Where the processes of one command are.
+#[derive(Clone, Debug)]
+pub(super) struct Containered {
+    pub(super) engine: Engine,
+    pub(super) container: String,
+    pub(super) mark: String,
+}
+
+impl Containered {
+    /// Starts something in the container: its id and its connection.
+    pub(super) async fn exec(&self, body: &Value, is_terminal: bool) -> io::Result<(String, Stream)> {
+        let path = format!("/containers/{}/exec", self.container);
+        let made = self.engine.call("prepare the command", Method::POST, &path, Some(body)).await?;
+        let id = made.get("Id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let how = json!({ "Detach": false, "Tty": is_terminal });
+        let path = format!("/exec/{id}/start");
+        let stream = self.engine.hijack("start the command", &path, Some(&how)).await?;
+        Ok((id, stream))
+    }
+
+    /// The processes of the command, after they were sent a signal if there is one.
+    async fn signal(&self, signal: &str) -> io::Result<Vec<u32>> {
+        let entry = format!("{MARK}={}", self.mark);
+        let body = json!({
+            "AttachStdout": true,
+            "Cmd": ["sh", "-c", SCRIPT, "sh", entry, signal],
+        });
+        let (_, stream) = self.exec(&body, false).await?;
+        let mut frames = Frames::new(stream, false);
+        let mut text = Vec::new();
+        while let Some((_, bytes)) = frames.next().await {
+            text.extend(bytes);
+        }
+        Ok(String::from_utf8_lossy(&text).lines().filter_map(|line| line.trim().parse().ok()).collect())
+    }
+
+    /// How the command ended, if it has.
+    async fn exit(&self, id: &str) -> io::Result<Option<Exit>> {
+        let state =
+            self.engine.call("look at the command", Method::GET, &format!("/exec/{id}/json"), None).await?;
+        if state.get("Running") == Some(&Value::Bool(true)) {
+            return Ok(None);
+        }
+        let code = state.get("ExitCode").and_then(Value::as_i64);
+        Ok(code.and_then(|code| i32::try_from(code).ok()).map(|code| match code {
+            // What a signal ended is told like this.
+            129..=192 => Exit::Signal(code - 128),
+            code => Exit::Code(code),
+        }))
+    }
+}
+
+/// What comes over the connection of a command.
+struct Frames {
+    from: Option<ReadHalf<UnixStream>>,
+    to: Option<WriteHalf<UnixStream>>,
+    is_terminal: bool,
+    bytes: Vec<u8>,
+}
+
+impl Frames {
+    fn new(stream: Stream, is_terminal: bool) -> Self {
+        let (from, to) = tokio::io::split(stream.io);
+        Self { from: Some(from), to: Some(to), is_terminal, bytes: stream.first }
+    }
+
+    /// The next piece of an output, or nothing at the end. Cancelling loses nothing.
+    async fn next(&mut self) -> Option<(OutputStream, Vec<u8>)> {
+        loop {
+            if let Some(piece) = self.take() {
+                return Some(piece);
+            }
+            let from = self.from.as_mut()?;
+            self.bytes.reserve(BUFFER);
+            if let Ok(0) | Err(_) = from.read_buf(&mut self.bytes).await {
+                self.from = None;
+            }
+        }
+    }
+
+    /// What has come of an output. Of both together each piece has a head of eight bytes: which, and how long it is.
+    fn take(&mut self) -> Option<(OutputStream, Vec<u8>)> {
+        if self.is_terminal {
+            let piece = std::mem::take(&mut self.bytes);
+            return (!piece.is_empty()).then_some((OutputStream::Stdout, piece));
+        }
+        loop {
+            let (head, _) = self.bytes.split_first_chunk::<8>()?;
+            let [which, _, _, _, length @ ..] = *head;
+            let end = 8 + u32::from_be_bytes(length) as usize;
+            if self.bytes.len() < end {
+                return None;
+            }
+            let piece: Vec<u8> = self.bytes.drain(..end).skip(8).collect();
+            let stream = if which == 2 { OutputStream::Stderr } else { OutputStream::Stdout };
+            if !piece.is_empty() {
+                return Some((stream, piece));
+            }
+        }
+    }
+}
+
+/// A command in a container. Dropping it ends everything that carries its mark.
+pub(super) struct DockerProcess {
+    program: String,
+    place: Containered,
+    id: String,
+    frames: Frames,
+    is_terminal: bool,
+    /// Ends of outputs that were not told of yet.
+    closing: Vec<OutputStream>,
+    is_open: bool,
+    exit: Option<Exit>,
+    next_look: Instant,
+    pause: Duration,
+    armed: bool,
+    limits: Limits,
+    printed: u64,
+}
+
+impl DockerProcess {
+    pub(super) fn new(
+        program: String,
+        place: Containered,
+        (id, stream): (String, Stream),
+        is_terminal: bool,
+        reads: bool,
+    ) -> Self {
+        let mut frames = Frames::new(stream, is_terminal);
+        if !reads {
+            frames.to = None;
+        }
+        let closing = if is_terminal {
+            vec![OutputStream::Stdout]
+        } else {
+            vec![OutputStream::Stderr, OutputStream::Stdout]
+        };
+        Self {
+            program,
+            place,
+            id,
+            frames,
+            is_terminal,
+            closing,
+            is_open: true,
+            exit: None,
+            next_look: Instant::now() + LOOK.0,
+            pause: LOOK.0,
+            armed: true,
+            limits: Limits::default(),
+            printed: 0,
+        }
+    }
+
+    pub(super) fn limited(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Counts what was printed; what is above the limit is left out, and has the command killed.
+    async fn count(&mut self, bytes: &mut Vec<u8>) -> Result<(), ExecError> {
+        let before = self.printed;
+        self.printed += bytes.len() as u64;
+        if let Some(most) = self.limits.output.filter(|most| self.printed > *most) {
+            bytes.truncate(usize::try_from(most.saturating_sub(before)).unwrap_or(usize::MAX));
+            if before <= most {
+                self.kill(KillSignal::Kill).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lost(&self, source: io::Error) -> ExecError {
+        ExecError::Watch { program: self.program.clone(), source }
+    }
+
+    fn input_error(&self, source: io::Error) -> ExecError {
+        ExecError::Input { program: self.program.clone(), source }
+    }
+
+    pub(super) async fn set_size(&self, size: TerminalSize) -> io::Result<()> {
+        let path = format!("/exec/{}/resize?h={}&w={}", self.id, size.rows, size.columns);
+        self.place.engine.call("resize the terminal", Method::POST, &path, None).await?;
+        Ok(())
+    }
+
+    /// Looks whether the command has ended.
+    async fn look(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        self.pause = (self.pause * 2).min(LOOK.1);
+        let found = self.place.exit(&self.id).await.map_err(|error| self.lost(error))?;
+        self.next_look = Instant::now() + self.pause;
+        self.exit = found;
+        Ok(found.map(ProcessEvent::Exited))
+    }
+}
+
+#[async_trait]
+impl Process for DockerProcess {
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        loop {
+            if self.is_open {
+                tokio::select! {
+                    piece = self.frames.next() => match piece {
+                        Some((stream, mut bytes)) => {
+                            self.count(&mut bytes).await?;
+                            return Ok(Some(ProcessEvent::Output(stream, bytes)));
+                        }
+                        None => {
+                            self.is_open = false;
+                            (self.pause, self.next_look) = (LOOK.0, Instant::now());
+                        }
+                    },
+                    () = sleep_until(self.next_look), if self.exit.is_none() => {
+                        if let Some(event) = self.look().await? {
+                            return Ok(Some(event));
+                        }
+                    }
+                }
+            } else if let Some(stream) = self.closing.pop() {
+                return Ok(Some(ProcessEvent::Closed(stream)));
+            } else if self.exit.is_none() {
+                sleep_until(self.next_look).await;
+                if let Some(event) = self.look().await? {
+                    return Ok(Some(event));
+                }
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
+        let written = match &mut self.frames.to {
+            Some(to) => match to.write_all(bytes).await {
+                Ok(()) => to.flush().await,
+                failed => failed,
+            },
+            None => Err(io::Error::new(io::ErrorKind::BrokenPipe, "its input is closed")),
+        };
+        written.map_err(|error| self.input_error(error))
+    }
+
+    async fn close_input(&mut self) -> Result<(), ExecError> {
+        if self.is_terminal {
+            return self.write(&[END_OF_FILE]).await;
+        }
+        if let Some(mut to) = self.frames.to.take() {
+            to.shutdown().await.map_err(|error| self.input_error(error))?;
+        }
+        Ok(())
+    }
+
+    async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
+        let resized = if self.is_terminal {
+            self.set_size(size).await
+        } else {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "it has no terminal"))
+        };
+        resized.map_err(|error| self.input_error(error))
+    }
+
+    async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
+        let signal = match signal {
+            KillSignal::Terminate => "TERM",
+            KillSignal::Kill => "KILL",
+        };
+        self.place.signal(signal).await.map(drop).map_err(|error| self.lost(error))
+    }
+
+    async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
+        self.place.signal("").await.map_err(|error| self.lost(error))
+    }
+
+    fn denials(&self) -> Vec<Denial> {
+        let exceeded = self.limits.output.is_some_and(|most| self.printed > most);
+        exceeded.then(|| self.limits.denial(Exceeded::Output)).into_iter().collect()
+    }
+
+    fn release(mut self: Box<Self>) {
+        self.armed = false;
+    }
+}
+
+impl Drop for DockerProcess {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if let Some(mut from) = self.frames.from.take() {
+            runtime.spawn(async move { tokio::io::copy(&mut from, &mut tokio::io::sink()).await });
+        }
+        if self.armed {
+            let place = self.place.clone();
+            runtime.spawn(async move {
+                let left = place.signal("TERM").await.unwrap_or_default();
+                if !left.is_empty() {
+                    tokio::time::sleep(GRACE).await;
+                    let _ = place.signal("KILL").await;
+                }
+            });
+        }
+    }
+}
