@@ -16,9 +16,9 @@ pub(crate) fn start_or_degrade(
     app: &AppContext,
     environment: Environment,
 ) -> Outcome<(SandboxExec, Option<String>)> {
-    match test(policy(app), environment.clone()) {
+    match test(&policy(app), environment.clone()) {
         Ok((exec, _)) => Ok((exec, None)),
-        Err(failure) => match test(policy(app).landlock_only(), environment) {
+        Err(failure) => match test(&policy(app).landlock_only(), environment) {
             Ok((exec, _)) => Ok((exec, Some(failure.message))),
             Err(_) => Err(failure),
         },
@@ -27,11 +27,11 @@ pub(crate) fn start_or_degrade(
 
 /// The sandbox that the settings describe, and what its self-test found.
 pub(crate) fn tested(app: &AppContext, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
-    test(policy(app), environment)
+    test(&policy(app), environment)
 }
 
-fn test(policy: SandboxPolicy, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
-    let exec = SandboxExec::new(&policy, environment, Supervision::of_this_program());
+fn test(policy: &SandboxPolicy, environment: Environment) -> Outcome<(SandboxExec, SelfTest)> {
+    let exec = SandboxExec::new(policy, environment, Supervision::of_this_program());
     let exec = exec.map_err(|error| Failure::usage(error.to_string()))?;
     // A runtime of its own: this is called inside and outside of the program's.
     let found = std::thread::scope(|threads| {
