@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use zk_agent::{Agent, Behavior, RetryPolicy, Retrying, ToolSet};
 use zk_auth::OAuthRefresh;
-use zk_compaction::{Shorten, Window};
 use zk_core::events::PartLeftOut;
 use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
@@ -29,7 +28,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::{hooks, limits, model_name, policy, prompt, skills};
+use crate::{compaction, hooks, limits, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -77,10 +76,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app));
-    if app.settings.flag("shorten") {
-        plugins.push(Arc::new(Window::default()));
-        plugins.push(Arc::new(Shorten));
-    }
+    plugins.extend(compaction::plugins(&app.settings)?);
     // Its commands and files take the place of this machine's.
     plugins.push(Arc::new(Place::of(app)?));
     plugins.extend(session_parts(app, session)?);

@@ -15,6 +15,7 @@ mod audit;
 mod blobs;
 mod builder;
 mod commands;
+mod compaction;
 mod compose;
 mod containment;
 mod credentials;

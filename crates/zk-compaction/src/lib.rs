@@ -1,30 +1,39 @@
 //! Context compaction for zk.
 //!
 //! [`Window`] owns the context window: it knows how full it is, decides when less is sent, and keeps what is left out.
-//! What that is, strategies plan ([`WindowStrategy`](zk_core::service::WindowStrategy)). Here are the two that need no
-//! model. They change what is sent, never what is stored:
+//! What that is, strategies plan ([`WindowStrategy`](zk_core::service::WindowStrategy)). They change what is sent, never
+//! what is stored:
 //!
 //! | strategy | when | what is left out |
 //! |---|---|---|
 //! | [`Tail`] | the tool results of a conversation exceed a number of bytes | the results of older turns |
-//! | [`Shorten`] | a conversation does not fit its model's window | older results, then the oldest messages, then the middle of the newest results: until half is left |
+//! | [`ToolPairs`] | the request exceeds the lower threshold | older results, for summaries that were made beforehand |
+//! | [`Summary`] | the conversation is compacted | all but the newest messages, for a summary that a model writes |
+//! | [`Rolling`] | the conversation is compacted | all but the newest messages, for a line each |
+//! | [`Shorten`] | all that does not suffice | older results, then the oldest messages, then the middle of the newest results: until half is left |
 //!
 //! # What this crate must never know
 //!
-//! No provider, no store, no tool. It sees messages, through the events of `zk-core`, and nothing it does
+//! No provider, no store, no tool. It sees messages and may have the run ask its model, and nothing it does
 //! changes a stored message.
 
 mod budget;
 mod count;
+mod cut;
 mod ledger;
+mod line;
 mod options;
 mod owner;
+mod pairs;
 mod pins;
 mod prepare;
+mod recall;
 mod record;
 mod report;
 mod results;
+mod rolling;
 mod shorten;
+mod summary;
 mod tail;
 mod talk;
 mod trigger;
@@ -34,8 +43,11 @@ mod window;
 pub use budget::Budget;
 pub use count::{ByteCounter, TokenCounter, count_block, count_message};
 pub use options::{WindowOptions, WindowOptionsError};
+pub use pairs::ToolPairs;
 pub use record::sent_of;
 pub use report::{ContextPart, ContextReport, PartOf, report};
+pub use rolling::Rolling;
 pub use shorten::Shorten;
+pub use summary::Summary;
 pub use tail::Tail;
 pub use window::Window;

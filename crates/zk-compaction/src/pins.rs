@@ -1,16 +1,22 @@
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::model::{Message, Role};
+use zk_core::model::{Block, Message};
 use zk_core::service::PinnedContext;
 
+use crate::cut::is_prompt;
+use crate::report::SKILL;
 use crate::view::PINNED;
 
 /// How long one may take to say its text.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The most that skills may take together, in bytes.
+const SKILLS: usize = 64_000;
 
 /// What the model is told of lines that a person wanted to be kept.
 const REMEMBER: &str = "[Said earlier in this conversation, word for word; still to be heeded]";
@@ -22,8 +28,8 @@ pub(crate) struct Failed {
     pub(crate) error: BoxError,
 }
 
-/// What outlives what was left out of `history`: lines that a person asked to remember and that are not sent any more,
-/// and what plugins pin, in the order of their names.
+/// What outlives what was left out of `history`: lines that a person asked to remember, and skills in use, which are not
+/// sent any more, and what plugins pin, in the order of their names.
 pub(crate) async fn collect(
     history: &[Arc<Message>],
     sent: &[Arc<Message>],
@@ -34,6 +40,8 @@ pub(crate) async fn collect(
     if !lines.is_empty() {
         pinned.push(Message::injected(format!("{REMEMBER}\n{}", lines.join("\n")), PINNED).shared());
     }
+    pinned
+        .extend(skills(history, sent).into_iter().map(|(_, text)| Message::injected(text, PINNED).shared()));
     let mut failed = Vec::new();
     for item in cx.items::<dyn PinnedContext>() {
         let asked = AssertUnwindSafe(async { item.value.text(cx).await }).catch_unwind();
@@ -72,11 +80,57 @@ fn remembered(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<String> {
     lines.into_iter().filter(|(prompt, _)| !is_sent(prompt)).flat_map(|(_, lines)| lines).collect()
 }
 
+/// The skills that were given and are not sent any more, by name: as they were given last, the newest that have room.
+fn skills(history: &[Arc<Message>], sent: &[Arc<Message>]) -> Vec<(String, String)> {
+    let is_sent = |text: &str| {
+        let blocks = sent.iter().flat_map(|message| &message.content);
+        blocks.into_iter().any(|block| match block {
+            Block::Text(sent) => sent.text == text,
+            Block::ToolResult(result) => result.content.to_text() == text,
+            Block::Image(_)
+            | Block::Document(_)
+            | Block::ToolCall(_)
+            | Block::Thinking(_)
+            | Block::Compaction(_)
+            | Block::Provider(_) => false,
+        })
+    };
+    let mut asked = HashMap::new();
+    let mut given: Vec<(String, String)> = Vec::new();
+    let mut note = |name: &str, text: String| {
+        given.retain(|(other, _)| other != name);
+        given.push((name.to_owned(), text));
+    };
+    for message in history {
+        for call in message.calls().filter(|call| call.name == SKILL) {
+            let name = call.args.get("skill").and_then(|name| name.as_str()).unwrap_or_default();
+            asked.insert(&call.id, name);
+        }
+        if let Some(name) = message.injected_by.as_deref().and_then(|by| by.strip_prefix("skill:")) {
+            note(name, message.text());
+        }
+        for result in message.results().filter(|result| !result.is_error) {
+            if let Some(name) = asked.get(&result.call_id) {
+                note(name, result.content.to_text());
+            }
+        }
+    }
+    given.retain(|(_, text)| !is_sent(text));
+    let mut room = SKILLS;
+    let mut kept: Vec<_> = given
+        .into_iter()
+        .rev()
+        .take_while(|(_, text)| {
+            let fits = text.len() <= room;
+            room = room.saturating_sub(text.len());
+            fits
+        })
+        .collect();
+    kept.reverse();
+    kept
+}
+
 fn asks_to_remember(line: &str) -> bool {
     let word: String = line.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
     word.eq_ignore_ascii_case("remember")
-}
-
-fn is_prompt(message: &Message) -> bool {
-    message.role == Role::User && message.injected_by.is_none() && message.results().next().is_none()
 }

@@ -20,6 +20,7 @@ use zk_core::service::{
 use crate::budget::Budget;
 use crate::owner::{Owner, now_ms};
 use crate::pins;
+use crate::recall::RECALL;
 use crate::record::{Planned, Record};
 use crate::report::{report, spec_tokens};
 use crate::talk::Talk;
@@ -105,6 +106,13 @@ impl Handler<ContextTransform> for Owner {
         if let Err(error) = self.store(context, cx).await {
             let name = "the record of what is sent";
             self.leave_out(name, self.scope.source().as_str(), &error, cx).await?;
+        }
+        if self.options.recall
+            && begun.left_out > 0
+            && let Some(tools) = cx.service::<dyn RunTools>()
+        {
+            // A run that has no such tool does without.
+            let _ = tools.unlock(RECALL);
         }
         self.tell_fill(&event.turn_id, context, begun.fill, cx).await?;
         let is_same = strategies.is_empty() && begun.was_whole;

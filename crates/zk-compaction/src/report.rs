@@ -11,8 +11,8 @@ use crate::count::{TokenCounter, count_block};
 /// Arguments that name the file a call is about.
 const PATHS: [&str; 4] = ["path", "file_path", "file", "filename"];
 
-/// Who put loaded skills into a conversation, as a message or as a result of a call.
-const SKILL: &str = "skill";
+/// The tool whose results are skills.
+pub(crate) const SKILL: &str = "skills_use";
 
 /// What fills a context, estimated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -201,7 +201,7 @@ fn calls_of(sent: &[Arc<Message>]) -> BTreeMap<&CallId, CallOf> {
         .map(|call| {
             let text = |name: &str| call.args.get(name)?.as_str().map(str::to_owned);
             let path = PATHS.iter().find_map(|name| text(name));
-            let skill = (call.name == SKILL).then(|| text("name").or_else(|| text("skill"))).flatten();
+            let skill = (call.name == SKILL).then(|| text("skill")).flatten();
             (&call.id, CallOf { tool: call.name.clone(), path, skill })
         })
         .collect()

@@ -5,7 +5,9 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Message, Role};
 use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
 
+use crate::cut::is_prompt;
 use crate::results::{clipped, without_results};
+use crate::summary::summary_of;
 use crate::window;
 
 /// The least that a result of the newest turn is clipped to, in bytes.
@@ -102,8 +104,10 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
 
 /// The oldest messages, as few as it takes, and at most all before the newest turn.
 fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
-    // The task is worth more than what was said of it, unless it is what fills the window.
-    let first = messages.first().filter(|first| is_prompt(first) && first.size() <= target / 4);
+    // The task, or a summary of all that was, is worth more than what was said of it, unless it is what fills the window.
+    let first = messages
+        .first()
+        .filter(|first| (is_prompt(first) || summary_of(first).is_some()) && first.size() <= target / 4);
     let start = usize::from(first.is_some());
     let kept = first.map_or(0, |first| first.size());
     let mut rest: usize = messages.iter().skip(start).map(|message| message.size()).sum();
@@ -120,10 +124,6 @@ fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(
         rest = rest.saturating_sub(message.size());
     }
     best
-}
-
-fn is_prompt(message: &Message) -> bool {
-    message.role == Role::User && message.results().next().is_none() && !is_note(message)
 }
 
 fn is_note(message: &Message) -> bool {

@@ -3,10 +3,11 @@ use std::time::Duration;
 
 use zk_core::events::ContextTransform;
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Plugin, Reach, Scope, Stage};
-use zk_core::service::{ContextWindow, WindowStrategy, settings_of};
+use zk_core::service::{ContextWindow, Tool, WindowStrategy, settings_of};
 
 use crate::WindowOptions;
 use crate::owner::Owner;
+use crate::recall::{RECALL, Recall};
 use crate::record::OWNER;
 
 /// How long all strategies together may take.
@@ -70,6 +71,9 @@ impl Plugin for Window {
         listen(scope, &owner, Owner::sections_sized);
         listen(scope, &owner, Owner::turn_ended);
         listen(scope, &owner, Owner::loaded);
+        if owner.options.recall {
+            scope.provide::<dyn Tool>(RECALL, Arc::new(Recall::new(owner.clone())))?;
+        }
         scope.provide_service::<dyn ContextWindow>(owner.clone());
         let at = HookOptions { time_limit: Some(ALL), ..HookOptions::from(Stage::Early) };
         scope.handle_at::<ContextTransform, _>(at, owner);

@@ -333,6 +333,7 @@ fn a_conversation_over_the_window_is_sent_without_its_oldest_parts_and_told_so()
         for page in 1..9 {
             person.write(&format!("{page}.txt"), &"words and words ".repeat(400));
         }
+        person.settings("compaction.strategy = \"shorten\"\n");
         person
     };
     let server = server(script());

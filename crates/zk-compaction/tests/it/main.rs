@@ -1,8 +1,11 @@
 //! What happens to an agent whose conversation outgrows its model's window.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail by panicking")]
 
+mod campaign;
 mod overflow;
 mod soundness;
 mod stored;
+mod summary;
+mod tools;
 mod trigger;
 mod window;

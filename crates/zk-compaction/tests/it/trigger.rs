@@ -7,7 +7,7 @@ use zk_agent::Agent;
 use zk_compaction::{Shorten, Window, WindowOptions};
 use zk_core::events::{CompactionStage, CompactionTrigger, ContextCompaction, ContextFill};
 use zk_core::kernel::{BoxError, Bus, Cx};
-use zk_core::model::{AgentError, Model, Usage};
+use zk_core::model::{AgentError, Message, Model, Usage};
 use zk_core::service::{PinnedContext, Provider, WindowLevel, WindowPlan, WindowStrategy, WindowView};
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -143,6 +143,21 @@ async fn what_is_pinned_and_what_a_person_wants_remembered_survive_compactions_b
     assert_eq!(count("\nRemember: tests  first, ünd café"), 1, "{texts:?}");
     assert_eq!(texts.iter().filter(|text| **text == "Open: \tthe  door.\n").count(), 1, "{texts:?}");
     assert_eq!(count("question 0"), 0, "something was left out");
+}
+
+#[tokio::test]
+async fn a_skill_in_use_survives_compactions_as_it_was_given() {
+    let rig = rig(6000, 100, 300, |bus| drop(bus.install(&Shorten).unwrap()));
+    rig.say("The task").await.unwrap();
+    let skill =
+        Message::injected("<skill_content name=\"pdf\">\n  Use  this.\n</skill_content>", "skill:pdf");
+    rig.agent.inject(skill.clone()).unwrap();
+    for number in 0..30 {
+        rig.say(&format!("question {number}")).await.unwrap();
+    }
+    let sent = rig.provider.asked().pop().unwrap().messages;
+    let texts = sent.iter().flat_map(|message| &message.content).filter_map(|block| block.as_text());
+    assert_eq!(texts.filter(|text| *text == skill.text()).count(), 1);
 }
 
 #[test]

@@ -1,0 +1,176 @@
+use std::fmt::Write;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use zk_core::model::{Approved, Block, Concurrency, Effects, Message, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, ContextId, Tool, ToolCx};
+
+use crate::line;
+use crate::owner::Owner;
+
+/// The name of the tool.
+pub(crate) const RECALL: &str = "conversation_recall";
+
+/// Messages in one answer.
+const PAGE: usize = 30;
+
+/// The most of one message, in bytes.
+const MOST: usize = 16_000;
+
+/// Shows the model what left its context: the conversation is kept whole. Offered from the first compaction on.
+pub(crate) struct Recall {
+    owner: Arc<Owner>,
+    spec: Arc<ToolSpec>,
+}
+
+impl Recall {
+    pub(crate) fn new(owner: Arc<Owner>) -> Self {
+        let spec = ToolSpec::lazy(
+            RECALL,
+            "Looks up earlier messages of this conversation that left the context. `browse` lists them in a line \
+             each, from a number on; `search` finds those that contain all words; `expand` shows one in full.",
+            json!({
+                "type": "object",
+                "properties": {
+                    "action": {"type": "string", "enum": ["browse", "search", "expand"]},
+                    "number": {"type": "integer", "minimum": 1, "description": "browse: the first; expand: which"},
+                    "query": {"type": "string", "description": "search: the words"}
+                },
+                "required": ["action"]
+            }),
+        );
+        Self { owner, spec }
+    }
+
+    fn history(&self, cx: &ToolCx) -> Vec<Arc<Message>> {
+        let context = cx.cx.service::<ContextId>();
+        self.owner.lock().known(context.as_deref()).map(|talk| talk.history.clone()).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Tool for Recall {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args = call.args();
+        let history = self.history(cx);
+        let number =
+            args.get("number").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
+        let text = match args.get("action").and_then(Value::as_str) {
+            Some("search") => {
+                search(&history, args.get("query").and_then(Value::as_str).unwrap_or_default())?
+            }
+            Some("expand") => expand(&history, number)?,
+            Some(_) | None => browse(&history, number.unwrap_or(1)),
+        };
+        Ok(ToolOutput::text(text))
+    }
+}
+
+fn browse(history: &[Arc<Message>], from: usize) -> String {
+    let messages = history.iter().enumerate().skip(from.saturating_sub(1));
+    let mut text = listed(messages.clone().take(PAGE));
+    let left = messages.count().saturating_sub(PAGE);
+    if left > 0 {
+        let _ = write!(text, "({left} more: browse from {})", from.max(1) + PAGE);
+    }
+    if text.is_empty() { format!("there are {} messages, none from {from} on", history.len()) } else { text }
+}
+
+fn search(history: &[Arc<Message>], query: &str) -> Result<String, ToolError> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    if words.is_empty() {
+        return Err(ToolError::invalid("`search` needs a `query` of at least a word"));
+    }
+    let mut found = String::new();
+    let mut count = 0;
+    // The newest first: what was found out last counts.
+    for (at, message) in history.iter().enumerate().rev() {
+        let text = full(message);
+        let lower = text.to_lowercase();
+        if !words.iter().all(|word| lower.contains(word)) || is_recall(message) {
+            continue;
+        }
+        count += 1;
+        if count <= PAGE {
+            let _ = writeln!(found, "#{} {}", at + 1, excerpt(&text, &lower, &words));
+        }
+    }
+    Ok(match count {
+        0 => format!("no message contains all of: {query}"),
+        count if count > PAGE => {
+            format!("{found}({} older ones are not shown; use more words)", count - PAGE)
+        }
+        _ => found,
+    })
+}
+
+fn expand(history: &[Arc<Message>], number: Option<usize>) -> Result<String, ToolError> {
+    let message = number.and_then(|number| history.get(number.checked_sub(1)?)).ok_or_else(|| {
+        let text = format!("`expand` needs the `number` of a message, from 1 to {}", history.len());
+        ToolError::invalid(text)
+    })?;
+    let mut text = full(message);
+    if text.len() > MOST {
+        let all = text.len();
+        text.truncate(text.floor_char_boundary(MOST));
+        let _ = write!(text, "\n(the first {MOST} of {all} bytes)");
+    }
+    Ok(text)
+}
+
+fn listed<'a>(messages: impl Iterator<Item = (usize, &'a Arc<Message>)>) -> String {
+    let mut text = String::new();
+    for (at, message) in messages {
+        let _ = writeln!(text, "#{} {}", at + 1, line::of(message));
+    }
+    text
+}
+
+/// All that a message says.
+fn full(message: &Message) -> String {
+    let mut text = String::new();
+    for block in &message.content {
+        let part = match block {
+            Block::Text(text) => text.text.clone(),
+            Block::ToolCall(call) => format!("call {} {}", call.name, call.args),
+            Block::ToolResult(result) => result.content.to_text(),
+            Block::Compaction(compaction) => compaction.summary.clone(),
+            Block::Provider(block) => block.text.clone(),
+            Block::Image(_) => "(an image)".to_owned(),
+            Block::Document(_) => "(a document)".to_owned(),
+            // Reasoning is nobody's but the model's that had it.
+            Block::Thinking(_) => continue,
+        };
+        text.push_str(&part);
+        text.push('\n');
+    }
+    text
+}
+
+/// Whether it is a question to this tool: it contains every word that was looked for.
+fn is_recall(message: &Message) -> bool {
+    message.calls().any(|call| call.name == RECALL)
+}
+
+fn excerpt(text: &str, lower: &str, words: &[String]) -> String {
+    // Offsets of the lowered text are near enough for an excerpt.
+    let at = words.first().and_then(|word| lower.find(word)).unwrap_or_default().min(text.len());
+    let (start, end) = (
+        text.floor_char_boundary(at.saturating_sub(100)),
+        text.ceil_char_boundary((at + 200).min(text.len())),
+    );
+    text.get(start..end).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,159 @@
+//! The strategy that has a model write down what leaves the conversation.
+
+mod files;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::model::{Block, Compaction, Message, Role};
+use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
+
+use self::files::Files;
+use crate::cut;
+use crate::window;
+
+/// Who a summary is from.
+pub(crate) const SUMMARY: &str = "compaction";
+
+/// How long one request for a summary may take.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// Tokens that a summary may have, and that of the beginning of a turn.
+const TOKENS: u32 = 4096;
+const PREFIX_TOKENS: u32 = 2048;
+
+/// How many bytes of a conversation are given to be summarised where the window is not known.
+const TRANSCRIPT: usize = 200_000;
+
+/// Has the model of the run summarise what leaves the conversation, in a request of its own: aim, progress, decisions,
+/// next steps. A summary from before is updated, not summarised again; which files were read and changed is carried on,
+/// and where the cut goes through a turn its beginning gets a part of its own.
+///
+/// What is kept begins at a message that is no result, and holds the newest messages as they are. A summary that is
+/// empty, no text, or longer than what it stands for is refused, and the next strategy is asked.
+///
+/// ```
+/// use zk_compaction::{Shorten, Summary, Window};
+/// use zk_core::kernel::Bus;
+///
+/// let bus = Bus::new();
+/// bus.install(&Window::default())?;
+/// bus.install(&Summary)?;
+/// bus.install(&Shorten)?;
+/// # Ok::<(), zk_core::kernel::InstallError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Summary;
+
+impl Plugin for Summary {
+    fn name(&self) -> &'static str {
+        "compaction-summary"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        window::register(scope, "summary", *self)
+    }
+}
+
+#[async_trait]
+impl WindowStrategy for Summary {
+    fn order(&self) -> i32 {
+        500
+    }
+
+    async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+        if view.cause != WindowCause::Full {
+            return Ok(None);
+        }
+        // Outside of a run there is no model to ask; what needs none does what it can.
+        let Some(run) = cx.service::<dyn RunControl>() else { return Ok(None) };
+        let Some(cut) = cut::find(view.messages, view.keep) else { return Ok(None) };
+        let gone = view.messages.get(cut.clone()).unwrap_or_default();
+        let kept = view.messages.get(cut.end..).unwrap_or_default();
+        let earlier = gone.iter().rev().find_map(|message| summary_of(message));
+        let new: Vec<_> = gone.iter().filter(|message| !is_from_before(message)).cloned().collect();
+        if new.is_empty() {
+            return Ok(None);
+        }
+        let (history, prefix) = new.split_at(split(&new, kept));
+        let room = view.window.map_or(TRANSCRIPT, |window| usize::try_from(window).unwrap_or(TRANSCRIPT));
+        let source: usize = new.iter().map(|message| message.size()).sum();
+        let instructions = view.instructions;
+        let ask_history = async {
+            if history.is_empty() {
+                return Ok(None);
+            }
+            let prompt = text::request(&text::transcript(history, room), earlier, instructions);
+            ask(&*run, prompt, TOKENS, source).await.map(Some)
+        };
+        let ask_prefix = async {
+            if prefix.is_empty() {
+                return Ok(None);
+            }
+            let prompt = text::prefix_request(&text::transcript(prefix, room));
+            ask(&*run, prompt, PREFIX_TOKENS, source).await.map(Some)
+        };
+        let (history_summary, prefix_summary) = join(ask_history, ask_prefix).await;
+        let (history_summary, prefix_summary): (Option<String>, Option<String>) =
+            (history_summary?, prefix_summary?);
+        let mut files = earlier.map(Files::parse).unwrap_or_default();
+        files.add_calls(&new);
+        let mut summary = history_summary
+            .or_else(|| earlier.map(|earlier| Files::strip(earlier).to_owned()))
+            .unwrap_or_default();
+        if let Some(prefix_summary) = prefix_summary {
+            summary.push_str("\n\n## The present request so far\n");
+            if let Some(prompt) = prefix.first().filter(|first| first.role == Role::User) {
+                summary.push_str(&text::quoted(&prompt.text()));
+            }
+            summary.push_str(&prefix_summary);
+        }
+        files.append_to(&mut summary);
+        let tokens_before = view.messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
+        let marker = Block::Compaction(Compaction { summary: summary.trim().to_owned(), tokens_before });
+        let message = Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) };
+        Ok(Some(WindowPlan::default().cut(cut, vec![message.shared()])))
+    }
+}
+
+/// What the model of the run answers, if it is a summary of `source` bytes.
+async fn ask(run: &dyn RunControl, prompt: String, tokens: u32, source: usize) -> Result<String, BoxError> {
+    let mut call = SideCall::new("compaction", prompt);
+    call.system = text::SYSTEM.to_owned();
+    (call.max_tokens, call.limit) = (Some(tokens), LIMIT);
+    let answer = run.side_call(call).await?.text;
+    text::check(&answer, source)?;
+    Ok(answer.trim().to_owned())
+}
+
+/// The summary in a message that stands for what left earlier.
+pub(crate) fn summary_of(message: &Message) -> Option<&str> {
+    message.content.iter().find_map(|block| match block {
+        Block::Compaction(compaction) => Some(compaction.summary.as_str()),
+        Block::Text(_)
+        | Block::Image(_)
+        | Block::Document(_)
+        | Block::ToolCall(_)
+        | Block::ToolResult(_)
+        | Block::Thinking(_)
+        | Block::Provider(_) => None,
+    })
+}
+
+/// Whether a message was put in for what left earlier.
+pub(crate) fn is_from_before(message: &Message) -> bool {
+    matches!(message.injected_by.as_deref(), Some(SUMMARY | crate::view::PINNED))
+}
+
+/// Where the beginning of the turn begins that the cut goes through; the end if it goes between two.
+fn split(gone: &[Arc<Message>], kept: &[Arc<Message>]) -> usize {
+    let goes_on = kept.first().is_some_and(|first| first.role == Role::Assistant);
+    if !goes_on {
+        return gone.len();
+    }
+    gone.iter().rposition(|message| cut::is_prompt(message)).unwrap_or(gone.len())
+}

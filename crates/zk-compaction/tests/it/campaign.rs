@@ -1,0 +1,197 @@
+//! Generated conversations under every strategy and many windows: what is sent stays sound, whatever is left out.
+//! `ZK_COMPACTION_CASES=10000` runs the whole campaign.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use serde_json::json;
+use zk_compaction::{Rolling, Shorten, Summary, Tail, Window, WindowOptions};
+use zk_core::events::{ContextOverflow, ContextTransform};
+use zk_core::kernel::{Bus, Cx};
+use zk_core::model::wire::Repair;
+use zk_core::model::{
+    AgentError, Block, Message, MessageId, ModelRef, RunId, ToolCall, TurnUsage, Usage, WireReady, WireRules,
+    context_size,
+};
+use zk_core::service::{
+    ContextId, ContextWindow, RunControl, RunEnded, RunState, SideAnswer, SideCall, WindowLevel,
+};
+
+const PINNED: &str = "Remember:  keep\tthis line, ünd its bytes";
+
+/// A run whose model summarises in one way.
+struct Run(u8);
+
+#[async_trait]
+impl RunControl for Run {
+    fn run_id(&self) -> RunId {
+        "r".into()
+    }
+
+    fn state(&self) -> RunState {
+        RunState { turn: 1, stopping: false, steering: 0, follow_ups: 0 }
+    }
+
+    fn steer(&self, message: Message) -> Result<(), RunEnded> {
+        Err(RunEnded { message: message.shared() })
+    }
+
+    fn follow_up(&self, message: Message) -> Result<(), RunEnded> {
+        Err(RunEnded { message: message.shared() })
+    }
+
+    fn abort(&self, _: &str) {}
+
+    async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {
+        let text = match self.0 {
+            0 => "## Aim\nTo go on. ä".repeat(20),
+            1 => String::new(),
+            2 => "\u{1}\u{2}".repeat(50),
+            3 => call.messages.iter().map(Message::text).collect::<String>().repeat(2),
+            _ => return Err(AgentError::Usage("no".into())),
+        };
+        let model = ModelRef::new("p", "m");
+        let usage = TurnUsage { turn_id: "t".into(), model, usage: Usage::default(), cost: None };
+        Ok(SideAnswer { text, usage })
+    }
+}
+
+/// One turn: what the person says before it, if anything, and how large the results of its calls are.
+type TurnSizes = (Option<usize>, Vec<usize>);
+
+#[derive(Clone, Debug)]
+struct Case {
+    strategy: usize,
+    summariser: u8,
+    window: Option<u64>,
+    /// Turns after which the provider says that it did not fit.
+    overflows: Vec<usize>,
+    turns: Vec<TurnSizes>,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let size = || prop_oneof![8 => 0..200usize, 8 => 200..9000usize, 1 => Just(60_000usize)];
+    let turn = (prop::option::of(size()), prop::collection::vec(size(), 0..4));
+    (
+        0..4usize,
+        0..5u8,
+        prop::option::of(prop_oneof![500..4000u64, 4000..64_000u64]),
+        prop::collection::vec(0..25usize, 0..3),
+        prop::collection::vec(turn, 1..25),
+    )
+        .prop_map(|(strategy, summariser, window, overflows, turns)| Case {
+            strategy,
+            summariser,
+            window,
+            overflows,
+            turns,
+        })
+}
+
+fn bus(case: &Case) -> Bus {
+    let bus = Bus::new();
+    let options = WindowOptions { cooldown: 1, fallback_bytes: 100_000, ..WindowOptions::default() };
+    bus.install(&Window::with(options)).unwrap();
+    match case.strategy {
+        0 => {}
+        1 => drop(bus.install(&Tail::default().threshold(20_000).keep_turns(2)).unwrap()),
+        2 => drop(bus.install(&Rolling).unwrap()),
+        _ => drop(bus.install(&Summary).unwrap()),
+    }
+    bus.install(&Shorten).unwrap();
+    bus
+}
+
+/// What the turn adds to a conversation.
+fn messages(number: usize, (said, results): &TurnSizes) -> Vec<Arc<Message>> {
+    let id = |what: &str| Some(MessageId::from(format!("m{number}{what}")));
+    let mut all = Vec::new();
+    if let Some(bytes) = said {
+        let text = if number == 1 { PINNED.to_owned() } else { format!("and {}", "ä".repeat(bytes / 2)) };
+        all.push(Message { id: id("p"), ..Message::user_text(text) }.shared());
+    }
+    let call = |at: usize| format!("c{number}_{at}");
+    let mut answer = vec![Block::text("well")];
+    answer.extend(
+        (0..results.len()).map(|at| Block::ToolCall(ToolCall::new(call(at), "ls", json!({"path": "a"})))),
+    );
+    all.push(Message { id: id("a"), ..Message::assistant(answer) }.shared());
+    if !results.is_empty() {
+        let given = results.iter().enumerate();
+        let blocks = given.map(|(at, bytes)| Block::result(call(at), "é".repeat(bytes / 2), false));
+        all.push(Message { id: id("r"), ..Message::user(blocks.collect()) }.shared());
+    }
+    all
+}
+
+fn check_sent(case: &Case, history: &[Arc<Message>], sent: &[Arc<Message>]) -> Result<(), TestCaseError> {
+    let ready = WireReady::normalise(sent, &WireRules::tolerant(ModelRef::new("p", "m")));
+    let torn = ready
+        .repairs()
+        .iter()
+        .find(|repair| matches!(repair, Repair::MissingResult { .. } | Repair::OrphanResult { .. }));
+    prop_assert!(torn.is_none(), "{torn:?} in {case:?}");
+    let newest = |all: &[Arc<Message>]| all.last().map(|last| (last.role, last.content.len()));
+    prop_assert_eq!(newest(sent), newest(history));
+    let has_line = |all: &[Arc<Message>]| all.iter().any(|message| message.text().contains(PINNED));
+    prop_assert!(!has_line(history) || has_line(sent), "the line is gone: {case:?}");
+    Ok(())
+}
+
+async fn run(case: &Case) -> Result<(), TestCaseError> {
+    let bus = bus(case);
+    let context = Arc::new(ContextId::fresh());
+    let run = Arc::new(Run(case.summariser));
+    let cx: Cx = bus.cx().with_service::<dyn RunControl>(run).with_service(context.clone());
+    let window = bus.service::<dyn ContextWindow>().unwrap();
+    let mut history = vec![Message { id: Some("m".into()), ..Message::user_text("go") }.shared()];
+    let emit = async |history: &[Arc<Message>], turn: &str| {
+        let event =
+            ContextTransform { turn_id: turn.into(), messages: history.to_vec(), window: case.window };
+        cx.emit(event).await.unwrap().messages
+    };
+    for (number, turn) in case.turns.iter().enumerate() {
+        history.extend(messages(number, turn));
+        let stored = history.clone();
+        let id = format!("t{number}");
+        let mut sent = emit(&history, &id).await;
+        check_sent(case, &history, &sent)?;
+        let before = context_size(&sent);
+        if case.overflows.contains(&number) {
+            let (model, error) = (ModelRef::new("p", "m"), "too long".into());
+            let event = ContextOverflow {
+                turn_id: id.as_str().into(),
+                model,
+                window: case.window,
+                size: before,
+                error,
+            };
+            cx.emit(event).await.unwrap();
+            sent = emit(&history, &id).await;
+            check_sent(case, &history, &sent)?;
+            prop_assert!(context_size(&sent) <= before.max(3000) + 400, "it grew: {case:?}");
+        }
+        if window.fill(&context).unwrap().level < WindowLevel::Hard {
+            let again = emit(&history, &id).await;
+            prop_assert_eq!(again, sent, "at rest nothing changes");
+        }
+        prop_assert!(stored.iter().zip(&history).all(|(stored, now)| Arc::ptr_eq(stored, now)));
+        let _ = window.take_refusal(&context);
+    }
+    Ok(())
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "how a full campaign is asked for")]
+fn under_every_strategy_and_window_pairs_stay_whole_pinned_lines_stay_and_rest_is_rest() {
+    let cases: u32 = match std::env::var("ZK_COMPACTION_CASES") {
+        Ok(cases) => cases.parse().unwrap(),
+        Err(_) => 100,
+    };
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    TestRunner::new_with_rng(config, rng).run(&case(), |case| runtime.block_on(run(&case))).unwrap();
+}
