@@ -1,5 +1,5 @@
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use zk_agent::RateLimits;
 use zk_core::service::Redactor;
@@ -8,6 +8,7 @@ use zk_exec::LocalHostFiles;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
+use crate::far_host::Tunnel;
 use crate::settings::Settings;
 use crate::term::Notices;
 use crate::trust::FileTrust;
@@ -28,6 +29,8 @@ pub(crate) struct AppContext {
     pub(crate) trust: Arc<FileTrust>,
     /// What the providers of this process share.
     pub(crate) limits: RateLimits,
+    /// The tunnel to the host where commands run, once it was needed.
+    pub(crate) tunnel: Arc<OnceLock<Tunnel>>,
     /// Reads what zk itself relies on.
     pub(crate) host_files: LocalHostFiles,
     /// Keeps keys out of everything that is written.
@@ -50,6 +53,7 @@ impl AppContext {
             notices: self.notices.clone(),
             trust: self.trust.clone(),
             limits: self.limits.clone(),
+            tunnel: Arc::default(),
             host_files: self.host_files.clone(),
             redactor: self.redactor.clone(),
             base_url: None,

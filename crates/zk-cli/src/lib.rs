@@ -25,6 +25,7 @@ mod doctor;
 mod endpoint;
 mod env;
 mod exit;
+mod far_host;
 mod hardening;
 mod hooks;
 mod limits;

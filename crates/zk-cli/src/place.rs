@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use zk_core::kernel::{BoxError, Bus, Plugin, Scope};
 use zk_core::service::{Exec, Files};
-use zk_exec::{DockerExec, DockerOptions, OverlaidFiles, Remote, WorkspaceFiles};
+use zk_exec::{DockerExec, DockerOptions, OverlaidFiles, Remote, RemoteError, WorkspaceFiles};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::far_host::{FarHost, Tunnel};
 use crate::limits;
 
 /// The value of `--context` and of the setting `context`.
@@ -21,13 +22,16 @@ pub(crate) enum ContextName {
     Docker(String),
     /// An exec-server at this socket.
     Remote(PathBuf),
+    /// An exec-server that is started on this host.
+    Ssh(FarHost),
 }
 
 impl ContextName {
     /// What can be chosen, as a person reads it.
-    pub(crate) const CHOICES: &str = "\"process\", \"sandbox\", \"docker:IMAGE\" or \"remote:unix:PATH\"";
+    pub(crate) const CHOICES: &str =
+        "\"process\", \"sandbox\", \"docker:IMAGE\", \"remote:unix:PATH\" or \"remote:ssh:HOST\"";
     /// The same as a regular expression.
-    pub(crate) const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+)$";
+    pub(crate) const PATTERN: &str = "^(process|sandbox|docker:.+|remote:unix:/.+|remote:ssh:.+)$";
 
     /// What the settings say.
     pub(crate) fn of(app: &AppContext) -> Self {
@@ -43,7 +47,10 @@ impl FromStr for ContextName {
             None if text == "process" => Ok(Self::Process),
             None if text == "sandbox" => Ok(Self::Sandbox),
             Some(("docker", image)) if is_image(image) => Ok(Self::Docker(image.to_owned())),
-            Some(("remote", address)) => socket(address).map(Self::Remote),
+            Some(("remote", address)) => match address.strip_prefix("ssh:") {
+                Some(host) => FarHost::parse(host).map(Self::Ssh),
+                None => socket(address).map(Self::Remote),
+            },
             _ => Err(format!("use {}", Self::CHOICES)),
         }
     }
@@ -81,6 +88,7 @@ impl Place {
                 Self::Docker(Arc::new(exec))
             }
             ContextName::Remote(socket) => Self::Remote(Remote::connect(socket).map_err(Failure::failed)?),
+            ContextName::Ssh(host) => Self::Remote(far(app, &host)?),
         })
     }
 
@@ -89,7 +97,9 @@ impl Place {
         let roots = match ContextName::of(app) {
             // The directory is mounted at its own path.
             ContextName::Process | ContextName::Sandbox | ContextName::Docker(_) => None,
-            ContextName::Remote(_) => bus.service::<dyn Files>().map(|files| files.roots()),
+            ContextName::Remote(_) | ContextName::Ssh(_) => {
+                bus.service::<dyn Files>().map(|files| files.roots())
+            }
         };
         roots.and_then(|roots| roots.into_iter().next()).unwrap_or_else(|| app.cwd.clone())
     }
@@ -103,6 +113,22 @@ impl Place {
         let outputs = outputs.canonicalize().unwrap_or_else(|_| outputs.to_owned());
         Arc::new(OverlaidFiles::new(Arc::new(remote.files()), Arc::new(local), outputs))
     }
+}
+
+/// What is served on another host, through one tunnel for all conversations.
+fn far(app: &AppContext, host: &FarHost) -> Outcome<Remote> {
+    let fail = |why: String| Failure::failed(format!("cannot reach zk on {host} with ssh: {why}"));
+    if app.tunnel.get().is_none() {
+        let tunnel = Tunnel::open(host, &app.env).map_err(|error| fail(error.to_string()))?;
+        // Whoever was first has the one that counts.
+        let _ = app.tunnel.set(tunnel);
+    }
+    let Some(tunnel) = app.tunnel.get() else { return Err(fail("there is no tunnel".into())) };
+    Remote::connect(tunnel.socket()).map_err(|error| match (tunnel.complaint(), error) {
+        (said, RemoteError::Unreachable { source, .. }) if said.is_empty() => fail(source.to_string()),
+        (said, RemoteError::Unreachable { .. }) => fail(said),
+        (_, error) => fail(error.to_string()),
+    })
 }
 
 /// The container that the settings describe.

@@ -118,6 +118,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         notices: Notices::default(),
         trust,
         limits: RateLimits::default(),
+        tunnel: Arc::default(),
         host_files,
         redactor,
         base_url,
@@ -138,7 +139,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
         Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
-        Job::ExecServer { listen } => commands::exec_server(&app, &listen),
+        Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),
     }
 }
 

@@ -43,7 +43,7 @@ pub use overlay::OverlaidFiles;
 pub use plugin::LocalPlugin;
 pub use process::{ProcessExec, Supervision, run_supervisor};
 #[cfg(feature = "remote")]
-pub use remote::{ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles};
+pub use remote::{ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, open_tunnel, serve_tunnel};
 pub use sandbox::{
     HostRuleError, HostRules, Layer, LayerState, Network, SandboxError, SandboxExec, SandboxPolicy,
     SandboxReport, SelfTest,

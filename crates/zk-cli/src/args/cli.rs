@@ -50,7 +50,8 @@ pub(crate) struct Cli {
     pub(crate) preset: Option<String>,
 
     /// Where commands run: process (on this machine), sandbox (there, and they write to the project alone),
-    /// docker:IMAGE (in a container with the project) or remote:unix:PATH (where `zk exec-server` listens, files too)
+    /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,
+    /// files too), or remote:ssh:HOST (where it is started)
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
@@ -196,11 +197,14 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<PolicyAction>,
     },
-    /// Run commands and reach files here for a zk elsewhere, which has `--context remote:unix:PATH`
+    /// Run commands and reach files here for a zk elsewhere, which has `--context remote:unix:PATH` or `remote:ssh:HOST`
     ExecServer {
         /// The socket, such as unix:/run/user/1000/zk.sock; only programs of the same user may connect
-        #[arg(long, value_name = "unix:PATH")]
-        listen: String,
+        #[arg(long, value_name = "unix:PATH", required_unless_present = "stdio", conflicts_with = "stdio")]
+        listen: Option<String>,
+        /// Serve the program at the other end of standard input and output, which ends this with them
+        #[arg(long)]
+        stdio: bool,
     },
     /// List every handler, observer, tool and service, and who registered it; or the commands that are hooks
     Hooks {

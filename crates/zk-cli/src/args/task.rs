@@ -48,7 +48,8 @@ pub(crate) enum Job {
     },
     Hooks(Option<HooksAction>),
     ExecServer {
-        listen: String,
+        /// Nothing for the pipes that the program was started with.
+        listen: Option<String>,
     },
     Trust(TrustAction),
     Skills(SkillsAction),
@@ -141,7 +142,7 @@ impl Cli {
                     CliCommand::Skills { action } => {
                         Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
                     }
-                    CliCommand::ExecServer { listen } => Job::ExecServer { listen },
+                    CliCommand::ExecServer { listen, stdio: _ } => Job::ExecServer { listen },
                     CliCommand::Trust { action } => Job::Trust(action.unwrap_or(TrustAction::Status)),
                 }
             }

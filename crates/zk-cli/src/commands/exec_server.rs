@@ -1,23 +1,30 @@
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
-use zk_core::service::Exec;
-use zk_exec::{Environment, ExecServer, ProcessExec, SandboxExec};
+use zk_core::service::{Exec, Files};
+use zk_exec::{Environment, ExecServer, ProcessExec, SandboxExec, serve_tunnel};
 
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::far_host::PrivateDir;
 use crate::place::{self, ContextName};
 use crate::term::print_stderr;
 use crate::{compose, sandbox};
 
-/// Serves the commands and files of this directory until a signal ends it.
-pub(crate) fn exec_server(app: &AppContext, listen: &str) -> Outcome<Exit> {
-    let socket = place::socket(listen).map_err(Failure::usage)?;
+/// Serves the commands and files of this directory at a socket until a signal ends it, or at standard input and output
+/// until these end.
+pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exit> {
+    let socket = listen.map(place::socket).transpose().map_err(Failure::usage)?;
     let environment = Environment::filtered(app.env.all().clone());
     let served = match ContextName::of(app) {
         ContextName::Process => Served::Process(Arc::new(compose::process(app, environment))),
         ContextName::Sandbox => Served::Sandbox(Arc::new(sandbox::start(app, environment)?)),
-        ContextName::Docker(_) | ContextName::Remote(_) => {
+        ContextName::Docker(_) | ContextName::Remote(_) | ContextName::Ssh(_) => {
             return Err(Failure::usage(
                 "an exec-server runs commands itself: use --context process or sandbox",
             ));
@@ -25,20 +32,71 @@ pub(crate) fn exec_server(app: &AppContext, listen: &str) -> Outcome<Exit> {
     };
     let files = Arc::new(compose::files(app)?);
     runtime()?.block_on(async {
-        let server = ExecServer::bind(&socket)
-            .map_err(|error| Failure::failed(format!("cannot listen at {}: {error}", socket.display())))?;
-        print_stderr(&format!("zk: serving {} at {}", app.cwd.display(), socket.display()));
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::failed)?;
+        let serving = async {
+            match &socket {
+                Some(socket) => {
+                    let server = bind(socket)?;
+                    print_stderr(&format!("zk: serving {} at {}", app.cwd.display(), socket.display()));
+                    server.serve(served.exec(), files).await.map_err(Failure::failed)
+                }
+                None => serve_pipes(app, served.exec(), files).await,
+            }
+        };
         let ended = tokio::select! {
-            failed = server.serve(served.exec(), files) => failed.map(|()| Exit::Done).map_err(Failure::failed),
+            done = serving => done.map(|()| Exit::Done),
             _ = interrupt.recv() => Ok(Exit::Interrupted),
             _ = terminate.recv() => Ok(Exit::Terminated),
         };
-        drop(server);
         served.close().await;
         ended
     })
+}
+
+fn bind(socket: &Path) -> Outcome<ExecServer> {
+    ExecServer::bind(socket)
+        .map_err(|error| Failure::failed(format!("cannot listen at {}: {error}", socket.display())))
+}
+
+/// Serves the program at the other end of standard input and output.
+async fn serve_pipes(app: &AppContext, exec: Arc<dyn Exec>, files: Arc<dyn Files>) -> Outcome<()> {
+    let dir = PrivateDir::make(&app.env).map_err(Failure::failed)?;
+    let socket = dir.socket();
+    let server = bind(&socket)?;
+    let (from, to) = pipes().map_err(Failure::failed)?.into_split();
+    tokio::select! {
+        done = server.serve(exec, files) => done.map_err(Failure::failed),
+        done = serve_tunnel(&socket, from, to) => done.map_err(Failure::failed),
+    }
+}
+
+/// Standard input and output as one stream. Threads of their own carry them: what waits for input that never comes must not
+/// keep the program from its end.
+fn pipes() -> io::Result<tokio::net::UnixStream> {
+    let (own, other) = UnixStream::pair()?;
+    let (input, output) =
+        (rustix::io::dup(rustix::stdio::stdin())?, rustix::io::dup(rustix::stdio::stdout())?);
+    let typed = other.try_clone()?;
+    std::thread::spawn(move || {
+        let _ = copy(File::from(input), &typed);
+        let _ = typed.shutdown(Shutdown::Write);
+    });
+    std::thread::spawn(move || copy(other, File::from(output)));
+    own.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(own)
+}
+
+fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut bytes) {
+            Ok(0) => return Ok(()),
+            Ok(length) => to.write_all(bytes.get(..length).unwrap_or_default())?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// What runs the commands here.

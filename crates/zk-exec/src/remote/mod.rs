@@ -9,6 +9,7 @@ mod files;
 mod frame;
 mod order;
 mod server;
+mod tunnel;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use zk_core::service::{
 pub use exec::RemoteExec;
 pub use files::RemoteFiles;
 pub use server::ExecServer;
+pub use tunnel::{open_tunnel, serve_tunnel};
 
 /// The version of what is sent; both sides must have the same.
 const VERSION: u32 = 1;
