@@ -28,7 +28,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::{compaction, hooks, limits, model_name, policy, prompt, skills};
+use crate::{compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -71,7 +71,9 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         Arc::new(host.view),
     ];
     // Before the gate that asks: a hook may want a person to be asked.
-    plugins.splice(2..2, hooks::plugin(app, outside, modes));
+    plugins.splice(2..2, hooks::plugin(app, outside.clone(), modes));
+    // Their programs are this machine's, wherever commands run.
+    plugins.splice(1..1, mcp::plugin(app, outside, host.questions.is_some()));
     let audit = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"));
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
@@ -84,6 +86,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
         bus.install(plugin).map_err(Failure::failed)?;
     }
+    mcp::record(app, &bus);
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let notices = app.notices.clone();

@@ -52,6 +52,11 @@ impl Dirs {
         Some(self.state.as_ref()?.join("audit"))
     }
 
+    /// What is known of MCP servers: their accepted tools, their logs, how they were.
+    pub(crate) fn mcp(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("mcp"))
+    }
+
     /// What was approved for good, of all projects.
     pub(crate) fn approvals(&self) -> Option<PathBuf> {
         Some(self.config.as_ref()?.join("approvals.toml"))

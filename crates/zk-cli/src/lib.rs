@@ -29,6 +29,7 @@ mod far_host;
 mod hardening;
 mod hooks;
 mod limits;
+mod mcp;
 mod mode;
 mod model_name;
 mod output;

@@ -74,7 +74,7 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 }
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
-    let Task { job, given, base_url, api_key, config, cwd, verbose } = task;
+    let Task { job, given, base_url, api_key, config, cwd, verbose, trust_mcp } = task;
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
@@ -94,7 +94,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         extra: config.as_deref(),
         additions,
     };
-    let (settings, warnings) = Settings::read(&sources, given)?;
+    let (mut settings, warnings) = Settings::read(&sources, given)?;
+    settings.trust_mcp_servers(&trust_mcp)?;
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
@@ -135,6 +136,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Demo { keep } => demo::run(&app, keep),
         Job::Models { filter, json } => commands::models(&app, &filter, json),
         Job::Trust(action) => commands::trust(&app, &action),
+        Job::Mcp(action) => commands::mcp(&app, action),
         Job::Hooks(None) => commands::hooks(&app),
         Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
         Job::Skills(action) => commands::skills(&app, &action),

@@ -106,7 +106,7 @@ fn private() -> OpenOptions {
     options
 }
 
-fn write_atomically(path: &Path, dir: &Path, text: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_atomically(path: &Path, dir: &Path, text: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
     // One that a process of this id left behind.
     let _ = std::fs::remove_file(&new);

@@ -1,9 +1,46 @@
-//! The MCP crate of zk: client and server over the Model Context Protocol.
+//! The Model Context Protocol for zk: the tools of other programs as tools of an agent.
 //!
-//! Nothing of it is built yet. The crate is here so that its name, its place among the crates and what it
-//! must not know are settled; it exports nothing until it can do something.
+//! [`McpPlugin`] starts the servers of settings and of a project's `.mcp.json` in the background, lists their tools and
+//! registers each as `mcp_{server}_{tool}`. Both eras of the protocol are spoken, over standard input and output and over
+//! streamable HTTP.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `config`, `expand` | the definition of a server, as settings and `.mcp.json` have it |
+//! | `server/` | one server: attempts, its tools, what follows its end |
+//! | `client/` | one connection: eras, calls, progress, cancellation, what a server asks |
+//! | `stdio/`, `http` | the transports; a program is started with the `Exec` service |
+//! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
+//! | `tool`, `sanitize`, `names` | a tool as the model has it |
+//! | `resources`, `prompts`, `forms` | resources as tools, prompts as commands, forms as questions |
+//! | `events` | `mcp:*` |
 //!
 //! # What this crate must never know
 //!
 //! No provider, no store, no terminal, and no other way to start a process than the `Exec` service. The
 //! library that speaks the protocol stays inside: none of its types appear in what this crate exports.
+
+mod canonical;
+mod client;
+mod config;
+mod events;
+mod expand;
+mod forms;
+#[cfg(feature = "http")]
+mod http;
+mod names;
+mod pin;
+mod plugin;
+mod prompts;
+mod resources;
+mod sanitize;
+mod server;
+mod status;
+mod stdio;
+mod tool;
+
+pub use config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerTransport, definition_of};
+pub use events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError, McpQuarantine};
+pub use pin::{MemoryPins, PinStore};
+pub use plugin::{McpPlugin, McpServers};
+pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};

@@ -6,6 +6,7 @@
 //! | [`FakeServer`] | the same script behind a real socket, in the wire formats of real providers, with faults |
 //! | [`check_provider`] | whether a provider that somebody wrote keeps to what every provider keeps to |
 //! | [`rules`] | what providers reject, as pure functions |
+//! | `FakeMcpServer` | a server of the Model Context Protocol on two streams, with faults |
 //! | [`SimClock`] | a date that moves when it is told to |
 //! | [`Recorder`] | an observer whose transcript reads like a protocol of the run |
 //!
@@ -17,6 +18,8 @@
 mod clock;
 #[cfg(feature = "server")]
 mod conformance;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod provider;
 mod recorder;
 pub mod rules;
@@ -27,6 +30,8 @@ mod server;
 pub use clock::SimClock;
 #[cfg(feature = "server")]
 pub use conformance::{Conformance, WireSamples, check_provider};
+#[cfg(feature = "mcp")]
+pub use mcp::{FakeMcpEnd, FakeMcpEra, FakeMcpFault, FakeMcpScript, FakeMcpServer};
 pub use provider::ScriptedProvider;
 pub use recorder::{Recorded, Recorder};
 pub use script::{Answered, Asked, Script, Step, Turn};

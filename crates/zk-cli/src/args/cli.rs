@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
@@ -112,6 +112,10 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Start this MCP server of the project's .mcp.json, this once without approving it; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) trust_mcp: Vec<String>,
+
     /// With --print, show tool calls on standard error
     #[arg(short, long, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
@@ -192,6 +196,11 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<SkillsAction>,
     },
+    /// Set up MCP servers, and show what they have and say
+    Mcp {
+        #[command(subcommand)]
+        action: Option<McpAction>,
+    },
     /// Say what may run and why, and take back what was approved
     Policy {
         #[command(subcommand)]
@@ -217,6 +226,63 @@ pub(crate) enum CliCommand {
 pub(crate) enum HooksAction {
     /// List the commands that the settings and the project have as hooks, and whether they count
     List,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum McpAction {
+    /// List the servers that are set up, and how they are in the program that used them last
+    List,
+    /// Start servers and list their tools
+    Tools {
+        /// Only of this server
+        server: Option<String>,
+    },
+    /// Call a tool of a server, without asking
+    Call {
+        /// The server
+        server: String,
+        /// The tool
+        tool: String,
+        /// Its arguments as JSON
+        args: Option<String>,
+    },
+    /// Show how the tools of a server differ from those that were accepted, and accept them
+    Accept {
+        /// The server
+        server: String,
+        /// What names the change, as it is shown without this
+        digest: Option<String>,
+    },
+    /// Print what the program of a server printed to standard error
+    Logs {
+        /// The server
+        server: String,
+    },
+    /// Set up a server in your own settings
+    Add(McpAdd),
+    /// Remove a server from your own settings
+    Remove {
+        /// The server
+        server: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub(crate) struct McpAdd {
+    /// What to call it
+    pub(crate) name: String,
+    /// Its address, for a server that is reached by HTTP
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// A variable for its program, NAME=VALUE; ${VAR} stands for one of your own
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// A header for its address, "NAME: VALUE"
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// Its program and the arguments
+    #[arg(last = true)]
+    pub(crate) command: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

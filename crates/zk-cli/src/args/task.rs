@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use super::cli::{
-    AuthAction, Cli, CliCommand, ConfigAction, HooksAction, OutputFormat, PolicyAction, SessionsAction,
-    SkillsAction, TrustAction, ViewFormat,
+    AuthAction, Cli, CliCommand, ConfigAction, HooksAction, McpAction, OutputFormat, PolicyAction,
+    SessionsAction, SkillsAction, TrustAction, ViewFormat,
 };
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
@@ -22,6 +22,8 @@ pub(crate) struct Task {
     pub(crate) config: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) verbose: bool,
+    /// Servers of the project's `.mcp.json` to start although nobody approved them.
+    pub(crate) trust_mcp: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +49,7 @@ pub(crate) enum Job {
         json: bool,
     },
     Hooks(Option<HooksAction>),
+    Mcp(McpAction),
     ExecServer {
         /// Nothing for the pipes that the program was started with.
         listen: Option<String>,
@@ -138,6 +141,7 @@ impl Cli {
                     CliCommand::Demo { keep } => Job::Demo { keep },
                     CliCommand::Models { filter, json } => Job::Models { filter, json },
                     CliCommand::Hooks { action } => Job::Hooks(action),
+                    CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
                     CliCommand::Skills { action } => {
                         Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
@@ -155,6 +159,7 @@ impl Cli {
             config: self.config,
             cwd: self.cwd,
             verbose: self.verbose,
+            trust_mcp: self.trust_mcp,
         })
     }
 }

@@ -58,7 +58,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Price => json!({ "type": "number", "minimum": 0 }),
         Kind::Paths => json!({ "type": "array", "items": { "type": "string", "pattern": "^(/|~/)" } }),
-        Kind::Efforts | Kind::Names | Kind::Rules => {
+        Kind::Texts | Kind::Efforts | Kind::Names | Kind::Rules => {
             json!({ "type": "array", "items": { "type": "string" } })
         }
     }

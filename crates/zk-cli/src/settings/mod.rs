@@ -4,15 +4,18 @@ mod file;
 mod hooks;
 mod json_schema;
 mod layers;
+mod mcp;
 mod models;
 mod plugins;
 mod schema;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
 use zk_core::service::{HostFiles, Trust, TrustItem};
 use zk_hooks::HookSet;
+use zk_mcp::ServerConfig;
 use zk_permission::Decision;
 use zk_providers::{Access, VENDOR_VARIABLES, Vendors};
 
@@ -45,7 +48,7 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug)]
 pub(crate) struct ProjectFile {
     /// Its path, relative to the project.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// What it is to [`Trust`].
     kind: &'static str,
     bytes: Vec<u8>,
@@ -55,12 +58,14 @@ pub(crate) struct ProjectFile {
     layer: Layer,
     leaves: Vec<(Vec<String>, toml::Value)>,
     hooks: HookSet,
+    /// The one MCP server it is, of several in a `.mcp.json`.
+    server: Option<ServerConfig>,
 }
 
 impl ProjectFile {
     /// What has to be approved.
     pub(crate) fn item<'a>(&'a self, project: &'a Path) -> TrustItem<'a> {
-        TrustItem { project, kind: self.kind, name: self.name, bytes: &self.bytes }
+        TrustItem { project, kind: self.kind, name: &self.name, bytes: &self.bytes }
     }
 }
 
@@ -123,6 +128,7 @@ impl Settings {
         for (layer, name) in hooks::CLAUDE {
             settings.claude_file(sources, layer, name, &mut warnings);
         }
+        settings.mcp_file(sources, &mut warnings);
         if let Some(path) = sources.extra {
             settings.file(sources.files, Layer::CommandLine, path, true, &mut warnings)?;
         }
@@ -179,8 +185,17 @@ impl Settings {
         let values = leaves.iter().map(|(key, value)| (layers::dotted(key), value.clone()));
         let values = values.chain(hooks::rows(&hooks)).collect();
         let kind = "settings";
-        let mut file =
-            ProjectFile { name, kind, bytes, trusted: false, values, layer, leaves: leaves.clone(), hooks };
+        let mut file = ProjectFile {
+            name: name.into(),
+            kind,
+            bytes,
+            trusted: false,
+            values,
+            layer,
+            leaves: leaves.clone(),
+            hooks,
+            server: None,
+        };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
         let (trusted, hooks) = (file.trusted, file.hooks.clone());
         self.project_files.push(file);
@@ -211,7 +226,9 @@ impl Settings {
             }
         };
         let (values, kind, leaves) = (hooks::rows(&hooks), "hook", Vec::new());
-        let mut file = ProjectFile { name, kind, bytes, trusted: false, values, layer, leaves, hooks };
+        let name = name.into();
+        let mut file =
+            ProjectFile { name, kind, bytes, trusted: false, values, layer, leaves, hooks, server: None };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
         if file.trusted {
             self.add_hooks(file.hooks.clone(), warnings);
@@ -230,7 +247,7 @@ impl Settings {
         let found = self.project_files.iter_mut().find(|file| file.name == name);
         let Some(file) = found.filter(|file| !file.trusted) else { return Ok(warnings) };
         file.trusted = true;
-        let origin = Origin { layer: file.layer, place: project.join(file.name).display().to_string() };
+        let origin = Origin { layer: file.layer, place: project.join(&*file.name).display().to_string() };
         let (leaves, hooks) = (file.leaves.clone(), file.hooks.clone());
         self.add_hooks(hooks, &mut warnings);
         for (key, value) in leaves {
@@ -248,7 +265,7 @@ impl Settings {
         let files = self.project_files.iter().filter(|file| !file.trusted);
         let warning = |file: &ProjectFile| {
             let names: Vec<String> = file.values.iter().map(|(name, _)| format!("`{name}`")).collect();
-            let place = project.join(file.name);
+            let place = project.join(&*file.name);
             format!(
                 "{} is not trusted, so what it sets is ignored: {}. Read it, then run `zk trust add`",
                 place.display(),

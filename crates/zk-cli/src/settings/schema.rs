@@ -44,6 +44,19 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("permissions.mode", Kind::OneOf(&["read-only", "ask", "accept-edits", "auto", "all"]))
         .not_by_projects(),
     Key::new("permissions.audit", Kind::Flag).not_by_projects(),
+    Key::new("mcp.wait", Kind::Count),
+    Key::new("mcp.servers.*.type", Kind::OneOf(&["stdio", "http"])),
+    Key::new("mcp.servers.*.command", Kind::Text),
+    Key::new("mcp.servers.*.args", Kind::Texts),
+    Key::new("mcp.servers.*.cwd", Kind::Text),
+    Key::new("mcp.servers.*.env.*", Kind::Text).secret(),
+    Key::new("mcp.servers.*.url", Kind::Text),
+    Key::new("mcp.servers.*.headers.*", Kind::Text).secret(),
+    Key::new("mcp.servers.*.enabled", Kind::Flag),
+    Key::new("mcp.servers.*.timeout", Kind::Count),
+    Key::new("mcp.servers.*.start_timeout", Kind::Count),
+    Key::new("mcp.servers.*.disclosure", Kind::OneOf(&["eager", "lazy"])),
+    Key::new("mcp.servers.*.pin", Kind::Flag).not_by_projects(),
     Key::new("permissions.allow", Kind::Rules),
     Key::new("permissions.ask", Kind::Rules),
     Key::new("permissions.deny", Kind::Rules),
@@ -93,6 +106,8 @@ pub(super) struct Key {
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
+    /// A list of texts.
+    Texts,
     OneOf(&'static [&'static str]),
     /// Where commands run.
     Context,
@@ -238,6 +253,8 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
             "`{name}` must be {} or a list of hosts, such as [\"crates.io\", \"*.npmjs.org\"]",
             crate::suggest::either(&NETWORKS)
         )),
+        (Kind::Texts, toml::Value::Array(texts)) if texts.iter().all(toml::Value::is_str) => Check::Valid,
+        (Kind::Texts, _) => Check::Invalid(format!("`{name}` must be a list of texts in quotes")),
         (Kind::Text, _) => Check::Invalid(format!("`{name}` must be a text in quotes")),
         (Kind::Flag, _) => Check::Invalid(format!("`{name}` must be true or false")),
         (Kind::Count, _) => Check::Invalid(format!("`{name}` must be a whole number from 1")),

@@ -27,6 +27,8 @@ mod keys;
 #[cfg(test)]
 mod kill;
 mod limits;
+#[cfg(test)]
+mod mcp;
 mod model_names;
 mod models;
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(super) async fn ask(
         if let Err(error) = app.trust.approve(&file.item(&app.project)) {
             app.notices.show(&format!("warning: trusted for this conversation only: {error}"));
         }
-        for warning in app.settings.count_project_file(file.name, &app.project)? {
+        for warning in app.settings.count_project_file(&file.name, &app.project)? {
             app.notices.show(&format!("warning: {warning}"));
         }
     }
@@ -77,6 +77,6 @@ fn skills_text(skills: &[Arc<Skill>]) -> String {
 
 fn text(app: &AppContext, file: &ProjectFile) -> String {
     let values: Vec<String> = file.values.iter().map(|(name, value)| format!("  {name} = {value}")).collect();
-    let place = app.project.join(file.name);
+    let place = app.project.join(&*file.name);
     format!("Trust {} exactly as it is? It sets:\n{}", place.display(), values.join("\n"))
 }

@@ -1,0 +1,113 @@
+//! MCP servers of the program: which there are, and where what is known of them is kept.
+
+mod pins;
+mod records;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zk_core::kernel::{Bus, Cx, Plugin, Scope};
+use zk_core::service::{Exec, visible_lines};
+use zk_exec::{Environment, ProcessExec, Supervision};
+use zk_mcp::{McpBootstrapEnd, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig};
+
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
+
+pub(crate) use pins::FilePins;
+pub(crate) use records::Records;
+
+/// How long a run without a person waits for servers: what it is asked may need them, and nobody asks again.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// The plugin of the servers that are set up and trusted, if there are any. They run with `outside` where there is one:
+/// the person's own programs are not held in what holds those of the model.
+pub(crate) fn plugin(
+    app: &AppContext,
+    outside: Option<Arc<dyn Exec>>,
+    is_attended: bool,
+) -> Option<Arc<dyn Plugin>> {
+    let (servers, wrong) = app.settings.mcp_servers();
+    for error in wrong {
+        app.notices.show(&format!("warning: {error}"));
+    }
+    if servers.is_empty() {
+        return None;
+    }
+    let usual = if is_attended { Duration::ZERO } else { WAIT };
+    let wait = app.settings.count("mcp.wait").map_or(usual, |ms| Duration::from_millis(ms.into()));
+    let notices = app.notices.clone();
+    let told = make(app, servers).waiting(wait).telling(move |text| {
+        // A server chose the words: nothing in them is to steer the terminal.
+        notices.show(&visible_lines(text).join("\n"));
+    });
+    Some(Arc::new(match outside {
+        Some(exec) => told.exec(exec),
+        None => told,
+    }))
+}
+
+/// The plugin with the program's own files, for servers with their variables expanded.
+fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
+    let lookup = |name: &str| app.env.text(name).map(str::to_owned);
+    let servers: Vec<ServerConfig> = servers.into_iter().map(|server| server.expanded(&lookup)).collect();
+    for secret in servers.iter().flat_map(ServerConfig::secrets) {
+        app.redactor.learn(secret);
+    }
+    let mut plugin = McpPlugin::new(servers, &app.project);
+    if let Some(dir) = app.dirs.mcp() {
+        plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), app.host_files.clone())));
+        let records = Records::new(dir, app.redactor.clone());
+        plugin = plugin.logging(move |server, bytes| records.log(server, bytes));
+    }
+    plugin
+}
+
+/// Keeps what becomes of servers for `zk mcp list`.
+pub(crate) fn record(app: &AppContext, bus: &Bus) {
+    let Some(dir) = app.dirs.mcp().filter(|_| bus.service::<McpServers>().is_some()) else { return };
+    let records = Arc::new(Records::new(dir, app.redactor.clone()));
+    let scope = bus.scope("mcp-status");
+    let keep = |scope: &Scope, records: &Arc<Records>| {
+        let (of_end, of_error, of_quarantine) = (records.clone(), records.clone(), records.clone());
+        scope.on_sync(move |event: &McpBootstrapEnd, _: &Cx| {
+            if event.ok {
+                of_end.keep(&event.server, &format!("ready, {} tools", event.tools));
+            }
+        });
+        scope.on_sync(move |event: &McpError, _: &Cx| of_error.keep(&event.server, &event.error));
+        scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
+            let accept = format!("zk mcp accept {} {}", event.server, event.digest);
+            of_quarantine.keep(&event.server, &format!("its tools changed and wait for `{accept}`"));
+        });
+    };
+    keep(&scope, &records);
+}
+
+/// Servers on a bus of their own, for a command.
+pub(crate) struct Session {
+    pub(crate) bus: Bus,
+    pub(crate) servers: Arc<McpServers>,
+    exec: Arc<ProcessExec>,
+}
+
+impl Session {
+    /// Starts these servers and waits until each can be used or not.
+    pub(crate) async fn start(app: &AppContext, servers: Vec<ServerConfig>) -> Outcome<Self> {
+        let children = Environment::filtered(app.env.all().clone());
+        let exec = Arc::new(ProcessExec::supervised(children, Supervision::of_this_program()));
+        let longest = servers.iter().map(|server| server.start_cap).max().unwrap_or_default();
+        let bus = Bus::new();
+        bus.install(&make(app, servers).exec(exec.clone())).map_err(Failure::failed)?;
+        record(app, &bus);
+        let servers =
+            bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;
+        servers.warm_up(longest + Duration::from_secs(1)).await;
+        Ok(Self { bus, servers, exec })
+    }
+
+    pub(crate) async fn close(self) {
+        self.bus.close().await;
+        self.exec.close().await;
+    }
+}

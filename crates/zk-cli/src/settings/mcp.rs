@@ -1,0 +1,107 @@
+//! MCP servers of the settings files and of the project's `.mcp.json`.
+
+use std::path::Path;
+
+use zk_core::service::{HostFileError, HostFiles, HostRead};
+use zk_mcp::{ServerConfig, ServerConfigError};
+
+use super::plugins::to_json;
+use super::{Layer, ProjectFile, Settings, SettingsSources};
+use crate::exit::{Failure, Outcome};
+
+/// The file of a project that other programs read too.
+pub(crate) const FILE: &str = ".mcp.json";
+/// What a server of that file is to the trust store.
+pub(crate) const KIND: &str = "mcp";
+/// The most such a file may have.
+const MAX_BYTES: usize = 1 << 20;
+
+impl Settings {
+    /// The servers of the project's `.mcp.json`, each approved or not by itself. Problems are warnings: one broken file
+    /// does not keep zk from working.
+    pub(super) fn mcp_file(&mut self, sources: &SettingsSources<'_>, warnings: &mut Vec<String>) {
+        let path = sources.project.join(FILE);
+        let not = |why: &dyn std::fmt::Display| format!("{} is not used: {why}", path.display());
+        let bytes = match read(sources.files, &path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(error) => return warnings.push(not(&error)),
+        };
+        let servers = match ServerConfig::read_file(&bytes) {
+            Ok(servers) => servers,
+            Err(error) => return warnings.push(not(&error)),
+        };
+        for server in servers {
+            match server {
+                Ok(server) => self.mcp_server_of_project(server, sources),
+                Err(error) => warnings.push(format!("{}: {error}", path.display())),
+            }
+        }
+    }
+
+    fn mcp_server_of_project(&mut self, server: ServerConfig, sources: &SettingsSources<'_>) {
+        let definition = server.definition();
+        let shown = String::from_utf8_lossy(&definition).into_owned();
+        let mut file = ProjectFile {
+            name: format!("{FILE}: {}", server.name).into(),
+            kind: KIND,
+            bytes: definition,
+            trusted: false,
+            values: vec![(format!("mcp.servers.{}", server.name), toml::Value::String(shown))],
+            layer: Layer::Project,
+            leaves: Vec::new(),
+            hooks: zk_hooks::HookSet::default(),
+            server: Some(server),
+        };
+        file.trusted = sources.trust.is_trusted(&file.item(sources.project));
+        self.project_files.push(file);
+    }
+
+    /// The servers to start, those of settings before those of the project with the same name; and those that cannot
+    /// be started.
+    pub(crate) fn mcp_servers(&self) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
+        let table = self.table(&["mcp", "servers"]).unwrap_or_default();
+        let (mut servers, mut wrong) = (Vec::new(), Vec::new());
+        for (name, definition) in table {
+            match ServerConfig::read(&name, &to_json(definition)) {
+                Ok(server) => servers.push(server),
+                Err(error) => wrong.push(error),
+            }
+        }
+        let of_project = self.project_files.iter().filter(|file| file.trusted);
+        for server in of_project.filter_map(|file| file.server.as_ref()) {
+            if servers.iter().all(|one| one.name != server.name) {
+                servers.push(server.clone());
+            }
+        }
+        (servers, wrong)
+    }
+
+    /// Lets servers of the project start this once that nobody approved.
+    pub(crate) fn trust_mcp_servers(&mut self, names: &[String]) -> Outcome<()> {
+        for name in names {
+            let is_it =
+                |file: &&mut ProjectFile| file.server.as_ref().is_some_and(|server| server.name == *name);
+            let Some(file) = self.project_files.iter_mut().find(is_it) else {
+                return Err(Failure::usage(format!(
+                    "--trust-mcp {name}: the project's {FILE} has no such server"
+                )));
+            };
+            file.trusted = true;
+        }
+        Ok(())
+    }
+
+    /// The servers of the project that nobody approved.
+    pub(crate) fn untrusted_mcp_servers(&self) -> impl Iterator<Item = &ServerConfig> {
+        self.project_files.iter().filter(|file| !file.trusted).filter_map(|file| file.server.as_ref())
+    }
+}
+
+fn read(files: &dyn HostFiles, path: &Path) -> Result<Option<Vec<u8>>, HostFileError> {
+    match files.read(path, &HostRead::whole(MAX_BYTES).own_only()) {
+        Ok(file) => Ok(Some(file.bytes)),
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,24 @@
+//! The servers of a `.mcp.json`, and what becomes of one that cannot be started.
+use std::time::Duration;
+
+use zk_core::kernel::Bus;
+use zk_mcp::{McpPlugin, McpServers, ServerConfig};
+
+const FILE: &str = r#"{"mcpServers": {
+    "docs": {"command": "docs-server", "args": ["--root", "${ROOT:-/srv/docs}"]}
+}}"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let read = ServerConfig::read_file(FILE.as_bytes())?;
+    let servers: Vec<ServerConfig> = read.into_iter().collect::<Result<_, _>>()?;
+    let servers = servers.into_iter().map(|server| server.expanded(&|_| None));
+    let bus = Bus::new();
+    // There is no service here that starts programs: that is what the server's state says.
+    bus.install(&McpPlugin::new(servers, "/srv"))?;
+    let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
+    servers.warm_up(Duration::from_secs(5)).await;
+    println!("{:?}", servers.status());
+    bus.close().await;
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Requests that may take long: calls, prompts and resources.
+
+use std::fmt;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    GetPromptRequestParams, GetPromptResult, InputRequest, InputRequiredResult, InputResponses,
+    ReadResourceRequestParams, ReadResourceResult, Request, RequestId, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::{Connection, root_cause};
+use super::handler::OnProgress;
+use super::result::CallResult;
+
+/// The longest a request may take, whatever progress it makes.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// How often a server may ask for more before it answers.
+const ROUNDS: usize = 10;
+
+/// A call of a tool, by its name on the server.
+pub(crate) struct CallRequest<'a> {
+    pub(crate) tool: &'a str,
+    pub(crate) args: Map<String, Value>,
+    /// How long it may be without an answer and without progress.
+    pub(crate) idle: Duration,
+    pub(crate) progress: OnProgress,
+    pub(crate) stop: &'a CancellationToken,
+}
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(crate) enum CallEnd {
+    /// The server says so.
+    Refused(String),
+    /// No answer and no progress.
+    TimedOut(Duration),
+    /// It was stopped.
+    Stopped,
+    /// The connection is gone.
+    Closed(String),
+    /// The answer makes no sense.
+    Strange(String),
+}
+
+impl fmt::Display for CallEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => f.write_str(why),
+            Self::TimedOut(idle) => {
+                write!(f, "no answer and no progress for {} s", idle.as_secs_f64())
+            }
+            Self::Stopped => f.write_str("stopped"),
+            Self::Closed(why) => write!(f, "the connection is gone: {why}"),
+            Self::Strange(what) => write!(f, "it answered something that is no answer: {what}"),
+        }
+    }
+}
+
+impl Connection {
+    /// Why a request failed, in words.
+    pub(crate) fn explain(&self, error: &ServiceError) -> String {
+        self.end(error).to_string()
+    }
+
+    fn end(&self, error: &ServiceError) -> CallEnd {
+        match error {
+            ServiceError::McpError(error) => CallEnd::Refused(error.message.to_string()),
+            ServiceError::Timeout { timeout } => CallEnd::TimedOut(*timeout),
+            ServiceError::Cancelled { .. } => CallEnd::Stopped,
+            ServiceError::TransportClosed => CallEnd::Closed(self.fault()),
+            ServiceError::TransportSend(error) => CallEnd::Closed(root_cause(&*error.error)),
+            other => CallEnd::Strange(other.to_string()),
+        }
+    }
+
+    /// Calls a tool, answering what the server asks meanwhile.
+    pub(crate) async fn call(&self, call: CallRequest<'_>) -> Result<CallResult, CallEnd> {
+        let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
+        for _ in 0..ROUNDS {
+            let request = ClientRequest::CallToolRequest(Request::new(params.clone()));
+            match self.request(request, call.idle, Some(call.progress.clone()), call.stop).await? {
+                ServerResult::CallToolResult(result) => return Ok(CallResult::of(result)),
+                ServerResult::InputRequiredResult(more) => {
+                    (params.input_responses, params.request_state) = self.answer(more).await?;
+                }
+                other => return lenient(&other),
+            }
+        }
+        Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+    }
+
+    /// A prompt with its arguments filled in.
+    pub(crate) async fn prompt(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        idle: Duration,
+        stop: &CancellationToken,
+    ) -> Result<GetPromptResult, CallEnd> {
+        let mut params = GetPromptRequestParams::new(name.to_owned()).with_arguments(arguments);
+        for _ in 0..ROUNDS {
+            let request = ClientRequest::GetPromptRequest(Request::new(params.clone()));
+            match self.request(request, idle, None, stop).await? {
+                ServerResult::GetPromptResult(result) => return Ok(result),
+                ServerResult::InputRequiredResult(more) => {
+                    (params.input_responses, params.request_state) = self.answer(more).await?;
+                }
+                _ => return Err(CallEnd::Strange("no prompt".to_owned())),
+            }
+        }
+        Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+    }
+
+    /// The content of a resource.
+    pub(crate) async fn read_resource(
+        &self,
+        uri: &str,
+        idle: Duration,
+        stop: &CancellationToken,
+    ) -> Result<ReadResourceResult, CallEnd> {
+        let mut params = ReadResourceRequestParams::new(uri.to_owned());
+        for _ in 0..ROUNDS {
+            let request = ClientRequest::ReadResourceRequest(Request::new(params.clone()));
+            match self.request(request, idle, None, stop).await? {
+                ServerResult::ReadResourceResult(result) => return Ok(result),
+                ServerResult::InputRequiredResult(more) => {
+                    (params.input_responses, params.request_state) = self.answer(more).await?;
+                }
+                _ => return Err(CallEnd::Strange("no resource".to_owned())),
+            }
+        }
+        Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
+    }
+
+    async fn request(
+        &self,
+        request: ClientRequest,
+        idle: Duration,
+        progress: Option<OnProgress>,
+        stop: &CancellationToken,
+    ) -> Result<ServerResult, CallEnd> {
+        let options = PeerRequestOptions::with_timeout(idle)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(LONGEST.max(idle));
+        let sent = self.peer.send_cancellable_request(request, options).await;
+        let handle = sent.map_err(|error| self.end(&error))?;
+        let _watching = progress.map(|on| self.handler.watched.watch(handle.progress_token.clone(), on));
+        let mut cancel = CancelOnDrop { peer: Some(self.peer.clone()), id: handle.id.clone() };
+        let answer = tokio::select! {
+            answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
+            () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
+            () = stop.cancelled() => return Err(CallEnd::Stopped),
+        };
+        // It is over on the other side too; what timed out was told so already.
+        cancel.peer = None;
+        answer
+    }
+
+    /// What a server asks for before it answers, and what it wants back with that.
+    async fn answer(
+        &self,
+        more: InputRequiredResult,
+    ) -> Result<(Option<InputResponses>, Option<String>), CallEnd> {
+        let requests = more.input_requests.unwrap_or_default();
+        if requests.is_empty() && more.request_state.is_none() {
+            return Err(CallEnd::Strange("it asks for more without saying what".to_owned()));
+        }
+        let mut responses = InputResponses::new();
+        for (key, request) in requests {
+            let response = match request {
+                InputRequest::Elicitation(request) => {
+                    serde_json::to_value(self.handler.elicit(request.params).await)
+                }
+                InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
+                _ => {
+                    let what = "it asks for an answer of the model, which zk does not give to servers";
+                    return Err(CallEnd::Refused(what.to_owned()));
+                }
+            };
+            responses.insert(key, response.map_err(|error| CallEnd::Strange(error.to_string()))?);
+        }
+        Ok(((!responses.is_empty()).then_some(responses), more.request_state))
+    }
+}
+
+/// Results that servers of all kinds give for a call.
+fn lenient(result: &ServerResult) -> Result<CallResult, CallEnd> {
+    match serde_json::to_value(result).and_then(serde_json::from_value) {
+        Ok(result) => Ok(CallResult::of(result)),
+        Err(error) => Err(CallEnd::Strange(error.to_string())),
+    }
+}
+
+/// Tells the server that nobody waits for an answer any more.
+struct CancelOnDrop {
+    peer: Option<Peer<RoleClient>>,
+    id: RequestId,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let (Some(peer), Ok(runtime)) = (self.peer.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let why = Some("nobody waits for it any more".to_owned());
+        let params = CancelledNotificationParam::new(Some(self.id.clone()), why);
+        runtime.spawn(async move {
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
+    }
+}

@@ -1,0 +1,333 @@
+//! From the definition of a server to a connection that was agreed on.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    JsonRpcMessage, Prompt, ProtocolVersion, RequestId, Resource, ServerPeerInfo, SubscriptionFilter, Tool,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService,
+    RxJsonRpcMessage, Subscription, TxJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zk_core::service::Exec;
+
+use super::handler::{Handler, ListChanged};
+use crate::config::{ServerConfig, ServerTransport};
+use crate::status::FailureStage;
+use crate::stdio::{LogSink, Said, StdioTransport};
+
+/// How long the end of a connection is waited for: a program gets less than that to end by itself.
+const CLOSING: Duration = Duration::from_millis(1800);
+
+/// What a connection is made of.
+pub(crate) struct Connecting<'a> {
+    /// The server, its variables expanded.
+    pub(crate) server: &'a ServerConfig,
+    pub(crate) project: &'a Path,
+    pub(crate) exec: Option<Arc<dyn Exec>>,
+    #[cfg(feature = "http")]
+    pub(crate) http: &'a zk_auth::Http,
+    pub(crate) handler: Handler,
+    pub(crate) log: Option<LogSink>,
+    pub(crate) said: Said,
+    /// How many programs are started at once: more of them would keep everything else waiting.
+    pub(crate) starts: &'a Semaphore,
+    /// The tasks that own programs.
+    pub(crate) pumps: &'a TaskTracker,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) struct ConnectError {
+    pub(crate) stage: FailureStage,
+    pub(crate) why: String,
+}
+
+impl ConnectError {
+    fn start(why: impl Display) -> Self {
+        Self { stage: FailureStage::Start, why: why.to_string() }
+    }
+}
+
+impl Connecting<'_> {
+    /// Connects in the era that the server speaks: the newest revision is tried first, then those with a handshake.
+    pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
+        let newest = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let first = match self.attempt(newest).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        if !matches!(first.stage, FailureStage::Handshake) {
+            return Err(first);
+        }
+        // Some servers of earlier revisions break at a request that they do not know.
+        self.attempt(ClientLifecycleMode::Initialize).await.map_err(|second| {
+            let told =
+                if second.why == first.why { first.why } else { format!("{}; {}", first.why, second.why) };
+            ConnectError { stage: second.stage, why: told }
+        })
+    }
+
+    async fn attempt(&self, lifecycle: ClientLifecycleMode) -> Result<Connection, ConnectError> {
+        match &self.server.transport {
+            transport @ ServerTransport::Stdio { .. } => {
+                let Some(exec) = &self.exec else {
+                    return Err(ConnectError::start("there is no service that starts programs"));
+                };
+                // A program that runs is not waited for: only starts are few at once.
+                let permit = self.starts.acquire().await.map_err(ConnectError::start)?;
+                let started = StdioTransport::start(
+                    &**exec,
+                    transport,
+                    self.project,
+                    self.said.clone(),
+                    self.log.clone(),
+                    self.pumps,
+                );
+                let transport = started.await.map_err(ConnectError::start)?;
+                drop(permit);
+                let fault = Some(transport.fault());
+                self.agree(transport, fault, lifecycle).await
+            }
+            #[cfg(feature = "http")]
+            ServerTransport::Http { url, headers } => {
+                let transport =
+                    crate::http::transport(self.http, url, headers).map_err(ConnectError::start)?;
+                self.agree(transport, None, lifecycle).await
+            }
+            #[cfg(not(feature = "http"))]
+            ServerTransport::Http { .. } => Err(ConnectError::start(
+                "this program was built without HTTP for MCP servers; build it with the feature `http`",
+            )),
+        }
+    }
+
+    async fn agree<T: Transport<RoleClient> + 'static>(
+        &self,
+        transport: T,
+        fault: Option<Arc<Mutex<Option<String>>>>,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Connection, ConnectError> {
+        let ended = CancellationToken::new();
+        let transport = Guarded { inner: transport, ended: ended.clone(), open: Arc::default() };
+        let agreed = self.handler.clone().serve_with_lifecycle(transport, lifecycle).await;
+        let service = agreed.map_err(|error| {
+            let known =
+                fault.as_ref().and_then(|fault| fault.lock().unwrap_or_else(PoisonError::into_inner).clone());
+            describe(&error, known)
+        })?;
+        let info = service.peer().peer_info();
+        Ok(Connection {
+            peer: service.peer().clone(),
+            handler: self.handler.clone(),
+            info,
+            ended,
+            fault,
+            service: tokio::sync::Mutex::new(Some(service)),
+        })
+    }
+}
+
+fn describe(error: &ClientInitializeError, fault: Option<String>) -> ConnectError {
+    if error.is_authorization_required() {
+        let why = "it wants a sign-in; give it an `Authorization` header in `headers`".to_owned();
+        return ConnectError { stage: FailureStage::Auth, why };
+    }
+    let why = match error {
+        ClientInitializeError::TransportError { error, .. } => root_cause(&*error.error),
+        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return describe(fallback, fault),
+        other => other.to_string(),
+    };
+    ConnectError { stage: FailureStage::Handshake, why: fault.unwrap_or(why) }
+}
+
+/// The innermost reason: the outer ones repeat what everybody knows.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// A connection to a server. Dropping it ends the server, if that is a program.
+pub(crate) struct Connection {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) handler: Handler,
+    info: Option<Arc<ServerPeerInfo>>,
+    /// Cancelled when the server can send nothing more.
+    pub(crate) ended: CancellationToken,
+    fault: Option<Arc<Mutex<Option<String>>>>,
+    service: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
+}
+
+/// A prompt that a server offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prompted {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// The names of its arguments, and whether each is needed.
+    pub(crate) arguments: Vec<(String, bool)>,
+}
+
+impl From<Prompt> for Prompted {
+    fn from(prompt: Prompt) -> Self {
+        let arguments = prompt.arguments.unwrap_or_default().into_iter();
+        Self {
+            name: prompt.name,
+            description: prompt.description.unwrap_or_default(),
+            arguments: arguments.map(|one| (one.name, one.required.unwrap_or(false))).collect(),
+        }
+    }
+}
+
+impl Connection {
+    /// The revision of the protocol that was agreed on.
+    pub(crate) fn protocol(&self) -> String {
+        self.info.as_ref().map_or(String::new(), |info| info.protocol_version.to_string())
+    }
+
+    /// What the server says about its use.
+    pub(crate) fn instructions(&self) -> Option<&str> {
+        self.info.as_ref()?.instructions.as_deref().filter(|text| !text.trim().is_empty())
+    }
+
+    pub(crate) fn has_tools(&self) -> bool {
+        self.info.as_ref().is_none_or(|info| info.capabilities.tools.is_some())
+    }
+
+    pub(crate) fn has_resources(&self) -> bool {
+        self.info.as_ref().is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
+    pub(crate) fn has_prompts(&self) -> bool {
+        self.info.as_ref().is_some_and(|info| info.capabilities.prompts.is_some())
+    }
+
+    pub(crate) fn changed(&self) -> &Arc<ListChanged> {
+        &self.handler.changed
+    }
+
+    /// Why the connection ended, as far as that is known.
+    pub(crate) fn fault(&self) -> String {
+        let fault = self
+            .fault
+            .as_ref()
+            .and_then(|fault| fault.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        fault.unwrap_or_else(|| "it closed the connection".to_owned())
+    }
+
+    pub(crate) async fn tools(&self) -> Result<Vec<Tool>, String> {
+        if !self.has_tools() {
+            return Ok(Vec::new());
+        }
+        self.peer.list_all_tools().await.map_err(|error| self.explain(&error))
+    }
+
+    pub(crate) async fn prompts(&self) -> Result<Vec<Prompted>, String> {
+        if !self.has_prompts() {
+            return Ok(Vec::new());
+        }
+        let prompts = self.peer.list_all_prompts().await.map_err(|error| self.explain(&error))?;
+        Ok(prompts.into_iter().map(Prompted::from).collect())
+    }
+
+    pub(crate) async fn resources(&self) -> Result<Vec<Resource>, String> {
+        if !self.has_resources() {
+            return Ok(Vec::new());
+        }
+        self.peer.list_all_resources().await.map_err(|error| self.explain(&error))
+    }
+
+    /// Hears of changed lists where a server tells of them only to who asked for that.
+    pub(crate) async fn subscribe(&self) -> Option<Subscription> {
+        let info = self.info.as_ref()?;
+        if info.protocol_version.has_initialize() {
+            return None;
+        }
+        let wanted = SubscriptionFilter::builder();
+        let wanted = wanted.tools_list_changed().prompts_list_changed().resources_list_changed().build();
+        self.peer.listen(wanted).await.ok()
+    }
+
+    /// Ends the connection, and the program with it.
+    pub(crate) async fn close(&self) {
+        if let Some(mut service) = self.service.lock().await.take() {
+            let _ = service.close_with_timeout(CLOSING).await;
+        }
+        self.ended.cancel();
+    }
+}
+
+/// A transport that says when nothing more comes, and drops answers to what was not asked: they could be taken for the
+/// answer to something else.
+struct Guarded<T> {
+    inner: T,
+    ended: CancellationToken,
+    /// Requests without an answer.
+    open: Arc<Mutex<HashSet<RequestId>>>,
+}
+
+impl<T> Guarded<T> {
+    /// Whether somebody waits for this, if it is an answer.
+    fn is_wanted(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        let id = match message {
+            JsonRpcMessage::Response(response) => &response.id,
+            JsonRpcMessage::Error(error) => match &error.id {
+                Some(id) => id,
+                // It says that it could not read something.
+                None => return true,
+            },
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => return true,
+        };
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+}
+
+impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Guarded<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(request) = &item {
+            self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(request.id.clone());
+        }
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        while let Some(message) = self.inner.receive().await {
+            if self.is_wanted(&message) {
+                return Some(message);
+            }
+        }
+        self.ended.cancel();
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.ended.cancel();
+        self.inner.close().await
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}

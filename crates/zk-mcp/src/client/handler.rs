@@ -1,0 +1,218 @@
+//! What a server may ask of zk, and tell it.
+#![expect(deprecated, reason = "servers of earlier revisions ask for roots and tell by log messages")]
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListRootsResult,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, Root, RootsCapabilities,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+
+use crate::stdio::LogSink;
+
+/// Who answers what a server asks in the middle of a call.
+#[async_trait]
+pub(crate) trait Answers: Send + Sync {
+    /// The fields of a form, filled in by a person; nothing if the person or nobody's presence declines.
+    async fn form(&self, server: &str, message: &str, schema: &Value) -> Form;
+}
+
+/// What became of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Form {
+    Filled(Map<String, Value>),
+    Declined,
+    Cancelled,
+}
+
+/// Which of its lists a server says is another one now.
+#[derive(Debug, Default)]
+pub(crate) struct ListChanged {
+    tools: std::sync::atomic::AtomicU64,
+    others: std::sync::atomic::AtomicU64,
+    told: Notify,
+}
+
+impl ListChanged {
+    pub(crate) fn note_tools(&self) {
+        self.tools.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        self.told.notify_one();
+    }
+
+    pub(crate) fn note_others(&self) {
+        self.others.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+        self.told.notify_one();
+    }
+
+    /// How often the list of tools was said to be another one.
+    pub(crate) fn tools(&self) -> u64 {
+        self.tools.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// How often any other list was.
+    pub(crate) fn others(&self) -> u64 {
+        self.others.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Waits until something is said that was not waited for yet.
+    pub(crate) async fn told(&self) {
+        self.told.notified().await;
+    }
+}
+
+/// Takes what a server tells of a call.
+pub(crate) type OnProgress = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The calls that run, by the token their progress comes under.
+#[derive(Clone, Default)]
+pub(crate) struct Watched(Arc<Mutex<HashMap<ProgressToken, OnProgress>>>);
+
+impl Watched {
+    /// Hands the progress under `token` to `watcher` until the guard is dropped.
+    pub(crate) fn watch(&self, token: ProgressToken, watcher: OnProgress) -> WatchGuard {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), watcher);
+        WatchGuard { watched: self.clone(), token }
+    }
+}
+
+pub(crate) struct WatchGuard {
+    watched: Watched,
+    token: ProgressToken,
+}
+
+impl Drop for WatchGuard {
+    fn drop(&mut self) {
+        self.watched.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+/// zk as a server sees it.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    pub(crate) server: String,
+    pub(crate) root: PathBuf,
+    pub(crate) changed: Arc<ListChanged>,
+    pub(crate) watched: Watched,
+    pub(crate) answers: Option<Arc<dyn Answers>>,
+    pub(crate) log: Option<LogSink>,
+}
+
+impl Handler {
+    pub(crate) async fn elicit(&self, request: ElicitRequestParams) -> ElicitResult {
+        let decline = ElicitResult::new(ElicitationAction::Decline);
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
+            return decline;
+        };
+        let (Some(answers), Ok(schema)) = (&self.answers, serde_json::to_value(&requested_schema)) else {
+            return decline;
+        };
+        match answers.form(&self.server, &message, &schema).await {
+            Form::Filled(fields) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(fields))
+            }
+            Form::Declined => decline,
+            Form::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
+    pub(crate) fn roots(&self) -> ListRootsResult {
+        let path = self.root.to_string_lossy();
+        let name = self.root.file_name().map(|name| name.to_string_lossy().into_owned());
+        let root = Root::new(format!("file://{}", encode_path(&path)));
+        ListRootsResult::new(vec![match name {
+            Some(name) => root.with_name(name),
+            None => root,
+        }])
+    }
+}
+
+/// A path as a part of a URL.
+fn encode_path(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        if self.answers.is_some() {
+            let mut elicitation = ElicitationCapability::default();
+            elicitation.form = Some(FormElicitationCapability::default());
+            capabilities.elicitation = Some(elicitation);
+        }
+        let zk = Implementation::new("zk", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities, zk)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(self.roots())
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        Ok(self.elicit(request).await)
+    }
+
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let watcher = {
+            let watched = self.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.get(&progress.progress_token).cloned()
+        };
+        if let Some(watcher) = watcher {
+            watcher(&line(&progress));
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if let (Some(log), Ok(text)) = (&self.log, serde_json::to_string(&message)) {
+            log(format!("{text}\n").as_bytes());
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.note_tools();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.note_others();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.note_others();
+    }
+}
+
+/// Progress in one line: `3/10 reading`.
+fn line(progress: &ProgressNotificationParam) -> String {
+    let count = match progress.total {
+        Some(total) => format!("{}/{total}", progress.progress),
+        None => progress.progress.to_string(),
+    };
+    match &progress.message {
+        Some(message) => format!("{count} {message}\n"),
+        None => format!("{count}\n"),
+    }
+}

@@ -1,0 +1,11 @@
+//! One connection to a server, in either era of the protocol.
+
+mod call;
+mod connect;
+mod handler;
+mod result;
+
+pub(crate) use call::{CallEnd, CallRequest};
+pub(crate) use connect::{Connecting, Connection, Prompted};
+pub(crate) use handler::{Answers, Form, Handler, ListChanged, Watched};
+pub(crate) use result::{prompt_text, resource_output};

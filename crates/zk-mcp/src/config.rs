@@ -1,0 +1,364 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::canonical::{canonical, sha256_hex};
+use crate::expand::expand;
+use crate::names::is_server_name;
+
+/// How long a server may take from its start to its list of tools, unless its settings say otherwise.
+const START: Duration = Duration::from_secs(30);
+/// How long a request may be without an answer and without progress, unless its settings say otherwise.
+const REQUEST: Duration = Duration::from_secs(120);
+
+/// One MCP server as settings or a project's `.mcp.json` define it.
+///
+/// ```
+/// use serde_json::json;
+/// use zk_mcp::{ServerConfig, ServerTransport};
+///
+/// let server = ServerConfig::read("docs", &json!({ "command": "docs-server", "args": ["--stdio"] })).unwrap();
+/// assert!(matches!(server.transport, ServerTransport::Stdio { .. }));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// The name: part of the names of its tools.
+    pub name: String,
+    /// How it is reached.
+    pub transport: ServerTransport,
+    /// Whether it is to be started at all.
+    pub enabled: bool,
+    /// How long it may take from its start to its list of tools.
+    pub start_cap: Duration,
+    /// How long a request may be without an answer and without progress.
+    pub request_idle: Duration,
+    /// Whether the model is told of its tools at once, or only of those it asks for. Nothing: as for all servers.
+    pub disclosure: Option<ServerDisclosure>,
+    /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
+    pub pin: bool,
+    /// The definition as it was written, before variables are expanded: what a person approves.
+    definition: Value,
+    /// [`ServerConfig::identity`] of that.
+    identity: String,
+}
+
+/// When the model is told of the tools of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerDisclosure {
+    /// With every request.
+    Eager,
+    /// Once it searched for them.
+    Lazy,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerTransport {
+    /// A program of this machine that speaks on its standard input and output.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables it is given beside the allow-listed ones.
+        env: BTreeMap<String, String>,
+        /// Where it runs, if not in the project.
+        cwd: Option<String>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// Headers of every request.
+        headers: BTreeMap<String, String>,
+    },
+}
+
+impl ServerTransport {
+    /// Its name: `stdio` or `http`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Stdio { .. } => "stdio",
+            Self::Http { .. } => "http",
+        }
+    }
+
+    fn identity(&self) -> String {
+        let what = match self {
+            Self::Stdio { command, args, env, cwd } => {
+                let names: Vec<&String> = env.keys().collect();
+                json!({ "command": command, "args": args, "env": names, "cwd": cwd })
+            }
+            Self::Http { url, headers } => {
+                let names: Vec<&String> = headers.keys().collect();
+                json!({ "url": url, "headers": names })
+            }
+        };
+        sha256_hex(canonical(&what).as_bytes())
+    }
+}
+
+/// Why the definition of a server cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerConfigError {
+    /// The name cannot be part of the name of a tool.
+    #[error("a server cannot be called `{name}`: use 1 to 32 letters, digits, `-` and `_`")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The definition has another shape.
+    #[error("MCP server `{name}`: {why}")]
+    Shape {
+        /// The server.
+        name: String,
+        /// What is wrong, and what to write instead.
+        why: String,
+    },
+}
+
+/// The keys of settings and of `.mcp.json`, those of other programs included.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+    url: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    enabled: Option<bool>,
+    disabled: Option<bool>,
+    /// Milliseconds.
+    timeout: Option<u64>,
+    /// Milliseconds.
+    start_timeout: Option<u64>,
+    disclosure: Option<ServerDisclosure>,
+    #[serde(rename = "alwaysLoad")]
+    always_load: Option<bool>,
+    pin: Option<bool>,
+}
+
+impl ServerConfig {
+    /// The server called `name` of a table of settings or of `.mcp.json`. Keys that zk does not know are left alone.
+    ///
+    /// # Errors
+    /// [`ServerConfigError`] when it has no usable name, or is neither a command nor an address.
+    pub fn read(name: &str, definition: &Value) -> Result<Self, ServerConfigError> {
+        let shape = |why: String| ServerConfigError::Shape { name: name.to_owned(), why };
+        if !is_server_name(name) {
+            return Err(ServerConfigError::Name { name: name.to_owned() });
+        }
+        let written: Written =
+            serde_json::from_value(definition.clone()).map_err(|error| shape(error.to_string()))?;
+        let transport = written.transport().map_err(|why| shape(why.to_owned()))?;
+        let identity = transport.identity();
+        let millis =
+            |said: Option<u64>, usual| said.filter(|ms| *ms > 0).map_or(usual, Duration::from_millis);
+        let always = written.always_load.filter(|always| *always).map(|_| ServerDisclosure::Eager);
+        Ok(Self {
+            name: name.to_owned(),
+            transport,
+            enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
+            start_cap: millis(written.start_timeout, START),
+            request_idle: millis(written.timeout, REQUEST),
+            disclosure: written.disclosure.or(always),
+            pin: written.pin.unwrap_or(true),
+            definition: definition.clone(),
+            identity,
+        })
+    }
+
+    /// The servers of a `.mcp.json`, each by itself: one that cannot be used does not take the others with it.
+    ///
+    /// # Errors
+    /// In words, when the file is no JSON or has no object `mcpServers`.
+    pub fn read_file(bytes: &[u8]) -> Result<Vec<Result<Self, ServerConfigError>>, String> {
+        let file: Value = serde_json::from_slice(bytes).map_err(|error| format!("invalid JSON: {error}"))?;
+        let servers = file.get("mcpServers").ok_or("it has no `mcpServers`")?;
+        let servers = servers.as_object().ok_or("`mcpServers` is no object")?;
+        Ok(servers.iter().map(|(name, definition)| Self::read(name, definition)).collect())
+    }
+
+    /// The definition as it was written, as canonical JSON: what a person approves.
+    #[must_use]
+    pub fn definition(&self) -> Vec<u8> {
+        canonical(&self.definition).into_bytes()
+    }
+
+    /// What makes it the same server whatever it is called: its program and arguments, or its address, as they are
+    /// written. The values of variables and headers are left out: they are often secrets that change.
+    #[must_use]
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// This server with the variables in it expanded; one that is not set stays as it is written.
+    #[must_use]
+    pub fn expanded(mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Self {
+        let texts = |texts: &mut BTreeMap<String, String>| {
+            texts.values_mut().for_each(|text| *text = expand(text, lookup));
+        };
+        match &mut self.transport {
+            ServerTransport::Stdio { command, args, env, cwd } => {
+                *command = expand(command, lookup);
+                args.iter_mut().chain(cwd).for_each(|text| *text = expand(text, lookup));
+                texts(env);
+            }
+            ServerTransport::Http { url, headers } => {
+                *url = expand(url, lookup);
+                texts(headers);
+            }
+        }
+        self
+    }
+
+    /// Values that are probably secret: those of headers, and of variables whose names say so.
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
+        let words = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "AUTH"];
+        let is_secret = move |name: &str| words.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        let (named, headers) = match &self.transport {
+            ServerTransport::Stdio { env, .. } => (Some(env), None),
+            ServerTransport::Http { headers, .. } => (None, Some(headers)),
+        };
+        let named = named.into_iter().flatten().filter(move |(name, _)| is_secret(name));
+        let all = named.chain(headers.into_iter().flatten());
+        all.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value))
+    }
+
+    /// One line for a person: the command line or the address, without the values of variables and headers.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match &self.transport {
+            ServerTransport::Stdio { command, args, .. } => {
+                let words = std::iter::once(command).chain(args);
+                words.map(String::as_str).collect::<Vec<_>>().join(" ")
+            }
+            ServerTransport::Http { url, .. } => url.clone(),
+        }
+    }
+}
+
+impl Written {
+    fn transport(&self) -> Result<ServerTransport, &'static str> {
+        let kind = self.kind.as_deref();
+        match (kind, &self.command, &self.url) {
+            (None | Some("stdio"), Some(command), None) if !command.trim().is_empty() => {
+                Ok(ServerTransport::Stdio {
+                    command: command.clone(),
+                    args: self.args.clone(),
+                    env: self.env.clone(),
+                    cwd: self.cwd.clone(),
+                })
+            }
+            (None | Some("http" | "streamable-http" | "streamableHttp"), None, Some(url)) => {
+                Ok(ServerTransport::Http { url: url.clone(), headers: self.headers.clone() })
+            }
+            (Some("sse"), _, _) => Err(
+                "the transport `sse` ended with revision 2024-11-05; use the server's address for streamable \
+                 HTTP with type `http`",
+            ),
+            (_, Some(_), Some(_)) => Err("it has both a `command` and a `url`; keep one of them"),
+            (_, None, None) => Err("it needs a `command` (a program) or a `url` (an address)"),
+            (_, _, _) => Err("its `type` must be `stdio` with a `command`, or `http` with a `url`"),
+        }
+    }
+}
+
+/// A definition for settings and `.mcp.json`.
+#[must_use]
+pub fn definition_of(transport: &ServerTransport) -> Map<String, Value> {
+    let mut definition = Map::new();
+    match transport {
+        ServerTransport::Stdio { command, args, env, cwd } => {
+            definition.insert("command".into(), json!(command));
+            if !args.is_empty() {
+                definition.insert("args".into(), json!(args));
+            }
+            if !env.is_empty() {
+                definition.insert("env".into(), json!(env));
+            }
+            definition.extend(cwd.iter().map(|cwd| ("cwd".to_owned(), json!(cwd))));
+        }
+        ServerTransport::Http { url, headers } => {
+            definition.insert("type".into(), json!("http"));
+            definition.insert("url".into(), json!(url));
+            if !headers.is_empty() {
+                definition.insert("headers".into(), json!(headers));
+            }
+        }
+    }
+    definition
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(definition: &Value) -> Result<ServerConfig, ServerConfigError> {
+        ServerConfig::read("s", definition)
+    }
+
+    #[test]
+    fn commands_and_addresses_are_told_apart_and_anything_else_is_an_error_that_says_what_to_write() {
+        assert_eq!(read(&json!({"command": "a", "args": ["b"]})).unwrap().transport.as_str(), "stdio");
+        assert_eq!(read(&json!({"type": "http", "url": "http://h"})).unwrap().transport.as_str(), "http");
+        assert_eq!(read(&json!({"url": "http://h"})).unwrap().transport.as_str(), "http");
+        for (wrong, part) in [
+            (json!({}), "needs a `command`"),
+            (json!({"command": " "}), "must be `stdio`"),
+            (json!({"command": "a", "url": "b"}), "both"),
+            (json!({"type": "sse", "url": "b"}), "streamable"),
+            (json!({"type": "pigeon", "url": "b"}), "must be `stdio`"),
+            (json!({"command": 1}), "invalid type"),
+        ] {
+            let error = read(&wrong).unwrap_err().to_string();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+        assert!(ServerConfig::read("a b", &json!({"command": "a"})).is_err());
+    }
+
+    #[test]
+    fn variables_expand_in_command_arguments_environment_address_and_headers() {
+        let lookup = |name: &str| (name == "T").then(|| "secret".to_owned());
+        let server = read(&json!({"command": "${T}", "args": ["${T}", "${NO}"], "env": {"K": "a${T}"}}));
+        let ServerTransport::Stdio { command, args, env, .. } = server.unwrap().expanded(&lookup).transport
+        else {
+            panic!()
+        };
+        assert_eq!((command.as_str(), args[0].as_str(), args[1].as_str()), ("secret", "secret", "${NO}"));
+        assert_eq!(env["K"], "asecret");
+        let server = read(&json!({"url": "http://${H:-host}", "headers": {"A": "Bearer ${T}"}}));
+        let ServerTransport::Http { url, headers } = server.unwrap().expanded(&lookup).transport else {
+            panic!()
+        };
+        assert_eq!((url.as_str(), headers["A"].as_str()), ("http://host", "Bearer secret"));
+    }
+
+    #[test]
+    fn the_approved_definition_is_the_written_one_and_the_identity_ignores_name_and_values() {
+        let definition = json!({"command": "a", "env": {"K": "${T}"}});
+        let server = read(&definition).unwrap().expanded(&|_| Some("secret".to_owned()));
+        assert_eq!(server.definition(), br#"{"command":"a","env":{"K":"${T}"}}"#);
+        let other = ServerConfig::read("other", &json!({"command": "a", "env": {"K": "x"}})).unwrap();
+        assert_eq!(server.identity(), other.identity());
+        let changed = read(&json!({"command": "a", "args": ["x"], "env": {"K": "x"}})).unwrap();
+        assert_ne!(changed.identity(), other.identity());
+    }
+
+    #[test]
+    fn one_unusable_server_of_a_file_does_not_take_the_others_with_it() {
+        let file = br#"{"mcpServers":{"a":{"command":"x"},"b":{}}}"#;
+        let servers = ServerConfig::read_file(file).unwrap();
+        assert!(servers[0].is_ok() && servers[1].is_err());
+        assert!(ServerConfig::read_file(b"[]").is_err() && ServerConfig::read_file(b"{").is_err());
+    }
+}

@@ -1,0 +1,84 @@
+use serde::Serialize;
+use zk_core::kernel::{Event, Notify};
+
+use crate::status::FailureStage;
+
+macro_rules! notify {
+    ($event:ident, $name:literal) => {
+        impl Event for $event {
+            const NAME: &'static str = $name;
+            // A server starts and ends whether or not the run that needs it goes on.
+            const CANCELLABLE: bool = false;
+            type Reply = ();
+            type Mode = Notify;
+        }
+    };
+}
+
+/// A server is being started, or tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpBootstrapStart {
+    /// The server.
+    pub server: String,
+    /// `stdio` or `http`.
+    pub transport: String,
+    /// Which attempt this is since it last worked, from 1.
+    pub attempt: u32,
+}
+notify!(McpBootstrapStart, "mcp:bootstrap:start");
+
+/// The start of a server is over, well or not; there is one for each `mcp:bootstrap:start`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpBootstrapEnd {
+    /// The server.
+    pub server: String,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// Whether its tools can be used.
+    pub ok: bool,
+    /// How many tools it has.
+    pub tools: usize,
+    /// Why it cannot be used, in words for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+notify!(McpBootstrapEnd, "mcp:bootstrap:end");
+
+/// A server can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpConnect {
+    /// The server.
+    pub server: String,
+    /// The revision of the protocol that it speaks.
+    pub protocol: String,
+    /// Its tools by their canonical names.
+    pub tools: Vec<String>,
+}
+notify!(McpConnect, "mcp:connect");
+
+/// A server cannot be used, or no longer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpError {
+    /// The server.
+    pub server: String,
+    /// What failed.
+    pub stage: FailureStage,
+    /// Why, in words for a person.
+    pub error: String,
+    /// In how many milliseconds it is tried again, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_in_ms: Option<u64>,
+}
+notify!(McpError, "mcp:error");
+
+/// The tools of a server are not those that were accepted: none of them can be called until a person accepts them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpQuarantine {
+    /// The server.
+    pub server: String,
+    /// What changed, one line for each change, every character in it visible.
+    pub changes: Vec<String>,
+    /// What a person names to accept exactly these tools.
+    pub digest: String,
+}
+notify!(McpQuarantine, "mcp:quarantine");

@@ -1,0 +1,250 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::TaskTracker;
+use zk_core::events::AgentBeforeStart;
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::service::Exec;
+
+use crate::config::ServerConfig;
+use crate::events::{McpConnect, McpError, McpQuarantine};
+use crate::forms::AskPerson;
+use crate::pin::{MemoryPins, PinStore};
+use crate::server::{Server, ServerLog, Shared, quarantined};
+use crate::status::{ServerState, ServerStatus};
+
+/// How many programs are started at once.
+const STARTS: usize = 4;
+
+/// How long the end of all programs is waited for.
+const GONE: Duration = Duration::from_secs(3);
+
+/// The tools of MCP servers as tools of the agent.
+///
+/// Servers start in the background when the plugin is installed, all beside each other. A run waits a little for those
+/// that are being started ([`McpPlugin::waiting`]); what comes later joins at the next turn.
+///
+/// ```no_run
+/// use serde_json::json;
+/// use zk_core::kernel::Bus;
+/// use zk_mcp::{McpPlugin, ServerConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let docs = ServerConfig::read("docs", &json!({ "command": "docs-server" }))?;
+/// let bus = Bus::new();
+/// bus.install(&McpPlugin::new([docs], "/home/me/project"))?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "servers do nothing until the plugin is installed"]
+pub struct McpPlugin {
+    servers: Vec<ServerConfig>,
+    project: PathBuf,
+    exec: Option<Arc<dyn Exec>>,
+    pins: Arc<dyn PinStore>,
+    log: Option<ServerLog>,
+    wait: Duration,
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for McpPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpPlugin").field("servers", &self.servers.len()).finish_non_exhaustive()
+    }
+}
+
+impl McpPlugin {
+    /// Servers for the project in `project`, their variables expanded. Those that are not enabled are left out.
+    pub fn new(servers: impl IntoIterator<Item = ServerConfig>, project: impl Into<PathBuf>) -> Self {
+        Self {
+            servers: servers.into_iter().filter(|server| server.enabled).collect(),
+            project: project.into(),
+            exec: None,
+            pins: Arc::new(MemoryPins::default()),
+            log: None,
+            wait: Duration::ZERO,
+            tell: Arc::new(|_| ()),
+        }
+    }
+
+    /// Starts programs with `exec`, such as one outside of the sandbox that the bus has for the model's commands.
+    pub fn exec(mut self, exec: Arc<dyn Exec>) -> Self {
+        self.exec = Some(exec);
+        self
+    }
+
+    /// Keeps the accepted lists of tools in `pins`; without it they are forgotten with the process.
+    pub fn pins(mut self, pins: Arc<dyn PinStore>) -> Self {
+        self.pins = pins;
+        self
+    }
+
+    /// Hands what programs print to standard error to `log`, with the name of the server, as it comes.
+    pub fn logging(mut self, log: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
+        self.log = Some(Arc::new(log));
+        self
+    }
+
+    /// How long a run waits for servers that are being started; it does not wait unless set.
+    pub fn waiting(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Hands what a person should know to `tell`: at the start of a run which servers cannot be used, and later which
+    /// ones joined. It is text of any origin.
+    pub fn telling(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.tell = Arc::new(tell);
+        self
+    }
+}
+
+/// The servers of a plugin: `cx.service::<McpServers>()`.
+#[derive(Clone)]
+pub struct McpServers {
+    servers: Arc<Vec<Arc<Server>>>,
+}
+
+impl fmt::Debug for McpServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpServers").field("servers", &self.servers.len()).finish()
+    }
+}
+
+impl McpServers {
+    /// How each server is now, in the order of the settings. Nothing is asked of them.
+    #[must_use]
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.servers.iter().map(|server| server.status()).collect()
+    }
+
+    /// Waits until no server is being started any more, at most `limit`. Servers that failed are tried again.
+    pub async fn warm_up(&self, limit: Duration) {
+        self.servers.iter().for_each(|server| server.retry());
+        let until = Instant::now() + limit;
+        let settled = self.servers.iter().map(|server| async move {
+            let mut live = server.live();
+            let _ = live.wait_for(|live| live.state != ServerState::Starting).await;
+        });
+        let _ = timeout_at(until, join_all(settled)).await;
+    }
+
+    /// Accepts the tools of a server that are not those accepted before: exactly those of the digest that
+    /// [`McpQuarantine`] names.
+    ///
+    /// # Errors
+    /// In words, when there is no such server, no such change, or it cannot be stored.
+    pub async fn accept(&self, server: &str, digest: &str) -> Result<(), String> {
+        let found = self.servers.iter().find(|one| one.name() == server);
+        let found = found.ok_or_else(|| format!("there is no MCP server {server}"))?;
+        found.accept(digest).await
+    }
+
+    async fn close(&self) {
+        join_all(self.servers.iter().map(|server| server.close())).await;
+    }
+}
+
+/// What a person was not told yet.
+#[derive(Default)]
+struct News {
+    /// Whether a run began: what joins from then on is late.
+    is_running: bool,
+    waiting: Vec<String>,
+}
+
+impl Plugin for McpPlugin {
+    fn name(&self) -> &'static str {
+        "mcp"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let exec = self.exec.clone().or_else(|| scope.bus()?.service::<dyn Exec>());
+        let shared = Arc::new(Shared {
+            project: self.project.clone(),
+            exec,
+            #[cfg(feature = "http")]
+            http: zk_auth::Http::new(),
+            pins: self.pins.clone(),
+            log: self.log.clone(),
+            answers: Some(Arc::new(AskPerson(scope.clone()))),
+            taken: Mutex::new(BTreeSet::new()),
+            starts: Semaphore::new(STARTS),
+            pumps: TaskTracker::new(),
+            all: OnceLock::new(),
+            has_resources: OnceLock::new(),
+        });
+        let make = |config: &ServerConfig| Server::new(config.clone(), shared.clone(), scope.clone());
+        let servers: Vec<Arc<Server>> = self.servers.iter().map(make).collect();
+        // Before the tasks, so that it runs after they are gone: one that was starting a program has let go of it.
+        let pumps = shared.pumps.clone();
+        scope.on_close(async move || {
+            pumps.close();
+            let _ = timeout(GONE, pumps.wait()).await;
+        });
+        shared.all.get_or_init(|| Arc::new(servers.iter().map(Arc::downgrade).collect()));
+        for server in &servers {
+            scope.spawn(server.clone().run());
+        }
+        let servers = McpServers { servers: Arc::new(servers) };
+        scope.provide_service(Arc::new(servers.clone()));
+        self.listen(scope, &servers);
+        // After the tasks: what ends the servers runs before those are dropped.
+        scope.on_close(async move || servers.close().await);
+        Ok(())
+    }
+}
+
+impl McpPlugin {
+    fn listen(&self, scope: &Scope, servers: &McpServers) {
+        let news: Arc<Mutex<News>> = Arc::default();
+        let tell = self.tell.clone();
+        let say = move |news: &Mutex<News>, text: String, at_once: bool| {
+            let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
+            if news.is_running {
+                drop(news);
+                tell(&text);
+            } else if !at_once {
+                news.waiting.push(text);
+            }
+        };
+        let say = Arc::new(say);
+        let (told, speak) = (news.clone(), say.clone());
+        scope.on_sync(move |event: &McpError, _: &Cx| {
+            let retry = if event.retry_in_ms.is_some() { "; it is started again" } else { "" };
+            speak(&told, format!("warning: {}{retry}", event.error), false);
+        });
+        let (told, speak) = (news.clone(), say.clone());
+        scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
+            let McpQuarantine { server, changes, digest } = event;
+            speak(&told, format!("warning: {}", quarantined(server, changes, digest)), false);
+        });
+        let (told, speak) = (news.clone(), say);
+        scope.on_sync(move |event: &McpConnect, _: &Cx| {
+            let McpConnect { server, tools, .. } = event;
+            speak(&told, format!("MCP server {server} is ready with {} tools", tools.len()), true);
+        });
+        let (tell, wait, servers) = (self.tell.clone(), self.wait, servers.clone());
+        scope.on_async_with(
+            (news, tell, wait, servers),
+            async |state: &Begin, _: &AgentBeforeStart, _: &Cx| {
+                let (news, tell, wait, servers) = state;
+                servers.warm_up(*wait).await;
+                let waiting = {
+                    let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
+                    news.is_running = true;
+                    std::mem::take(&mut news.waiting)
+                };
+                waiting.iter().for_each(|text| tell(text));
+            },
+        );
+    }
+}
+
+type Begin = (Arc<Mutex<News>>, Arc<dyn Fn(&str) + Send + Sync>, Duration, McpServers);

@@ -1,0 +1,163 @@
+//! Resources of servers as two tools for all of them: what there is, and what is in one.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use serde::Deserialize;
+use serde_json::json;
+use zk_core::model::{Approved, Concurrency, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{Tool, ToolCx};
+
+use crate::client::resource_output;
+use crate::sanitize::clean_text;
+use crate::server::Server;
+
+/// The names of the tools.
+pub(crate) const LIST: &str = "mcp_list_resources";
+pub(crate) const READ: &str = "mcp_read_resource";
+
+/// The most resources that are listed.
+const MOST: usize = 500;
+/// How long a server may take to list its resources.
+const LISTING: Duration = Duration::from_secs(20);
+
+/// The servers by their names. They own the tools, not the other way around.
+pub(crate) type Servers = Arc<Vec<Weak<Server>>>;
+
+/// Lists the resources of servers.
+pub(crate) struct ListResources {
+    spec: Arc<ToolSpec>,
+    servers: Servers,
+}
+
+/// Reads a resource.
+pub(crate) struct ReadResource {
+    spec: Arc<ToolSpec>,
+    servers: Servers,
+}
+
+#[derive(Deserialize)]
+struct ListArgs {
+    server: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ReadArgs {
+    server: String,
+    uri: String,
+}
+
+impl ListResources {
+    pub(crate) fn new(servers: Servers) -> Self {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "server": { "type": "string", "description": "Only the resources of this server" },
+            },
+            "additionalProperties": false,
+        });
+        let spec = ToolSpec::new(
+            LIST,
+            "Lists the resources of MCP servers: their addresses and what they are.",
+            schema,
+        );
+        Self { spec, servers }
+    }
+}
+
+impl ReadResource {
+    pub(crate) fn new(servers: Servers) -> Self {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "server": { "type": "string", "description": "The server" },
+                "uri": { "type": "string", "description": "The address of the resource" },
+            },
+            "required": ["server", "uri"],
+            "additionalProperties": false,
+        });
+        let about = format!("Reads a resource of an MCP server. {LIST} lists them.");
+        Self { spec: ToolSpec::new(READ, about, schema), servers }
+    }
+}
+
+#[async_trait]
+impl Tool for ListResources {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn concurrency(&self, _: &serde_json::Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let ListArgs { server } = call.parse()?;
+        let servers = self.servers.iter().filter_map(Weak::upgrade);
+        let chosen: Vec<Arc<Server>> =
+            servers.filter(|one| server.as_deref().is_none_or(|name| name == one.name())).collect();
+        if let (Some(name), []) = (&server, &*chosen) {
+            return Err(ToolError::invalid(format!("there is no MCP server {name}")));
+        }
+        let lists = join_all(chosen.iter().map(list));
+        let lists = tokio::select! {
+            lists = lists => lists,
+            () = cx.cx.stop_token().cancelled() => {
+                return Err(ToolError::new(zk_core::model::ToolErrorKind::Aborted, "stopped"));
+            }
+        };
+        Ok(ToolOutput::text(lists.concat().trim_end().to_owned()))
+    }
+}
+
+/// The resources of one server in lines, or why there are none.
+async fn list(server: &Arc<Server>) -> String {
+    let name = server.name();
+    if server.live().borrow().connection.as_ref().is_some_and(|connection| !connection.has_resources()) {
+        return String::new();
+    }
+    let listing = async {
+        let connection = server.connection_for_call().await.map_err(|error| error.message)?;
+        connection.resources().await
+    };
+    match tokio::time::timeout(LISTING, listing).await {
+        Ok(Ok(resources)) => {
+            let more = resources.len().saturating_sub(MOST);
+            let line = |one: &rmcp::model::Resource| {
+                let about = one.description.as_deref().or(one.title.as_deref()).unwrap_or_default();
+                let kind = one.mime_type.as_deref().map_or(String::new(), |kind| format!(" ({kind})"));
+                clean_text(&format!("{name}: {} {}{kind}: {about}", one.uri, one.name)).replace('\n', " ")
+                    + "\n"
+            };
+            let mut lines: String = resources.iter().take(MOST).map(line).collect();
+            if more > 0 {
+                lines.push_str(&format!("{name}: and {more} more\n"));
+            }
+            lines
+        }
+        Ok(Err(why)) => format!("{name}: cannot be listed: {why}\n"),
+        Err(_) => format!("{name}: did not list them within {} s\n", LISTING.as_secs()),
+    }
+}
+
+#[async_trait]
+impl Tool for ReadResource {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    fn concurrency(&self, _: &serde_json::Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let ReadArgs { server, uri } = call.parse()?;
+        let found = self.servers.iter().filter_map(Weak::upgrade).find(|one| one.name() == server);
+        let found = found.ok_or_else(|| ToolError::invalid(format!("there is no MCP server {server}")))?;
+        let connection = found.connection_for_call().await?;
+        let read = connection.read_resource(&uri, found.config.request_idle, cx.cx.stop_token()).await;
+        read.map(resource_output).map_err(|end| ToolError::failed(format!("MCP server {server}: {end}")))
+    }
+}

@@ -1,0 +1,243 @@
+//! The tools of a server: checked against those that were accepted, and registered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::timeout;
+use zk_core::kernel::Scope;
+use zk_core::model::{ToolError, ToolErrorKind};
+use zk_core::service::{Command, Tool};
+
+use super::{Server, quarantined};
+use crate::client::Connection;
+use crate::events::McpQuarantine;
+use crate::names::tool_name;
+use crate::pin::Listing;
+use crate::prompts::PromptCommand;
+use crate::resources::{ListResources, ReadResource};
+use crate::status::ServerState;
+use crate::tool::{McpTool, spec_of};
+
+/// How long a call waits for lists that changed.
+const LIST: Duration = Duration::from_secs(15);
+/// The most tools of one server, and the most bytes of their list.
+const MOST_TOOLS: usize = 2000;
+/// The most prompts of one server.
+const MOST_PROMPTS: usize = 200;
+const MOST_BYTES: usize = 8 << 20;
+
+/// The tools of a server as they are registered.
+#[derive(Default)]
+pub(super) struct Listed {
+    tools: BTreeMap<String, Arc<McpTool>>,
+    scope: Option<Scope>,
+    /// A listing that waits for a person.
+    pending: Option<(Listing, Vec<rmcp::model::Tool>)>,
+}
+
+impl Listed {
+    pub(super) fn names(&self) -> Vec<String> {
+        self.tools.keys().cloned().collect()
+    }
+}
+
+impl Server {
+    /// Lists the tools and brings what is registered up to date; or stops the use of the server, if they are not those
+    /// that were accepted.
+    pub(super) async fn list(&self, connection: &Arc<Connection>) -> Result<(), String> {
+        let mut applied = self.applied.lock().await;
+        *applied = connection.changed().tools();
+        let tools = connection.tools().await?;
+        let values: Vec<Value> = tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
+        let listing = Listing::new(connection.instructions(), values);
+        if tools.len() > MOST_TOOLS || listing.bytes().len() > MOST_BYTES {
+            return Err(format!(
+                "it has {} tools with {} bytes; at most {MOST_TOOLS} with {MOST_BYTES} bytes can be used",
+                tools.len(),
+                listing.bytes().len()
+            ));
+        }
+        match self.check(&listing) {
+            Ok(()) => {
+                self.offer_resources(connection);
+                self.register(&tools).await;
+                let protocol = connection.protocol();
+                self.set(ServerState::Ready { protocol }, Some(connection.clone()));
+            }
+            Err(changes) => {
+                let digest = listing.digest();
+                let state = ServerState::Quarantined { changes: changes.clone(), digest: digest.clone() };
+                let known = self.live.borrow().state == state;
+                self.listed().pending = Some((listing, tools));
+                self.set(state, Some(connection.clone()));
+                if !known {
+                    self.emit(McpQuarantine { server: self.config.name.clone(), changes, digest }).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the listing is the accepted one. The first one of a server is accepted.
+    fn check(&self, listing: &Listing) -> Result<(), Vec<String>> {
+        if !self.config.pin {
+            return Ok(());
+        }
+        let pins = &self.shared.pins;
+        let cannot = |why: String| vec![format!("! which tools were accepted cannot be known: {why}")];
+        match pins.load(self.config.identity()).map_err(cannot)? {
+            None => pins.save(self.config.identity(), &listing.bytes()).map_err(cannot),
+            Some(accepted) => {
+                let changes = listing.changes_since(&accepted).map_err(cannot)?;
+                if changes.is_empty() { Ok(()) } else { Err(changes) }
+            }
+        }
+    }
+
+    /// Lists again if the server said that its tools are others.
+    pub(super) async fn refresh(&self, connection: &Arc<Connection>) {
+        if *self.applied.lock().await == connection.changed().tools() {
+            return;
+        }
+        let failed = match timeout(LIST, self.list(connection)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(why)) => why,
+            Err(_) => format!("it did not list them within {} s", LIST.as_secs()),
+        };
+        // What it offers is not known: nothing of it runs.
+        let changes = vec![format!("! it said that its tools are others, and then: {failed}")];
+        self.set(ServerState::Quarantined { changes, digest: String::new() }, Some(connection.clone()));
+    }
+
+    /// A connection whose tools are those that were accepted, for one call.
+    pub(crate) async fn connection_for_call(&self) -> Result<Arc<Connection>, ToolError> {
+        let connection = self.connection(self.config.start_cap).await;
+        if let Ok(connection) = &connection {
+            self.refresh(connection).await;
+        }
+        match &self.live.borrow().state {
+            ServerState::Quarantined { changes, digest } => {
+                Err(ToolError::new(ToolErrorKind::Denied, quarantined(self.name(), changes, digest)))
+            }
+            ServerState::Starting
+            | ServerState::Ready { .. }
+            | ServerState::Failed { .. }
+            | ServerState::Closed => connection.map_err(ToolError::failed),
+        }
+    }
+
+    /// Accepts the tools that wait for a person, if they are those of the digest.
+    pub(crate) async fn accept(&self, digest: &str) -> Result<(), String> {
+        let name = self.name();
+        let waiting = {
+            let mut listed = self.listed();
+            let waiting = listed.pending.as_ref().map(|(listing, _)| listing.digest());
+            match waiting {
+                None => return Err(format!("MCP server {name} has no change that waits to be accepted")),
+                Some(other) if other != digest => {
+                    return Err(format!(
+                        "this is not what MCP server {name} has now; read that, then `zk mcp accept {name} {other}`"
+                    ));
+                }
+                Some(_) => listed.pending.take(),
+            }
+        };
+        let Some((listing, tools)) = waiting else { return Ok(()) };
+        self.shared.pins.save(self.config.identity(), &listing.bytes())?;
+        self.register(&tools).await;
+        let connection = self.live.borrow().connection.clone();
+        let protocol = connection.as_ref().map_or(String::new(), |connection| connection.protocol());
+        self.set(ServerState::Ready { protocol }, connection);
+        Ok(())
+    }
+
+    /// Offers the tools for the resources of all servers, once one has any.
+    fn offer_resources(&self, connection: &Connection) {
+        if connection.has_resources() && self.shared.has_resources.set(()).is_ok() {
+            let all = self.shared.all.get().cloned().unwrap_or_default();
+            let tools: [Arc<dyn Tool>; 2] =
+                [Arc::new(ListResources::new(all.clone())), Arc::new(ReadResource::new(all))];
+            for tool in tools {
+                // Somebody else has that name: theirs stays.
+                let _ = self.scope.provide::<dyn Tool>(&tool.spec().name.clone(), tool);
+            }
+        }
+    }
+
+    /// Offers what the server has beside tools: prompts as commands.
+    pub(super) async fn offer(&self, connection: &Arc<Connection>) {
+        let (Some(bus), Some(this)) = (self.scope.bus(), self.this.upgrade()) else { return };
+        let count = connection.changed().others();
+        let is_known = {
+            let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+            offered.1.is_some() && offered.0 == count && count > 0
+        };
+        if is_known {
+            return;
+        }
+        let Ok(Ok(prompts)) = timeout(LIST, connection.prompts()).await else { return };
+        let scope = bus.scope(format!("mcp:{}", self.name()));
+        let mut taken = BTreeSet::new();
+        for prompt in prompts.into_iter().take(MOST_PROMPTS) {
+            let name = tool_name(self.name(), &prompt.name, &taken);
+            let command = PromptCommand::new(&this, name.clone(), prompt);
+            scope.provide_replacing::<dyn Command>(&name, Arc::new(command));
+            taken.insert(name);
+        }
+        let before = {
+            let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+            offered.0 = count;
+            offered.1.replace(scope)
+        };
+        if let Some(before) = before {
+            before.close().await;
+        }
+    }
+
+    /// Registers tools in the place of those before. A tool that stayed the same stays as it is, so that nothing of a
+    /// request changes.
+    async fn register(&self, tools: &[rmcp::model::Tool]) {
+        let Some(bus) = self.scope.bus() else { return };
+        let mut next = BTreeMap::new();
+        {
+            let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            let listed = self.listed();
+            listed.tools.keys().for_each(|name| {
+                taken.remove(name);
+            });
+            let mut sorted: Vec<&rmcp::model::Tool> = tools.iter().collect();
+            sorted.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut seen = BTreeSet::new();
+            for tool in sorted {
+                // The second tool of one name could not be called.
+                if !seen.insert(&tool.name) {
+                    continue;
+                }
+                let name = tool_name(self.name(), &tool.name, &taken);
+                let spec = spec_of(&name, tool, &self.config);
+                let same = listed.tools.get(&name).filter(|old| old.is(&tool.name, &spec));
+                let made = same.cloned().or_else(|| {
+                    let server = self.this.upgrade()?;
+                    Some(Arc::new(McpTool::new(server, tool, spec)))
+                });
+                taken.insert(name.clone());
+                next.extend(made.map(|made| (name, made)));
+            }
+        }
+        let scope = bus.scope(format!("mcp:{}", self.name()));
+        for (name, tool) in &next {
+            scope.provide_replacing::<dyn Tool>(name, tool.clone());
+        }
+        let before = {
+            let mut listed = self.listed();
+            listed.tools = next;
+            listed.pending = None;
+            listed.scope.replace(scope)
+        };
+        if let Some(before) = before {
+            before.close().await;
+        }
+    }
+}

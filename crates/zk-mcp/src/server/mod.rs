@@ -1,0 +1,197 @@
+//! One server for as long as its plugin is installed: started, listed, watched, started again.
+
+mod listing;
+mod run;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::task::TaskTracker;
+use zk_core::kernel::{Event, Scope};
+use zk_core::service::{Exec, Redactor};
+
+use crate::client::{Answers, Connection};
+use crate::config::ServerConfig;
+use crate::pin::PinStore;
+use crate::resources::Servers;
+use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+use crate::stdio::Said;
+use listing::Listed;
+
+/// How much of a program's words a message quotes, in characters.
+const QUOTED: usize = 300;
+
+/// Takes what the program of a server prints to standard error, by the server's name.
+pub(crate) type ServerLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
+
+/// What all servers of a plugin share.
+pub(crate) struct Shared {
+    pub(crate) project: PathBuf,
+    pub(crate) exec: Option<Arc<dyn Exec>>,
+    #[cfg(feature = "http")]
+    pub(crate) http: zk_auth::Http,
+    pub(crate) pins: Arc<dyn PinStore>,
+    pub(crate) log: Option<ServerLog>,
+    pub(crate) answers: Option<Arc<dyn Answers>>,
+    /// Canonical names of tools that are taken.
+    pub(crate) taken: Mutex<BTreeSet<String>>,
+    /// How many programs are started at once: more of them would keep everything else waiting.
+    pub(crate) starts: Semaphore,
+    /// The tasks that own programs: a host can wait until all of them are gone.
+    pub(crate) pumps: TaskTracker,
+    /// All servers of the plugin.
+    pub(crate) all: OnceLock<Servers>,
+    /// Set once the tools for resources are registered.
+    pub(crate) has_resources: OnceLock<()>,
+}
+
+/// A server and what is known of it.
+pub(crate) struct Server {
+    pub(crate) config: ServerConfig,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) scope: Scope,
+    live: watch::Sender<Live>,
+    listed: Mutex<Listed>,
+    /// The count of other changed lists that the commands have, and the scope they are registered in.
+    offered: Mutex<(u64, Option<Scope>)>,
+    /// The count of changed lists that the listing in use has; held while it is brought up to date.
+    applied: tokio::sync::Mutex<u64>,
+    /// Asks for another attempt.
+    retry: Notify,
+    said: Said,
+    this: Weak<Self>,
+}
+
+/// What a server does, and how it is reached.
+#[derive(Clone)]
+pub(crate) struct Live {
+    pub(crate) state: ServerState,
+    pub(crate) connection: Option<Arc<Connection>>,
+    /// How often it failed.
+    failures: u64,
+}
+
+impl Server {
+    pub(crate) fn new(config: ServerConfig, shared: Arc<Shared>, scope: Scope) -> Arc<Self> {
+        let (live, _) = watch::channel(Live { state: ServerState::Starting, connection: None, failures: 0 });
+        Arc::new_cyclic(|this| Self {
+            config,
+            shared,
+            scope,
+            live,
+            listed: Mutex::default(),
+            offered: Mutex::default(),
+            applied: tokio::sync::Mutex::default(),
+            retry: Notify::new(),
+            said: Said::default(),
+            this: this.clone(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    pub(crate) fn status(&self) -> ServerStatus {
+        ServerStatus {
+            server: self.config.name.clone(),
+            transport: self.config.transport.as_str(),
+            state: self.live.borrow().state.clone(),
+            tools: self.listed().names(),
+        }
+    }
+
+    pub(crate) fn live(&self) -> watch::Receiver<Live> {
+        self.live.subscribe()
+    }
+
+    /// Tries a server again that failed; the others are left alone.
+    pub(crate) fn retry(&self) {
+        if matches!(self.live.borrow().state, ServerState::Failed { .. }) {
+            self.retry.notify_one();
+        }
+    }
+
+    /// The connection, waiting at most `patience` for one.
+    pub(crate) async fn connection(&self, patience: Duration) -> Result<Arc<Connection>, String> {
+        let mut live = self.live();
+        // What failed before this was asked is no answer: it is tried again.
+        let failures = live.borrow().failures;
+        self.retry();
+        let settled = live.wait_for(|live| match live.state {
+            ServerState::Ready { .. } => {
+                live.connection.as_ref().is_some_and(|one| !one.ended.is_cancelled())
+            }
+            ServerState::Quarantined { .. } | ServerState::Closed => true,
+            ServerState::Failed { .. } => live.failures > failures,
+            ServerState::Starting => false,
+        });
+        let settled = tokio::time::timeout(patience, settled).await;
+        let now = match settled {
+            Ok(Ok(now)) => now.clone(),
+            Ok(Err(_)) | Err(_) => self.live.borrow().clone(),
+        };
+        let name = self.name();
+        match (now.state, now.connection) {
+            (ServerState::Ready { .. }, Some(connection)) => Ok(connection),
+            (ServerState::Quarantined { changes, digest }, _) => Err(quarantined(name, &changes, &digest)),
+            (ServerState::Failed { error }, _) => Err(error),
+            (ServerState::Closed, _) => Err(format!("MCP server {name} was ended with the conversation")),
+            (ServerState::Starting | ServerState::Ready { .. }, _) => {
+                Err(format!("MCP server {name} was not ready within {} s", patience.as_secs_f64()))
+            }
+        }
+    }
+
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, state: ServerState, connection: Option<Arc<Connection>>) {
+        self.live.send_modify(|live| (live.state, live.connection) = (state, connection));
+    }
+
+    fn fail(&self, state: ServerState) {
+        self.live.send_modify(|live| {
+            (live.state, live.connection) = (state, None);
+            live.failures += 1;
+        });
+    }
+
+    fn failure(&self, stage: FailureStage, elapsed: Duration, why: &str) -> ServerFailure {
+        let redact = |text: &str| {
+            let redactor = self.scope.bus().and_then(|bus| bus.service::<Redactor>());
+            redactor.map_or_else(|| text.to_owned(), |redactor| redactor.redact(text).into_owned())
+        };
+        let said = redact(&self.said.tail(QUOTED));
+        ServerFailure { server: self.config.name.clone(), stage, elapsed, why: redact(why), said }
+    }
+
+    pub(crate) async fn emit<E: Event>(&self, event: E) {
+        // Whoever listens and fails is reported by the bus.
+        if let Some(bus) = self.scope.bus() {
+            let _ = bus.cx().emit(event).await;
+        }
+    }
+
+    /// Ends the server. The tools stay registered until the scope closes.
+    pub(crate) async fn close(&self) {
+        let connection = self.live.borrow().connection.clone();
+        self.set(ServerState::Closed, None);
+        if let Some(connection) = connection {
+            connection.close().await;
+        }
+    }
+}
+
+/// Why the tools of a server cannot be called, for a model and a person.
+pub(crate) fn quarantined(server: &str, changes: &[String], digest: &str) -> String {
+    format!(
+        "the tools of MCP server {server} are not those that were accepted, so none of them runs until a person \
+         accepts this change with `zk mcp accept {server} {digest}`:\n{}",
+        changes.join("\n")
+    )
+}

@@ -1,0 +1,97 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::service::{Tool, ToolCx};
+
+use crate::client::{CallEnd, CallRequest};
+use crate::config::{ServerConfig, ServerDisclosure};
+use crate::sanitize::{clean_schema, clean_text};
+use crate::server::Server;
+
+/// A tool of a server.
+pub(crate) struct McpTool {
+    server: Arc<Server>,
+    /// Its name on the server.
+    name: String,
+    spec: Arc<ToolSpec>,
+    /// Whether the server says that a call changes nothing: it only decides what runs beside what.
+    reads: bool,
+}
+
+/// What a model is told of a tool.
+pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, server: &ServerConfig) -> Arc<ToolSpec> {
+    let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+    let mut schema = clean_schema(&Value::Object(Map::clone(&tool.input_schema)));
+    if let Value::Object(schema) = &mut schema {
+        schema.entry("type").or_insert_with(|| json!("object"));
+        schema.entry("properties").or_insert_with(|| json!({}));
+    }
+    let spec = ToolSpec::new(name, clean_text(description), schema);
+    let disclosure = match server.disclosure {
+        Some(ServerDisclosure::Lazy) => Disclosure::Lazy,
+        Some(ServerDisclosure::Eager) | None => Disclosure::Always,
+    };
+    Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&spec) })
+}
+
+impl McpTool {
+    pub(crate) fn new(server: Arc<Server>, tool: &rmcp::model::Tool, spec: Arc<ToolSpec>) -> Self {
+        let reads = tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false);
+        Self { server, name: tool.name.to_string(), spec, reads }
+    }
+
+    /// Whether it is this tool of its server, with this specification.
+    pub(crate) fn is(&self, name: &str, spec: &ToolSpec) -> bool {
+        self.name == name && *self.spec == *spec
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let connection = tokio::select! {
+            connection = self.server.connection_for_call() => connection,
+            () = cx.cx.stop_token().cancelled() => return Err(self.failed(&CallEnd::Stopped)),
+        };
+        let connection = connection?;
+        let progress = cx.progress.clone();
+        let args = call.args().as_object().cloned().unwrap_or_default();
+        let request = CallRequest {
+            tool: &self.name,
+            args,
+            idle: self.server.config.request_idle,
+            progress: Arc::new(move |text| progress.show(text)),
+            stop: cx.cx.stop_token(),
+        };
+        let result = connection.call(request).await.map_err(|end| self.failed(&end))?;
+        if result.is_error {
+            return Err(ToolError::failed(result.output.content.to_text()));
+        }
+        Ok(result.output)
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        if self.reads { Concurrency::Shared } else { Concurrency::Exclusive }
+    }
+
+    fn summary(&self, _: &Value) -> String {
+        format!("{} of MCP server {}", clean_text(&self.name), self.server.name())
+    }
+}
+
+impl McpTool {
+    fn failed(&self, end: &CallEnd) -> ToolError {
+        let kind = match end {
+            CallEnd::TimedOut(_) => ToolErrorKind::TimedOut,
+            CallEnd::Stopped => ToolErrorKind::Aborted,
+            CallEnd::Refused(_) | CallEnd::Closed(_) | CallEnd::Strange(_) => ToolErrorKind::Failed,
+        };
+        ToolError::new(kind, format!("MCP server {}: {end}", self.server.name()))
+    }
+}

@@ -1,0 +1,126 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{Block, ToolContent, ToolErrorKind};
+use zk_core::service::{Progress, ToolCx};
+use zk_mcp::{ServerConfig, ServerState};
+use zk_testkit::{FakeMcpEra, FakeMcpFault, FakeMcpScript};
+
+use crate::support::{Host, LONG, config, fake};
+
+#[tokio::test]
+async fn tools_of_a_program_can_be_called_under_names_with_its_own() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    assert!(host.names().contains(&"mcp_fake_echo".to_owned()), "{:?}", host.names());
+    assert_eq!(host.text("mcp_fake_echo", json!({"text": "hällo\n"})).await, "hällo\n");
+    assert_eq!(host.text("mcp_fake_add", json!({"a": 1, "b": 2})).await, "{\"sum\":3.0}");
+    let image = host.call("mcp_fake_image", json!({})).await.unwrap();
+    assert!(matches!(&image.content, ToolContent::Blocks(blocks) if matches!(blocks[0], Block::Image(_))));
+    let failed = host.call("mcp_fake_fail", json!({})).await.unwrap_err();
+    assert_eq!((failed.kind, failed.message.as_str()), (ToolErrorKind::Failed, "it is broken"));
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn servers_of_every_era_are_spoken_to_in_theirs() {
+    for (era, protocol) in [
+        (FakeMcpEra::Legacy, "2025-11-25"),
+        (FakeMcpEra::Modern, "2026-07-28"),
+        (FakeMcpEra::Careless, "2025-11-25"),
+    ] {
+        let host = Host::ready(&FakeMcpScript { era, ..FakeMcpScript::default() }).await;
+        assert_eq!(host.state(), ServerState::Ready { protocol: protocol.to_owned() }, "{era:?}");
+        assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x", "{era:?}");
+        host.bus.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_gets_a_cleared_environment_and_what_its_definition_grants() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let vars = host.text("mcp_fake_env", json!({})).await;
+    assert!(vars.contains("PATH") && vars.contains("ZK_FAKE_MCP"), "{vars}");
+    assert!(!vars.contains("SECRET_TOKEN"), "{vars}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn progress_is_shown_while_a_call_runs() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = seen.clone();
+    let mut cx = ToolCx::new(host.bus.cx(), "/");
+    cx.progress = Progress::new(move |text| sink.lock().unwrap().push(text.to_owned()));
+    host.call_with("mcp_fake_slow", json!({"steps": 3, "step_ms": 30}), &cx).await.unwrap();
+    let seen = seen.lock().unwrap().concat();
+    assert!(seen.contains("2/3 working\n") && seen.contains("3/3 working\n"), "{seen}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_makes_progress_is_not_given_up_and_one_that_makes_none_is() {
+    let mut definition = fake(&FakeMcpScript::default());
+    definition["timeout"] = json!(400);
+    let host = Host::of([ServerConfig::read("fake", &definition).unwrap()]);
+    host.servers.warm_up(LONG).await;
+    let steady = json!({"steps": 12, "step_ms": 60});
+    assert_eq!(host.text("mcp_fake_slow", steady).await, "done");
+    let quiet = json!({"steps": 1000, "step_ms": 60, "is_quiet": true});
+    let error = host.call("mcp_fake_slow", quiet).await.unwrap_err();
+    assert_eq!(error.kind, ToolErrorKind::TimedOut);
+    assert!(error.message.contains("no answer and no progress for 0.4 s"), "{error}");
+    // The server was told, and is free again.
+    assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_stopped_call_ends_at_once_and_the_server_is_told() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let stop = CancellationToken::new();
+    let mut cx = ToolCx::new(host.bus.cx().with_stop(stop.clone()), "/");
+    // The first step was made: the call runs.
+    cx.progress = Progress::new(move |_| stop.cancel());
+    let endless = json!({"steps": 100_000, "step_ms": 100});
+    let error = host.call_with("mcp_fake_slow", endless, &cx).await.unwrap_err();
+    assert_eq!(error.kind, ToolErrorKind::Aborted);
+    // It would be busy for hours otherwise.
+    assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_crashed_is_started_again_and_its_tools_stay() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let before = host.names();
+    let error = host.call("mcp_fake_crash", json!({})).await.unwrap_err();
+    assert!(error.message.contains("exit code 3"), "{error}");
+    assert_eq!(host.names(), before);
+    assert_eq!(host.text("mcp_fake_echo", json!({"text": "again"})).await, "again");
+    let errors = host.events("mcp:error");
+    assert!(errors[0]["error"].as_str().unwrap().contains("fake server is up"), "{errors:?}");
+    assert!(errors[0]["retry_in_ms"].is_u64(), "{errors:?}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_of_100_mb_ends_the_connection_and_not_the_memory() {
+    let script = FakeMcpScript { fault: Some(FakeMcpFault::Huge), ..FakeMcpScript::default() };
+    let host = Host::ready(&script).await;
+    let error = host.call("mcp_fake_echo", json!({"text": "x"})).await.unwrap_err();
+    assert!(error.message.contains("more than 16777216 bytes"), "{error}");
+    assert_eq!(host.text("mcp_fake_add", json!({"a": 1, "b": 1})).await, "{\"sum\":2.0}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn floods_storms_chatter_and_wrong_ids_do_not_keep_a_call_from_its_result() {
+    for fault in [FakeMcpFault::Floods, FakeMcpFault::Storms, FakeMcpFault::Chatty, FakeMcpFault::WrongIds] {
+        let script = FakeMcpScript { fault: Some(fault), ..FakeMcpScript::default() };
+        let host = Host::of([config("fake", &script)]);
+        host.servers.warm_up(LONG).await;
+        assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x", "{fault:?}");
+        host.bus.close().await;
+    }
+}

@@ -1,0 +1,10 @@
+//! MCP servers as real processes.
+
+#[cfg(test)]
+mod bootstrap;
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
+mod pins;
+#[cfg(test)]
+mod support;

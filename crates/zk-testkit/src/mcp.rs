@@ -1,0 +1,364 @@
+//! A fake MCP server, well-behaved or not.
+#![expect(clippy::indexing_slicing, reason = "what JSON does not have is null")]
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// How a [`FakeMcpServer`] behaves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FakeMcpScript {
+    /// Its tools; those of [`FakeMcpServer`] if nothing.
+    pub tools: Option<Vec<Value>>,
+    /// Its tools after a call of `mutate`, or from the start of another process where the host changes this.
+    pub then: Option<Vec<Value>>,
+    /// What it says about its use.
+    pub instructions: Option<String>,
+    /// Which era it speaks.
+    pub era: FakeMcpEra,
+    /// What is wrong with it.
+    pub fault: Option<FakeMcpFault>,
+    /// Whether a call of `mutate` says that the tools are others.
+    pub is_quiet: bool,
+    /// How long it takes to answer the first request, in milliseconds.
+    pub delay_ms: u64,
+}
+
+/// The revisions that a [`FakeMcpServer`] speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FakeMcpEra {
+    /// Up to 2025-11-25, with a handshake.
+    #[default]
+    Legacy,
+    /// 2026-07-28 and later, without.
+    Modern,
+    /// Up to 2025-11-25; it answers requests that it does not know with an empty result.
+    Careless,
+}
+
+/// What is wrong with a [`FakeMcpServer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FakeMcpFault {
+    /// It never answers, and does not end when its input does.
+    Silent,
+    /// It ends in the middle of its first answer.
+    DiesInFrame,
+    /// It sends progress of nothing as fast as it can, from the first request on, before each answer.
+    Floods,
+    /// It says again and again that its tools are others.
+    Storms,
+    /// It answers with ids that nobody asked with.
+    WrongIds,
+    /// It answers a call with 100 MB on one line.
+    Huge,
+    /// It prints lines that are no messages.
+    Chatty,
+}
+
+/// A server of the Model Context Protocol on a pair of streams, for a test program that plays it.
+///
+/// Its tools: `echo` gives back `text`; `add` gives `{"sum"}` as structured content; `image` gives an image; `fail` fails;
+/// `slow` makes `steps` of progress, each `step_ms` apart, and stops when it is told to; `mutate` takes the tools of
+/// [`FakeMcpScript::then`]; `crash` ends the process; `env` lists the names of `vars`; `roots` and `ask` ask the client.
+#[derive(Debug)]
+pub struct FakeMcpServer<W> {
+    script: FakeMcpScript,
+    vars: Vec<String>,
+    tools: Vec<Value>,
+    output: W,
+    input: Receiver<Value>,
+    waiting: VecDeque<Value>,
+    asked: u64,
+}
+
+/// How a fake server is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FakeMcpEnd {
+    /// Its input ended.
+    Input,
+    /// It was told to crash: with exit code 3.
+    Crash,
+}
+
+impl<W: Write> FakeMcpServer<W> {
+    /// A server between two streams; `vars` are the names of its environment.
+    pub fn new(
+        script: FakeMcpScript,
+        vars: Vec<String>,
+        input: impl BufRead + Send + 'static,
+        output: W,
+    ) -> Self {
+        let (lines, received) = channel();
+        std::thread::spawn(move || {
+            for line in input.lines().map_while(Result::ok) {
+                if let Ok(message) = serde_json::from_str(&line)
+                    && lines.send(message).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        let tools = script.tools.clone().unwrap_or_else(own_tools);
+        Self { script, vars, tools, output, input: received, waiting: VecDeque::new(), asked: 0 }
+    }
+
+    /// Serves until the input ends.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn serve(mut self) -> io::Result<FakeMcpEnd> {
+        while let Some(message) = self.next() {
+            if self.script.fault == Some(FakeMcpFault::Silent) {
+                continue;
+            }
+            if self.answer(&message)? == Some(FakeMcpEnd::Crash) {
+                return Ok(FakeMcpEnd::Crash);
+            }
+        }
+        if self.script.fault == Some(FakeMcpFault::Silent) {
+            std::thread::sleep(Duration::from_secs(3600));
+        }
+        Ok(FakeMcpEnd::Input)
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        self.waiting.pop_front().or_else(|| self.input.recv().ok())
+    }
+
+    fn answer(&mut self, message: &Value) -> io::Result<Option<FakeMcpEnd>> {
+        let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
+            return Ok(None);
+        };
+        std::thread::sleep(Duration::from_millis(std::mem::take(&mut self.script.delay_ms)));
+        match self.script.fault {
+            Some(FakeMcpFault::DiesInFrame) => {
+                write!(self.output, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"resu")?;
+                self.output.flush()?;
+                return Ok(Some(FakeMcpEnd::Crash));
+            }
+            Some(FakeMcpFault::Floods) => {
+                let progress = json!({"progressToken": "nobody", "progress": 1});
+                for _ in 0..2_000 {
+                    self.tell("notifications/progress", &progress)?;
+                }
+            }
+            Some(FakeMcpFault::Storms) if method != "initialize" && method != "server/discover" => {
+                for _ in 0..200 {
+                    self.tell("notifications/tools/list_changed", &json!({}))?;
+                }
+            }
+            Some(FakeMcpFault::Chatty) => {
+                writeln!(self.output, "Starting up...\n[1, 2]\n{{\"no\": \"message\"}}\n")?;
+            }
+            Some(FakeMcpFault::WrongIds) => {
+                for wrong in [json!(4242), json!("x"), Value::Null] {
+                    self.send(&json!({"jsonrpc": "2.0", "id": wrong, "result": {}}))?;
+                }
+            }
+            Some(FakeMcpFault::Silent | FakeMcpFault::Huge | FakeMcpFault::Storms) | None => {}
+        }
+        let is_modern = self.script.era == FakeMcpEra::Modern;
+        let capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}});
+        let result = match method {
+            "initialize" if !is_modern => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": capabilities,
+                "serverInfo": {"name": "fake", "version": "1"},
+                "instructions": self.script.instructions,
+            }),
+            "server/discover" if is_modern => json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": capabilities,
+                "instructions": self.script.instructions,
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }),
+            "tools/list" => json!({"tools": self.tools, "ttlMs": 0, "cacheScope": "private"}),
+            "prompts/list" => json!({"prompts": [
+                {"name": "review", "description": "Reviews a file", "arguments": [{"name": "path", "required": true}]},
+            ], "ttlMs": 0, "cacheScope": "private"}),
+            "prompts/get" => {
+                let path = &message["params"]["arguments"]["path"];
+                let text = format!("Review {}", path.as_str().unwrap_or_default());
+                json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
+            }
+            "resources/list" => json!({"resources": [
+                {"uri": "fake://readme", "name": "readme", "description": "What it is", "mimeType": "text/plain"},
+            ], "ttlMs": 0, "cacheScope": "private"}),
+            "resources/read" => json!({"contents": [
+                {"uri": message["params"]["uri"], "mimeType": "text/plain", "text": "A fake."},
+            ], "ttlMs": 0, "cacheScope": "private"}),
+            "ping" => json!({}),
+            "tools/call" => match self.call(id, &message["params"])? {
+                Called::Result(result) => result,
+                Called::Nothing => return Ok(None),
+                Called::Crash => return Ok(Some(FakeMcpEnd::Crash)),
+            },
+            _ if self.script.era == FakeMcpEra::Careless => json!({}),
+            _ => {
+                let error = json!({"code": -32601, "message": format!("no method {method}")});
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))?;
+                return Ok(None);
+            }
+        };
+        let mut result = result;
+        if is_modern && let Value::Object(result) = &mut result {
+            result.insert("resultType".to_owned(), json!("complete"));
+        }
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
+        Ok(None)
+    }
+
+    fn call(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
+        let args = &params["arguments"];
+        let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
+        let result = match params["name"].as_str().unwrap_or_default() {
+            "echo" if self.script.fault == Some(FakeMcpFault::Huge) => {
+                write!(
+                    self.output,
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\""
+                )?;
+                let piece = vec![b'x'; 1 << 20];
+                for _ in 0..100 {
+                    self.output.write_all(&piece)?;
+                }
+                writeln!(self.output, "\"}}]}}}}")?;
+                self.output.flush()?;
+                return Ok(Called::Nothing);
+            }
+            "echo" => text(args["text"].as_str().unwrap_or_default().to_owned()),
+            "add" => {
+                let sum = args["a"].as_f64().unwrap_or_default() + args["b"].as_f64().unwrap_or_default();
+                json!({"content": [], "structuredContent": {"sum": sum}})
+            }
+            "image" => {
+                json!({"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]})
+            }
+            "fail" => json!({"content": [{"type": "text", "text": "it is broken"}], "isError": true}),
+            "slow" => return self.slow(id, params),
+            "mutate" => {
+                self.tools = self.script.then.clone().unwrap_or_default();
+                if !self.script.is_quiet {
+                    self.tell("notifications/tools/list_changed", &json!({}))?;
+                }
+                text("changed".to_owned())
+            }
+            "crash" => return Ok(Called::Crash),
+            "env" => text(self.vars.join(" ")),
+            "roots" => text(self.ask("roots/list", &json!({}))?.to_string()),
+            "ask" => {
+                let schema = json!({
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string", "title": "Your name", "default": "nobody"},
+                        "age": {"type": "integer"},
+                        "sure": {"type": "boolean"},
+                        "colour": {"type": "string", "enum": ["red", "green"]},
+                    },
+                    "required": ["name"],
+                });
+                let form = json!({"mode": "form", "message": "Who are you?", "requestedSchema": schema});
+                text(self.ask("elicitation/create", &form)?.to_string())
+            }
+            other => {
+                let error = json!({"code": -32602, "message": format!("no tool {other}")});
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))?;
+                return Ok(Called::Nothing);
+            }
+        };
+        Ok(Called::Result(result))
+    }
+
+    /// Asks the client, and waits for its answer.
+    fn ask(&mut self, method: &str, params: &Value) -> io::Result<Value> {
+        self.asked += 1;
+        let id = json!(format!("s{}", self.asked));
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        while let Ok(message) = self.input.recv() {
+            if message.get("method").is_none() && message["id"] == id {
+                return Ok(message
+                    .get("result")
+                    .or_else(|| message.get("error"))
+                    .cloned()
+                    .unwrap_or_default());
+            }
+            self.waiting.push_back(message);
+        }
+        Ok(Value::Null)
+    }
+
+    fn slow(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
+        let args = &params["arguments"];
+        let steps = args["steps"].as_u64().unwrap_or(3);
+        let pause = Duration::from_millis(args["step_ms"].as_u64().unwrap_or(10));
+        for step in 1..=steps {
+            if !args["is_quiet"].as_bool().unwrap_or(false) {
+                let token = &params["_meta"]["progressToken"];
+                let progress =
+                    json!({"progressToken": token, "progress": step, "total": steps, "message": "working"});
+                self.tell("notifications/progress", &progress)?;
+            }
+            match self.input.recv_timeout(pause) {
+                Ok(message)
+                    if message["method"] == "notifications/cancelled"
+                        && message["params"]["requestId"] == *id =>
+                {
+                    // A test sees it in the log.
+                    return Ok(Called::Nothing);
+                }
+                Ok(message) => self.waiting.push_back(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(Called::Nothing),
+            }
+        }
+        Ok(Called::Result(json!({"content": [{"type": "text", "text": "done"}]})))
+    }
+
+    fn tell(&mut self, method: &str, params: &Value) -> io::Result<()> {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    }
+
+    fn send(&mut self, message: &Value) -> io::Result<()> {
+        writeln!(self.output, "{message}")?;
+        self.output.flush()
+    }
+}
+
+enum Called {
+    Result(Value),
+    Nothing,
+    Crash,
+}
+
+fn own_tools() -> Vec<Value> {
+    let tool = |name: &str, about: &str, properties: Value| {
+        let schema = json!({"type": "object", "properties": properties});
+        json!({"name": name, "description": about, "inputSchema": schema})
+    };
+    let text = json!({"type": "string"});
+    let number = json!({"type": "number"});
+    vec![
+        tool("echo", "Gives back a text", json!({"text": text})),
+        tool("add", "Adds two numbers", json!({"a": number, "b": number})),
+        tool("image", "Gives an image", json!({})),
+        tool("fail", "Fails", json!({})),
+        tool(
+            "slow",
+            "Takes its time",
+            json!({"steps": number, "step_ms": number, "is_quiet": {"type": "boolean"}}),
+        ),
+        tool("mutate", "Changes the tools", json!({})),
+        tool("crash", "Ends the server", json!({})),
+        tool("env", "Lists the environment", json!({})),
+        tool("roots", "Asks for the roots", json!({})),
+        tool("ask", "Asks the person", json!({})),
+    ]
+}
