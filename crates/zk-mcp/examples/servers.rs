@@ -1,4 +1,7 @@
 //! The servers of a `.mcp.json`, and what becomes of one that cannot be started.
+
+#![expect(clippy::print_stdout, reason = "an example shows its result")]
+
 use std::time::Duration;
 
 use zk_core::kernel::Bus;
