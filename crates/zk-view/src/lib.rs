@@ -44,6 +44,6 @@ pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
-pub use status::{Activity, AgentRow, AgentState, Status};
+pub use status::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, Status};
 pub use text::{Sanitiser, Text, is_harmless, sanitise};
 pub use view::View;

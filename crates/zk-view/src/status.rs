@@ -23,6 +23,52 @@ pub struct Status {
     /// Tokens in the context, by the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// How full the context is, as of the request sent last; nothing before one, and where the window is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gauge: Option<ContextGauge>,
+}
+
+/// How full the context is: a gauge, and a badge where it was compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ContextGauge {
+    /// Tokens of the request, estimated.
+    pub tokens: u64,
+    /// Tokens that a request may have.
+    pub usable: u64,
+    /// The one as a part of the other, in percent.
+    pub percent: u64,
+    /// The colour that says how urgent that is.
+    pub colour: GaugeColour,
+    /// Compactions of this conversation so far: a badge is shown from the first one on.
+    pub compactions: u32,
+}
+
+/// The colour of a gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum GaugeColour {
+    /// Below 70 %.
+    Green,
+    /// From 70 % to 90 %.
+    Yellow,
+    /// Above 90 %.
+    Red,
+}
+
+impl ContextGauge {
+    /// The gauge of a request; nothing where there is nothing to measure it by.
+    #[must_use]
+    pub fn new(tokens: u64, usable: u64, compactions: u32) -> Option<Self> {
+        let percent = tokens.saturating_mul(100).checked_div(usable)?;
+        let colour = match percent {
+            0..70 => GaugeColour::Green,
+            70..=90 => GaugeColour::Yellow,
+            _ => GaugeColour::Red,
+        };
+        Some(Self { tokens, usable, percent, colour, compactions })
+    }
 }
 
 /// What is going on.
@@ -113,4 +159,17 @@ pub enum AgentState {
     Done,
     /// It failed.
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_is_green_yellow_and_red_and_hidden_without_a_window() {
+        let colour = |tokens| ContextGauge::new(tokens, 100, 0).map(|gauge| gauge.colour);
+        use GaugeColour::{Green, Red, Yellow};
+        assert_eq!([69, 70, 90, 91].map(colour), [Green, Yellow, Yellow, Red].map(Some));
+        assert_eq!(ContextGauge::new(5, 0, 0), None);
+    }
 }

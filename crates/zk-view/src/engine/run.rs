@@ -1,7 +1,7 @@
 use zk_core::events::UsageUpdate;
 
 use super::Engine;
-use crate::{Activity, AgentRow, Patch, Status, Text};
+use crate::{Activity, AgentRow, ContextGauge, Patch, Status, Text};
 
 /// Characters of a token, about.
 const CHARS_PER_TOKEN: u64 = 4;
@@ -106,9 +106,15 @@ impl Engine {
     }
 
     pub(super) fn end_run(&mut self) {
-        let context_tokens = self.core.view.status.context_tokens;
+        let Status { context_tokens, gauge, .. } = self.core.view.status;
         self.run = None;
-        self.core.set_status(Status { context_tokens, ..Status::default() });
+        self.core.set_status(Status { context_tokens, gauge, ..Status::default() });
+    }
+
+    /// Shows how full the context is.
+    pub(super) fn set_gauge(&mut self, gauge: Option<ContextGauge>) {
+        let status = self.core.view.status.clone();
+        self.core.set_status(Status { gauge, ..status });
     }
 
     pub(super) fn tick(&mut self) {
@@ -146,6 +152,7 @@ impl Engine {
             tokens_written: run.tokens_written + run.arriving / CHARS_PER_TOKEN / 16 * 16,
             cost: run.cost,
             context_tokens: run.context_tokens,
+            gauge: self.core.view.status.gauge,
         });
     }
 

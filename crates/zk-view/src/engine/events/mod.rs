@@ -5,12 +5,12 @@ mod runs;
 mod stream;
 
 use zk_core::events::{
-    AgentAbort, AgentDone, AgentStart, ContextReduced, ProviderRetry, SessionEnd, SessionEntry,
-    SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError,
-    SteerInject, StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs,
-    ToolAfter, ToolArgsRepaired, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
-    ToolProgress, ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject,
-    ViewBlock,
+    AgentAbort, AgentDone, AgentStart, ContextCompaction, ContextFill, ContextReduced, ProviderRetry,
+    SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore,
+    SpawnComplete, SpawnError, SteerInject, StreamIdle, StreamProvider, StreamStart, StreamText,
+    StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBegin, ToolBlocked,
+    ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolResultsAfter, ToolSkipped, ToolUnknown,
+    TurnBefore, UsageUpdate, ValidationReject, ViewBlock,
 };
 use zk_core::kernel::Origin;
 
@@ -42,6 +42,8 @@ macro_rules! with_events {
             StreamIdle,
             ProviderRetry,
             ContextReduced,
+            ContextCompaction,
+            ContextFill,
             ToolBefore,
             ToolBegin,
             ToolProgress,

@@ -1,14 +1,14 @@
 use zk_core::events::{
-    AgentAbort, AgentDone, AgentStart, ContextReduced, SessionEnd, SessionEntry, SessionMessages,
-    SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject,
-    ToolResultsAfter, TurnBefore, UsageUpdate, ViewBlock,
+    AgentAbort, AgentDone, AgentStart, CompactionStage, ContextCompaction, ContextFill, ContextReduced,
+    SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore,
+    SpawnComplete, SpawnError, SteerInject, ToolResultsAfter, TurnBefore, UsageUpdate, ViewBlock,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{Message, Stats};
 use zk_core::service::{Audience, CustomEntry};
 
 use super::{Engine, Reduce};
-use crate::{Activity, AgentRow, AgentState, Content, NoteLevel, RunEnd, Text};
+use crate::{Activity, AgentRow, AgentState, Content, ContextGauge, NoteLevel, RunEnd, Text};
 
 impl Reduce for SessionStart {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
@@ -196,6 +196,30 @@ impl Reduce for ContextReduced {
                 "to make room in the context window: {what} left out of requests from here on (the session keeps all)"
             ),
         );
+    }
+}
+
+impl Reduce for ContextFill {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if origin.depth == 0 {
+            let usable = self.usable.unwrap_or_default();
+            engine.set_gauge(ContextGauge::new(self.tokens, usable, self.compactions));
+        }
+    }
+}
+
+impl Reduce for ContextCompaction {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let note = self.note.as_deref().unwrap_or_default();
+        match self.stage {
+            // What it left out is told for itself, and whoever asked is answered.
+            CompactionStage::Began | CompactionStage::Done => {}
+            CompactionStage::Failed if origin.depth == 0 => {
+                engine.note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
+            }
+            // It ends the run, which says so.
+            CompactionStage::Failed | CompactionStage::Stopped => {}
+        }
     }
 }
 
