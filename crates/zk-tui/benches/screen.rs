@@ -14,12 +14,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use zk_tui::{Abilities, App, Asked, Key, Looks, Offered, Size};
+use zk_tui::{Abilities, App, Asked, Key, Looks, Offered, Size, Theme};
 use zk_view::{Block, Patch, View};
 
 fn app(view: View, names: Vec<String>) -> App {
-    let abilities =
-        Abilities { looks: Looks { colour: true, links: true }, synchronized: true, ..Abilities::PLAIN };
+    let abilities = Abilities {
+        looks: Looks { theme: Theme::Dark, links: true },
+        synchronized: true,
+        ..Abilities::PLAIN
+    };
     let names: Arc<[String]> = names.into();
     let complete = move |_: &Asked| Offered { names: names.clone(), ..Offered::default() };
     App::new(view, Size::new(120, 40), abilities, Vec::new(), Box::new(complete))

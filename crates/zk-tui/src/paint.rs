@@ -2,6 +2,7 @@ use std::fmt::Write;
 
 use crate::notice::Notices;
 use crate::row::{Looks, Row};
+use crate::style::Theme;
 use crate::text::{columns, graphemes, soft_split};
 
 /// Size of a terminal.
@@ -45,7 +46,7 @@ pub struct Abilities {
 impl Abilities {
     /// What every terminal can do.
     pub const PLAIN: Self = Self {
-        looks: Looks { colour: false, links: false },
+        looks: Looks { theme: Theme::Mono, links: false },
         synchronized: false,
         reflows: false,
         tmux: false,

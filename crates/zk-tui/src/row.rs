@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_view::sanitise;
 
-use crate::style::Style;
+use crate::style::{Style, Theme};
 use crate::text::{columns, graphemes};
 
 /// Columns between tab stops.
@@ -118,6 +118,12 @@ impl Row {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
+    /// The style that it begins with.
+    #[must_use]
+    pub fn style(&self) -> Style {
+        self.spans.first().map_or(Style::PLAIN, |span| span.style)
+    }
+
     /// Whether nothing of it can be seen.
     #[must_use]
     pub fn is_blank(&self) -> bool {
@@ -185,7 +191,7 @@ impl Row {
             if span.style == Style::PLAIN {
                 out.push_str(text);
             } else {
-                span.style.begin(looks.colour, &mut out);
+                span.style.begin(looks.theme, &mut out);
                 out.extend([text, "\u{1b}[m"]);
             }
             if link.is_some() {
@@ -199,8 +205,8 @@ impl Row {
 /// What a terminal can show beside text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looks {
-    /// Whether colours are wanted.
-    pub colour: bool,
+    /// Which colours are wanted.
+    pub theme: Theme,
     /// Whether links are.
     pub links: bool,
 }
@@ -209,7 +215,7 @@ pub struct Looks {
 mod tests {
     use super::*;
 
-    const ALL: Looks = Looks { colour: true, links: true };
+    const ALL: Looks = Looks { theme: Theme::Dark, links: true };
 
     #[test]
     fn no_span_can_control_a_terminal() {

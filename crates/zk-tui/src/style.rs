@@ -16,6 +16,38 @@ pub enum Tone {
     Magenta,
 }
 
+/// Which colours stand for the tones. No tone says anything that a sign or a word beside it does not say too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// Those of the terminal, on a dark ground.
+    #[default]
+    Dark,
+    /// Those of the terminal, but for what cannot be read on a light ground.
+    Light,
+    /// Orange and blue where others have red and green.
+    ColourBlind,
+    /// None.
+    Mono,
+}
+
+impl Theme {
+    /// The code of a tone, behind `ESC [`; nothing for the terminal's own colour.
+    fn code(self, tone: Tone) -> Option<&'static str> {
+        match (self, tone) {
+            (Self::Mono, _) | (_, Tone::Plain) => None,
+            (Self::ColourBlind, Tone::Red) => Some("38;5;208"),
+            (Self::ColourBlind, Tone::Green) => Some("38;5;33"),
+            (Self::Light, Tone::Yellow) => Some("38;5;130"),
+            (Self::Light, Tone::Cyan) => Some("34"),
+            (Self::Dark | Self::Light, Tone::Red) => Some("31"),
+            (Self::Dark | Self::Light, Tone::Green) => Some("32"),
+            (Self::Dark | Self::ColourBlind, Tone::Yellow) => Some("33"),
+            (Self::Dark | Self::ColourBlind, Tone::Cyan) => Some("36"),
+            (Self::Dark | Self::Light | Self::ColourBlind, Tone::Magenta) => Some("35"),
+        }
+    }
+}
+
 /// How text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
@@ -50,17 +82,9 @@ impl Style {
     /// Cyan.
     pub const CYAN: Self = Self { tone: Tone::Cyan, ..Self::PLAIN };
 
-    /// Appends the sequence that turns this style on, after a reset. Without `colour` only weight, slant and lines.
-    pub(crate) fn begin(self, colour: bool, out: &mut String) {
-        let tone = match self.tone {
-            _ if !colour => None,
-            Tone::Plain => None,
-            Tone::Red => Some("31"),
-            Tone::Green => Some("32"),
-            Tone::Yellow => Some("33"),
-            Tone::Cyan => Some("36"),
-            Tone::Magenta => Some("35"),
-        };
+    /// Appends the sequence that turns this style on, after a reset. Without colours only weight, slant and lines.
+    pub(crate) fn begin(self, theme: Theme, out: &mut String) {
+        let tone = theme.code(self.tone);
         let flags = [
             (self.bold, "1"),
             (self.dim, "2"),
@@ -77,5 +101,26 @@ impl Style {
             out.push_str(code);
         }
         out.push('m');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(theme: Theme, style: Style) -> String {
+        let mut out = String::new();
+        style.begin(theme, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_theme_chooses_colours_and_none_keeps_weight_and_lines() {
+        let style = Style { bold: true, ..Style::RED };
+        assert_eq!(begun(Theme::Dark, style), "\u{1b}[1;31m");
+        assert_eq!(begun(Theme::ColourBlind, style), "\u{1b}[1;38;5;208m");
+        assert_eq!(begun(Theme::Mono, style), "\u{1b}[1m");
+        assert_ne!(begun(Theme::ColourBlind, Style::RED), begun(Theme::ColourBlind, Style::GREEN));
+        assert_ne!(begun(Theme::Light, Style::YELLOW), begun(Theme::Dark, Style::YELLOW));
     }
 }

@@ -18,6 +18,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("preset", Kind::OneOf(&["build", "plan"])),
     Key::new("context", Kind::Context).not_by_projects(),
     Key::new("screen", Kind::OneOf(&["inline", "full", "plain"])).not_by_projects(),
+    Key::new("theme", Kind::OneOf(&["auto", "dark", "light", "colour-blind", "mono"])),
     Key::new("max_turns", Kind::Count),
     Key::new("max_tokens", Kind::Count),
     Key::new("sessions", Kind::Flag),

@@ -1,6 +1,7 @@
 use std::io::ErrorKind;
 
 use rustix::termios::tcgetwinsize;
+use zk_tui::Tone;
 
 use super::safe::{Place, Reader, SafeText};
 use super::{Sanitiser, redacted, sanitise};
@@ -26,6 +27,20 @@ pub(crate) enum Style {
     Green,
     Yellow,
     Cyan,
+}
+
+impl From<zk_tui::Style> for Style {
+    fn from(style: zk_tui::Style) -> Self {
+        match style.tone {
+            Tone::Red => Self::Red,
+            Tone::Green => Self::Green,
+            Tone::Yellow => Self::Yellow,
+            Tone::Cyan | Tone::Magenta => Self::Cyan,
+            Tone::Plain if style.bold => Self::Bold,
+            Tone::Plain if style.dim => Self::Dim,
+            Tone::Plain => Self::Plain,
+        }
+    }
 }
 
 impl Style {

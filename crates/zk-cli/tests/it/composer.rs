@@ -96,3 +96,19 @@ fn a_draft_outlives_a_crash_in_its_directory() {
     assert_eq!(terminal.code(), Some(0));
     assert_eq!(std::fs::read_dir(&drafts).unwrap().count(), 0);
 }
+
+#[test]
+fn the_last_answer_goes_to_the_clipboard_and_a_theme_chooses_the_colours() {
+    let server = counting();
+    let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+    person.settings("theme = \"mono\"\n");
+    let Some(mut terminal) = Terminal::open(&person, "'first'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("/copy\r");
+    // Answer 1 to: first
+    terminal.expect("\u{1b}]52;c;QW5zd2VyIDEgdG86IGZpcnN0\u{1b}\\");
+    let before = terminal.until("in the clipboard of the terminal");
+    assert!(!before.contains("\u{1b}[3"), "{before:?}");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}

@@ -7,6 +7,8 @@ use crate::text::graphemes;
 
 /// A paste with more lines is shown as one mark.
 const FOLDED: usize = 10;
+/// Killed texts that are kept.
+const KILLED: usize = 20;
 /// Edits that can be undone.
 const UNDO: usize = 200;
 
@@ -19,7 +21,12 @@ pub(crate) struct Buffer {
     undo: Vec<(String, usize)>,
     /// Whether the last edit typed a character: a word is undone at once.
     was_typing: bool,
-    killed: String,
+    /// What was killed, the last one last.
+    killed: Vec<String>,
+    /// Whether the last edit killed something: what is killed next joins it.
+    was_killing: bool,
+    /// What was yanked last, and which of the killed texts it was.
+    yanked: Option<(usize, usize, usize)>,
     /// Marks that stand for pasted text.
     folded: Vec<(String, String)>,
 }
@@ -112,8 +119,23 @@ impl Buffer {
     }
 
     pub(crate) fn yank(&mut self) {
-        let killed = self.killed.clone();
-        self.insert(&killed);
+        self.yank_from(self.killed.len());
+    }
+
+    /// Puts the text that was killed before in the place of the one that was just yanked.
+    pub(crate) fn yank_older(&mut self) {
+        let Some((from, to, at)) = self.yanked.take().filter(|(_, to, _)| *to == self.caret) else { return };
+        self.remove(from, to);
+        self.yank_from(if at == 0 { self.killed.len() } else { at });
+    }
+
+    /// Inserts the killed text before the `at`th.
+    fn yank_from(&mut self, at: usize) {
+        let Some(at) = at.checked_sub(1) else { return };
+        let Some(text) = self.killed.get(at).cloned() else { return };
+        let from = self.caret;
+        self.insert(&text);
+        self.yanked = Some((from, self.caret, at));
     }
 
     pub(crate) fn undo(&mut self) {
@@ -213,6 +235,7 @@ impl Buffer {
     }
 
     fn keep(&mut self, typing: bool) {
+        (self.was_killing, self.yanked) = (false, None);
         self.was_typing = typing;
         if self.undo.len() >= UNDO {
             self.undo.remove(0);
@@ -222,6 +245,7 @@ impl Buffer {
 
     fn go(&mut self, to: usize) {
         (self.caret, self.was_typing) = (to.min(self.text.len()), false);
+        (self.was_killing, self.yanked) = (false, None);
     }
 
     fn go_to_column(&mut self, start: usize, column: usize) {
@@ -235,10 +259,19 @@ impl Buffer {
     }
 
     fn kill(&mut self, from: usize, to: usize) {
-        if let Some(killed) = self.text.get(from..to).filter(|killed| !killed.is_empty()) {
-            self.killed = killed.to_owned();
+        let Some(killed) = self.text.get(from..to).filter(|killed| !killed.is_empty()) else { return };
+        let killed = killed.to_owned();
+        let is_before = to == self.caret;
+        match self.killed.last_mut().filter(|_| self.was_killing) {
+            Some(last) if is_before => last.insert_str(0, &killed),
+            Some(last) => last.push_str(&killed),
+            None => self.killed.push(killed),
+        }
+        if self.killed.len() > KILLED {
+            self.killed.remove(0);
         }
         self.remove(from, to);
+        self.was_killing = true;
     }
 
     fn remove(&mut self, from: usize, to: usize) {
@@ -363,5 +396,24 @@ mod tests {
         assert_eq!(buffer.caret, 2);
         assert!(!buffer.up());
         assert!(buffer.down() && buffer.down() && !buffer.down());
+    }
+
+    #[test]
+    fn what_is_killed_in_one_go_comes_back_whole_and_older_ones_in_turn() {
+        let mut buffer = typed("one two three");
+        buffer.kill_word();
+        buffer.kill_word();
+        assert_eq!(buffer.text(), "one ");
+        buffer.insert("x");
+        buffer.kill_to_start();
+        buffer.yank();
+        assert_eq!(buffer.text(), "one x");
+        buffer.yank_older();
+        assert_eq!(buffer.text(), "two three");
+        buffer.yank_older();
+        assert_eq!(buffer.text(), "one x");
+        buffer.left(false);
+        buffer.yank_older();
+        assert_eq!(buffer.text(), "one x", "only right after a yank");
     }
 }

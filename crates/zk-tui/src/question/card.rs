@@ -10,6 +10,9 @@ use crate::keys::{Direction, Key};
 use crate::row::Row;
 use crate::style::Style;
 
+/// How to see the rows above.
+const ABOVE: &str = ": Page Up shows them";
+
 /// A question that is drawn, and how far its answer is.
 #[derive(Debug)]
 pub(crate) struct CardState {
@@ -80,7 +83,7 @@ impl CardState {
 
     /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
     fn is_too_large(&self) -> bool {
-        self.frame.page(self.from, self.room).0.len() > self.room
+        self.frame.page(self.from, self.room, ABOVE).0.len() > self.room
     }
 
     /// The person turns to the question.
@@ -131,7 +134,7 @@ impl CardState {
         if self.is_too_large() {
             return vec![Row::of(Style::YELLOW, "too small for a question: make the terminal larger")];
         }
-        let (mut rows, _) = self.frame.page(self.from, self.room);
+        let (mut rows, _) = self.frame.page(self.from, self.room, ABOVE);
         if self.is_worded() {
             rows.pop();
             rows.push(Row::of(Style::BOLD, "└ Words for the model · Enter sends them"));
@@ -164,7 +167,7 @@ impl CardState {
     }
 
     fn next(&self) -> Option<usize> {
-        self.frame.page(self.from, self.room).1
+        self.frame.page(self.from, self.room, ABOVE).1
     }
 
     fn body_room(&self) -> usize {
@@ -334,6 +337,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         Key::Ctrl('u') => buffer.kill_to_start(),
         Key::Ctrl('k') => buffer.kill_to_end(),
         Key::Ctrl('y') => buffer.yank(),
+        Key::Alt('y') => buffer.yank_older(),
         Key::Ctrl('_') => buffer.undo(),
         Key::Ctrl(_)
         | Key::Alt(_)

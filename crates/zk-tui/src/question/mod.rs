@@ -5,3 +5,4 @@ mod card;
 mod frame;
 
 pub(crate) use card::{CardState, Outcome, press_buffer};
+pub use frame::Frame;

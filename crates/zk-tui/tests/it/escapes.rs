@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
-use zk_tui::{Abilities, App, Looks, Offered, Size};
+use zk_tui::{Abilities, App, Looks, Offered, Size, Theme};
 use zk_view::{Patch, View};
 
 use crate::emulator::Emulator;
@@ -163,7 +163,7 @@ fn allowed(after: &str) -> Option<&str> {
 #[test]
 fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split() {
     let size = Size::new(40, 12);
-    let abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+    let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(
         ProptestConfig::default(),
         TestRng::from_seed(RngAlgorithm::ChaCha, &[14; 32]),

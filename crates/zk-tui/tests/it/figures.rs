@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use serde_json::json;
-use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Size};
+use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Size, Theme};
 use zk_view::{Patch, View};
 
 use crate::replay::block;
 
 fn app() -> App {
-    let abilities =
-        Abilities { looks: Looks { colour: true, links: true }, synchronized: true, ..Abilities::PLAIN };
+    let abilities = Abilities {
+        looks: Looks { theme: Theme::Dark, links: true },
+        synchronized: true,
+        ..Abilities::PLAIN
+    };
     App::new(View::default(), Size::new(120, 40), abilities, Vec::new(), Box::new(|_| Offered::default()))
 }
 

@@ -1,10 +1,11 @@
 use proptest::prelude::*;
 
-use zk_tui::{Abilities, Caret, InlineScreen, Looks, Row, Size, Style};
+use zk_tui::{Abilities, Caret, InlineScreen, Looks, Row, Size, Style, Theme};
 
 use crate::emulator::{BEFORE, Emulator};
 
-const ABILITIES: Abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+const ABILITIES: Abilities =
+    Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
 
 fn rows(texts: &[&str]) -> Vec<Row> {
     texts.iter().map(|text| Row::of(Style::PLAIN, text)).collect()

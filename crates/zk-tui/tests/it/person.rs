@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_tui::{
-    Abilities, Action, App, Asked, Key, KeyDecoder, Looks, ModelFacts, Notices, Offered, Size, Style,
+    Abilities, Action, App, Asked, Key, KeyDecoder, Looks, ModelFacts, Notices, Offered, Size, Style, Theme,
 };
 use zk_view::{Card, Intent, Patch, Queued, Status, View};
 
@@ -36,7 +36,7 @@ pub(crate) fn desk_of(size: Size) -> Desk {
         };
         Offered { names: names.iter().map(ToString::to_string).collect(), ..Offered::default() }
     };
-    let abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+    let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
     let history = vec!["older prompt".to_owned(), "newer prompt".to_owned()];
     let app = App::new(View::default(), size, abilities, history, Box::new(complete));
     let mut desk = Desk { app, emulator: Emulator::new(size), now: ms(1000), actions: Vec::new() };

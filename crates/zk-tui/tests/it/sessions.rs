@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Size, Style};
+use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Size, Style, Theme};
 use zk_view::{Patch, View};
 
 use crate::emulator::{BEFORE, Emulator};
@@ -63,7 +63,7 @@ struct Session {
 
 impl Session {
     fn new(size: Size) -> Self {
-        let abilities = Abilities { looks: Looks { colour: true, links: true }, ..Abilities::PLAIN };
+        let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
         let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
         let (emulator, now) = (Emulator::new(size), Duration::from_secs(1));
         Self { app, emulator, now, marks: Vec::new(), draft: String::new(), n: 0 }

@@ -42,6 +42,7 @@ struct Builtin {
 
 #[derive(Clone, Copy)]
 enum BuiltinKind {
+    Copy,
     Help,
     Model,
     Models,
@@ -56,7 +57,8 @@ enum BuiltinKind {
 }
 
 impl BuiltinKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
+        Self::Copy,
         Self::Help,
         Self::Model,
         Self::Models,
@@ -75,6 +77,7 @@ impl BuiltinKind {
 impl Command for Builtin {
     fn name(&self) -> &str {
         match self.kind {
+            BuiltinKind::Copy => "copy",
             BuiltinKind::Help => "help",
             BuiltinKind::Model => "model",
             BuiltinKind::Models => "models",
@@ -91,6 +94,7 @@ impl Command for Builtin {
 
     fn help(&self) -> &str {
         match self.kind {
+            BuiltinKind::Copy => "put the last answer into the clipboard, through ssh and tmux as well",
             BuiltinKind::Help => "list the commands",
             BuiltinKind::Model => {
                 "show the model, or go on with another: /model NAME, as /models prints it or a family such as opus"
@@ -112,6 +116,7 @@ impl Command for Builtin {
     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
         let text = match self.kind {
             BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
+            BuiltinKind::Copy => self.context.copy(),
             BuiltinKind::Help => help(cx),
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
@@ -211,6 +216,24 @@ impl CommandContext {
             && !matches!(level, ThinkingLevel::Off | ThinkingLevel::Adaptive);
         let note = if cannot { format!(" (as far as zk knows, {} cannot)", model.id) } else { String::new() };
         Ok(format!("{}{note}", level.as_str()))
+    }
+
+    /// Has the host put the last answer into the clipboard.
+    fn copy(&self) -> String {
+        let blocks = self.view.view().blocks;
+        let answer = blocks.iter().rev().find_map(|block| match &block.content {
+            Content::Answer { text, .. } if block.agent.is_none() && !text.is_empty() => {
+                Some(text.as_str().to_owned())
+            }
+            _ => None,
+        });
+        match answer {
+            Some(text) => {
+                self.wanted.copy(text);
+                String::new()
+            }
+            None => "there is no answer to copy yet".to_owned(),
+        }
     }
 
     /// Has the host go on with another screen.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
-use zk_tui::{Abilities, Action, App, Completer, Input, Looks, ModelFacts, Modes, Notices, Typed};
+use zk_tui::{Abilities, Action, App, Completer, Input, Looks, ModelFacts, Modes, Notices, Theme, Typed};
 use zk_view::{Effect, Reader, ViewDriver};
 
 use super::completions::Completions;
@@ -117,6 +117,8 @@ pub(super) enum Note {
     Full(bool),
     /// Names were found that may be typed.
     Names,
+    /// A text for the clipboard.
+    Copy(String),
 }
 
 /// The part of a conversation that both sides use.
@@ -169,6 +171,9 @@ impl Worker {
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
                 LineOutcome::Quit(exit) => break exit,
+            }
+            if let Some(text) = chat.wanted.take_copy() {
+                self.tell(Note::Copy(text));
             }
             match chat.wanted.take() {
                 Some(ScreenKind::Plain) => return Ok(WorkEnd::Screen(ScreenKind::Plain, chat)),
@@ -232,7 +237,7 @@ impl InlineScreen {
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
         let mut drafts = Drafts::new(&self.app, DRAFT);
-        let abilities = abilities(&self.app.env);
+        let abilities = abilities(&self.app.env, self.app.settings.text("theme"));
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let mut app = app.masked_by(mask);
@@ -279,6 +284,14 @@ impl InlineScreen {
                     Note::GiveBack(text) => app.give_back(&text),
                     Note::Full(is_full) => app.set_full(is_full),
                     Note::Names => app.names_changed(),
+                    Note::Copy(text) => {
+                        let said = if app.copy(&text) {
+                            "the last answer is in the clipboard of the terminal, if it allows that"
+                        } else {
+                            "the last answer is too long for the clipboard of a terminal"
+                        };
+                        app.print(zk_tui::Style::DIM, said);
+                    }
                 },
                 edited = edited(editing.as_mut()) => {
                     editing = None;
@@ -462,6 +475,21 @@ async fn typed(input: Option<&mut Input>) -> Typed {
     }
 }
 
+/// The colours that are wanted, or those that fit the ground of the terminal as far as it tells.
+fn theme(env: &Env, wanted: Option<&str>) -> Theme {
+    // As `15;0`: the colours of text and ground, of sixteen.
+    let ground = env.text("COLORFGBG").and_then(|colours| colours.rsplit(';').next()?.parse::<u8>().ok());
+    match (wanted, ground) {
+        _ if env.get("NO_COLOR").is_some() => Theme::Mono,
+        (Some("mono"), _) => Theme::Mono,
+        (Some("colour-blind"), _) => Theme::ColourBlind,
+        (Some("light"), _) => Theme::Light,
+        (Some("dark"), _) => Theme::Dark,
+        (_, Some(7 | 9..=15)) => Theme::Light,
+        (_, _) => Theme::Dark,
+    }
+}
+
 /// How the terminal shows a notice.
 fn notices(env: &Env) -> Notices {
     let program = env.text("TERM_PROGRAM").unwrap_or_default();
@@ -478,14 +506,14 @@ fn notices(env: &Env) -> Notices {
 }
 
 /// What the terminal can do, as far as the environment says.
-fn abilities(env: &Env) -> Abilities {
+fn abilities(env: &Env, wanted: Option<&str>) -> Abilities {
     let term = env.text("TERM").unwrap_or_default();
     // Those that break lines anew when they get narrower; within `screen` nothing does.
     let reflowing =
         ["TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "ITERM_SESSION_ID"];
     let is_screen = term.starts_with("screen") && env.get("TMUX").is_none();
     Abilities {
-        looks: Looks { colour: env.get("NO_COLOR").is_none(), links: term != "linux" },
+        looks: Looks { theme: theme(env, wanted), links: term != "linux" },
         synchronized: false,
         tmux: env.get("TMUX").is_some(),
         notices: notices(env),

@@ -155,6 +155,9 @@ fn run_lines(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             LineOutcome::Failed => chat.keyboard.queue_to_draft(),
             LineOutcome::Quit(exit) => break exit,
         }
+        if chat.wanted.take_copy().is_some() {
+            chat.screen.line(Style::Yellow, "plain lines cannot use the clipboard; /screen inline can");
+        }
         if let Some(next) = chat.wanted.take().filter(|kind| *kind != ScreenKind::Plain) {
             chat.keyboard.queue_to_draft();
             let draft = chat.keyboard.take_draft();

@@ -48,16 +48,34 @@ impl FromStr for ScreenKind {
     }
 }
 
-/// The screen that the person wants to go on with, until the host takes it.
+/// What a command wants of the screen, until the host takes it: another one to go on with, or a text in the clipboard.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WantedScreen(Arc<Mutex<Option<ScreenKind>>>);
+pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
+
+#[derive(Debug, Default)]
+struct Wanted {
+    kind: Option<ScreenKind>,
+    copy: Option<String>,
+}
 
 impl WantedScreen {
     pub(super) fn set(&self, kind: ScreenKind) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kind);
+        self.lock().kind = Some(kind);
     }
 
     pub(super) fn take(&self) -> Option<ScreenKind> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().kind.take()
+    }
+
+    pub(super) fn copy(&self, text: String) {
+        self.lock().copy = Some(text);
+    }
+
+    pub(super) fn take_copy(&self) -> Option<String> {
+        self.lock().copy.take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Wanted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

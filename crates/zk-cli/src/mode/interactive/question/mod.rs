@@ -1,7 +1,6 @@
-//! Questions to the person at the terminal: how they look ([`frame`]), which keys answer them ([`zk_tui::answer_keys`]),
+//! Questions to the person at the terminal: how they look ([`zk_tui::Frame`]), which keys answer them ([`zk_tui::answer_keys`]),
 //! and [`TerminalUi`], which puts both together.
 
-mod frame;
 mod terminal_ui;
 
 pub(super) use terminal_ui::{TerminalUi, attend};

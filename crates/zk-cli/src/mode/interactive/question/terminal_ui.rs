@@ -1,9 +1,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
+use zk_tui::{Frame, Row};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
-use super::frame::{Frame, Row};
 use super::{Choice, Effect, Offer};
 use crate::mode::interactive::keyboard::Keyboard;
 use crate::mode::shared_screen::SharedScreen;
@@ -155,7 +155,7 @@ impl TerminalUi {
             Choice::WiderAlways => UiAnswer::WiderAlways,
             Choice::No => UiAnswer::No { message: None },
             Choice::NoWithWords => {
-                let prompt = (Style::Bold, "└ Words for the model · Enter sends them".to_owned());
+                let prompt = Row::of(zk_tui::Style::BOLD, "└ Words for the model · Enter sends them");
                 let words = self.read_line(&[prompt], true).await?;
                 UiAnswer::No { message: (!words.is_empty()).then_some(words) }
             }
@@ -167,7 +167,7 @@ impl TerminalUi {
         let (mut from, mut turned) = (0, false);
         'drawn: loop {
             let (_, height) = terminal_size();
-            let (rows, next) = frame.page(from, height);
+            let (rows, next) = frame.page(from, height.saturating_sub(1), "");
             self.draw(&rows);
             let mut keys =
                 self.keyboard.choose(Offer { more: next.is_some(), ..offer }, std::mem::take(&mut turned))?;
@@ -195,7 +195,7 @@ impl TerminalUi {
                             _ => "a",
                         };
                         let again = format!("└ [{key}] again, or Enter, allows this from now on");
-                        self.draw(&[(Style::Yellow, again)]);
+                        self.draw(&[Row::of(zk_tui::Style::YELLOW, &again)]);
                         drawn = self.screen.lock().written();
                     }
                     Effect::Chosen(choice) if self.screen.has_keys() => {
@@ -215,7 +215,7 @@ impl TerminalUi {
 
     async fn line(&self, frame: &Frame, engaged: bool) -> Option<String> {
         // A question of one line is short; what does not fit has scrolled up.
-        let (rows, _) = frame.page(0, usize::MAX);
+        let (rows, _) = frame.page(0, usize::MAX, "");
         self.read_line(&rows, engaged).await
     }
 
@@ -231,7 +231,7 @@ impl TerminalUi {
     /// Draws rows at once, so that nothing comes between them.
     fn draw(&self, rows: &[Row]) {
         let mut screen = self.screen.lock();
-        rows.iter().for_each(|(style, row)| screen.exact_line(*style, row));
+        rows.iter().for_each(|row| screen.exact_line(row.style().into(), &row.text()));
     }
 }
 
