@@ -14,6 +14,7 @@ use zk_core::service::{ContextId, Entry, OpenedSession, Provider, TurnEnv};
 use crate::commit::{Commit, identified};
 use crate::driver::Driver;
 use crate::gates::DedupMemory;
+use crate::prefix_guard::PrefixGuard;
 use crate::prompt::is_blank;
 use crate::run::Lineage;
 use crate::shared::{RunShared, lock};
@@ -86,6 +87,8 @@ pub(crate) struct AgentState {
     pub(crate) current: Weak<RunShared>,
     /// The tools of the last request.
     pub(crate) tools: ToolMemory,
+    /// The last request.
+    pub(crate) prefix: PrefixGuard,
 }
 
 impl fmt::Debug for Agent {
@@ -180,6 +183,7 @@ impl Agent {
                     unstored: Vec::new(),
                     current: Weak::new(),
                     tools: ToolMemory::default(),
+                    prefix: PrefixGuard::default(),
                 }),
                 running: AtomicBool::new(false),
                 idle: Notify::new(),
@@ -331,6 +335,7 @@ impl Agent {
         state.restored = Some(Arc::from([]));
         state.unstored.clear();
         state.tools = ToolMemory::default();
+        state.prefix.forget();
         self.inner.dedup.clear();
         set_up(&mut state);
         Ok(())

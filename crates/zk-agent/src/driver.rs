@@ -2,12 +2,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zk_core::events::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, MessagesCause, SessionBeforeEnd, SessionEnd,
-    SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, ContextReduced, MessagesCause, SectionSize,
+    SessionBeforeEnd, SessionEnd, SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
-use zk_core::service::{CustomEntry, RunControl, RunStatus, RunTools};
+use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunControl, RunStatus, RunTools};
 
 use crate::agent::AgentInner;
 use crate::control::Control;
@@ -29,6 +29,8 @@ pub(crate) struct Driver {
     pub(crate) thinking: ThinkingRequest,
     pub(crate) behavior: Behavior,
     pub(crate) system: Arc<str>,
+    /// Its sections.
+    pub(crate) sections: Arc<[SectionSize]>,
     pub(crate) toolbox: Toolbox,
     pub(crate) output: Option<Arc<OutputTool>>,
     pub(crate) last: Option<Arc<Message>>,
@@ -84,6 +86,7 @@ impl Driver {
             thinking,
             behavior,
             system,
+            sections: Arc::default(),
             output,
             last: None,
             sent: Vec::new(),
@@ -125,6 +128,12 @@ impl Driver {
             scopes.push(scope.close_on_drop());
         }
         let gates = self.agent.bus.scope("zk-agent").close_on_drop();
+        let agent = Arc::downgrade(&self.agent);
+        gates.scope().on_sync(move |_: &ContextReduced, _: &Cx| {
+            if let Some(agent) = agent.upgrade() {
+                agent.state().prefix.note_reduction();
+            }
+        });
         gates::install(gates.scope(), &self.behavior, &self.shared, &self.agent);
         scopes.push(gates);
         Ok(scopes)
@@ -145,15 +154,19 @@ impl Driver {
             })
             .await?;
         let prompt = prompt.map(|content| Message::user(content).identified().shared());
-        let system = sections::system_prompt(&self.cx, &self.system).await?;
+        let (system, sections) = sections::system_prompt(&self.cx, &self.system).await?;
+        self.sections = sections.into();
         let start =
             self.cx.emit(AgentBeforeStart { prompt: prompt.clone(), system, messages: Vec::new() }).await?;
         self.system = start.system.into();
-        if let Some(prompt) = prompt {
-            self.commit(self.turns(vec![prompt], MessagesCause::Prompt)).await?;
+        let is_context = |message: &Arc<Message>| message.injected_by.as_deref() == Some(QUERY_CONTEXT);
+        let (mut asked, added): (Vec<_>, Vec<_>) = start.messages.into_iter().partition(is_context);
+        asked.extend(prompt);
+        if !asked.is_empty() {
+            self.commit(self.turns(asked, MessagesCause::Prompt)).await?;
         }
-        if !start.messages.is_empty() {
-            self.commit(self.turns(start.messages, MessagesCause::Harness)).await?;
+        if !added.is_empty() {
+            self.commit(self.turns(added, MessagesCause::Harness)).await?;
         }
         if self.options.system.is_some() {
             self.cx.emit(SystemBefore { system: self.system.clone() }).await?;

@@ -36,6 +36,7 @@ mod options;
 mod output;
 mod overflow;
 mod pipe;
+mod prefix_guard;
 mod prepare;
 mod preset;
 mod prompt;
@@ -62,6 +63,7 @@ pub use options::{
 pub use preset::Preset;
 pub use retry::{RateLimits, RetryPolicy, Retrying};
 pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome};
+pub use sections::{SectionText, section_texts};
 pub use spawn::SpawnOptions;
 pub use steer::QueueMode;
 pub use tools::{Validated, validate};

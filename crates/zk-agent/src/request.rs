@@ -15,6 +15,7 @@ impl Driver {
         self.take_tools()?;
         let Some(news) = self.toolbox.take_news() else { return Ok(()) };
         let ToolNews { changes, left_out, breaks_prefix } = news;
+        self.agent.state().prefix.note_tools();
         let changed = ToolsChanged {
             turn_id: turn.id.clone(),
             turn: turn.number,
@@ -94,7 +95,7 @@ impl Driver {
                 || HistoryRepaired { turn_id: turn.id.clone(), repairs: history.repairs().to_vec() };
             cx.emit_with(repairs).await?;
         }
-        Ok(Request {
+        let request = Request {
             model: self.model.clone(),
             system,
             tools: self.toolbox.specs(),
@@ -105,6 +106,11 @@ impl Driver {
             max_tokens: parameters.max_tokens,
             cache: self.behavior.cache.unwrap_or(true),
             session: self.session.as_ref().map(SessionId::shared),
-        })
+        };
+        let broken = self.agent.state().prefix.note(&turn.id, &request, &self.sections, turn.number == 1);
+        if let Some(broken) = broken {
+            cx.emit(broken).await?;
+        }
+        Ok(request)
     }
 }

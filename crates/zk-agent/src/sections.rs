@@ -11,46 +11,61 @@ use zk_core::service::PromptSection;
 /// How long a section may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The system prompt of a run: the agent's own, then the sections by order and id.
-pub(crate) async fn system_prompt(cx: &Cx, own: &str) -> Result<String, AgentError> {
+/// One section of a system prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionText {
+    /// The section; `system` is the agent's own prompt.
+    pub id: String,
+    /// Who registered it.
+    pub source: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The sections of the system prompt of a run in the context `cx`, whose own prompt is `own`: that, then the others by
+/// order and id. A section that fails is left out and announced as [`PartLeftOut`].
+///
+/// # Errors
+/// [`AgentError`] when a handler of that fails.
+pub async fn section_texts(cx: &Cx, own: &str) -> Result<Vec<SectionText>, AgentError> {
     let mut sections: Vec<_> =
         cx.items::<dyn PromptSection>().into_iter().map(|item| (item.value.order(), item)).collect();
-    if sections.is_empty() {
-        return Ok(own.to_owned());
-    }
     sections.sort_by(|(order, item), (other_order, other)| {
         order.cmp(other_order).then_with(|| item.name.cmp(&other.name))
     });
     let texts = join_all(sections.iter().map(|(_, item)| text(item, cx))).await;
-    let mut prompt = own.to_owned();
-    let mut sizes = Vec::new();
+    let mut found = Vec::new();
     if !own.is_empty() {
-        sizes.push(SectionSize { id: "system".into(), source: "zk-agent".into(), bytes: own.len() });
+        found.push(SectionText { id: "system".into(), source: "zk-agent".into(), text: own.to_owned() });
     }
     for ((_, item), text) in sections.iter().zip(texts) {
+        let (id, source) = (item.name.to_string(), item.source.to_string());
         match text {
             Ok(text) if text.trim().is_empty() => {}
-            Ok(text) => {
-                if !prompt.is_empty() {
-                    prompt.push_str("\n\n");
-                }
-                prompt.push_str(&text);
-                let (id, source) = (item.name.to_string(), item.source.to_string());
-                sizes.push(SectionSize { id, source, bytes: text.len() });
-            }
+            Ok(text) => found.push(SectionText { id, source, text }),
             Err(error) => {
-                let left_out = PartLeftOut {
-                    kind: PartKind::PromptSection,
-                    name: item.name.to_string(),
-                    source: item.source.to_string(),
-                    error: error.to_string(),
-                };
-                cx.emit(left_out).await?;
+                let kind = PartKind::PromptSection;
+                cx.emit(PartLeftOut { kind, name: id, source, error: error.to_string() }).await?;
             }
         }
     }
-    cx.emit(SystemSections { sections: sizes }).await?;
-    Ok(prompt)
+    Ok(found)
+}
+
+/// The system prompt of a run, and the sizes of its sections: an empty line stands between two.
+pub(crate) async fn system_prompt(cx: &Cx, own: &str) -> Result<(String, Vec<SectionSize>), AgentError> {
+    let found = section_texts(cx, own).await?;
+    let prompt = found.iter().map(|section| &*section.text).collect::<Vec<_>>().join("\n\n");
+    let size = |section: SectionText| SectionSize {
+        id: section.id,
+        source: section.source,
+        bytes: section.text.len(),
+    };
+    let sizes: Vec<SectionSize> = found.into_iter().map(size).collect();
+    if !cx.items::<dyn PromptSection>().is_empty() {
+        cx.emit(SystemSections { sections: sizes.clone() }).await?;
+    }
+    Ok((prompt, sizes))
 }
 
 async fn text(section: &Item<dyn PromptSection>, cx: &Cx) -> Result<String, BoxError> {

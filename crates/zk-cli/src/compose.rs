@@ -28,7 +28,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::{compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
+use crate::{commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -354,19 +354,10 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
 
 /// The sections of the system prompt.
 pub(crate) fn install_sections(app: &AppContext, bus: &Bus) -> Outcome<()> {
-    let instructions = zk_skills::instructions(&app.cwd, &app.project, &app.host_files);
-    for skipped in &instructions.skipped {
-        app.notices.show(&format!("warning: {} is not read: {}", skipped.path.display(), skipped.why));
-    }
-    for file in instructions.files.iter().filter(|file| file.cut) {
-        let limit = zk_skills::MAX_BYTES;
-        app.notices.show(&format!(
-            "warning: the end of {} is not read: instructions may have {limit} bytes together",
-            file.path.display()
-        ));
-    }
-    let sections = prompt::Sections::new(&app.settings, &app.cwd, &instructions);
-    bus.install(&sections).map_err(Failure::failed)?;
+    bus.install(&prompt::Appended::new(&app.settings)).map_err(Failure::failed)?;
+    bus.install(&prompt::instructions(app)).map_err(Failure::failed)?;
+    prompt::install_context(app, bus)?;
+    prompt::tell(app, bus);
     Ok(())
 }
 
@@ -380,6 +371,7 @@ pub(crate) fn agent(
 ) -> Outcome<Agent> {
     let settings = &app.settings;
     install_sections(app, bus)?;
+    commands::note_breaks(bus);
     let level = match session.loaded.thinking {
         Some(level) if !thinking_is_overridden(app) => level,
         Some(_) | None => settings.thinking(),

@@ -139,6 +139,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         Job::Mcp(action) => commands::mcp(&app, action),
         Job::Hooks(None) => commands::hooks(&app),
         Job::Hooks(Some(HooksAction::List)) => commands::command_hooks(&app),
+        Job::PromptShow(action) => commands::prompt_command(&app, &action),
+        Job::Cost { action, by, all, json } => commands::cost(&app, action, by, all, json),
         Job::Skills(action) => commands::skills(&app, &action),
         Job::Policy(action) => commands::policy(&app, &action),
         Job::ExecServer { listen } => commands::exec_server(&app, listen.as_deref()),

@@ -1,10 +1,13 @@
-use std::path::Path;
 use std::sync::Arc;
 
-use zk_core::kernel::{BoxError, Plugin, Scope};
-use zk_core::service::{FixedSection, PromptSection, section_order};
-use zk_skills::{Instruction, Instructions};
+use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
+use zk_core::service::{ContextProducer, FixedSection, PromptSection, section_order, visible_line};
+use zk_skills::{
+    CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded, InstructionsPlugin,
+};
 
+use crate::app::AppContext;
+use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 
 /// What zk tells a model about its work. It stays the same for a whole session, so that providers can cache
@@ -23,40 +26,59 @@ pub(crate) fn own(settings: &Settings) -> String {
     settings.text("system").unwrap_or(GUIDE).to_owned()
 }
 
-/// What follows it: the directory, the project's instructions and what the person wants added.
-pub(crate) struct Sections {
-    named: Vec<(&'static str, FixedSection)>,
-}
+/// What the person wants added.
+pub(crate) struct Appended(FixedSection);
 
-impl Sections {
-    pub(crate) fn new(settings: &Settings, cwd: &Path, instructions: &Instructions) -> Self {
-        let place = format!("Working directory: {}", cwd.display());
-        let files: Vec<String> = instructions.files.iter().map(instructions_of).collect();
-        let appended = settings.text("append_system").unwrap_or_default();
-        Self {
-            named: vec![
-                ("directory", FixedSection::new(section_order::PLACE, place)),
-                ("instructions", FixedSection::new(section_order::PROJECT, files.join("\n\n"))),
-                ("appended", FixedSection::new(section_order::LAST, appended)),
-            ],
-        }
+impl Appended {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let text = settings.text("append_system").unwrap_or_default();
+        Self(FixedSection::new(section_order::LAST, text))
     }
 }
 
-impl Plugin for Sections {
+impl Plugin for Appended {
     fn name(&self) -> &'static str {
-        "system-prompt"
+        "settings"
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        for (id, section) in &self.named {
-            scope.provide::<dyn PromptSection>(id, Arc::new(section.clone()))?;
-        }
+        scope.provide::<dyn PromptSection>("appended", Arc::new(self.0.clone()))?;
         Ok(())
     }
 }
 
-fn instructions_of(file: &Instruction) -> String {
-    let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
-    format!("Instructions of the project, from {}:\n{}{cut}", file.path.display(), file.text)
+/// The instructions of the person and of the project.
+pub(crate) fn instructions(app: &AppContext) -> InstructionsPlugin {
+    let own = app.dirs.config.as_ref().map(|config| config.join("AGENTS.md"));
+    InstructionsPlugin::new(&app.cwd, &app.project, own)
+}
+
+/// What a model is told before a prompt, and the slash commands that are files.
+pub(crate) fn install_context(app: &AppContext, bus: &Bus) -> Outcome<()> {
+    bus.install(&ContextStreams::new()).map_err(Failure::failed)?;
+    let scope = bus.scope("environment");
+    let here = Arc::new(EnvironmentPart::new(&app.cwd));
+    scope.provide::<dyn ContextProducer>("environment", here).map_err(Failure::failed)?;
+    let git = Arc::new(GitPart::new(&app.project));
+    scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
+    let user = crate::skills::command_dirs(app);
+    bus.install(&CommandFilesPlugin::new(&app.cwd, &app.project, user)).map_err(Failure::failed)?;
+    Ok(())
+}
+
+/// Tells of instructions that are not read.
+pub(crate) fn tell(app: &AppContext, bus: &Bus) {
+    let notices = app.notices.clone();
+    bus.scope("instruction-notices").on_sync(move |loaded: &InstructionsLoaded, _: &Cx| {
+        for skipped in &loaded.skipped {
+            notices.show(&format!("warning: instructions are not read: {}", visible_line(skipped)));
+        }
+        if let Some(path) = &loaded.cut {
+            let limit = zk_skills::limit();
+            notices.show(&format!(
+                "warning: the end of {} is not read: instructions may have {limit} together",
+                path.display()
+            ));
+        }
+    });
 }

@@ -22,6 +22,12 @@ pub(crate) fn user_dirs(app: &AppContext) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The directories with commands that a person has of their own.
+pub(crate) fn command_dirs(app: &AppContext) -> Vec<PathBuf> {
+    let own = app.dirs.config.as_ref().map(|config| config.join("commands"));
+    own.into_iter().chain(app.env.path("HOME").map(|home| home.join(".claude/commands"))).collect()
+}
+
 /// Where skills are looked for.
 pub(crate) fn roots(app: &AppContext) -> SkillRoots {
     let own = app.settings.table(&["skills"]).unwrap_or_default();

@@ -43,7 +43,7 @@ pub struct SkillRoots {
 }
 
 /// Every skill that was found, and what became of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillSet {
     /// Those that are used, by name.
     pub skills: Vec<Arc<Skill>>,

@@ -3,6 +3,10 @@ use std::path::{Path, PathBuf};
 
 use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
 
+pub(crate) use plugin::with_text;
+pub use plugin::{InstructionsLoaded, InstructionsPlugin, limit};
+
+mod plugin;
 #[cfg(test)]
 mod tests;
 
@@ -116,6 +120,75 @@ pub fn instructions(cwd: &Path, root: &Path, files: &dyn HostFiles) -> Instructi
                 }
             }
             Err(why) => found.skipped.push(skip(why)),
+        }
+    }
+    found
+}
+
+/// The instructions of the person in the file `path`; nothing where it is not there, or empty.
+fn own(path: &Path, files: &dyn HostFiles) -> Result<Option<Instruction>, String> {
+    let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_BYTES).own_only() };
+    match files.read(path, &how) {
+        Ok(file) => {
+            let text = String::from_utf8_lossy(&file.bytes).trim().to_owned();
+            Ok((!text.is_empty()).then(|| Instruction { path: path.to_path_buf(), text, cut: file.cut }))
+        }
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Instructions {
+    /// Keeps the files within [`MAX_BYTES`] together: the first that goes beyond is cut, those after it are skipped.
+    fn limit(&mut self) {
+        let mut left = MAX_BYTES;
+        let mut kept = Vec::new();
+        for mut file in std::mem::take(&mut self.files) {
+            if left == 0 {
+                let why = format!("the files before it fill the limit of {MAX_BYTES} bytes");
+                self.skipped.push(Skipped { path: file.path, why });
+                continue;
+            }
+            if file.text.len() > left {
+                let end = (0..=left).rev().find(|end| file.text.is_char_boundary(*end)).unwrap_or(0);
+                file.text.truncate(end);
+                file.cut = true;
+            }
+            left -= file.text.len();
+            kept.push(file);
+        }
+        self.files = kept;
+    }
+}
+
+/// The files for work at `places` below `cwd`, one for each directory from `cwd`, which does not count, down to the
+/// nearest directory of each place; with their canonical paths.
+fn nearest(
+    places: &[PathBuf],
+    cwd: &Path,
+    root: &Path,
+    files: &dyn HostFiles,
+) -> Vec<(PathBuf, Instruction)> {
+    let mut dirs = BTreeSet::new();
+    for place in places {
+        let below = place.ancestors().take_while(|dir| dir.starts_with(cwd) && *dir != cwd);
+        // A place may be a file, and a path with `..` leads elsewhere.
+        dirs.extend(
+            below.filter(|dir| !dir.components().any(|part| part.as_os_str() == "..")).map(Path::to_path_buf),
+        );
+    }
+    let fence = if cwd.starts_with(root) { root } else { cwd };
+    let mut found = Vec::new();
+    for dir in dirs {
+        let Some(path) = NAMES.iter().map(|name| dir.join(name)).find(|path| path.is_file()) else {
+            continue;
+        };
+        let Ok(real) = path.canonicalize() else { continue };
+        if let Ok((text, cut)) = read(files, &real, fence, MAX_BYTES) {
+            let text = text.trim().to_owned();
+            if !text.is_empty() {
+                found.push((real, Instruction { path, text, cut }));
+            }
         }
     }
     found

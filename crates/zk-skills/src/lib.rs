@@ -6,6 +6,9 @@
 //! | [`discover`](fn@discover), [`Skill`] | directories with a `SKILL.md`: where they are, what their frontmatter says, who approved them |
 //! | [`catalog`](fn@catalog) | the section of the system prompt that names them |
 //! | [`SkillsPlugin`], [`Skills`] | which are in use; three tools to use one, read its files and run its scripts |
+//! | [`InstructionsPlugin`] | instructions in the system prompt, and those of a subdirectory when the agent first works there |
+//! | [`CommandFilesPlugin`] | slash commands that are files |
+//! | [`ContextStreams`] | what stands before a prompt, and behind one request |
 //! | [`validate`] | the strict validator behind `zk skills check` |
 //!
 //! # What this crate must never know
@@ -16,22 +19,30 @@
 mod allowed;
 mod arguments;
 mod catalog;
+mod commands;
+mod context;
 mod delivery;
 mod discover;
 mod events;
 mod instructions;
 mod interpolate;
 mod plugin;
+mod relevant;
 mod skill;
 mod skills;
 mod tools;
 
 pub use catalog::catalog;
+pub use commands::{CommandFile, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name};
+pub use context::{ContextStreams, EnvironmentPart, GitPart, date};
 pub use discover::{
     BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,
 };
 pub use events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
-pub use instructions::{Instruction, Instructions, MAX_BYTES, Project, Skipped, instructions, project};
+pub use instructions::{
+    Instruction, Instructions, InstructionsLoaded, InstructionsPlugin, MAX_BYTES, Project, Skipped,
+    instructions, limit, project,
+};
 pub use plugin::{PREFIX, SkillsPlugin};
 pub use skill::{
     BodyError, Bundle, BundleError, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest, SKILL_FILE,

@@ -16,7 +16,7 @@ use crate::delivery::TAG;
 use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause};
 use crate::skills::{Skills, SkillsOptions};
-use crate::{events::SkillsResolved, tools};
+use crate::{events::SkillsResolved, relevant, tools};
 
 /// The most characters of a description in a list of commands.
 const MAX_HELP: usize = 100;
@@ -72,7 +72,8 @@ impl Plugin for SkillsPlugin {
             Stage::Early,
             skills.clone(),
             async |skills: &Skills, _: &SessionStart, cx: &Cx| {
-                skills.resolve(cx).await?;
+                // Between runs: what a run began with stays until its end.
+                skills.refresh(cx).await?;
                 Ok::<_, BoxError>(())
             },
         );
@@ -99,6 +100,7 @@ impl Plugin for SkillsPlugin {
         );
         let reduced = skills.clone();
         scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| reduced.forget_delivered(cx));
+        relevant::register(scope, &skills);
         let gate = skills.clone();
         scope.on_sync_at(Stage::Framework, move |gate_event: &ToolGate, cx: &Cx| {
             if gate_event.is_decided() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use zk_core::kernel::{Cx, EmitError};
@@ -18,6 +19,9 @@ use crate::{allowed, interpolate, tools};
 
 /// How many skills may be in use at once, unless said otherwise.
 const MAX_ACTIVE: usize = 3;
+
+/// How long nobody looks for skills again: an editor writes several files at once.
+const FRESH: Duration = Duration::from_millis(500);
 
 /// What the skills of a conversation are made of.
 #[derive(Clone, Debug)]
@@ -52,6 +56,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     set: Option<Arc<SkillSet>>,
+    /// When somebody looked for them last.
+    searched: Option<Instant>,
     contexts: HashMap<Option<ContextId>, InUse>,
 }
 
@@ -108,6 +114,26 @@ impl Skills {
         }
     }
 
+    /// The skills as they are now, unless somebody has just looked for them. Where nothing changed, nothing happens.
+    ///
+    /// # Errors
+    /// As [`Skills::resolve`].
+    pub async fn refresh(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
+        let fresh = |state: &State| {
+            let searched = state.searched.filter(|at| at.elapsed() < FRESH);
+            searched.and_then(|_| state.set.clone())
+        };
+        if let Some(set) = fresh(&self.state()) {
+            return Ok(set);
+        }
+        let _search = self.inner.search.lock().await;
+        let found = fresh(&self.state());
+        match found {
+            Some(set) => Ok(set),
+            None => self.search(cx).await,
+        }
+    }
+
     /// Looks for them again. The set before stays where that fails.
     ///
     /// # Errors
@@ -126,8 +152,17 @@ impl Skills {
         });
         // A search that broke, or a host that reads no files: what was there stays.
         let Ok(Some(found)) = found.await else { return Ok(self.found().unwrap_or_default()) };
-        let set = Arc::new(found);
-        let reloaded = self.state().set.replace(set.clone()).is_some();
+        let (set, reloaded) = {
+            let mut state = self.state();
+            state.searched = Some(Instant::now());
+            match &state.set {
+                Some(before) if **before == found => return Ok(before.clone()),
+                before => {
+                    let reloaded = before.is_some();
+                    (state.set.insert(Arc::new(found)).clone(), reloaded)
+                }
+            }
+        };
         let names = |skills: &[Arc<Skill>]| skills.iter().map(|skill| skill.name().to_owned()).collect();
         let broken = set.broken.iter();
         cx.emit(SkillsResolved {

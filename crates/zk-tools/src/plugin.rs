@@ -6,8 +6,9 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
-use zk_core::service::{Files, Tool};
+use zk_core::service::{ContextProducer, Files, Tool};
 
+use crate::jobs::RunningJobs;
 use crate::policy::ResultCaps;
 use crate::{
     Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, ReadFile, ReadState, Shell, ToolsOptions,
@@ -75,6 +76,7 @@ impl Plugin for ToolsPlugin {
             scope.provide::<dyn Tool>(name, tool)?;
         }
         scope.provide_service(self.jobs.clone());
+        scope.provide::<dyn ContextProducer>("jobs", Arc::new(RunningJobs(self.jobs.clone())))?;
         self.forget_with_the_conversation(scope);
         let jobs = self.jobs.clone();
         scope.on_sync_at(Reach::Own, move |_: &AgentBeforeStart, _: &Cx| {

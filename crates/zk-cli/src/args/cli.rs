@@ -191,6 +191,25 @@ pub(crate) enum CliCommand {
         #[command(subcommand)]
         action: Option<TrustAction>,
     },
+    /// Show what the model is told before the conversation, and how much of its window that takes
+    Prompt {
+        #[command(subcommand)]
+        action: Option<PromptAction>,
+    },
+    /// Show what the sessions of this directory used and cost
+    Cost {
+        #[command(subcommand)]
+        action: Option<CostAction>,
+        /// A line for each session, model or day
+        #[arg(long, value_name = "WHAT", default_value = "session")]
+        by: CostBy,
+        /// The sessions of every directory
+        #[arg(long)]
+        all: bool,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
     /// List, show, check and manage skills: directories with instructions for particular tasks
     Skills {
         #[command(subcommand)]
@@ -305,6 +324,36 @@ pub(crate) enum PolicyAction {
         /// Its number in `zk policy list`, or the rule
         which: String,
     },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum PromptAction {
+    /// Print every part, who added it, and its size by an estimate
+    Show {
+        /// The sizes alone
+        #[arg(long)]
+        sizes: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum CostAction {
+    /// Show what a session read anew although a cache could have kept it, and why
+    Why {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+/// What the costs are added up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CostBy {
+    /// Each session
+    Session,
+    /// Each model
+    Model,
+    /// Each day, by UTC
+    Day,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

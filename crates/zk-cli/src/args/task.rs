@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use super::cli::{
-    AuthAction, Cli, CliCommand, ConfigAction, HooksAction, McpAction, OutputFormat, PolicyAction,
-    SessionsAction, SkillsAction, TrustAction, ViewFormat,
+    AuthAction, Cli, CliCommand, ConfigAction, CostAction, CostBy, HooksAction, McpAction, OutputFormat,
+    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction, ViewFormat,
 };
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
@@ -56,6 +56,13 @@ pub(crate) enum Job {
     },
     Trust(TrustAction),
     Skills(SkillsAction),
+    PromptShow(PromptAction),
+    Cost {
+        action: Option<CostAction>,
+        by: CostBy,
+        all: bool,
+        json: bool,
+    },
     Policy(PolicyAction),
 }
 
@@ -143,6 +150,10 @@ impl Cli {
                     CliCommand::Hooks { action } => Job::Hooks(action),
                     CliCommand::Mcp { action } => Job::Mcp(action.unwrap_or(McpAction::List)),
                     CliCommand::Policy { action } => Job::Policy(action.unwrap_or(PolicyAction::List)),
+                    CliCommand::Prompt { action } => {
+                        Job::PromptShow(action.unwrap_or(PromptAction::Show { sizes: false }))
+                    }
+                    CliCommand::Cost { action, by, all, json } => Job::Cost { action, by, all, json },
                     CliCommand::Skills { action } => {
                         Job::Skills(action.unwrap_or(SkillsAction::List { json: false }))
                     }

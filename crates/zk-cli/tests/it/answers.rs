@@ -273,12 +273,13 @@ fn system(body: &Value) -> String {
 }
 
 #[test]
-fn the_system_prompt_names_the_directory_and_the_projects_instructions_and_stays_small() {
+fn the_directory_stands_before_the_prompt_and_the_system_prompt_stays_small() {
     let server = server(hello());
     let person = Person::asking(&server);
     Person::run(&person, &["-p", "x"]);
     let body = &server.bodies()[0];
-    assert!(system(body).contains(person.project().to_str().unwrap()));
+    let place = format!("Working directory: {}", person.project().display());
+    assert!(body["messages"].to_string().contains(&place) && !system(body).contains(&place));
     let size = system(body).len() + body["tools"].to_string().len();
     assert!(size <= 6 * 1024, "{size} bytes");
 }

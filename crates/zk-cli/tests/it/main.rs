@@ -35,6 +35,8 @@ mod models;
 mod permission_modes;
 #[cfg(test)]
 mod policy;
+#[cfg(test)]
+mod prefix;
 mod protected;
 #[cfg(test)]
 mod providers;

@@ -112,7 +112,7 @@ catalogue! {
     Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionEntry, SessionBeforeEnd, SessionEnd, SessionSwitch, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;
     Input: Input, UserBash;
-    Turn: ContextTransform, ContextOverflow, ContextReduced, ContextCompaction, ContextFill, SystemTransform, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
+    Turn: ContextTransform, ContextOverflow, ContextReduced, ContextCompaction, ContextFill, SystemTransform, PrefixBreak, HistoryRepaired, TurnBefore, MessageEnd, TurnAfter,
         UsageUpdate, SteerInject, OutputReady, BudgetExceeded, ToolBudgetExceeded;
     Provider: ProviderRequest, ProviderPayload, ProviderResponse, ProviderReport, StreamIdle, ProviderRetry;
     Stream: StreamStart, StreamTransform, StreamText, StreamThinking, StreamToolArgs, ToolArgsRepaired,

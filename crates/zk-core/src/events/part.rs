@@ -13,6 +13,8 @@ use super::notify;
 pub enum PartKind {
     /// A section of the system prompt.
     PromptSection,
+    /// A part of what is told before a prompt, or behind a request.
+    ContextProducer,
     /// A strategy that makes a conversation fit the model's window.
     WindowStrategy,
     /// A source of tools.
@@ -29,6 +31,7 @@ impl fmt::Display for PartKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PromptSection => "prompt section",
+            Self::ContextProducer => "context part",
             Self::WindowStrategy => "window strategy",
             Self::ToolSource => "tool source",
             Self::ViewBlock => "block",

@@ -19,14 +19,16 @@ pub struct AgentBeforeStart {
     pub prompt: Option<Arc<Message>>,
     /// The system prompt so far.
     pub system: String,
-    /// The messages added so far; they follow the prompt.
+    /// The messages added so far. They follow the prompt, but for those of
+    /// [`QUERY_CONTEXT`](crate::service::QUERY_CONTEXT), which precede it.
     pub messages: Vec<Arc<Message>>,
 }
 
 /// An answer to [`AgentBeforeStart`].
 #[derive(Clone, Debug, Default)]
 pub struct BeforeStart {
-    /// Messages to add after the prompt.
+    /// Messages to add after the prompt; those that [`QUERY_CONTEXT`](crate::service::QUERY_CONTEXT) injects come
+    /// before it.
     pub messages: Vec<Message>,
     /// The whole new system prompt, if it changes.
     pub system: Option<String>,

@@ -40,6 +40,65 @@ impl Absorb for SystemTransform {
     }
 }
 
+/// The request about to be sent does not begin as the one before it did: what its provider has kept of that is of no use
+/// from there on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct PrefixBreak {
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The first part that differs.
+    pub part: PrefixPart,
+    /// Why, as far as that was announced.
+    pub cause: PrefixCause,
+    /// About how many tokens are read anew.
+    pub lost_tokens: u64,
+    /// About what that costs more than reading them from the cache, in US dollars, if known.
+    pub cost: Option<f64>,
+}
+notify!(PrefixBreak, "prefix:break");
+
+/// A part of a request, in the order in which providers keep them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(tag = "part", rename_all = "snake_case")]
+pub enum PrefixPart {
+    /// The tools.
+    Tools {
+        /// The first that differs.
+        first: String,
+    },
+    /// A section of the system prompt.
+    Section {
+        /// The section; `system` is the agent's own prompt, `model` the model itself.
+        id: String,
+        /// Who registered it.
+        source: String,
+    },
+    /// The messages.
+    Messages {
+        /// The first that differs, from 0.
+        first: usize,
+    },
+}
+
+/// What explains that a request begins differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum PrefixCause {
+    /// Another model is asked.
+    ModelSwitch,
+    /// Tools came, went or changed, which `tools:changed` told.
+    ToolsChanged,
+    /// The conversation is sent shorter, which `context:reduced` told.
+    Reduction,
+    /// A section of the system prompt is another one in a new run: its files or settings changed.
+    Reloaded,
+    /// Nothing: something that should stay as it is does not.
+    Unexplained,
+}
+
 /// The history had to be mended to be sendable. The stored history does not change.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -8,6 +8,7 @@ mod call_judge;
 mod clock;
 mod command;
 mod context_id;
+mod context_producer;
 mod conversation;
 mod exec;
 mod files;
@@ -31,6 +32,9 @@ pub use call_judge::{CallDecision, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome};
 pub use context_id::ContextId;
+pub use context_producer::{
+    ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,
+};
 pub use conversation::{
     Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted,
     SwitchTarget, TurnEnv,

@@ -188,6 +188,13 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
             compactions: 1,
         },
         SystemTransform { turn_id: turn(), turn: 1, system: "be brief".into() },
+        PrefixBreak {
+            turn_id: turn(),
+            part: PrefixPart::Section { id: "directory".into(), source: "clock".into() },
+            cause: PrefixCause::Unexplained,
+            lost_tokens: 1200,
+            cost: Some(0.01),
+        },
         HistoryRepaired {
             turn_id: turn(),
             repairs: vec![Repair::MissingResult { call_id: "call_1".into() }, Repair::Boundary],

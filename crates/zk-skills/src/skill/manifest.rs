@@ -73,6 +73,18 @@ impl Manifest {
         manifest.finish(directory, diagnostics)
     }
 
+    /// The fields of the frontmatter of another file, as far as they can be read.
+    pub(crate) fn fields(yaml: &str) -> Self {
+        let mut manifest = Self { user_invocable: true, ..Self::default() };
+        let read = yaml::parse(yaml).ok().or_else(|| yaml::parse(&frontmatter::quote_values(yaml)?).ok());
+        if let Some(Node::Map(entries)) = read.and_then(|document| document.root) {
+            for (key, value) in entries {
+                manifest.set(&key, value, &mut Vec::new());
+            }
+        }
+        manifest
+    }
+
     fn set(&mut self, key: &str, value: Node, diagnostics: &mut Vec<Diagnostic>) {
         match key {
             "name" => self.name = text(&value),

@@ -326,3 +326,49 @@ async fn an_agent_with_skills_ends() {
     rig.bus.close().await;
     assert!(rig.tools().is_empty());
 }
+
+#[tokio::test]
+async fn a_changed_skill_counts_from_the_next_run_on_and_a_broken_one_leaves() {
+    let script = Script::new()
+        .turn(|turn| turn.text("Hi."))
+        .turn(|turn| turn.text("Hi."))
+        .turn(|turn| turn.text("Hi."));
+    let (rig, at) = rig(with_skill(PDF), script);
+    rig.run("Hello").await;
+    at.skill("home/.agents/skills/new", "Is new.");
+    rig.skills.reload(&rig.bus.cx()).await.unwrap();
+    rig.run("Hello").await;
+    at.write("home/.agents/skills/pdf/SKILL.md", "no frontmatter");
+    rig.skills.reload(&rig.bus.cx()).await.unwrap();
+    rig.run("Hello").await;
+    let systems: Vec<String> =
+        rig.provider.requests().iter().map(|request| request.system.to_string()).collect();
+    assert!(!systems[0].contains("Is new.") && systems[1].contains("Is new."), "{systems:?}");
+    assert!(!systems[2].contains("Reads PDF"), "{}", systems[2]);
+    let events = rig.recorder.named("skills:resolved");
+    assert!(events.last().unwrap()["broken"][0].as_str().unwrap().contains("no frontmatter"), "{events:?}");
+    let causes: Vec<Value> =
+        rig.recorder.named("prefix:break").iter().map(|event| event["part"]["id"].clone()).collect();
+    assert_eq!(causes, [json!("skills"), json!("skills")]);
+}
+
+#[tokio::test]
+async fn a_skill_about_some_files_is_told_of_with_the_first_of_them() {
+    let at = Place::new();
+    at.write(
+        "home/.agents/skills/rust/SKILL.md",
+        "---\nname: rust\ndescription: Writes Rust.\npaths: \"*.rs, docs/**/*.md\"\n---\nDo it.\n",
+    );
+    at.write("project/a.txt", "x").write("project/src/b.rs", "x").write("project/docs/c.md", "x");
+    let read = |path: &str| ("read_file", json!({ "path": path }));
+    let (rig, _at) = rig(at, calls(&[read("a.txt"), read("src/b.rs"), read("docs/c.md")]));
+    rig.run("Go").await;
+    assert!(!rig.provider.requests()[0].system.contains("Writes Rust."));
+    let told: Vec<bool> = rig
+        .recorder
+        .named("tool:after")
+        .iter()
+        .map(|after| after["content"].to_string().contains("Writes Rust."))
+        .collect();
+    assert_eq!(told, [false, true, false]);
+}

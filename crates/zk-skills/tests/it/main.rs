@@ -7,4 +7,6 @@ mod corpus;
 #[cfg(test)]
 mod discovery;
 #[cfg(test)]
+mod prompt;
+#[cfg(test)]
 mod support;

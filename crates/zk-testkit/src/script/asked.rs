@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use zk_core::model::{CallId, Message, Role};
-use zk_core::service::Request;
+use zk_core::service::{DYNAMIC_CONTEXT, QUERY_CONTEXT, Request};
 
 /// What a model was asked, whichever way the request came.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +44,11 @@ impl Asked {
         }
     }
 
-    /// The text the user wrote last, results aside; empty when there is none.
+    /// The text the user wrote last, results and context aside; empty when there is none.
     #[must_use]
     pub fn last_user_text(&self) -> String {
         let texts = self.messages.iter().rev().filter(|message| message.role == Role::User);
-        texts.map(|message| message.text()).find(|text| !text.is_empty()).unwrap_or_default()
+        texts.map(|message| without_context(message.text())).find(|text| !text.is_empty()).unwrap_or_default()
     }
 
     /// The results in the last message, in the order of the calls.
@@ -74,4 +74,18 @@ impl Asked {
     pub fn result_of(&self, tool: &str) -> Option<Answered> {
         self.results().into_iter().rev().find(|result| result.tool == tool)
     }
+}
+
+/// A text without what the harness says of where the agent works.
+fn without_context(mut text: String) -> String {
+    for tag in [QUERY_CONTEXT, DYNAMIC_CONTEXT] {
+        let (opening, closing) = (format!("<{tag}>"), format!("</{tag}>"));
+        while let (Some(begin), Some(end)) = (text.find(&opening), text.find(&closing))
+            && begin < end
+        {
+            text.replace_range(begin..end + closing.len(), "");
+            text = text.trim_matches('\n').to_owned();
+        }
+    }
+    text
 }

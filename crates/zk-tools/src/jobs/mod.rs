@@ -1,6 +1,7 @@
 //! Commands that run in the background of a conversation.
 
 mod job;
+mod running;
 mod tool;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use zk_core::service::{Exec, ExecError, ExecRequest, RunControl};
 use job::Detached;
 pub(crate) use job::Job;
 pub use job::JobPhase;
+pub(crate) use running::RunningJobs;
 pub use tool::JobsTool;
 
 use crate::output::{Output, OutputPlace};

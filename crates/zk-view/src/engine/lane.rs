@@ -9,6 +9,7 @@ use std::sync::Arc;
 use zk_core::events::ViewBlock;
 use zk_core::kernel::Origin;
 use zk_core::model::{Block as MessageBlock, CallId, Message, MessageId, Role, RunId, ToolResult};
+use zk_core::service::QUERY_CONTEXT;
 
 use super::core::Core;
 use super::parts::{Part, parts};
@@ -393,6 +394,10 @@ impl Lane {
     fn user(&mut self, core: &mut Core, message: &Message) {
         // A message that only answers calls belongs to them.
         if message.results().next().is_some() && message.text().is_empty() {
+            return;
+        }
+        // Where the person works is no news to them.
+        if message.injected_by.as_deref() == Some(QUERY_CONTEXT) {
             return;
         }
         let text = Text::from(message.text());

@@ -296,7 +296,8 @@ impl Chat {
         commands.extend(window_commands(&conversation));
         let scope = bus.scope("commands");
         for command in commands {
-            scope.provide::<dyn Command>(command.name(), command.clone()).map_err(Failure::failed)?;
+            // A file cannot take the name of one of zk's own.
+            scope.provide_replacing::<dyn Command>(command.name(), command.clone());
         }
         if let Some(modes) = bus.service::<PermissionModes>() {
             let screen = screen.clone();

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use zk_core::model::{Block, Document, Image, Message, Role, ToolContent, ToolResult, ToolSpec};
-use zk_core::service::{Request, ToolChoice};
+use zk_core::service::{Request, ToolChoice, is_dynamic_context};
 
 use super::cache_marks::{self, CacheControl};
 use super::hosted;
@@ -268,7 +268,9 @@ fn wire(message: &Message, mark: Option<CacheControl>) -> Option<WireMessage<'_>
     let sendable = |block: &&Block| !hosted::is_unanswered(block, message);
     let mut content: Vec<WireBlock<'_>> = message.content.iter().filter(sendable).filter_map(block).collect();
     if mark.is_some() {
-        content.iter_mut().rev().any(|block| block.mark(mark));
+        // What is sent once is not worth keeping.
+        let once = message.content.iter().rev().take_while(|block| is_dynamic_context(block)).count();
+        content.iter_mut().rev().skip(once).any(|block| block.mark(mark));
     }
     (!content.is_empty()).then_some(WireMessage { role, content })
 }

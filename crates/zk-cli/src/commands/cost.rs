@@ -1,0 +1,195 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use zk_core::events::PrefixBreak;
+use zk_core::kernel::{BoxError, Bus, Cx, Scope};
+use zk_core::model::{ModelRef, Usage};
+use zk_core::service::{Entry, EntryKind, NewEntry, SessionFilter, SessionLog, SessionStore, visible_line};
+use zk_session::read_matching;
+
+use super::print;
+use crate::app::{AppContext, runtime};
+use crate::args::cli::{CostAction, CostBy};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::summary::shorten;
+use crate::sessions::{given, refused, store};
+
+/// Who appends to sessions why a request began differently, and what the entry is called.
+const SOURCE: &str = "cost";
+const BREAK: &str = "prefix-break";
+
+/// Shows what sessions used and cost, or why one read more than it had to.
+pub(crate) fn cost(
+    app: &AppContext,
+    action: Option<CostAction>,
+    by: CostBy,
+    all: bool,
+    json: bool,
+) -> Outcome<Exit> {
+    match action {
+        None => totals(app, by, all, json),
+        Some(CostAction::Why { id }) => why(app, &id),
+    }
+}
+
+/// Keeps with the session what breaks the beginning of its requests.
+pub(crate) fn note_breaks(bus: &Bus) {
+    let scope = bus.scope(SOURCE);
+    scope.on_async_with(scope.clone(), async |scope: &Scope, broken: &PrefixBreak, cx: &Cx| {
+        if let Some(log) = cx.service::<dyn SessionLog>() {
+            log.append(scope, NewEntry::hidden(BREAK, 1, serde_json::to_value(broken)?)).await?;
+        }
+        Ok::<_, BoxError>(())
+    });
+}
+
+/// What several answers used and cost.
+#[derive(Default)]
+struct Sum {
+    answers: u64,
+    usage: Usage,
+    cost: Option<f64>,
+    /// Answers whose cost nobody knows.
+    unknown: u64,
+}
+
+impl Sum {
+    fn add(&mut self, usage: Usage, cost: Option<f64>) {
+        self.answers += 1;
+        self.usage += usage;
+        match cost {
+            Some(cost) => *self.cost.get_or_insert(0.0) += cost,
+            None => self.unknown += 1,
+        }
+    }
+
+    fn line(&self, name: &str) -> String {
+        let Usage { input, output, cache_read, cache_write, .. } = self.usage;
+        let read = input + cache_read + cache_write;
+        let hits = (cache_read * 100).checked_div(read).unwrap_or(0);
+        let cost = match (self.cost, self.unknown) {
+            (Some(cost), 0) => format!("${cost:.4}"),
+            (Some(cost), unknown) => format!("${cost:.4} and {unknown} without a price"),
+            (None, _) => "no price known".to_owned(),
+        };
+        format!(
+            "{name:<34} {:>5} answers {read:>10} read ({hits:>3}% from the cache) {output:>9} written  {cost}",
+            self.answers
+        )
+    }
+
+    fn json(&self, name: &str) -> Value {
+        json!({
+            "name": name,
+            "answers": self.answers,
+            "input": self.usage.input,
+            "cache_read": self.usage.cache_read,
+            "cache_write": self.usage.cache_write,
+            "output": self.usage.output,
+            "cost": self.cost,
+            "without_price": self.unknown,
+        })
+    }
+}
+
+fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exit> {
+    let store = store(app)?;
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut total = Sum::default();
+    let notices = runtime()?.block_on(async {
+        let cwd = (!all).then(|| app.cwd.clone());
+        let listed =
+            store.list(&SessionFilter { cwd, limit: None, unanswered: true }).await.map_err(refused)?;
+        let mut notices = Vec::new();
+        for info in listed {
+            let snapshot = match store.read(&info.id).await {
+                Ok(snapshot) => snapshot,
+                Err(error) => {
+                    notices.push(format!("{} is left out: {error}", info.id));
+                    continue;
+                }
+            };
+            for (time_ms, model, usage, cost) in answers(&snapshot.entries) {
+                let name = match by {
+                    CostBy::Session => format!("{}  {}", info.id, shorten(&info.title.replace('\n', " "))),
+                    CostBy::Model => model.to_string(),
+                    CostBy::Day => zk_skills::date(time_ms / 1000),
+                };
+                sums.entry(name).or_default().add(usage, cost);
+                total.add(usage, cost);
+            }
+        }
+        Ok::<_, Failure>(notices)
+    })?;
+    if as_json {
+        let rows: Vec<Value> = sums.iter().map(|(name, sum)| sum.json(name)).collect();
+        let text = serde_json::to_string_pretty(&Value::Array(rows)).map_err(Failure::failed)?;
+        return print(app, &text.lines().map(str::to_owned).collect::<Vec<_>>());
+    }
+    let mut lines: Vec<String> = sums.iter().map(|(name, sum)| visible_line(&sum.line(name))).collect();
+    if lines.is_empty() {
+        let place =
+            if all { "anywhere".to_owned() } else { format!("of {}; --all counts all", app.cwd.display()) };
+        lines.push(format!("there are no answers in sessions {place}"));
+    } else if lines.len() > 1 {
+        lines.push(total.line("all"));
+    }
+    lines.extend(notices.iter().map(|notice| visible_line(notice)));
+    print(app, &lines)
+}
+
+/// When each answer of a session came, of which model, and what it used.
+fn answers(entries: &[Entry]) -> impl Iterator<Item = (u64, &ModelRef, Usage, Option<f64>)> {
+    entries.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Message { usage: Some(usage), .. } | EntryKind::Usage { usage } => {
+            Some((entry.time_ms, &usage.model, usage.usage, usage.cost))
+        }
+        _ => None,
+    })
+}
+
+fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
+    let store = store(app)?;
+    let snapshot = runtime()?
+        .block_on(async { read_matching(&store, given(id, "`zk cost why`")?).await.map_err(refused) })?;
+    let mut lines = Vec::new();
+    let mut sum = Sum::default();
+    answers(&snapshot.entries).for_each(|(_, _, usage, cost)| sum.add(usage, cost));
+    lines.push(sum.line(snapshot.info.id.as_str()));
+    for entry in &snapshot.entries {
+        if let EntryKind::Custom(custom) = &entry.kind
+            && custom.source == SOURCE
+            && custom.kind == BREAK
+        {
+            lines.push(visible_line(&describe(entry.time_ms, &custom.data)));
+        }
+    }
+    if lines.len() == 1 {
+        lines.push(
+            "every request began as the one before it: nothing was read twice that a cache could have kept"
+                .to_owned(),
+        );
+    }
+    print(app, &lines)
+}
+
+/// One break in words.
+fn describe(time_ms: u64, data: &Value) -> String {
+    let part = &data["part"];
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let what = match part["part"].as_str() {
+        Some("tools") => format!("the tools differ from `{}` on", text(&part["first"])),
+        Some("section") => format!("section `{}` of `{}` differs", text(&part["id"]), text(&part["source"])),
+        _ => format!("the messages differ from number {} on", part["first"]),
+    };
+    let cause = match data["cause"].as_str() {
+        Some("model_switch") => "another model is asked",
+        Some("tools_changed") => "tools came, went or changed",
+        Some("reduction") => "the conversation was made shorter",
+        Some("reloaded") => "files or settings changed between two runs",
+        _ => "nothing explains it: something that should stay as it is does not",
+    };
+    let cost = data["cost"].as_f64().map(|cost| format!(", about ${cost:.4}")).unwrap_or_default();
+    let day = zk_skills::date(time_ms / 1000);
+    format!("{day}: {what} ({cause}); about {} tokens were read anew{cost}", data["lost_tokens"])
+}

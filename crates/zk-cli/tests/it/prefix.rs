@@ -1,0 +1,149 @@
+//! What every request of a session begins with, in every dialect.
+
+use serde_json::{Value, json};
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, server};
+
+/// Turns of each of the two runs.
+const TURNS: usize = 25;
+
+/// Takes out the marks that say how far a request is to be kept: they move on with the conversation.
+fn without_marks(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("cache_control");
+            fields.values_mut().for_each(without_marks);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_marks),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The messages of a body, and everything else.
+fn parts(body: &Value) -> (Vec<Value>, Value) {
+    let mut body = body.clone();
+    without_marks(&mut body);
+    let list = ["messages", "contents", "input"].into_iter().find(|name| body[name].is_array()).unwrap();
+    let messages = body[list].take();
+    (messages.as_array().unwrap().clone(), body)
+}
+
+#[test]
+fn every_request_of_a_session_begins_as_the_one_before_it_in_every_dialect() {
+    for name in ["anthropic", "openai", "gemini", "openai_compat", "ollama"] {
+        let server = server(Script::answering(|asked| {
+            let answers = asked.messages.len() / 2;
+            match answers % TURNS {
+                1 => Turn::new().call("skills_use", json!({"skill": "pdf"})),
+                n if n + 1 == TURNS => Turn::new().text(format!("Answer {answers}.")),
+                n => Turn::new().call(
+                    "read_file",
+                    json!({"path": if n % 2 == 0 { "x" } else { "sub/y" }, "offset": n + 1}),
+                ),
+            }
+        }));
+        let person = Person::new();
+        let skill = person.home().join(".agents/skills/pdf");
+        std::fs::create_dir_all(&skill).unwrap();
+        std::fs::write(skill.join("SKILL.md"), "---\nname: pdf\ndescription: Reads.\n---\nDo it.\n").unwrap();
+        let text = "line\n".repeat(2 * TURNS);
+        person
+            .write("AGENTS.md", "Root.")
+            .write("x", &text)
+            .write("sub/AGENTS.md", "Sub.")
+            .write("sub/y", &text);
+        let url = match name {
+            "openai" | "openai_compat" => server.openai_url(),
+            "gemini" => format!("{}/v1beta", server.url()),
+            _ => server.url(),
+        };
+        let args = ["-p", "go on", "--provider", name, "--base-url", &url, "--api-key", "k", "--model", "m"];
+        for more in [&[][..], &["--continue"]] {
+            let ended = person.run(&[&args[..], more].concat());
+            assert_eq!(ended.code, 0, "{name}: {}", ended.stderr);
+        }
+        assert_eq!(server.violations(), []);
+        let bodies: Vec<(Vec<Value>, Value)> = server.bodies().iter().map(parts).collect();
+        assert_eq!(bodies.len(), 2 * TURNS, "{name}");
+        for (at, pair) in bodies.windows(2).enumerate() {
+            let ((before, head), (after, next_head)) = (&pair[0], &pair[1]);
+            assert_eq!(
+                head,
+                next_head,
+                "{name}, request {}: something before or behind the messages",
+                at + 2
+            );
+            assert_eq!(before[..], after[..before.len()], "{name}, request {}", at + 2);
+        }
+        let first = format!("{:?}", bodies[0]);
+        assert!(first.contains("Root."), "{name}: {first}");
+        assert!(bodies[5].0.iter().any(|message| message.to_string().contains("Sub.")), "{name}");
+        let why = person.run(&["cost", "why", &last_session(&person)]);
+        assert!(
+            why.stdout.contains("every request began as the one before it"),
+            "{name}: {}{}",
+            why.stdout,
+            why.stderr
+        );
+    }
+}
+
+fn last_session(person: &Person) -> String {
+    let listed = person.run(&["sessions", "list"]);
+    listed.stdout.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn what_the_model_is_told_is_shown_with_who_says_it_and_how_much_it_is() {
+    let person = Person::new();
+    person.write("AGENTS.md", "Write tests.");
+    std::fs::write(person.home().join("AGENTS.md"), "Be brief.").unwrap();
+    let shown = person.run(&["prompt", "show"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    for part in [
+        "section system",
+        "of instructions",
+        "Write tests.",
+        "Be brief.",
+        "tool shell",
+        "before a prompt: environment",
+    ] {
+        assert!(shown.stdout.contains(part), "{part} in {}", shown.stdout);
+    }
+    let sizes = person.run(&["prompt", "show", "--sizes"]);
+    assert!(sizes.stdout.contains("tokens") && !sizes.stdout.contains("Write tests."), "{}", sizes.stdout);
+}
+
+#[test]
+fn costs_are_added_up_by_session_model_and_day() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    for _ in 0..2 {
+        assert_eq!(person.run(&["-p", "hi"]).code, 0);
+    }
+    for (by, rows) in [("session", 2), ("model", 1), ("day", 1)] {
+        let shown = person.run(&["cost", "--by", by, "--json"]);
+        let sums: Vec<Value> = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!(sums.len(), rows, "{by}: {}{}", shown.stdout, shown.stderr);
+        let answers: u64 = sums.iter().map(|sum| sum["answers"].as_u64().unwrap()).sum();
+        assert_eq!(answers, 2, "{by}");
+    }
+    let none = person.run(&["cost", "--cwd", "/"]);
+    assert!(none.stdout.contains("there are no answers"), "{}", none.stdout);
+}
+
+#[test]
+fn a_session_says_what_it_read_anew_and_why() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello.")));
+    let person = Person::asking(&server);
+    person.write("AGENTS.md", "One.");
+    assert_eq!(person.run(&["-p", "hi"]).code, 0);
+    let none = person.run(&["cost", "why", &last_session(&person)]);
+    assert!(
+        none.stdout.contains("every request began as the one before it"),
+        "{}{}",
+        none.stdout,
+        none.stderr
+    );
+}

@@ -1,0 +1,251 @@
+//! Slash commands as files: a prompt with places for arguments.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use zk_core::events::{Input, InputReply};
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
+use zk_core::service::{Command, CommandOutcome, HostFiles, HostRead, ToolCx, Trust, TrustItem};
+
+use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
+use crate::{arguments, interpolate};
+
+/// The kind that commands of a project are approved as; only then commands in their text run.
+pub const TRUST_COMMAND: &str = "command";
+
+/// The most a file may have, in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The most files of one directory of commands.
+const MAX_FILES: usize = 500;
+
+/// How deep they may lie.
+const MAX_DEPTH: usize = 4;
+
+/// Directories of a project that hold commands.
+const PROJECT: [&str; 2] = [".zk/commands", ".claude/commands"];
+
+/// A slash command that is a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandFile {
+    /// Its name: the file's, below its directories with colons between, without `.md`.
+    pub name: String,
+    /// The file, canonical.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub source: SkillSource,
+    /// What it does, for a list.
+    pub help: String,
+}
+
+/// Finds the commands of the project `root` for work in `cwd`, and those of the person in `user`. The first of a name
+/// counts: those of the project from the working directory up, then the person's. Calls block for as long as the file
+/// system does.
+#[must_use]
+pub fn command_files(cwd: &Path, root: &Path, user: &[PathBuf], files: &dyn HostFiles) -> Vec<CommandFile> {
+    let mut found = BTreeMap::new();
+    let top = if cwd.starts_with(root) { root } else { cwd };
+    for dir in cwd.ancestors().take_while(|dir| dir.starts_with(top)) {
+        for kind in PROJECT {
+            look(&dir.join(kind), SkillSource::Project, Some(top), files, &mut found);
+        }
+    }
+    for dir in user {
+        look(dir, SkillSource::User, None, files, &mut found);
+    }
+    found.into_values().collect()
+}
+
+fn look(
+    dir: &Path,
+    source: SkillSource,
+    fence: Option<&Path>,
+    files: &dyn HostFiles,
+    found: &mut BTreeMap<String, CommandFile>,
+) {
+    let Ok(real) = dir.canonicalize() else { return };
+    let leads_out = fence.is_some_and(|fence| !real.starts_with(fence));
+    if leads_out || (source == SkillSource::Project && !is_own(&real, files)) {
+        return;
+    }
+    let mut paths = Vec::new();
+    list(&real, 0, &mut paths);
+    paths.sort();
+    for path in paths {
+        let Some(name) = name_of(&path, &real) else { continue };
+        let how = HostRead { beneath: fence.map(Path::to_path_buf), ..HostRead::whole(MAX_BYTES).own_only() };
+        let Ok(file) = files.read(&path, &how) else { continue };
+        let text = String::from_utf8_lossy(&file.bytes);
+        let help = help(&text);
+        found.entry(name.clone()).or_insert(CommandFile { name, path, source, help });
+    }
+}
+
+fn list(dir: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth < MAX_DEPTH {
+            list(&path, depth + 1, paths);
+        } else if path.extension().is_some_and(|extension| extension == "md") && paths.len() < MAX_FILES {
+            paths.push(path);
+        }
+    }
+}
+
+/// `git/commit.md` is `git:commit`; nothing for a name that cannot be typed.
+fn name_of(path: &Path, dir: &Path) -> Option<String> {
+    let below = path.strip_prefix(dir).ok()?.with_extension("");
+    let name = below.iter().map(|part| part.to_str()).collect::<Option<Vec<_>>>()?.join(":");
+    let is_typed = |c: char| c.is_alphanumeric() || "-_:.".contains(c);
+    (!name.is_empty() && name.chars().all(is_typed)).then_some(name)
+}
+
+/// The description of a command, or its first line.
+fn help(text: &str) -> String {
+    let (fields, body) = parts(text);
+    let first = || {
+        body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim_start_matches(['#', ' '])
+    };
+    let about = if fields.description.is_empty() { first().to_owned() } else { fields.description };
+    let hint = fields.argument_hint.map(|hint| format!("{hint}: ")).unwrap_or_default();
+    format!("{hint}{about}").split_whitespace().collect::<Vec<_>>().join(" ").chars().take(100).collect()
+}
+
+/// The fields of a command's frontmatter, if it has one, and its text.
+fn parts(text: &str) -> (Manifest, &str) {
+    match frontmatter::split(text) {
+        Some(parts) => (Manifest::fields(parts.yaml), parts.body),
+        None => (Manifest::default(), text.trim_start_matches('\u{feff}')),
+    }
+}
+
+/// Makes the files commands of the conversation: `/NAME arguments`, typed or given as a prompt.
+#[derive(Clone, Debug)]
+pub struct CommandFilesPlugin {
+    cwd: PathBuf,
+    root: PathBuf,
+    user: Vec<PathBuf>,
+    found: Arc<Mutex<Option<Arc<Vec<CommandFile>>>>>,
+}
+
+impl CommandFilesPlugin {
+    /// The commands for work in `cwd` of the project `root`, and those of the person in `user`.
+    #[must_use]
+    pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
+        Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), user, found: Arc::default() }
+    }
+
+    /// Whether there may be any: a look at the directories alone.
+    fn may_have_some(&self) -> bool {
+        let top = if self.cwd.starts_with(&self.root) { &self.root } else { &self.cwd };
+        let dirs = self.cwd.ancestors().take_while(|dir| dir.starts_with(top));
+        let project = dirs.flat_map(|dir| PROJECT.iter().map(move |kind| dir.join(kind)));
+        project.chain(self.user.iter().cloned()).any(|dir| dir.is_dir())
+    }
+
+    async fn find(&self, cx: &Cx) -> Arc<Vec<CommandFile>> {
+        let Some(files) = cx.service::<dyn HostFiles>() else { return Arc::default() };
+        let plugin = self.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            if !plugin.may_have_some() {
+                return Vec::new();
+            }
+            command_files(&plugin.cwd, &plugin.root, &plugin.user, &*files)
+        });
+        let found = Arc::new(found.await.unwrap_or_default());
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
+        found
+    }
+
+    /// The prompt that a line asks for; nothing if it is no command of a file.
+    async fn expand(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
+        let (name, given) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        // Read now: a file may have come since the last prompt.
+        let found = self.find(cx).await;
+        let Some(command) = found.iter().find(|command| command.name == name).cloned() else {
+            return Ok(None);
+        };
+        let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
+        let path = command.path.clone();
+        let read = move || files.read(&path, &HostRead::whole(MAX_BYTES).own_only());
+        let bytes = tokio::task::spawn_blocking(read).await??.bytes;
+        let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+        let (_, body) = parts(&text);
+        let (mut prompt, placed) = arguments::substitute(body.trim(), given);
+        if !placed && !given.trim().is_empty() {
+            prompt.push_str(&format!("\n\n{}", given.trim()));
+        }
+        if self.may_run(&command, &bytes, cx) {
+            prompt = interpolate::interpolate(&prompt, &ToolCx::new(cx.clone(), self.cwd.clone())).await;
+        }
+        Ok(Some(prompt))
+    }
+
+    /// Whether commands in a text may be run, through the gates: those of a project once it was approved.
+    fn may_run(&self, command: &CommandFile, bytes: &[u8], cx: &Cx) -> bool {
+        if command.source != SkillSource::Project {
+            return true;
+        }
+        let name = command_trust_name(command, &self.root);
+        let item = TrustItem { project: &self.root, kind: TRUST_COMMAND, name: &name, bytes };
+        cx.service::<dyn Trust>().is_some_and(|trust| trust.is_trusted(&item))
+    }
+}
+
+/// What a command of a project is called in the trust store: its file below the project.
+#[must_use]
+pub fn command_trust_name(command: &CommandFile, root: &Path) -> String {
+    command.path.strip_prefix(root).unwrap_or(&command.path).to_string_lossy().into_owned()
+}
+
+impl Plugin for CommandFilesPlugin {
+    fn name(&self) -> &'static str {
+        "command-files"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let plugin = self.clone();
+        let names = scope.clone();
+        // So that a person can complete their names.
+        scope.spawn(async move {
+            let Some(bus) = names.bus() else { return };
+            let commands = plugin.find(&bus.cx()).await;
+            for command in commands.iter() {
+                let item = Arc::new(Named { name: command.name.clone(), help: command.help.clone() });
+                // A name that the program has is the program's.
+                let _ = names.provide::<dyn Command>(&command.name, item);
+            }
+        });
+        scope.on_async_with(self.clone(), async |plugin: &Self, input: &Input, cx: &Cx| {
+            let text = plugin.expand(&input.text, cx).await?;
+            Ok::<_, BoxError>(text.map(|text| InputReply::Transform { text, images: None }))
+        });
+        Ok(())
+    }
+}
+
+/// A command, which is sent as it is typed: what it stands for takes its place on the way to the model.
+struct Named {
+    name: String,
+    help: String,
+}
+
+#[async_trait]
+impl Command for Named {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn help(&self) -> &str {
+        &self.help
+    }
+
+    async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
+        Ok(CommandOutcome::Prompt(format!("/{} {args}", self.name).trim_end().to_owned()))
+    }
+}

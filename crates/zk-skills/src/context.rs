@@ -1,0 +1,168 @@
+//! The two streams of context: what is put before a prompt and stays, and what stands behind one request.
+
+mod environment;
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use zk_core::events::{
+    AgentBeforeStart, BeforeStart, ContextReduced, ContextTransform, PartKind, PartLeftOut, SessionLoaded,
+};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
+use zk_core::model::{Block, Message, Role};
+use zk_core::service::{
+    ContextId, ContextMode, ContextProducer, DYNAMIC_CONTEXT, Entry, EntryKind, QUERY_CONTEXT,
+};
+
+pub use environment::{EnvironmentPart, GitPart, date};
+
+/// How long a part may take.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Asks every `dyn ContextProducer` of the bus at its time, for the agent and its sub-agents.
+///
+/// Parts come in the order of their names, each in a tag of its own. Nothing is added where none has a text.
+#[derive(Clone, Debug, Default)]
+pub struct ContextStreams {
+    /// What each agent was told last, by part.
+    told: Arc<Mutex<Told>>,
+}
+
+/// Texts by the names of their parts, for each agent.
+type Told = HashMap<Option<ContextId>, BTreeMap<String, String>>;
+
+impl ContextStreams {
+    /// Both streams.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What of the parts is news to the agent of `cx`.
+    async fn query(&self, cx: &Cx) -> Result<Option<Message>, BoxError> {
+        let mut texts = texts(ContextMode::PerQuery, cx).await?;
+        let agent = context(cx);
+        {
+            let mut told = self.told();
+            let told = told.entry(agent).or_default();
+            let mut is_news = |name: &str, text: &str| {
+                told.insert(name.to_owned(), text.to_owned()).as_deref() != Some(text)
+            };
+            texts.retain(|(name, text)| is_news(name, text));
+        }
+        Ok(envelope(QUERY_CONTEXT, &texts).map(|text| Message::injected(text, QUERY_CONTEXT)))
+    }
+
+    fn forget(&self, cx: &Cx) {
+        self.told().remove(&context(cx));
+    }
+}
+
+fn context(cx: &Cx) -> Option<ContextId> {
+    cx.service::<ContextId>().map(|id| (*id).clone())
+}
+
+/// The texts of the parts of one mode, by name.
+async fn texts(mode: ContextMode, cx: &Cx) -> Result<Vec<(String, String)>, BoxError> {
+    let mut texts = Vec::new();
+    for part in cx.items::<dyn ContextProducer>().into_iter().filter(|part| part.value.mode() == mode) {
+        // The call itself is made inside, so that nothing a part does can unwind further.
+        let asked = AssertUnwindSafe(async { part.value.text(cx).await }).catch_unwind();
+        let failed = match tokio::time::timeout(LIMIT, asked).await {
+            Ok(Ok(Ok(text))) => {
+                let text = text.filter(|text| !text.trim().is_empty());
+                texts.extend(text.map(|text| (part.name.to_string(), text.trim().to_owned())));
+                continue;
+            }
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(_)) => "it panicked".to_owned(),
+            Err(_) => format!("it took longer than {} s", LIMIT.as_secs()),
+        };
+        let (name, source) = (part.name.to_string(), part.source.to_string());
+        cx.emit(PartLeftOut { kind: PartKind::ContextProducer, name, source, error: failed }).await?;
+    }
+    Ok(texts)
+}
+
+/// What of each part a stored conversation has been told last.
+fn told_in(entries: &[Entry]) -> BTreeMap<String, String> {
+    let mut told = BTreeMap::new();
+    for entry in entries {
+        let EntryKind::Message { message, .. } = &entry.kind else { continue };
+        if message.injected_by.as_deref() != Some(QUERY_CONTEXT) {
+            continue;
+        }
+        let text = message.text();
+        let mut rest = text.strip_prefix(&format!("<{QUERY_CONTEXT}>\n")).unwrap_or_default();
+        while let Some((name, from)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
+            let Some((part, after)) = from.split_once(&format!("</{name}>\n")) else { break };
+            told.insert(name.to_owned(), part.to_owned());
+            rest = after;
+        }
+    }
+    told
+}
+
+/// The parts in one tag; nothing where there are none.
+fn envelope(tag: &str, texts: &[(String, String)]) -> Option<String> {
+    if texts.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = texts.iter().map(|(name, text)| format!("<{name}>{text}</{name}>")).collect();
+    Some(format!("<{tag}>\n{}\n</{tag}>", parts.join("\n")))
+}
+
+impl Plugin for ContextStreams {
+    fn name(&self) -> &'static str {
+        "context"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        scope.on_async_with_at(
+            everywhere,
+            self.clone(),
+            async |streams: &Self, start: &AgentBeforeStart, cx: &Cx| {
+                // A run that goes on has no prompt that something could stand before.
+                if start.prompt.is_none() {
+                    return Ok::<_, BoxError>(None);
+                }
+                let context = streams.query(cx).await?;
+                Ok(context.map(|context| BeforeStart { messages: vec![context], ..BeforeStart::default() }))
+            },
+        );
+        // After those who leave something out of the conversation.
+        let late = HookOptions { stage: Stage::Late, reach: Some(Reach::Descendants), time_limit: None };
+        scope.on_async_at(late, async |transform: &ContextTransform, cx: &Cx| {
+            let Some((last, before)) = transform.messages.split_last() else {
+                return Ok::<_, BoxError>(None);
+            };
+            if last.role != Role::User {
+                return Ok(None);
+            }
+            let Some(text) = envelope(DYNAMIC_CONTEXT, &texts(ContextMode::PerRequest, cx).await?) else {
+                return Ok(None);
+            };
+            let mut message = Message::clone(last);
+            message.content.push(Block::text(text));
+            let mut messages = before.to_vec();
+            messages.push(message.shared());
+            Ok(Some(messages))
+        });
+        let streams = self.clone();
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| streams.forget(cx));
+        let streams = self.clone();
+        scope.on_sync(move |loaded: &SessionLoaded, cx: &Cx| {
+            streams.forget(cx);
+            streams.told().insert(context(cx), told_in(&loaded.entries));
+        });
+        Ok(())
+    }
+}

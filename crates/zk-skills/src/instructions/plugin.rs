@@ -1,0 +1,236 @@
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde::Serialize;
+use zk_core::events::{ContextReduced, ResultPatch, SessionLoaded, ToolBegin, ToolTransform};
+use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, Scope};
+use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
+use zk_core::service::{ContextId, HostFiles, PromptSection, section_order};
+
+use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own};
+use crate::catalog::escape;
+
+/// The most calls whose directories are remembered until they have a result.
+const MAX_CALLS: usize = 64;
+
+/// Instructions of the person and of the project: a section of the system prompt, read anew for every run, and those of
+/// a subdirectory with the first result of a call that works there.
+///
+/// It reads with the `dyn HostFiles` of the bus.
+#[derive(Clone, Debug)]
+pub struct InstructionsPlugin {
+    cwd: PathBuf,
+    root: PathBuf,
+    own: Option<PathBuf>,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What was told, and to whom.
+#[derive(Debug, Default)]
+struct Told {
+    /// Announced last.
+    loaded: Option<InstructionsLoaded>,
+    /// Files in the system prompt, canonical.
+    prompt: BTreeSet<PathBuf>,
+    /// Files that came with results, by agent.
+    results: HashMap<Option<ContextId>, BTreeSet<PathBuf>>,
+    /// Directories that calls work in which have no result yet.
+    calls: Vec<(CallId, Vec<PathBuf>)>,
+}
+
+/// The instructions of a conversation were read: at its first run, and when they are others than before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InstructionsLoaded {
+    /// The files, the person's first, then from the root of the project down.
+    pub files: Vec<PathBuf>,
+    /// The file whose end is missing, because all together are too long.
+    pub cut: Option<PathBuf>,
+    /// Files that were not read, with the reason.
+    pub skipped: Vec<String>,
+}
+
+impl Event for InstructionsLoaded {
+    const NAME: &'static str = "instructions:loaded";
+    const CANCELLABLE: bool = false;
+    type Reply = ();
+    type Mode = Notify;
+}
+
+impl InstructionsPlugin {
+    /// The instructions for work in `cwd` of the project `root`, and of the person in the file `own`.
+    #[must_use]
+    pub fn new(cwd: &Path, root: &Path, own: Option<PathBuf>) -> Self {
+        Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), own, told: Arc::default() }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the files. Calls block for as long as the file system does.
+    fn read(&self, files: &dyn HostFiles) -> Instructions {
+        let mut found = instructions(&self.cwd, &self.root, files);
+        let Some(path) = &self.own else { return found };
+        match own(path, files) {
+            Ok(None) => {}
+            Ok(Some(file)) => {
+                let is_other = |other: &Instruction| other.path != file.path;
+                found.files.retain(is_other);
+                found.files.insert(0, file);
+                found.limit();
+            }
+            Err(why) => found.skipped.insert(0, Skipped { path: path.clone(), why }),
+        }
+        found
+    }
+
+    /// The text of the section, and what is to be announced if it is news.
+    fn section(&self, found: &Instructions) -> (String, Option<InstructionsLoaded>) {
+        let loaded = InstructionsLoaded {
+            files: found.files.iter().map(|file| file.path.clone()).collect(),
+            cut: found.files.iter().find(|file| file.cut).map(|file| file.path.clone()),
+            skipped: found
+                .skipped
+                .iter()
+                .map(|file| format!("{}: {}", file.path.display(), file.why))
+                .collect(),
+        };
+        let mut told = self.told();
+        let real = found.files.iter().filter_map(|file| file.path.canonicalize().ok());
+        told.prompt = real.collect();
+        let news = (told.loaded.as_ref() != Some(&loaded)).then(|| loaded.clone());
+        told.loaded = Some(loaded);
+        let own = self.own.as_deref();
+        let texts = found.files.iter().map(|file| describe(file, Some(&*file.path) == own));
+        (texts.collect::<Vec<_>>().join("\n\n"), news)
+    }
+
+    /// Remembers where a call works, if that is below the working directory.
+    fn begin(&self, begin: &ToolBegin) {
+        let Effects::Known { list } = &begin.effects else { return };
+        let mut dirs = Vec::new();
+        for effect in list {
+            let (Effect::Reads { paths } | Effect::Writes { paths }) = effect else { continue };
+            for path in paths {
+                let path = self.cwd.join(path);
+                let is_below = path.starts_with(&self.cwd) && path != self.cwd;
+                // What is above a place counts as much as its own.
+                dirs.extend(is_below.then_some(path));
+            }
+        }
+        if !dirs.is_empty() {
+            let mut told = self.told();
+            if told.calls.len() == MAX_CALLS {
+                told.calls.remove(0);
+            }
+            told.calls.push((begin.call.call_id.clone(), dirs));
+        }
+    }
+
+    /// The instructions that come with the result of a call, if it is the first one there.
+    async fn news(&self, call: &CallId, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let dirs = {
+            let mut told = self.told();
+            let at = told.calls.iter().position(|(id, _)| id == call);
+            at.map(|at| told.calls.remove(at).1)
+        };
+        let (Some(dirs), Some(files)) = (dirs, cx.service::<dyn HostFiles>()) else { return Ok(None) };
+        let (cwd, root) = (self.cwd.clone(), self.root.clone());
+        let found = tokio::task::spawn_blocking(move || nearest(&dirs, &cwd, &root, &*files)).await?;
+        let mut told = self.told();
+        let Told { prompt, results, .. } = &mut *told;
+        let known = results.entry(cx.service::<ContextId>().map(|id| (*id).clone())).or_default();
+        let is_news =
+            |file: &&(PathBuf, Instruction)| !prompt.contains(&file.0) && known.insert(file.0.clone());
+        let texts: Vec<String> = found.iter().filter(is_news).map(|(_, file)| frame(file)).collect();
+        Ok((!texts.is_empty()).then(|| texts.join("\n")))
+    }
+
+    fn forget(&self, cx: &Cx) {
+        self.told().results.remove(&cx.service::<ContextId>().map(|id| (*id).clone()));
+    }
+}
+
+/// A file as the system prompt has it.
+fn describe(file: &Instruction, is_own: bool) -> String {
+    let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
+    let whose = if is_own { "of the user, for all projects" } else { "of the project" };
+    format!("Instructions {whose}, from {}:\n{}{cut}", file.path.display(), file.text)
+}
+
+/// A file as it stands behind a result.
+fn frame(file: &Instruction) -> String {
+    let tag = "project_instructions";
+    let text = file.text.replace(&format!("</{tag}"), &format!("&lt;/{tag}"));
+    let cut = if file.cut { "\n(The rest is left out: it is too long.)" } else { "" };
+    format!("<{tag} from=\"{}\">\n{text}{cut}\n</{tag}>", escape(&file.path.display().to_string()))
+}
+
+/// A result with more text behind it.
+pub(crate) fn with_text(content: &ToolContent, more: &str) -> ToolContent {
+    match content {
+        ToolContent::Text(text) => ToolContent::Text(format!("{text}\n\n{more}")),
+        ToolContent::Blocks(blocks) => {
+            let mut blocks = blocks.clone();
+            blocks.push(Block::text(more));
+            ToolContent::Blocks(blocks)
+        }
+    }
+}
+
+#[async_trait]
+impl PromptSection for InstructionsPlugin {
+    fn order(&self) -> i32 {
+        section_order::PROJECT
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
+        let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
+        let reader = self.clone();
+        let found = tokio::task::spawn_blocking(move || reader.read(&*files)).await?;
+        let (text, news) = self.section(&found);
+        if let Some(news) = news {
+            cx.emit(news).await?;
+        }
+        Ok(text)
+    }
+}
+
+impl Plugin for InstructionsPlugin {
+    fn name(&self) -> &'static str {
+        "instructions"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.provide::<dyn PromptSection>("instructions", Arc::new(self.clone()))?;
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        let plugin = self.clone();
+        scope.on_sync_at(everywhere, move |begin: &ToolBegin, _: &Cx| plugin.begin(begin));
+        scope.on_async_with_at(
+            everywhere,
+            self.clone(),
+            async |plugin: &Self, result: &ToolTransform, cx: &Cx| {
+                if result.is_error {
+                    return Ok::<_, BoxError>(None);
+                }
+                let news = plugin.news(&result.call.call_id, cx).await?;
+                let content = news.map(|news| with_text(&result.content, &news));
+                Ok(content.map(|content| ResultPatch { content: Some(content), ..ResultPatch::default() }))
+            },
+        );
+        // What left the context is told again.
+        let plugin = self.clone();
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.forget(cx));
+        let plugin = self.clone();
+        scope.on_sync(move |_: &SessionLoaded, cx: &Cx| plugin.forget(cx));
+        Ok(())
+    }
+}
+
+/// The limit as a person reads it.
+#[must_use]
+pub fn limit() -> String {
+    format!("{} KiB", MAX_BYTES / 1024)
+}

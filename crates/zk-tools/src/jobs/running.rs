@@ -1,0 +1,37 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{ContextMode, ContextProducer};
+
+use super::Jobs;
+use crate::text::one_line;
+
+/// The most jobs that are named.
+const NAMED: usize = 8;
+
+/// Tells a model which commands run in the background, with every request.
+#[derive(Debug)]
+pub(crate) struct RunningJobs(pub(crate) Arc<Jobs>);
+
+#[async_trait]
+impl ContextProducer for RunningJobs {
+    fn mode(&self) -> ContextMode {
+        ContextMode::PerRequest
+    }
+
+    async fn text(&self, _: &Cx) -> Result<Option<String>, BoxError> {
+        let running: Vec<_> = self.0.list().into_iter().filter(|job| !job.phase.is_over()).collect();
+        if running.is_empty() {
+            return Ok(None);
+        }
+        // It is read as text, not as a tag.
+        let name = |command: &str| one_line(command, 80).replace('<', "‹").replace('>', "›");
+        let named = running.iter().take(NAMED).map(|job| format!("{}: {}", job.id, name(&job.command)));
+        let mut text = format!("running in the background: {}", named.collect::<Vec<_>>().join("; "));
+        if let Some(more) = running.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            text.push_str(&format!("; and {more} more"));
+        }
+        Ok(Some(text))
+    }
+}
