@@ -13,6 +13,7 @@
 //! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
 //! | `tool`, `sanitize`, `names` | a tool as the model has it |
 //! | `resources`, `prompts`, `forms` | resources as tools, prompts as commands, forms as questions |
+//! | `search` | tools that the model is told of once it searched for them |
 //! | `events` | `mcp:*` |
 //!
 //! # What this crate must never know
@@ -34,6 +35,7 @@ mod plugin;
 mod prompts;
 mod resources;
 mod sanitize;
+mod search;
 mod server;
 mod status;
 mod stdio;

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
-use zk_core::events::AgentBeforeStart;
+use zk_core::events::{AgentBeforeStart, BeforeStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::Exec;
 
@@ -16,6 +16,7 @@ use crate::config::ServerConfig;
 use crate::events::{McpConnect, McpError, McpQuarantine};
 use crate::forms::AskPerson;
 use crate::pin::{MemoryPins, PinStore};
+use crate::search::catalogue;
 use crate::server::{Server, ServerLog, Shared, quarantined};
 use crate::status::{ServerState, ServerStatus};
 
@@ -179,6 +180,7 @@ impl Plugin for McpPlugin {
             pumps: TaskTracker::new(),
             all: OnceLock::new(),
             has_resources: OnceLock::new(),
+            has_search: OnceLock::new(),
         });
         let make = |config: &ServerConfig| Server::new(config.clone(), shared.clone(), scope.clone());
         let servers: Vec<Arc<Server>> = self.servers.iter().map(make).collect();
@@ -233,7 +235,7 @@ impl McpPlugin {
         let (tell, wait, servers) = (self.tell.clone(), self.wait, servers.clone());
         scope.on_async_with(
             (news, tell, wait, servers),
-            async |state: &Begin, _: &AgentBeforeStart, _: &Cx| {
+            async |state: &Begin, event: &AgentBeforeStart, cx: &Cx| {
                 let (news, tell, wait, servers) = state;
                 servers.warm_up(*wait).await;
                 let waiting = {
@@ -242,6 +244,10 @@ impl McpPlugin {
                     std::mem::take(&mut news.waiting)
                 };
                 waiting.iter().for_each(|text| tell(text));
+                let system = catalogue(cx.bus()).map(|names| format!("{}\n\n{names}", event.system));
+                Ok::<_, BoxError>(
+                    system.map(|system| BeforeStart { system: Some(system), ..BeforeStart::default() }),
+                )
             },
         );
     }

@@ -6,7 +6,6 @@ use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolErrorKind
 use zk_core::service::{Tool, ToolCx};
 
 use crate::client::{CallEnd, CallRequest};
-use crate::config::{ServerConfig, ServerDisclosure};
 use crate::sanitize::{clean_schema, clean_text};
 use crate::server::Server;
 
@@ -21,7 +20,7 @@ pub(crate) struct McpTool {
 }
 
 /// What a model is told of a tool.
-pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, server: &ServerConfig) -> Arc<ToolSpec> {
+pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosure) -> Arc<ToolSpec> {
     let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
     let mut schema = clean_schema(&Value::Object(Map::clone(&tool.input_schema)));
     if let Value::Object(schema) = &mut schema {
@@ -29,10 +28,6 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, server: &ServerConfi
         schema.entry("properties").or_insert_with(|| json!({}));
     }
     let spec = ToolSpec::new(name, clean_text(description), schema);
-    let disclosure = match server.disclosure {
-        Some(ServerDisclosure::Lazy) => Disclosure::Lazy,
-        Some(ServerDisclosure::Eager) | None => Disclosure::Always,
-    };
     Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&spec) })
 }
 

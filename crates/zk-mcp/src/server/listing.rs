@@ -7,16 +7,18 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::timeout;
 use zk_core::kernel::Scope;
-use zk_core::model::{ToolError, ToolErrorKind};
+use zk_core::model::{Disclosure, ToolError, ToolErrorKind};
 use zk_core::service::{Command, Tool};
 
 use super::{Server, quarantined};
 use crate::client::Connection;
+use crate::config::ServerDisclosure;
 use crate::events::McpQuarantine;
 use crate::names::tool_name;
 use crate::pin::Listing;
 use crate::prompts::PromptCommand;
 use crate::resources::{ListResources, ReadResource};
+use crate::search;
 use crate::status::ServerState;
 use crate::tool::{McpTool, spec_of};
 
@@ -24,6 +26,8 @@ use crate::tool::{McpTool, spec_of};
 const LIST: Duration = Duration::from_secs(15);
 /// The most tools of one server, and the most bytes of their list.
 const MOST_TOOLS: usize = 2000;
+/// How much the tools of one server may fill of every request: about 10000 tokens.
+const EAGER_BYTES: usize = 40_000;
 /// The most prompts of one server.
 const MOST_PROMPTS: usize = 200;
 const MOST_BYTES: usize = 8 << 20;
@@ -196,10 +200,33 @@ impl Server {
         }
     }
 
+    /// When the model is told of these tools: as the server's settings say, else once it searched for them if they
+    /// would fill too much of every request.
+    fn disclosure(&self, tools: &[rmcp::model::Tool]) -> Disclosure {
+        match self.config.disclosure {
+            Some(ServerDisclosure::Lazy) => Disclosure::Lazy,
+            Some(ServerDisclosure::Eager) => Disclosure::Always,
+            None => {
+                let bytes: usize = tools
+                    .iter()
+                    .map(|tool| {
+                        let schema = serde_json::to_string(&tool.input_schema).unwrap_or_default();
+                        tool.name.len() + tool.description.as_deref().unwrap_or_default().len() + schema.len()
+                    })
+                    .sum();
+                if bytes > EAGER_BYTES { Disclosure::Lazy } else { Disclosure::Always }
+            }
+        }
+    }
+
     /// Registers tools in the place of those before. A tool that stayed the same stays as it is, so that nothing of a
     /// request changes.
     async fn register(&self, tools: &[rmcp::model::Tool]) {
         let Some(bus) = self.scope.bus() else { return };
+        let disclosure = self.disclosure(tools);
+        if disclosure == Disclosure::Lazy && self.shared.has_search.set(()).is_ok() {
+            search::register(&self.scope);
+        }
         let mut next = BTreeMap::new();
         {
             let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,7 +243,7 @@ impl Server {
                     continue;
                 }
                 let name = tool_name(self.name(), &tool.name, &taken);
-                let spec = spec_of(&name, tool, &self.config);
+                let spec = spec_of(&name, tool, disclosure);
                 let same = listed.tools.get(&name).filter(|old| old.is(&tool.name, &spec));
                 let made = same.cloned().or_else(|| {
                     let server = self.this.upgrade()?;

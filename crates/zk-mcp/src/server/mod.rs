@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) all: OnceLock<Servers>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
+    /// Set once the search for tools is registered.
+    pub(crate) has_search: OnceLock<()>,
 }
 
 /// A server and what is known of it.

@@ -5,6 +5,8 @@ mod bootstrap;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod disclosure;
+#[cfg(test)]
 mod pins;
 #[cfg(test)]
 mod support;

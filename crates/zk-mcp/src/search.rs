@@ -1,0 +1,124 @@
+//! Tools that the model is told of only once it searched for them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zk_core::kernel::{Bus, Item, Scope};
+use zk_core::model::{Approved, Concurrency, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, RunTool, RunTools, Tool, ToolCx};
+
+/// The name of the tool. A host that has one of its own keeps it, and unlocks tools itself.
+const NAME: &str = "tool_search";
+/// The names of tools of servers begin so.
+const PREFIX: &str = "mcp_";
+/// The most tools that one search gives.
+const LIMIT: usize = 20;
+
+/// Registers the search.
+pub(crate) fn register(scope: &Scope) {
+    let _ = scope.provide::<dyn Tool>(NAME, Arc::new(ToolSearch::new()));
+}
+
+/// Searches the tools of servers, and lets the run call those it finds.
+struct ToolSearch(Arc<ToolSpec>);
+
+#[derive(Deserialize)]
+struct Args {
+    #[serde(default)]
+    names: Vec<String>,
+    query: Option<String>,
+    server: Option<String>,
+    limit: Option<usize>,
+}
+
+impl ToolSearch {
+    fn new() -> Self {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "names": {
+                    "type": "array", "items": { "type": "string" },
+                    "description": "Names of tools, as the system prompt lists them",
+                },
+                "query": { "type": "string", "description": "Words that name or description have" },
+                "server": { "type": "string", "description": "Only tools of this MCP server" },
+                "limit": { "type": "integer", "minimum": 1, "description": "At most so many tools; 20" },
+            },
+            "additionalProperties": false,
+        });
+        let about = "Finds tools of MCP servers by name, words or server, and gives their schemas. A tool can be \
+                     called once it was found.";
+        Self(ToolSpec::new(NAME, about, schema))
+    }
+}
+
+impl Args {
+    fn finds(&self, tool: &RunTool) -> bool {
+        let is_of_server = |server: &String| {
+            tool.name.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(&format!("{server}_")))
+        };
+        let text = format!("{} {}", tool.name, tool.spec.description).to_lowercase();
+        let has_words =
+            |query: &String| query.to_lowercase().split_whitespace().all(|word| text.contains(word));
+        let is_named = self.names.is_empty() || self.names.iter().any(|name| **name == *tool.name);
+        is_named && self.server.as_ref().is_none_or(is_of_server) && self.query.as_ref().is_none_or(has_words)
+    }
+}
+
+fn is_searched(tool: &RunTool) -> bool {
+    tool.name.starts_with(PREFIX) && tool.spec.disclosure == Disclosure::Lazy
+}
+
+#[async_trait]
+impl Tool for ToolSearch {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let tools = cx.cx.service::<dyn RunTools>();
+        let tools = tools.ok_or_else(|| ToolError::failed("tools can be searched in a run only"))?;
+        let all: Vec<RunTool> = tools.tools().into_iter().filter(is_searched).collect();
+        let found: Vec<&RunTool> = all.iter().filter(|tool| args.finds(tool)).collect();
+        let limit = args.limit.unwrap_or(LIMIT).max(args.names.len());
+        let mut lines = Vec::new();
+        for tool in found.iter().take(limit) {
+            tools.unlock(&tool.name).map_err(|error| ToolError::failed(error.to_string()))?;
+            let RunTool { name, spec, .. } = tool;
+            let line = json!({ "name": **name, "description": spec.description, "schema": spec.schema });
+            // Nothing in a schema can end the envelope it is in.
+            lines.push(format!("<tool>{}</tool>", line.to_string().replace('<', "\\u003c")));
+        }
+        if found.len() > limit {
+            lines.push(format!("and {} more; search for less", found.len() - limit));
+        }
+        if lines.is_empty() {
+            lines.push(format!("nothing found among {} tools; try fewer words", all.len()));
+        }
+        Ok(ToolOutput::text(lines.join("\n")))
+    }
+}
+
+/// What the system prompt says of the tools that can be searched: their names in order, the same bytes as long as the
+/// tools are the same. Nothing if there are none.
+pub(crate) fn catalogue(bus: &Bus) -> Option<String> {
+    let is_lazy = |tool: &&Item<dyn Tool>| {
+        tool.name.starts_with(PREFIX) && tool.value.spec().disclosure == Disclosure::Lazy
+    };
+    let all = bus.items::<dyn Tool>();
+    let mut names: Vec<&str> = all.iter().filter(is_lazy).map(|tool| &*tool.name).collect();
+    names.sort_unstable();
+    let about = format!("These tools of MCP servers can be called once `{NAME}` found them:");
+    (!names.is_empty()).then(|| format!("{about}\n<tools>\n{}\n</tools>", names.join("\n")))
+}
