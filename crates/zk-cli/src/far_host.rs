@@ -145,6 +145,10 @@ fn note(complaint: &Mutex<String>, bytes: &[u8]) {
     }
 }
 
+fn is_silent(complaint: &Mutex<String>) -> bool {
+    complaint.lock().unwrap_or_else(PoisonError::into_inner).trim().is_empty()
+}
+
 /// Carries connections over a process's pipes until it ends.
 async fn carry(
     listener: UnixListener,
@@ -166,6 +170,7 @@ async fn pump(
     complaint: &Mutex<String>,
 ) -> io::Result<()> {
     let mut bytes = vec![0; 64 << 10];
+    let mut broken: Option<io::Error> = None;
     loop {
         tokio::select! {
             event = process.next() => match event.map_err(io::Error::other)? {
@@ -173,15 +178,18 @@ async fn pump(
                 Some(ProcessEvent::Output(OutputStream::Stderr, bytes)) => note(complaint, &bytes),
                 // Until the very end: what it complains of may come behind its exit.
                 Some(ProcessEvent::Closed(_) | ProcessEvent::Exited(_)) => {}
-                None => return Ok(()),
+                // What it complained of says more than a broken pipe.
+                None => return broken.filter(|_| is_silent(complaint)).map_or(Ok(()), Err),
             },
-            read = typed.read(&mut bytes) => match read? {
+            read = typed.read(&mut bytes), if broken.is_none() => match read? {
                 0 => return Ok(()),
                 length => {
                     let piece = bytes.get(..length).unwrap_or_default();
-                    process.write(piece).await.map_err(io::Error::other)?;
+                    broken = process.write(piece).await.map_err(io::Error::other).err();
                 }
             },
+            // It takes no more because it is ending: why it does comes before that counts.
+            () = tokio::time::sleep(LAST_WORDS / 2), if broken.is_some() => return broken.map_or(Ok(()), Err),
         }
     }
 }
