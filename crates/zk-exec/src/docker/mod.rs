@@ -21,6 +21,8 @@ use process::{Containered, DockerProcess};
 
 /// The variable by which the processes of a command are found.
 const MARK: &str = "ZK_COMMAND";
+/// Numbers the commands of this process, whichever container they run in: a mark belongs to one of them.
+static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// How many processes there may be in a container, unless something else is said.
 const PROCESSES: u32 = 4096;
@@ -75,7 +77,6 @@ pub struct DockerExec {
     engine: Engine,
     options: DockerOptions,
     container: Mutex<Option<Container>>,
-    serial: AtomicU64,
 }
 
 /// A container that runs, for as long as the connection to its first process.
@@ -90,12 +91,7 @@ impl DockerExec {
     /// Commands as `options` say. Nothing is started yet.
     #[must_use]
     pub fn new(options: DockerOptions) -> Self {
-        Self {
-            engine: Engine::new(&options.socket),
-            options,
-            container: Mutex::new(None),
-            serial: AtomicU64::new(0),
-        }
+        Self { engine: Engine::new(&options.socket), options, container: Mutex::new(None) }
     }
 
     /// Whether somebody listens at the engine's socket.
@@ -201,7 +197,7 @@ impl DockerExec {
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let container = self.container_id().await?;
-        let mark = format!("{}.{}", std::process::id(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let mark = format!("{}.{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let place = Containered { engine: self.engine.clone(), container, mark };
         let mut argv = vec![text(&request.program)?];
         argv.extend(request.args.iter().map(|arg| text(arg)).collect::<io::Result<Vec<_>>>()?);
