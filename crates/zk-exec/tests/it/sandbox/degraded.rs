@@ -31,6 +31,8 @@ async fn without_namespaces_nothing_outside_is_written_hidden_files_are_not_read
     assert_eq!((test.held.len(), test.unproven.len()), (8, 0), "{test:?}");
 
     let outside = base.path().join("outside");
+    // What others keep in the temporary directory is hidden as well.
+    let is_read = !base.path().starts_with("/tmp");
     for (command, works) in [
         ("echo x > here && cat here".to_owned(), true),
         ("f=$(mktemp) && echo x > $f && rm $f".to_owned(), true),
@@ -39,7 +41,7 @@ async fn without_namespaces_nothing_outside_is_written_hidden_files_are_not_read
                 .to_owned(),
             true,
         ),
-        (format!("cat {}", base.path().join("place/readable").display()), true),
+        (format!("cat {}", base.path().join("place/readable").display()), is_read),
         (format!("echo x > {}", outside.display()), false),
         (format!("ln here {}", outside.display()), false),
         ("echo x > /dev/shm/zk-outside".to_owned(), false),
