@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::{Command, CommandOutcome, HostFiles, HostRead, ToolCx, Trust, TrustItem};
+use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem};
 
+use crate::prompt_command::PromptCommand;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
 use crate::{arguments, interpolate};
 
@@ -216,7 +216,7 @@ impl Plugin for CommandFilesPlugin {
             let Some(bus) = names.bus() else { return };
             let commands = plugin.find(&bus.cx()).await;
             for command in commands.iter() {
-                let item = Arc::new(Named { name: command.name.clone(), help: command.help.clone() });
+                let item = Arc::new(PromptCommand { name: command.name.clone(), help: command.help.clone() });
                 // A name that the program has is the program's.
                 let _ = names.provide::<dyn Command>(&command.name, item);
             }
@@ -226,26 +226,5 @@ impl Plugin for CommandFilesPlugin {
             Ok::<_, BoxError>(text.map(|text| InputReply::Transform { text, images: None }))
         });
         Ok(())
-    }
-}
-
-/// A command, which is sent as it is typed: what it stands for takes its place on the way to the model.
-struct Named {
-    name: String,
-    help: String,
-}
-
-#[async_trait]
-impl Command for Named {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn help(&self) -> &str {
-        &self.help
-    }
-
-    async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
-        Ok(CommandOutcome::Prompt(format!("/{} {args}", self.name).trim_end().to_owned()))
     }
 }

@@ -27,6 +27,7 @@ mod events;
 mod instructions;
 mod interpolate;
 mod plugin;
+mod prompt_command;
 mod relevant;
 mod skill;
 mod skills;

@@ -7,14 +7,13 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Message, Role, ThinkingRequest, ToolContent};
-use zk_core::service::{
-    Command, CommandOutcome, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order,
-};
+use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order};
 
 use crate::catalog::{catalog, description};
 use crate::delivery::TAG;
 use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause};
+use crate::prompt_command::PromptCommand;
 use crate::skills::{Skills, SkillsOptions};
 use crate::{events::SkillsResolved, relevant, tools};
 
@@ -165,34 +164,13 @@ impl Offered {
     }
 }
 
-fn commands(set: &SkillSet) -> impl Iterator<Item = SkillCommand> {
+fn commands(set: &SkillSet) -> impl Iterator<Item = PromptCommand> {
     let offered = set.skills.iter().filter(|skill| skill.manifest.user_invocable);
     offered.map(|skill| {
         let hint = skill.manifest.argument_hint.as_ref().map(|hint| format!("{hint}: ")).unwrap_or_default();
         let about: String = description(skill).chars().take(MAX_HELP).collect();
-        SkillCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
+        PromptCommand { name: format!("skill:{}", skill.name()), help: format!("{hint}{about}") }
     })
-}
-
-/// `/skill:NAME`, which is sent as it is typed.
-struct SkillCommand {
-    name: String,
-    help: String,
-}
-
-#[async_trait]
-impl Command for SkillCommand {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn help(&self) -> &str {
-        &self.help
-    }
-
-    async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
-        Ok(CommandOutcome::Prompt(format!("/{} {args}", self.name).trim_end().to_owned()))
-    }
 }
 
 /// Gives the text of a skill that the prompt begins with, behind the prompt as the person wrote it.
