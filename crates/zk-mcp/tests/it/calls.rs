@@ -70,7 +70,7 @@ async fn a_call_that_makes_progress_is_not_given_up_and_one_that_makes_none_is()
     let error = host.call("mcp_fake_slow", quiet).await.unwrap_err();
     assert_eq!(error.kind, ToolErrorKind::TimedOut);
     assert!(error.message.contains("no answer and no progress for 0.4 s"), "{error}");
-    // The server was told, and is free again.
+    // The server got the cancellation, and takes the next call.
     assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
     host.bus.close().await;
 }

@@ -17,7 +17,7 @@ fn project_beats_user_and_the_nearest_directory_wins() {
     let mut roots = at.roots();
     roots.cwd = at.path("project/sub");
     let files = LocalHostFiles::new();
-    // Those of the project are approved from where they are found.
+    // Skills of the project need approval, from the directory they are found in.
     let all = discover(&roots, &files, None);
     for skill in &all.untrusted {
         let approval = zk_skills::SkillApproval::of(skill, &roots.project, &files).unwrap();

@@ -9,7 +9,7 @@ use crate::app::AppContext;
 use crate::sessions::make_private;
 use crate::term::redacted;
 
-/// Keeps what is being typed where a crash does not reach it: a file of this process, which its end takes away.
+/// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
 pub(super) struct Drafts {
     /// The directory of drafts, and the file of this process.
     place: Option<(PathBuf, PathBuf)>,

@@ -29,7 +29,7 @@ impl ScreenKind {
         }
     }
 
-    /// Whether the terminal shows lines and nothing else.
+    /// Whether the terminal cannot erase, so that only the plain screen works on it.
     pub(super) fn is_plain_only(app: &AppContext) -> bool {
         !Screen::new(&app.env).erases()
     }

@@ -310,7 +310,7 @@ pub enum DeniedAct {
     Write,
     /// To connect to a host.
     Connect,
-    /// To use more than one command may: of memory, processes or output. It was ended for that, or refused more.
+    /// To exceed a limit of one command: memory, processes or output. It was ended for that, or refused more.
     Exceed,
 }
 
