@@ -4,7 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Redactor;
-use crate::model::{Block, Display, Document, Message, Text, Thinking, ToolContent, ToolResult, WireData};
+use crate::model::{
+    Block, Display, Document, Message, Text, Thinking, ToolCall, ToolContent, ToolResult, WireData,
+};
 
 impl Redactor {
     /// The message without secrets; nothing if there are none.
@@ -69,6 +71,9 @@ impl Redactor {
                 Some(Block::Thinking(Thinking { text, wire: None, signature: None, ..thinking.clone() }))
             }
             Block::ToolCall(call) => {
+                if !self.has_candidate_in_call(call) {
+                    return None;
+                }
                 let mut clean = call.clone();
                 let mut found = self.redact_value(&mut clean.args);
                 found |= clean.malformed.as_mut().is_some_and(|raw| self.redact_string(raw));
@@ -93,6 +98,12 @@ impl Redactor {
         }
     }
 
+    fn has_candidate_in_call(&self, call: &ToolCall) -> bool {
+        self.has_candidate_in(&call.args)
+            || call.malformed.as_ref().is_some_and(|raw| self.has_candidate(raw.as_bytes()))
+            || call.wire.as_ref().is_some_and(|wire| self.has_candidate_in(&wire.data))
+    }
+
     fn redact_document(&self, document: &Document) -> Option<Document> {
         let mut clean = document.clone();
         let mut found = clean.name.as_mut().is_some_and(|name| self.redact_string(name));
@@ -110,7 +121,9 @@ impl Redactor {
     /// fit it any more.
     fn redact_signed(&self, text: &str, wire: Option<&WireData>) -> Option<String> {
         let clean = self.redact(text);
-        let in_wire = wire.is_some_and(|wire| self.redact_opaque(&mut wire.data.clone()));
+        let in_wire = wire.is_some_and(|wire| {
+            self.has_candidate_in(&wire.data) && self.redact_opaque(&mut wire.data.clone())
+        });
         let found = matches!(clean, Cow::Owned(_)) || in_wire;
         found.then(|| clean.into_owned())
     }
@@ -121,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::{ModelRef, ToolCall};
+    use crate::model::ModelRef;
 
     const SECRET: &str = "correct-horse-battery";
 

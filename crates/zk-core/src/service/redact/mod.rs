@@ -141,9 +141,25 @@ impl Redactor {
         self.known.read().unwrap_or_else(PoisonError::into_inner).next_sign(text, 0).is_some()
     }
 
+    /// Whether any text in `value`, keys of objects included, may hold a secret.
+    #[must_use]
+    pub fn has_candidate_in(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.has_candidate(text.as_bytes()),
+            Value::Array(items) => items.iter().any(|item| self.has_candidate_in(item)),
+            Value::Object(fields) => fields
+                .iter()
+                .any(|(key, field)| self.has_candidate(key.as_bytes()) || self.has_candidate_in(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+
     /// The text without secrets; the same text if there are none.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.has_candidate(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
         self.redact_with(text, shapes(text))
     }
 
@@ -176,7 +192,7 @@ impl Redactor {
 
     /// Redacts every text in `value`, keys of objects included; gives whether anything was found.
     pub fn redact_value(&self, value: &mut Value) -> bool {
-        self.redact_texts(value, &|text| self.redact(text))
+        self.has_candidate_in(value) && self.redact_texts(value, &|text| self.redact(text))
     }
 
     /// Redacts the values it was told in the texts of `value`, and leaves shapes alone: what looks like a key in
