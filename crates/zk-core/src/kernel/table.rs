@@ -143,6 +143,20 @@ impl Table {
         }
     }
 
+    /// Drops what `scope` registered.
+    pub(super) fn remove_scope(&mut self, scope: u64) {
+        self.handlers.retain(|_, entries| {
+            // A bus that closes does this for each of its scopes: most lists have nothing of it.
+            if entries.iter().any(|entry| entry.scope == scope) {
+                *entries = entries.iter().filter(|entry| entry.scope != scope).cloned().collect();
+            }
+            !entries.is_empty()
+        });
+        if self.observers.iter().flat_map(|all| all.iter()).any(|observer| observer.scope == scope) {
+            self.retain_observers(|observer| observer.scope != scope);
+        }
+    }
+
     /// Keeps the handlers for which `keep` holds after it may have changed them.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&mut HandlerEntry) -> bool) {
         self.handlers.retain(|_, entries| {

@@ -177,10 +177,7 @@ impl ScopeInner {
     pub(super) fn remove(&self) {
         self.mark_closed();
         let Some(bus) = self.bus.upgrade() else { return };
-        bus.write_table(|table| {
-            table.retain(|entry| entry.scope != self.id);
-            table.retain_observers(|observer| observer.scope != self.id);
-        });
+        bus.write_table(|table| table.remove_scope(self.id));
         bus.items.remove_scope(self.id, &self.reporter);
         bus.services.remove_scope(self.id, &self.reporter);
     }
