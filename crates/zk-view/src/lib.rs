@@ -45,5 +45,5 @@ pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
 pub use status::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, Status};
-pub use text::{Sanitiser, Text, is_harmless, sanitise};
+pub use text::{Sanitiser, Text, is_harmless, is_plain_ascii, sanitise};
 pub use view::View;

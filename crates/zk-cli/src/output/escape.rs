@@ -26,12 +26,7 @@ pub(crate) fn redact_json(out: &mut Vec<u8>, from: usize, redactor: &Redactor) {
 ///
 /// JSON has non-ASCII characters only within its strings, so each can be written as `\u`.
 pub(crate) fn escape_controls(out: &mut Vec<u8>, from: usize) {
-    // Whole chunks are looked at before any is judged, so that it is done with vector instructions.
-    let is_plain = |json: &[u8]| {
-        let all = |chunk: &[u8]| chunk.iter().fold(true, |all, byte| all & (b' '..0x7f).contains(byte));
-        json.chunks(64).all(all)
-    };
-    let Some(json) = out.get(from..).filter(|json| !is_plain(json)) else { return };
+    let Some(json) = out.get(from..).filter(|json| !zk_view::is_plain_ascii(json)) else { return };
     // Only what is no UTF-8 fails, which a JSON writer does not make.
     let Ok(text) = std::str::from_utf8(json) else { return };
     if text.chars().all(is_harmless) {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use sanitise::{Sanitiser, is_harmless, sanitise};
+pub use sanitise::{Sanitiser, is_harmless, is_plain_ascii, sanitise};
 
 /// Text that is safe to show on a terminal: the only way to one goes through the [`Sanitiser`], also from JSON.
 ///
