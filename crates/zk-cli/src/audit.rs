@@ -1,16 +1,18 @@
 //! The audit record: what was asked of tools, who decided, and how it ended, in `audit/DATE.jsonl` of the state directory.
 
+use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-use zk_core::events::{PermissionDecided, SessionStart, ToolEnd};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use zk_core::events::{CallRef, DecidedBy, PermissionDecided, SessionStart, ToolEnd};
 use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope};
-use zk_core::model::{Display, SessionId};
+use zk_core::model::{CallId, Display, SessionId};
 use zk_core::service::Redactor;
 
 /// The most of one text that a record has, in bytes.
@@ -65,27 +67,53 @@ impl Plugin for Audit {
     }
 }
 
+/// One line. Its texts but for ids and words of zk's own are redacted and cut.
+#[derive(Serialize)]
+struct Record<'a> {
+    time: &'a str,
+    record: &'static str,
+    session: Option<SessionId>,
+    run: &'a str,
+    agent: &'a str,
+    call: &'a CallId,
+    tool: Short<'a>,
+    #[serde(flatten)]
+    of: Of<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Of<'a> {
+    Decided {
+        context: Short<'a>,
+        cwd: Short<'a>,
+        args: Cut<'a>,
+        effects: Cut<'a>,
+        verdict: &'static str,
+        by: DecidedBy,
+        reasons: Vec<Short<'a>>,
+    },
+    Ended {
+        exit: Option<String>,
+        is_error: bool,
+        elapsed_ms: u64,
+    },
+}
+
 impl Handler<PermissionDecided> for Log {
     async fn call(&self, ev: &PermissionDecided, cx: &Cx) -> Answer<PermissionDecided> {
         let context = if ev.effects.leaves_context() { "outside" } else { &*self.context };
-        let record = json!({
-            "time": now(),
-            "record": "decided",
-            "session": self.session(),
-            "run": cx.run_id(),
-            "agent": &*cx.origin().agent,
-            "call": ev.call.call_id,
-            "tool": ev.call.name,
-            "context": context,
-            "cwd": ev.cwd,
-            "args": ev.args,
-            "effects": ev.effects,
-            "verdict": if ev.allowed { "allow" } else { "deny" },
-            "by": ev.by,
-            "reasons": ev.reasons,
-        });
+        let of = Of::Decided {
+            context: self.short(context),
+            cwd: Short(Cow::Owned(self.short(&ev.cwd.to_string_lossy()).0.into_owned())),
+            args: self.clean(Cow::Borrowed(&ev.args)),
+            effects: self.clean(Cow::Owned(serde_json::to_value(&ev.effects)?)),
+            verdict: if ev.allowed { "allow" } else { "deny" },
+            by: ev.by,
+            reasons: ev.reasons.iter().map(|reason| self.short(reason)).collect(),
+        };
         // What changes nothing is not worth a wait for the disk.
-        self.write(record, !ev.effects.is_read_only())?;
+        self.write("decided", &ev.call, of, cx, !ev.effects.is_read_only())?;
         Ok(None)
     }
 }
@@ -99,55 +127,69 @@ impl Handler<ToolEnd> for Log {
             )
             | None => None,
         };
-        let record = json!({
-            "time": now(),
-            "record": "ended",
-            "session": self.session(),
-            "run": cx.run_id(),
-            "agent": &*cx.origin().agent,
-            "call": ev.call.call_id,
-            "tool": ev.call.name,
-            "exit": exit,
-            "is_error": ev.result.is_error,
-            "elapsed_ms": ev.elapsed_ms,
-        });
-        self.write(record, !ev.read_only)?;
+        let of = Of::Ended { exit, is_error: ev.result.is_error, elapsed_ms: ev.elapsed_ms };
+        self.write("ended", &ev.call, of, cx, !ev.read_only)?;
         Ok(None)
     }
 }
 
 impl Log {
-    fn session(&self) -> Option<SessionId> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn short<'a>(&self, text: &'a str) -> Short<'a> {
+        Short(self.redactor.redact(text))
+    }
+
+    fn clean<'a>(&self, mut value: Cow<'a, Value>) -> Cut<'a> {
+        if self.redactor.has_candidate_in(&value) {
+            self.redactor.redact_value(value.to_mut());
+        }
+        Cut(value)
     }
 
     /// Appends a line, and waits until the disk has it if it is to be `durable`.
-    fn write(&self, mut record: Value, durable: bool) -> Result<(), BoxError> {
-        self.redactor.redact_value(&mut record);
-        cut(&mut record);
-        let mut line = record.to_string();
-        line.push('\n');
-        let day = now().chars().take(10).collect::<String>();
-        let path = self.dir.join(format!("{day}.jsonl"));
+    fn write(
+        &self,
+        record: &'static str,
+        call: &CallRef,
+        of: Of<'_>,
+        cx: &Cx,
+        durable: bool,
+    ) -> Result<(), BoxError> {
+        let time = now();
+        let day = time.get(..10).unwrap_or_default();
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let origin = cx.origin();
+        let mut line = serde_json::to_vec(&Record {
+            time: &time,
+            record,
+            session,
+            run: cx.run_id(),
+            agent: &origin.agent,
+            call: &call.call_id,
+            tool: self.short(&call.name),
+            of,
+        })?;
+        line.push(b'\n');
         let mut open = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = || self.dir.join(format!("{day}.jsonl"));
         let written = (|| {
             if open.as_ref().is_none_or(|(of, _)| *of != day) {
-                *open = Some((day, self.open(&path)?));
+                *open = Some((day.to_owned(), self.open(&path())?));
             }
             let Some((_, file)) = open.as_mut() else { return Ok(()) };
             // One write: lines of two processes do not mix.
-            file.write_all(line.as_bytes())?;
+            file.write_all(&line)?;
             if durable { file.sync_data() } else { Ok(()) }
         })();
         written.map_err(|error: std::io::Error| {
             *open = None;
+            let path = path();
             let path = path.display();
             let next = "nothing runs unrecorded, and permissions.audit = false keeps none";
             format!("cannot write the audit record {path}: {error}; {next}").into()
         })
     }
 
-    fn open(&self, path: &std::path::Path) -> std::io::Result<File> {
+    fn open(&self, path: &Path) -> std::io::Result<File> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let file =
@@ -157,21 +199,37 @@ impl Log {
     }
 }
 
-/// Cuts long texts, and says how long they were.
-fn cut(value: &mut Value) {
-    match value {
-        Value::String(text) if text.len() > TEXT => {
-            let whole = text.len();
-            let mut end = TEXT;
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
-            text.push_str(&format!("… ({whole} bytes)"));
+/// A text; a long one is cut, and says how long it was.
+struct Short<'a>(Cow<'a, str>);
+
+impl Serialize for Short<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.len() <= TEXT {
+            return serializer.serialize_str(&self.0);
         }
-        Value::Array(values) => values.iter_mut().for_each(cut),
-        Value::Object(map) => map.values_mut().for_each(cut),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        let mut end = TEXT;
+        while !self.0.is_char_boundary(end) {
+            end -= 1;
+        }
+        let begin = self.0.get(..end).unwrap_or_default();
+        serializer.collect_str(&format_args!("{begin}… ({} bytes)", self.0.len()))
+    }
+}
+
+/// A value whose long texts are cut.
+struct Cut<'a>(Cow<'a, Value>);
+
+impl Serialize for Cut<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cut = |value| Cut(Cow::Borrowed(value));
+        match &*self.0 {
+            Value::String(text) => Short(Cow::Borrowed(text)).serialize(serializer),
+            Value::Array(values) => serializer.collect_seq(values.iter().map(cut)),
+            Value::Object(fields) => {
+                serializer.collect_map(fields.iter().map(|(key, value)| (key, cut(value))))
+            }
+            value @ (Value::Null | Value::Bool(_) | Value::Number(_)) => value.serialize(serializer),
+        }
     }
 }
 
