@@ -12,8 +12,17 @@ use crate::{docs, fuzz, tidy};
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Crates with features, which compile without warnings also when they are off.
-const LEAN: [&str; 8] =
-    ["zk-auth", "zk-core", "zk-exec", "zk-hooks", "zk-providers", "zk-session", "zk-testkit", "zk-view"];
+const LEAN: [&str; 9] = [
+    "zk-auth",
+    "zk-compaction",
+    "zk-core",
+    "zk-exec",
+    "zk-hooks",
+    "zk-providers",
+    "zk-session",
+    "zk-testkit",
+    "zk-view",
+];
 
 /// Everything the CI runs. It stops at the first step that fails.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {

@@ -207,7 +207,8 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
 pub(crate) async fn provider(app: &AppContext, endpoint: &Endpoint) -> Outcome<Arc<dyn Provider>> {
     let provider = &endpoint.provider;
     let connection = connection(app, endpoint).await?;
-    let options = json(table(app, &provider.name, "options"));
+    let mut options = json(table(app, &provider.name, "options"));
+    compaction::ask_server(&app.settings, provider, &mut options)?;
     let made = match &provider.ready {
         Some(ready) => Ok(ready.clone()),
         None => provider.vendor.provider_with(connection, &options),

@@ -27,6 +27,13 @@ pub(crate) fn find(messages: &[Arc<Message>], keep: usize) -> Option<Range<usize
     (end > 0).then_some(0..end)
 }
 
+/// The messages that leave when those from `limit` on stay: from the first, and never between a call and its result.
+pub(crate) fn up_to(messages: &[Arc<Message>], limit: usize) -> Option<Range<usize>> {
+    let is_cut = |at: &usize| messages.get(*at).is_some_and(|message| message.results().next().is_none());
+    let end = (1..=limit.min(messages.len().saturating_sub(1))).rev().find(is_cut)?;
+    Some(0..end)
+}
+
 /// Whether the results of the answer at `answer` are the last message.
 fn has_open_results(messages: &[Arc<Message>], answer: usize) -> bool {
     messages.len() == answer + 2 && messages.last().is_some_and(|last| last.results().next().is_some())

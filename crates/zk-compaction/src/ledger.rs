@@ -20,6 +20,10 @@ pub(crate) struct Ledger {
     anchor: Option<Anchor>,
     /// What the last anchor showed.
     shown: Option<Shown>,
+    /// That of the counter that counted.
+    counter: u64,
+    /// Tokens that another counter gave, by message: kept alive, as they are known by their addresses.
+    recounted: HashMap<usize, (Arc<Message>, u64)>,
 }
 
 struct Counted {
@@ -50,6 +54,9 @@ struct Anchor {
 impl Ledger {
     /// Counts what `sent` has beyond what was counted. Another `version` says that its beginning changed.
     pub(crate) fn sync(&mut self, sent: &[Arc<Message>], version: u64, counter: &dyn TokenCounter) {
+        if self.counter != counter.version() {
+            self.change_counter(counter);
+        }
         let goes_on = self.version == version && self.begins(sent);
         if !goes_on {
             self.version = version;
@@ -66,6 +73,37 @@ impl Ledger {
         }
         for message in sent.iter().skip(self.counted.len()) {
             self.add(message, measure(message, counter));
+        }
+    }
+
+    /// Whether `counter` counts otherwise than before: then counting anew is worth doing elsewhere first.
+    pub(crate) fn needs_recount(&self, counter: &dyn TokenCounter) -> bool {
+        self.counter != counter.version() && self.recounted.is_empty() && !self.counted.is_empty()
+    }
+
+    /// What was counted so far.
+    pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
+        self.counted.iter().map(|counted| counted.message.clone()).collect()
+    }
+
+    /// Takes what another counter gave for messages; the next count uses it.
+    pub(crate) fn take_recounted(&mut self, counted: Vec<(Arc<Message>, u64)>) {
+        self.recounted =
+            counted.into_iter().map(|(message, tokens)| (address(&message), (message, tokens))).collect();
+    }
+
+    /// Counts what is known with another counter. What a provider counted still holds.
+    fn change_counter(&mut self, counter: &dyn TokenCounter) {
+        self.counter = counter.version();
+        let (before, recounted) = (self.tokens, std::mem::take(&mut self.recounted));
+        for counted in &mut self.counted {
+            let known = recounted.get(&address(&counted.message)).map(|(_, tokens)| *tokens);
+            counted.tokens = known.unwrap_or_else(|| count_message(&counted.message, counter));
+        }
+        self.tokens = self.counted.iter().map(|counted| counted.tokens).sum();
+        if let Some(shown) = &mut self.shown {
+            let changed = before as f64 / self.tokens.max(1) as f64;
+            shown.scale = (shown.scale * changed).clamp(LEAST, MOST);
         }
     }
 
@@ -187,6 +225,36 @@ mod tests {
         ledger.anchor(&usage(2 * 1108, 0), 0);
         ledger.sync(&sent[1..], 1, &ByteCounter);
         assert_eq!(ledger.estimate(0), 208);
+    }
+
+    /// Counts a token for each byte.
+    #[derive(Debug)]
+    struct Bytewise;
+
+    impl TokenCounter for Bytewise {
+        fn count(&self, text: &str) -> u64 {
+            text.len() as u64
+        }
+
+        fn version(&self) -> u64 {
+            1
+        }
+    }
+
+    #[test]
+    fn another_counter_changes_what_comes_later_and_not_what_the_provider_counted() {
+        let mut ledger = Ledger::default();
+        let mut sent = vec![said(Role::User, 4000)];
+        ledger.sync(&sent, 0, &ByteCounter);
+        ledger.anchor(&usage(1004, 0), 0);
+        assert!(ledger.needs_recount(&Bytewise));
+        ledger.take_recounted(vec![(sent[0].clone(), 4004)]);
+        assert!(!ledger.needs_recount(&Bytewise), "it was done elsewhere");
+        sent.push(said(Role::User, 2000));
+        ledger.sync(&sent, 0, &Bytewise);
+        let estimate = ledger.estimate(0);
+        assert!((1004 + 1000..1004 + 1010).contains(&estimate), "scaled by half, the least: {estimate}");
+        assert!(!ledger.needs_recount(&Bytewise));
     }
 
     #[test]

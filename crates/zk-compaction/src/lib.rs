@@ -10,6 +10,8 @@
 //! | [`ToolPairs`] | the request exceeds the lower threshold | older results, for summaries that were made beforehand |
 //! | [`Summary`] | the conversation is compacted | all but the newest messages, for a summary that a model writes |
 //! | [`Rolling`] | the conversation is compacted | all but the newest messages, for a line each |
+//! | [`Subgoal`] | the conversation is compacted | what does not belong to the present subgoal: results first, then all of it, for a summary |
+//! | [`Focus`] | the conversation is compacted | all but the newest messages, for a part for each thing that was worked on |
 //! | [`Shorten`] | all that does not suffice | older results, then the oldest messages, then the middle of the newest results: until half is left |
 //!
 //! # What this crate must never know
@@ -20,6 +22,7 @@
 mod budget;
 mod count;
 mod cut;
+mod focus;
 mod ledger;
 mod line;
 mod options;
@@ -33,21 +36,26 @@ mod report;
 mod results;
 mod rolling;
 mod shorten;
+mod subgoal;
 mod summary;
 mod tail;
 mod talk;
 mod trigger;
 mod view;
+mod vocabulary;
 mod window;
+mod words;
 
 pub use budget::Budget;
-pub use count::{ByteCounter, TokenCounter, count_block, count_message};
+pub use count::{ByteCounter, LazyCounter, TokenCounter, count_block, count_message};
+pub use focus::Focus;
 pub use options::{WindowOptions, WindowOptionsError};
 pub use pairs::ToolPairs;
 pub use record::sent_of;
 pub use report::{ContextPart, ContextReport, PartOf, report};
 pub use rolling::Rolling;
 pub use shorten::Shorten;
+pub use subgoal::Subgoal;
 pub use summary::Summary;
 pub use tail::Tail;
 pub use window::Window;

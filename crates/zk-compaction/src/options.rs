@@ -27,6 +27,8 @@ pub struct WindowOptions {
     pub seconds: u64,
     /// Whether the model can look up what was left out, with the tool `conversation_recall`.
     pub recall: bool,
+    /// Whether long conversations are counted by a tokenizer, which takes about 26 MB, and not by their bytes.
+    pub tokenizer: bool,
 }
 
 impl Default for WindowOptions {
@@ -41,6 +43,7 @@ impl Default for WindowOptions {
             keep: 20_000,
             seconds: 120,
             recall: true,
+            tokenizer: true,
         }
     }
 }

@@ -9,18 +9,22 @@ use zk_core::model::{Message, TurnId};
 use zk_core::service::{Clock, ContextId, ContextWindow, SessionLog, WindowFill};
 
 use crate::budget::Budget;
-use crate::count::TokenCounter;
+use crate::count::{TokenCounter, count_message};
 use crate::record;
 use crate::talk::Talk;
-use crate::{ByteCounter, WindowOptions};
+use crate::{LazyCounter, WindowOptions};
 
 /// Conversations that are remembered.
 const TALKS: usize = 64;
+
+/// From how many bytes of messages on a tokenizer is worth its 80 ms and 26 MB.
+const TOKENIZED: usize = 64 * 1024;
 
 /// The one who decides how much of each conversation is sent.
 pub(crate) struct Owner {
     pub(crate) options: WindowOptions,
     pub(crate) scope: Scope,
+    counter: LazyCounter,
     state: Mutex<State>,
 }
 
@@ -54,7 +58,7 @@ impl State {
 
 impl Owner {
     pub(crate) fn new(options: WindowOptions, scope: Scope) -> Self {
-        Self { options, scope, state: Mutex::default() }
+        Self { options, scope, counter: LazyCounter::default(), state: Mutex::default() }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -62,7 +66,31 @@ impl Owner {
     }
 
     pub(crate) fn counter(&self) -> &dyn TokenCounter {
-        &ByteCounter
+        &self.counter
+    }
+
+    /// Has a conversation that became long counted by a tokenizer. Loading one takes place in the background, and so
+    /// does counting anew what was counted without it.
+    pub(crate) async fn count_exactly(&self, context: Option<&ContextId>) {
+        let messages = {
+            let mut state = self.lock();
+            let talk = state.talk(context);
+            if self.options.tokenizer && talk.fill.bytes >= TOKENIZED {
+                self.counter.load_in_background();
+            }
+            if !talk.ledger.needs_recount(&self.counter) {
+                return;
+            }
+            talk.ledger.messages()
+        };
+        let counter = self.counter.clone();
+        let count = move || {
+            let tokens = |message: &Arc<Message>| count_message(message, &counter);
+            messages.into_iter().map(|message| (message.clone(), tokens(&message))).collect::<Vec<_>>()
+        };
+        if let Ok(counted) = tokio::task::spawn_blocking(count).await {
+            self.lock().talk(context).ledger.take_recounted(counted);
+        }
     }
 
     pub(crate) fn overflowed(&self, event: &ContextOverflow, _: &Cx) {

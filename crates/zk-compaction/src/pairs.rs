@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::{Block, Message, MessageId, Role, context_size};
+use zk_core::model::{Block, Message, MessageId, Role};
 use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::window;
@@ -90,7 +90,7 @@ impl Pairs {
     /// Has summaries made in the background of results that have none yet.
     fn prepare(&self, view: &WindowView<'_>, cx: &Cx) {
         let window = view.window.unwrap_or(100_000) as f64;
-        if (context_size(view.messages) / 4) as f64 <= window * BEGIN {
+        if (view.bytes / 4) as f64 <= window * BEGIN {
             return;
         }
         let Some(run) = cx.service::<dyn RunControl>() else { return };

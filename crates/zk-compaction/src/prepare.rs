@@ -63,6 +63,7 @@ impl Handler<ContextTransform> for Owner {
         let context = cx.service::<ContextId>();
         let context = context.as_deref();
         let budget = Budget::new(&self.options, event.window);
+        self.count_exactly(context).await;
         let mut begun = self.begin(event, context, &budget, cx);
         let stage = |stage, begun: &Begun<'_>, after: u64, strategies: &[String], note| ContextCompaction {
             turn_id: event.turn_id.clone(),
@@ -137,7 +138,7 @@ impl Owner {
             talk.beside = Some(self.count_beside(talk.sections, cx));
         }
         let fill = (talk.fill.estimate, talk.fill.level);
-        talk.widen(&event.messages, budget, self.counter());
+        talk.widen(&event.messages, budget);
         let sent = talk.sync(&event.messages, self.counter());
         talk.measure(budget, event.window);
         let before = Size { tokens: talk.fill.estimate, bytes: talk.fill.bytes };
@@ -205,6 +206,7 @@ impl Owner {
             let view = WindowView {
                 cause,
                 messages: &begun.sent,
+                bytes: size,
                 left_out: begun.left_out,
                 window: event.window,
                 target,

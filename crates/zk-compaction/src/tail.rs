@@ -1,9 +1,10 @@
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Message, Role};
-use zk_core::service::{WindowPlan, WindowStrategy, WindowView};
+use zk_core::service::{ContextId, WindowPlan, WindowStrategy, WindowView};
 
 use crate::results::{result_bytes, without_results};
 use crate::window;
@@ -17,12 +18,28 @@ use crate::window;
 pub struct Tail {
     threshold: usize,
     keep_turns: usize,
+    summed: Arc<Mutex<HashMap<Option<ContextId>, Summed>>>,
+}
+
+/// What the strategy is called on a bus.
+pub(crate) const TAIL: &str = "tail";
+
+/// Conversations whose results are not summed anew with each turn.
+const SUMMED: usize = 64;
+
+/// What the results of a conversation took, up to a message. What was replaced since counts as it was: it is at least
+/// what they take.
+#[derive(Debug)]
+struct Summed {
+    last: Arc<Message>,
+    count: usize,
+    bytes: usize,
 }
 
 impl Default for Tail {
     /// 128 KiB of results, the newest four turns kept.
     fn default() -> Self {
-        Self { threshold: 131_072, keep_turns: 4 }
+        Self { threshold: 131_072, keep_turns: 4, summed: Arc::default() }
     }
 }
 
@@ -42,13 +59,39 @@ impl Tail {
     }
 }
 
+impl Tail {
+    /// At least how many bytes the results take that are sent: a turn costs what it adds.
+    fn most(&self, messages: &[Arc<Message>], cx: &Cx) -> usize {
+        let Some(last) = messages.last() else { return 0 };
+        let context = cx.service::<ContextId>().map(|context| (*context).clone());
+        let mut summed = self.summed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = summed.remove(&context).filter(|known| {
+            let end = known.count.checked_sub(1).and_then(|end| messages.get(end));
+            end.is_some_and(|end| Arc::ptr_eq(end, &known.last))
+        });
+        let (count, bytes) = known.map_or((0, 0), |known| (known.count, known.bytes));
+        let bytes = bytes + messages.iter().skip(count).map(|message| result_bytes(message)).sum::<usize>();
+        if summed.len() >= SUMMED {
+            summed.clear();
+        }
+        summed.insert(context, Summed { last: last.clone(), count: messages.len(), bytes });
+        bytes
+    }
+
+    fn forget(&self, cx: &Cx) {
+        let context = cx.service::<ContextId>().map(|context| (*context).clone());
+        self.summed.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
+    }
+}
+
 impl Plugin for Tail {
     fn name(&self) -> &'static str {
         "compaction-tail"
     }
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
-        window::register(scope, "tail", self.clone())
+        window::refuse_beside(scope, TAIL, crate::subgoal::SUBGOAL)?;
+        window::register(scope, TAIL, self.clone())
     }
 }
 
@@ -58,7 +101,11 @@ impl WindowStrategy for Tail {
         100
     }
 
-    async fn plan(&self, view: &WindowView<'_>, _: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+    async fn plan(&self, view: &WindowView<'_>, cx: &Cx) -> Result<Option<WindowPlan>, BoxError> {
+        if self.most(view.messages, cx) <= self.threshold {
+            return Ok(None);
+        }
+        self.forget(cx);
         let bytes: usize = view.messages.iter().map(|message| result_bytes(message)).sum();
         if bytes <= self.threshold {
             return Ok(None);

@@ -5,7 +5,7 @@ use zk_core::model::{Message, ModelRef, TurnId, Usage, context_size};
 use zk_core::service::{WindowFill, WindowLevel};
 
 use crate::budget::Budget;
-use crate::count::{TokenCounter, count_message};
+use crate::count::{ByteCounter, TokenCounter, count_message};
 use crate::ledger::Ledger;
 use crate::record::{self, Planned, Record};
 use crate::trigger::Trigger;
@@ -99,13 +99,13 @@ impl Talk {
     }
 
     /// Sends everything of `history` again, where the window of another model has the room.
-    pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget, counter: &dyn TokenCounter) {
+    pub(crate) fn widen(&mut self, history: &[Arc<Message>], budget: &Budget) {
         if !std::mem::take(&mut self.changed_model) || self.view.is_whole() {
             return;
         }
         self.remember(history);
         let fits = budget.usable().is_none_or(|_| {
-            let tokens: u64 = self.history.iter().map(|message| count_message(message, counter)).sum();
+            let tokens: u64 = self.history.iter().map(|message| count_message(message, &ByteCounter)).sum();
             let tokens = tokens + self.beside.unwrap_or_default();
             budget.level(tokens, context_size(&self.history)) == WindowLevel::Low
         });
@@ -130,6 +130,7 @@ impl Talk {
     }
 }
 
-fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
+/// Whether both are the same message: by their id, or as they are.
+pub(crate) fn is_same(one: &Arc<Message>, other: &Arc<Message>) -> bool {
     Arc::ptr_eq(one, other) || (one.id.is_some() && one.id == other.id)
 }

@@ -99,3 +99,14 @@ pub(crate) fn register(
     scope.provide::<dyn WindowStrategy>(name, Arc::new(strategy))?;
     Ok(())
 }
+
+/// Refuses to register the strategy `name` where `other` is: they contradict each other.
+pub(crate) fn refuse_beside(scope: &Scope, name: &str, other: &str) -> Result<(), BoxError> {
+    let is_there = scope.bus().is_some_and(|bus| bus.item::<dyn WindowStrategy>(other).is_some());
+    if is_there {
+        let text =
+            format!("the strategies `{name}` and `{other}` contradict each other: install one of them");
+        return Err(text.into());
+    }
+    Ok(())
+}

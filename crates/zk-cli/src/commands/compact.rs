@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_agent::AgentConversation;
-use zk_compaction::{ByteCounter, report};
+use zk_compaction::{LazyCounter, report};
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome, ContextWindow, Conversation, WindowFill};
 
@@ -98,8 +98,10 @@ impl WindowCommand {
             .ok()
             .and_then(|window| window.sent(&agent.context(), &agent.history()))
             .unwrap_or_else(|| agent.history());
-        let mut report = report(&sent, &ByteCounter, cx).await;
-        report.add_system(agent.system(), &ByteCounter);
+        let counter =
+            tokio::task::spawn_blocking(|| LazyCounter::default().loaded()).await.unwrap_or_default();
+        let mut report = report(&sent, &counter, cx).await;
+        report.add_system(agent.system(), &counter);
         let mut lines = lines(&report);
         if let Some(fill) = self.fill() {
             let of = match (fill.usable, fill.window) {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use zk_compaction::{ByteCounter, ContextPart, ContextReport, report, sent_of};
+use zk_compaction::{ContextPart, ContextReport, LazyCounter, report, sent_of};
 use zk_core::model::Message;
 use zk_core::service::visible_line;
 use zk_session::{load_history, read_matching};
@@ -30,8 +30,9 @@ pub(crate) fn context(app: &AppContext, id: Option<&str>, json: bool) -> Outcome
         };
         let bus = compose::bus(app, &Session::default(), host)?;
         compose::install_sections(app, &bus)?;
-        let mut report = report(&sent, &ByteCounter, &bus.cx()).await;
-        report.add_system(&prompt::own(&app.settings), &ByteCounter);
+        let counter = LazyCounter::default().loaded();
+        let mut report = report(&sent, &counter, &bus.cx()).await;
+        report.add_system(&prompt::own(&app.settings), &counter);
         bus.close().await;
         Ok::<_, Failure>(report)
     })?;

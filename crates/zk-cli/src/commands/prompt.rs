@@ -1,4 +1,5 @@
 use zk_agent::section_texts;
+use zk_compaction::{LazyCounter, TokenCounter};
 use zk_core::service::{ContextMode, ContextProducer, Tool, visible_line, visible_lines};
 
 use super::print;
@@ -24,10 +25,11 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         let cx = bus.cx();
         let mut lines = Vec::new();
         let mut total = 0;
-        let mut part = |what: &str, source: &str, bytes: usize, text: &str| {
-            // A token is about four bytes of text.
-            total += bytes.div_ceil(4);
-            let head = format!("{what:<26} {:>6} tokens  of {source}", bytes.div_ceil(4));
+        let counter = LazyCounter::default().loaded();
+        let mut part = |what: &str, source: &str, all: &str, text: &str| {
+            let tokens = counter.count(all);
+            total += tokens;
+            let head = format!("{what:<26} {tokens:>6} tokens  of {source}");
             if *sizes {
                 lines.push(visible_line(&head));
             } else {
@@ -37,12 +39,12 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
             }
         };
         for section in section_texts(&cx, &prompt::own(&app.settings)).await.map_err(Failure::failed)? {
-            part(&format!("section {}", section.id), &section.source, section.text.len(), &section.text);
+            part(&format!("section {}", section.id), &section.source, &section.text, &section.text);
         }
         for tool in cx.items::<dyn Tool>() {
             let spec = tool.value.spec();
-            let bytes = spec.name.len() + spec.description.len() + spec.schema.to_string().len();
-            part(&format!("tool {}", tool.name), tool.source.as_str(), bytes, &spec.description);
+            let all = format!("{}\n{}\n{}", spec.name, spec.description, spec.schema);
+            part(&format!("tool {}", tool.name), tool.source.as_str(), &all, &spec.description);
         }
         for context in cx.items::<dyn ContextProducer>() {
             let when = match context.value.mode() {
@@ -50,9 +52,9 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
                 ContextMode::PerRequest => "behind a request",
             };
             let text = context.value.text(&cx).await.ok().flatten().unwrap_or_default();
-            part(&format!("{when}: {}", context.name), context.source.as_str(), text.len(), &text);
+            part(&format!("{when}: {}", context.name), context.source.as_str(), &text, &text);
         }
-        lines.push(format!("{:<26} {total:>6} tokens, by an estimate of four bytes for each", "all"));
+        lines.push(format!("{:<26} {total:>6} tokens, by an estimate", "all"));
         bus.close().await;
         print(app, &lines)
     })

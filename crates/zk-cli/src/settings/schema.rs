@@ -3,6 +3,7 @@ use zk_permission::{Rule, RuleBase};
 use zk_providers::{Efforts, Vendors};
 
 use super::layers::{Layer, dotted};
+use crate::compaction;
 use crate::place::ContextName;
 
 /// What can be set. `*` stands for any one name.
@@ -28,7 +29,8 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("skills.paths", Kind::Paths).not_by_projects(),
     Key::new("skills.exclude", Kind::Names),
     Key::new("skills.max_active", Kind::Count),
-    Key::new("compaction.strategy", Kind::OneOf(&["summary", "rolling", "shorten"])),
+    Key::new("compaction.strategy", Kind::OneOf(compaction::STRATEGIES)),
+    Key::new("compaction.auto_consolidate_min_window", Kind::Count),
     Key::new("compaction.tail", Kind::Flag),
     Key::new("compaction.tool_pairs", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),

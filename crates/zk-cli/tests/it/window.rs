@@ -52,3 +52,48 @@ fn a_person_compacts_a_conversation_takes_it_back_and_sees_what_fills_the_contex
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
 }
+
+#[test]
+fn ways_to_make_a_conversation_smaller_that_contradict_each_other_are_refused_at_the_start() {
+    let server = server(Script::answering(|_| Turn::new().text("done")));
+    let person = Person::asking(&server);
+    for (settings, said) in [
+        ("shorten = false\n[compaction]\nstrategy = \"rolling\"\n", "leaves every conversation as it is"),
+        ("[compaction]\nstrategy = \"subgoal\"\ntail = true\n", "by their age"),
+        ("[compaction]\nstrategy = \"subgoal_mig\"\ntail = true\n", "by their age"),
+        ("[compaction]\nauto_consolidate_min_window = 3\n", "no other strategy merges"),
+        (
+            "[compaction]\nstrategy = \"focus\"\nauto_consolidate_min_window = 0\n",
+            "auto_consolidate_min_window",
+        ),
+        ("[compaction]\nstrategy = \"foucs\"\n", "focus"),
+    ] {
+        person.settings(settings);
+        let ended = person.run(&["-p", "hello"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{settings}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{settings}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_provider_is_asked_to_compact_where_it_can_and_refused_where_it_cannot() {
+    let script = || Script::answering(|_| Turn::new().text("done"));
+    let anthropic = server(script());
+    let person = Person::asking(&anthropic);
+    person.settings("compaction.strategy = \"server\"\n");
+    let ended = person.run(&["-p", "hello"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "done\n"), "{}", ended.stderr);
+    let body = anthropic.bodies().pop().unwrap();
+    assert_eq!(body["context_management"]["edits"][0]["type"], "compact_20260112", "{body}");
+
+    let compatible = server(script());
+    let other = Person::new();
+    other.settings("compaction.strategy = \"server\"\nprovider = \"openai_compat\"\nmodel = \"m\"\n");
+    let ended = other.run(&["-p", "hello", "--base-url", &compatible.openai_url()]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`openai_compat` does not compact conversations itself"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -1,8 +1,9 @@
 //! The strategy that has a model write down what leaves the conversation.
 
 mod files;
-mod text;
+pub(crate) mod text;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,55 +70,68 @@ impl WindowStrategy for Summary {
         if view.cause != WindowCause::Full {
             return Ok(None);
         }
-        // Outside of a run there is no model to ask; what needs none does what it can.
-        let Some(run) = cx.service::<dyn RunControl>() else { return Ok(None) };
         let Some(cut) = cut::find(view.messages, view.keep) else { return Ok(None) };
-        let gone = view.messages.get(cut.clone()).unwrap_or_default();
-        let kept = view.messages.get(cut.end..).unwrap_or_default();
-        let earlier = gone.iter().rev().find_map(|message| summary_of(message));
-        let new: Vec<_> = gone.iter().filter(|message| !is_from_before(message)).cloned().collect();
-        if new.is_empty() {
+        let summary = of(view, cut.clone(), None, cx).await?;
+        Ok(summary.map(|summary| WindowPlan::default().cut(cut, vec![summary])))
+    }
+}
+
+/// What stands for the messages of `cut`, as the model of the run writes it; `notes` is what is known of them beside.
+/// Nothing outside of a run, where there is no model to ask, and where nothing new would leave.
+pub(crate) async fn of(
+    view: &WindowView<'_>,
+    cut: Range<usize>,
+    notes: Option<&str>,
+    cx: &Cx,
+) -> Result<Option<Arc<Message>>, BoxError> {
+    let Some(run) = cx.service::<dyn RunControl>() else { return Ok(None) };
+    let gone = view.messages.get(cut.clone()).unwrap_or_default();
+    let kept = view.messages.get(cut.end..).unwrap_or_default();
+    let earlier = gone.iter().rev().find_map(|message| summary_of(message));
+    let new: Vec<_> = gone.iter().filter(|message| !is_from_before(message)).cloned().collect();
+    if new.is_empty() {
+        return Ok(None);
+    }
+    let (history, prefix) = new.split_at(split(&new, kept));
+    let room = view.window.map_or(TRANSCRIPT, |window| usize::try_from(window).unwrap_or(TRANSCRIPT));
+    let source: usize = new.iter().map(|message| message.size()).sum();
+    let instructions = view.instructions;
+    let known = notes.map(|notes| format!("<known>\n{notes}\n</known>\n\n")).unwrap_or_default();
+    let ask_history = async {
+        if history.is_empty() {
             return Ok(None);
         }
-        let (history, prefix) = new.split_at(split(&new, kept));
-        let room = view.window.map_or(TRANSCRIPT, |window| usize::try_from(window).unwrap_or(TRANSCRIPT));
-        let source: usize = new.iter().map(|message| message.size()).sum();
-        let instructions = view.instructions;
-        let ask_history = async {
-            if history.is_empty() {
-                return Ok(None);
-            }
-            let prompt = text::request(&text::transcript(history, room), earlier, instructions);
-            ask(&*run, prompt, TOKENS, source).await.map(Some)
-        };
-        let ask_prefix = async {
-            if prefix.is_empty() {
-                return Ok(None);
-            }
-            let prompt = text::prefix_request(&text::transcript(prefix, room));
-            ask(&*run, prompt, PREFIX_TOKENS, source).await.map(Some)
-        };
-        let (history_summary, prefix_summary) = join(ask_history, ask_prefix).await;
-        let (history_summary, prefix_summary): (Option<String>, Option<String>) =
-            (history_summary?, prefix_summary?);
-        let mut files = earlier.map(Files::parse).unwrap_or_default();
-        files.add_calls(&new);
-        let mut summary = history_summary
-            .or_else(|| earlier.map(|earlier| Files::strip(earlier).to_owned()))
-            .unwrap_or_default();
-        if let Some(prefix_summary) = prefix_summary {
-            summary.push_str("\n\n## The present request so far\n");
-            if let Some(prompt) = prefix.first().filter(|first| first.role == Role::User) {
-                summary.push_str(&text::quoted(&prompt.text()));
-            }
-            summary.push_str(&prefix_summary);
+        let prompt = text::request(&text::transcript(history, room), earlier, instructions);
+        let prompt = format!("{known}{prompt}");
+        ask(&*run, prompt, TOKENS, source).await.map(Some)
+    };
+    let ask_prefix = async {
+        if prefix.is_empty() {
+            return Ok(None);
         }
-        files.append_to(&mut summary);
-        let tokens_before = view.messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
-        let marker = Block::Compaction(Compaction { summary: summary.trim().to_owned(), tokens_before });
-        let message = Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) };
-        Ok(Some(WindowPlan::default().cut(cut, vec![message.shared()])))
+        let prompt = text::prefix_request(&text::transcript(prefix, room));
+        ask(&*run, prompt, PREFIX_TOKENS, source).await.map(Some)
+    };
+    let (history_summary, prefix_summary) = join(ask_history, ask_prefix).await;
+    let (history_summary, prefix_summary): (Option<String>, Option<String>) =
+        (history_summary?, prefix_summary?);
+    let mut files = earlier.map(Files::parse).unwrap_or_default();
+    files.add_calls(&new);
+    let mut summary = history_summary
+        .or_else(|| earlier.map(|earlier| Files::strip(earlier).to_owned()))
+        .unwrap_or_default();
+    if let Some(prefix_summary) = prefix_summary {
+        summary.push_str("\n\n## The present request so far\n");
+        if let Some(prompt) = prefix.first().filter(|first| first.role == Role::User) {
+            summary.push_str(&text::quoted(&prompt.text()));
+        }
+        summary.push_str(&prefix_summary);
     }
+    files.append_to(&mut summary);
+    let tokens_before = view.messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
+    let marker = Block::Compaction(Compaction { summary: summary.trim().to_owned(), tokens_before });
+    let message = Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) };
+    Ok(Some(message.shared()))
 }
 
 /// What the model of the run answers, if it is a summary of `source` bytes.

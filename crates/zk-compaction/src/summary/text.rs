@@ -65,7 +65,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A conversation as text, in at most about two bytes for each token of a window of `room`.
-pub(super) fn transcript(messages: &[Arc<Message>], room: usize) -> String {
+pub(crate) fn transcript(messages: &[Arc<Message>], room: usize) -> String {
     let room = room.saturating_mul(2).max(4000);
     let mut text = String::new();
     for (result, other) in CLIPS {

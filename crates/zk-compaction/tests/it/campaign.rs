@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
-use zk_compaction::{Rolling, Shorten, Summary, Tail, Window, WindowOptions};
+use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, Window, WindowOptions};
 use zk_core::events::{ContextOverflow, ContextTransform};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::wire::Repair;
@@ -75,7 +75,7 @@ fn case() -> impl Strategy<Value = Case> {
     let size = || prop_oneof![8 => 0..200usize, 8 => 200..9000usize, 1 => Just(60_000usize)];
     let turn = (prop::option::of(size()), prop::collection::vec(size(), 0..4));
     (
-        0..4usize,
+        0..7usize,
         0..5u8,
         prop::option::of(prop_oneof![500..4000u64, 4000..64_000u64]),
         prop::collection::vec(0..25usize, 0..3),
@@ -92,13 +92,18 @@ fn case() -> impl Strategy<Value = Case> {
 
 fn bus(case: &Case) -> Bus {
     let bus = Bus::new();
-    let options = WindowOptions { cooldown: 1, fallback_bytes: 100_000, ..WindowOptions::default() };
+    // A tokenizer that is there from some turn on would change the sizes between two requests.
+    let options =
+        WindowOptions { cooldown: 1, fallback_bytes: 100_000, tokenizer: false, ..WindowOptions::default() };
     bus.install(&Window::with(options)).unwrap();
     match case.strategy {
         0 => {}
         1 => drop(bus.install(&Tail::default().threshold(20_000).keep_turns(2)).unwrap()),
         2 => drop(bus.install(&Rolling).unwrap()),
-        _ => drop(bus.install(&Summary).unwrap()),
+        3 => drop(bus.install(&Summary).unwrap()),
+        4 => drop(bus.install(&Subgoal::default()).unwrap()),
+        5 => drop(bus.install(&Subgoal::by_gain()).unwrap()),
+        _ => drop(bus.install(&Focus::default().auto_consolidate_min_window(1)).unwrap()),
     }
     bus.install(&Shorten).unwrap();
     bus

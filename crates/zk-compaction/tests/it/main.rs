@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "the helpers of tests fail by panicking")]
 
 mod campaign;
+mod focus;
 mod overflow;
 mod soundness;
 mod stored;
+mod subgoal;
 mod summary;
 mod tools;
 mod trigger;

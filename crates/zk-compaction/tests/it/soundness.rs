@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_compaction::{Shorten, Window};
+use zk_compaction::{Shorten, Window, WindowOptions};
 use zk_core::events::{Cause, ContextOverflow, ContextTransform, ModelSelect};
 use zk_core::kernel::Bus;
 use zk_core::model::{Block, Message, ModelRef, ToolCall, WireReady, WireRules, context_size};
@@ -115,8 +115,9 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let bus = Bus::new();
-            bus.install(&Window::default()).unwrap();
-    bus.install(&Shorten).unwrap();
+            let options = WindowOptions { tokenizer: false, ..WindowOptions::default() };
+            bus.install(&Window::with(options)).unwrap();
+            bus.install(&Shorten).unwrap();
             let mut history = history(&turns);
             let stored = history.clone();
             let mut before = sent(&bus, "t", &history).await;

@@ -10,6 +10,7 @@ mod command;
 mod context_id;
 mod context_producer;
 mod conversation;
+mod debug_dump;
 mod exec;
 mod files;
 mod host_files;
@@ -39,6 +40,7 @@ pub use conversation::{
     Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted,
     SwitchTarget, TurnEnv,
 };
+pub use debug_dump::DebugDump;
 pub use exec::{
     Denial, DeniedAct, EnvPolicy, Exec, ExecError, ExecOutcome, ExecRequest, Exit, Input, KillSignal,
     OutputSink, OutputStream, OutsideExec, Process, ProcessEvent, TerminalSize,

@@ -159,6 +159,8 @@ pub struct WindowView<'a> {
     pub cause: WindowCause,
     /// The messages; what was left out earlier is not among them.
     pub messages: &'a [Arc<Message>],
+    /// How large they are, by [`context_size`](crate::model::context_size).
+    pub bytes: usize,
     /// How many messages of the history are not sent any more.
     pub left_out: usize,
     /// Tokens that the model's window holds, if known.

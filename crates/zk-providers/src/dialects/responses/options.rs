@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Who answers: what may be sent depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +25,8 @@ pub struct ResponsesOptions {
     /// Whether unsealed reasoning goes back, for servers of open models that want it. Only to a
     /// [`ResponsesBackend::Compatible`] one.
     pub echo_reasoning: bool,
+    /// How the provider is to make the context smaller itself: the field `context_management`, a list, sent as it is.
+    pub context_management: Option<Value>,
 }
 
 impl Default for ResponsesOptions {
@@ -32,6 +35,7 @@ impl Default for ResponsesOptions {
             backend: ResponsesBackend::Api,
             reasoning_summary: Some("auto".to_owned()),
             echo_reasoning: false,
+            context_management: None,
         }
     }
 }

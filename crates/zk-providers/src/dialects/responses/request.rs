@@ -163,6 +163,9 @@ impl Encode for Body<'_> {
                     fields.insert("prompt_cache_key".into(), key.into());
                 }
             }
+            if let Some(asked) = &self.options.context_management {
+                fields.insert("context_management".into(), asked.clone());
+            }
             crate::encode::extra_body::merge(&mut fields, self.extra, &["reasoning", "text"]);
         }
         out.push(b']');
