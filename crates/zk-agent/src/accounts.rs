@@ -4,20 +4,28 @@ use std::sync::Arc;
 
 use zk_core::events::{BudgetExceeded, MessagesCause, SessionOpenTurn, TurnAfter, UsageUpdate};
 use zk_core::model::{AgentError, Message, Model, TurnUsage, Usage};
+use zk_core::service::{ContextId, ContextWindow};
 
+use crate::OutputBudget;
+use crate::budget::Hold;
 use crate::driver::Driver;
 use crate::turn::Turn;
+
+/// Bytes of text that a token has, or some more.
+const BYTES_OF_A_TOKEN: u64 = 3;
 
 /// What the attempts at one response used: those that are followed by another may be billed as well.
 pub(crate) struct Attempts<'a> {
     model: &'a Model,
     earlier: Usage,
     current: Usage,
+    /// What they may cost; charged with what they did.
+    hold: Option<Hold>,
 }
 
 impl<'a> Attempts<'a> {
-    pub(crate) fn new(model: &'a Model) -> Self {
-        Self { model, earlier: Usage::default(), current: Usage::default() }
+    pub(crate) fn new(model: &'a Model, hold: Option<Hold>) -> Self {
+        Self { model, earlier: Usage::default(), current: Usage::default(), hold }
     }
 
     pub(crate) fn model(&self) -> &'a Model {
@@ -30,9 +38,20 @@ impl<'a> Attempts<'a> {
     }
 
     /// Begins to count another attempt.
-    pub(crate) fn begin_next(&mut self) {
+    ///
+    /// # Errors
+    /// When the budget has no room for it beside what the last one cost.
+    pub(crate) fn begin_next(&mut self) -> Result<(), AgentError> {
+        self.charge();
         self.earlier = self.total();
         self.current = Usage::default();
+        self.hold.as_ref().map_or(Ok(()), Hold::check_again)
+    }
+
+    fn charge(&self) {
+        if let Some(hold) = &self.hold {
+            hold.charge(self.model, &self.current);
+        }
     }
 
     /// The usage of all of them. Each has its own price, since one depends on how much one request read.
@@ -48,6 +67,12 @@ impl<'a> Attempts<'a> {
         total += billed(self.current);
         total.last_read = Some(self.current.context());
         total
+    }
+}
+
+impl Drop for Attempts<'_> {
+    fn drop(&mut self) {
+        self.charge();
     }
 }
 
@@ -103,10 +128,23 @@ impl Driver {
         Ok(turn.cx.emit(UsageUpdate { turn: usage, total, cost }).await?)
     }
 
+    /// The bytes that the results of this turn may have together.
+    fn output_budget(&self, turn: &Turn) -> Option<usize> {
+        match self.behavior.tool_output_budget? {
+            OutputBudget::Bytes(bytes) => Some(bytes),
+            OutputBudget::OfWindow { percent } => {
+                let (window, context) =
+                    turn.cx.service::<dyn ContextWindow>().zip(turn.cx.service::<ContextId>())?;
+                let fill = window.fill(&context)?;
+                let left = fill.usable?.saturating_sub(fill.estimate);
+                let bytes = left.saturating_mul(BYTES_OF_A_TOKEN).saturating_mul(percent.into()) / 100;
+                usize::try_from(bytes).ok()
+            }
+        }
+    }
+
     pub(crate) async fn check_output_budget(&self, turn: &Turn, bytes: usize) -> Result<(), AgentError> {
-        let Some(budget) = self.behavior.tool_output_budget.filter(|budget| bytes > *budget) else {
-            return Ok(());
-        };
+        let Some(budget) = self.output_budget(turn).filter(|budget| bytes > *budget) else { return Ok(()) };
         let text = format!(
             "The tool results of this turn were {bytes} bytes, over the budget of {budget}. \
              Write down what matters in them before calling more tools."

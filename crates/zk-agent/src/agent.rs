@@ -11,6 +11,7 @@ use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{ContextId, Entry, OpenedSession, Provider, TurnEnv};
 
+use crate::budget::Ledger;
 use crate::commit::{Commit, identified};
 use crate::driver::Driver;
 use crate::gates::DedupMemory;
@@ -59,6 +60,8 @@ pub(crate) struct AgentInner {
     pub(crate) tools: ToolSet,
     pub(crate) aliases: Aliases,
     pub(crate) behavior: Behavior,
+    /// What all runs of this agent and of its sub-agents may spend together.
+    pub(crate) ledger: Option<Arc<Ledger>>,
     pub(crate) dedup: DedupMemory,
     pub(crate) token: CancellationToken,
     state: Mutex<AgentState>,
@@ -167,6 +170,7 @@ impl Agent {
                 system: config.system,
                 tools: config.tools,
                 aliases: config.aliases,
+                ledger: config.behavior.budget.and_then(Ledger::new),
                 behavior: config.behavior,
                 dedup: DedupMemory::default(),
                 token: CancellationToken::new(),

@@ -20,6 +20,7 @@ use zk_core::service::{
 use crate::ToolSet;
 use crate::accounts::Attempts;
 use crate::agent::AgentInner;
+use crate::budget::{Hold, Purse, afford_aside};
 use crate::sampling::{Draft, unfinished};
 use crate::shared::RunShared;
 use crate::thinking::output_limit;
@@ -33,6 +34,7 @@ pub(crate) struct Control {
     shared: Arc<RunShared>,
     model: Model,
     tools: ToolSet,
+    purse: Purse,
     me: Weak<Self>,
 }
 
@@ -42,8 +44,9 @@ impl Control {
         shared: Arc<RunShared>,
         model: Model,
         tools: ToolSet,
+        purse: Purse,
     ) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { agent, shared, model, tools, me: me.clone() })
+        Arc::new_cyclic(|me| Self { agent, shared, model, tools, purse, me: me.clone() })
     }
 
     /// The context of a side call: stopped with the run, or alone by the token it is given.
@@ -121,7 +124,7 @@ impl Control {
         let provider = self.agent.provider_of(&model)?;
         let messages: Vec<_> = messages.into_iter().map(Message::shared).collect();
         let thinking = ThinkingRequest::default();
-        let request = Request {
+        let mut request = Request {
             history: WireReady::normalise(&messages, &provider.rules(&model)),
             system: system.into(),
             tools: Arc::from([]),
@@ -133,7 +136,8 @@ impl Control {
             session: None,
             model: model.clone(),
         };
-        let mut reading = Reading::new(&model);
+        let hold = afford_aside(&self.purse, &mut request)?;
+        let mut reading = Reading::new(&model, hold);
         let begun = Instant::now();
         let ended = {
             // The call itself is made inside, so that nothing a provider does can unwind further.
@@ -202,8 +206,8 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(model: &'a Model) -> Self {
-        Self { draft: Draft::default(), attempts: Attempts::new(model) }
+    fn new(model: &'a Model, hold: Option<Hold>) -> Self {
+        Self { draft: Draft::default(), attempts: Attempts::new(model, hold) }
     }
 
     /// The text of the answer.
@@ -215,7 +219,7 @@ impl<'a> Reading<'a> {
                 StreamEvent::Usage(usage) => self.attempts.count(usage),
                 StreamEvent::Retry(_) => {
                     self.draft = Draft::default();
-                    self.attempts.begin_next();
+                    self.attempts.begin_next()?;
                 }
                 StreamEvent::Done { stop, usage } => {
                     self.attempts.count(usage);

@@ -10,6 +10,7 @@ use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
 use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunControl, RunStatus, RunTools};
 
 use crate::agent::AgentInner;
+use crate::budget::{Estimator, Ledger, Purse};
 use crate::control::Control;
 use crate::gates;
 use crate::output::OutputTool;
@@ -43,6 +44,9 @@ pub(crate) struct Driver {
     /// The last turn after which the conversation had to be made shorter for the answer to go on.
     pub(crate) cut_at: Option<u32>,
     pub(crate) options: RunOptions,
+    /// The budgets of this run and of those above.
+    pub(crate) purse: Purse,
+    pub(crate) estimator: Estimator,
     from: usize,
 }
 
@@ -68,7 +72,10 @@ impl Driver {
         let output = behavior.schema.clone().map(|schema| Arc::new(OutputTool::new(schema)));
         let system = options.system.clone().map_or_else(|| agent.system.clone(), Arc::from);
         let tools = options.tools.clone().unwrap_or_else(|| agent.tools.clone());
-        let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools);
+        agent.ledger.iter().for_each(|ledger| ledger.begin_run());
+        let own = options.behavior.budget.and_then(Ledger::new);
+        let purse = Purse::new(own.into_iter().chain(agent.ledger.clone()), lineage.purse());
+        let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, purse.clone());
         let cx = agent
             .bus
             .cx()
@@ -76,7 +83,8 @@ impl Driver {
             .with_service::<dyn RunControl>(control.clone())
             .with_service::<dyn RunTools>(control)
             .with_service(Arc::new(context))
-            .with_service(Arc::new(lineage));
+            .with_service(Arc::new(lineage))
+            .with_service(Arc::new(purse.clone()));
         Self {
             toolbox: Toolbox::default(),
             agent,
@@ -94,6 +102,8 @@ impl Driver {
             cwd,
             cut_at: None,
             options,
+            purse,
+            estimator: Estimator::default(),
             from,
         }
     }
@@ -282,6 +292,7 @@ impl Driver {
                 | AgentError::Provider(_)
                 | AgentError::Hook(_)
                 | AgentError::TurnLimit { .. }
+                | AgentError::Budget { .. }
                 | AgentError::Parked { .. }
                 | AgentError::Stuck { .. }
                 | AgentError::Usage(_)

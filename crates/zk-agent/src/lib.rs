@@ -24,6 +24,7 @@
 mod accounts;
 mod agent;
 mod answer;
+mod budget;
 mod builder;
 mod commit;
 mod control;
@@ -58,7 +59,8 @@ pub use builder::AgentBuilder;
 pub use conversation::AgentConversation;
 pub use machine::{Machine, Next, Seen, Stop};
 pub use options::{
-    Behavior, BudgetRule, DedupKey, OnExceed, RunOptions, ThinkingDecay, ToolBudget, ToolSet, Verdict,
+    Behavior, BudgetRule, DedupKey, OnExceed, OutputBudget, RunOptions, ThinkingDecay, ToolBudget, ToolSet,
+    Verdict,
 };
 pub use preset::Preset;
 pub use retry::{RateLimits, RetryPolicy, Retrying};

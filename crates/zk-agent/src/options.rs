@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use zk_core::events::BudgetMode;
 use zk_core::kernel::Plugin;
-use zk_core::model::{Block, Model, ThinkingRequest};
+use zk_core::model::{Block, Budget, Model, ThinkingRequest};
 
 use crate::QueueMode;
 
@@ -17,12 +17,16 @@ pub struct Behavior {
     pub max_turns: Option<u32>,
     /// Output limit of one response in tokens; 16,384 by default.
     pub max_tokens: Option<u32>,
+    /// What may be spent: of an agent by all its runs and their sub-agents together, of a run by itself and its
+    /// sub-agents beside that. No limit by default. Before each request the most it could cost is held; when that does
+    /// not fit, a person is asked, and where nobody is there the run ends with [`AgentError::Budget`](zk_core::model::AgentError::Budget).
+    pub budget: Option<Budget>,
     /// Whether to mark stable prefixes for the provider's cache; on by default.
     pub cache: Option<bool>,
     /// Tool calls of one batch that may run at once; 10 by default, 1 is strictly one after the other.
     pub max_concurrent_tools: Option<usize>,
-    /// Bytes of tool results in one turn after which the model is asked to summarise; off by default.
-    pub tool_output_budget: Option<usize>,
+    /// How large the tool results of one turn may be before the model is asked to summarise; off by default.
+    pub tool_output_budget: Option<OutputBudget>,
     /// Calls of a tool in one run, by canonical name.
     pub tool_budgets: BTreeMap<String, ToolBudget>,
     /// Tools whose repeated calls get the earlier result, by canonical name.
@@ -49,6 +53,7 @@ impl Behavior {
         Self {
             max_turns: self.max_turns.or(base.max_turns),
             max_tokens: self.max_tokens.or(base.max_tokens),
+            budget: self.budget.or(base.budget),
             cache: self.cache.or(base.cache),
             max_concurrent_tools: self.max_concurrent_tools.or(base.max_concurrent_tools),
             tool_output_budget: self.tool_output_budget.or(base.tool_output_budget),
@@ -67,6 +72,7 @@ impl fmt::Debug for Behavior {
         f.debug_struct("Behavior")
             .field("max_turns", &self.max_turns)
             .field("max_tokens", &self.max_tokens)
+            .field("budget", &self.budget)
             .field("cache", &self.cache)
             .field("max_concurrent_tools", &self.max_concurrent_tools)
             .field("tool_output_budget", &self.tool_output_budget)
@@ -81,6 +87,19 @@ impl fmt::Debug for Behavior {
 /// Makes the key of a call: calls with equal keys have equal results. No key, or an empty one: the call is
 /// never replayed. Only for tools without side effects whose result depends on nothing else.
 pub type DedupKey = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
+
+/// How large the results of one turn may be together. Nothing is cut: beyond it the model is asked to write down what
+/// matters before it calls more tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputBudget {
+    /// So many bytes.
+    Bytes(usize),
+    /// A part of what is left of the model's window; no limit where that is not known.
+    OfWindow {
+        /// Per cent of what is left.
+        percent: u32,
+    },
+}
 
 /// How often a tool may be called in one run. Replayed and substituted calls count.
 #[derive(Clone, Debug)]
@@ -162,16 +181,36 @@ pub enum ToolSet {
     All,
     /// None: just a conversation.
     None,
-    /// Those, by canonical name.
+    /// Those, by canonical name. A name that ends in `*` stands for all that begin so.
     Only(Vec<String>),
+    /// The others of a set.
+    Except(Box<ToolSet>, Vec<String>),
 }
 
 impl ToolSet {
-    pub(crate) fn has(&self, name: &str) -> bool {
+    /// Whether a tool of this name is in the set.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let is_one_of = |names: &[String]| {
+            names.iter().any(|wanted| match wanted.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => wanted == name,
+            })
+        };
         match self {
             Self::All => true,
             Self::None => false,
-            Self::Only(names) => names.iter().any(|wanted| wanted == name),
+            Self::Only(names) => is_one_of(names),
+            Self::Except(all, names) => all.has(name) && !is_one_of(names),
+        }
+    }
+
+    /// The names that were asked for one by one.
+    pub(crate) fn wanted(&self) -> Vec<&String> {
+        match self {
+            Self::All | Self::None => Vec::new(),
+            Self::Only(names) => names.iter().filter(|name| !name.ends_with('*')).collect(),
+            Self::Except(all, _) => all.wanted().into_iter().filter(|name| self.has(name)).collect(),
         }
     }
 }

@@ -9,6 +9,7 @@ use zk_core::service::{RunControl, RunTools};
 
 use crate::Agent;
 use crate::agent::Busy;
+use crate::budget::Purse;
 use crate::control::Control;
 use crate::shared::RunShared;
 
@@ -29,7 +30,13 @@ impl Agent {
             (model, messages, state.context.clone(), state.session.clone(), restored)
         };
         shared.begin();
-        let control = Control::new(agent.clone(), shared.clone(), model.clone(), agent.tools.clone());
+        let control = Control::new(
+            agent.clone(),
+            shared.clone(),
+            model.clone(),
+            agent.tools.clone(),
+            Purse::new(agent.ledger.clone(), None),
+        );
         let turn_id = TurnId::fresh();
         let cx = agent
             .bus

@@ -14,6 +14,7 @@ use zk_core::kernel::{AnyEvent, Bus, Cx, Reach, ScopeGuard};
 use zk_core::model::{AgentError, Block, Message, RunId, Stats, StopReason};
 use zk_core::service::RunEnded;
 
+use crate::budget::Purse;
 use crate::shared::RunShared;
 
 /// Everything one prompt causes, as one handle.
@@ -265,7 +266,11 @@ impl Stream for RunEvents {
 
 /// The runs that a run was started by, directly or not: a service of the context of a sub-agent's run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lineage(Vec<Arc<str>>);
+pub(crate) struct Lineage {
+    runs: Vec<Arc<str>>,
+    /// What the run that started this one may spend.
+    purse: Option<Arc<Purse>>,
+}
 
 impl Lineage {
     pub(crate) fn of(cx: &Cx) -> Option<Arc<Self>> {
@@ -274,12 +279,16 @@ impl Lineage {
 
     /// The lineage of a run that is started in `cx`.
     pub(crate) fn below(cx: &Cx) -> Self {
-        let mut runs = Self::of(cx).map(|above| above.0.clone()).unwrap_or_default();
+        let mut runs = Self::of(cx).map(|above| above.runs.clone()).unwrap_or_default();
         runs.push(cx.run_id().into());
-        Self(runs)
+        Self { runs, purse: cx.service::<Purse>() }
+    }
+
+    pub(crate) fn purse(&self) -> Option<&Purse> {
+        self.purse.as_deref()
     }
 
     pub(crate) fn contains(&self, run: &Arc<str>) -> bool {
-        self.0.contains(run)
+        self.runs.contains(run)
     }
 }

@@ -125,10 +125,10 @@ pub(crate) async fn sample(
                 attempts.count(usage);
                 Ok(())
             }
-            StreamEvent::Retry(_) => {
-                attempts.begin_next();
-                Ok(())
-            }
+            StreamEvent::Retry(_) => match attempts.begin_next() {
+                Ok(()) => Ok(()),
+                Err(error) => break error,
+            },
             StreamEvent::Done { stop, usage } => {
                 attempts.count(usage);
                 let message = draft.into_message(model, stop);

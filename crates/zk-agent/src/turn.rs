@@ -36,8 +36,9 @@ impl Driver {
         let provider = self.agent.provider_of(&self.model)?;
         self.refresh_tools(&turn).await?;
         let messages = self.context(&turn).await?;
-        let request = self.request(&turn, &*provider, &messages).await?;
+        let mut request = self.request(&turn, &*provider, &messages).await?;
         self.sent = messages;
+        let hold = self.afford(&turn, &mut request).await?;
         // From here on the turn has begun: whatever happens, `turn:after` follows.
         let before = TurnBefore {
             turn_id: turn.id.clone(),
@@ -50,19 +51,26 @@ impl Driver {
             return self.broke_off(turn, None, Usage::default(), error.into()).await;
         }
         let model = self.model.clone();
-        let mut attempts = Attempts::new(&model);
+        let (bytes, max_tokens) = (self.purse.measure(&request), request.max_tokens);
+        let mut attempts = Attempts::new(&model, hold);
         let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
         // Nothing of an answer was seen: asking for less is no second turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
             match self.with_room(&turn, &*provider, error).await {
-                Ok(Some(request)) => {
-                    attempts.begin_next();
-                    sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
-                }
+                Ok(Some(smaller)) => match attempts.begin_next() {
+                    Ok(()) => {
+                        let request = Request { max_tokens: smaller.max_tokens.min(max_tokens), ..smaller };
+                        sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
+                    }
+                    Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
+                },
                 Ok(None) => {}
                 Err(error) => sampled = Sampled::Broken { message: None, usage: attempts.total(), error },
             }
         }
+        self.estimator.note(bytes, &attempts.total());
+        // Before the calls run: sub-agents need what is left.
+        drop(attempts);
         match sampled {
             Sampled::Whole { message, usage, spoilt } => {
                 let (message, failed) = self.settle(&turn, message).await;

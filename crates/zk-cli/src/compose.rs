@@ -6,7 +6,7 @@ use zk_auth::OAuthRefresh;
 use zk_core::events::PartLeftOut;
 use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
-use zk_core::model::{Model, ThinkingRequest};
+use zk_core::model::{Budget, Model, ThinkingRequest};
 use zk_core::service::{
     Blobs, CallPlace, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Tool, Trust, Ui,
 };
@@ -28,6 +28,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::PermissionModes;
 use crate::place::Place;
 use crate::sessions::Session;
+use crate::settings::Settings;
 use crate::{commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
@@ -386,6 +387,7 @@ pub(crate) fn agent(
         .behavior(Behavior {
             max_turns: settings.count("max_turns"),
             max_tokens: settings.count("max_tokens"),
+            budget: budget(settings),
             ..Behavior::default()
         })
         .history(session.loaded.messages.clone())
@@ -399,6 +401,13 @@ pub(crate) fn agent(
         builder = builder.session(open.id().clone());
     }
     builder.build().map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// What the conversation may cost.
+fn budget(settings: &Settings) -> Option<Budget> {
+    let tokens = settings.count("max_tokens_total").map(u64::from);
+    let budget = Budget { usd: settings.number("max_budget_usd"), tokens };
+    (!budget.is_unlimited()).then_some(budget)
 }
 
 /// Whether a thinking level was asked for here and now, so that the session's own does not count.

@@ -50,7 +50,9 @@ impl Exit {
             {
                 Self::Auth
             }
-            AgentError::TurnLimit { .. } | AgentError::Stuck { .. } => Self::Limit,
+            AgentError::TurnLimit { .. } | AgentError::Budget { .. } | AgentError::Stuck { .. } => {
+                Self::Limit
+            }
             AgentError::Parked { .. } => Self::Denied,
             AgentError::Usage(_) => Self::Usage,
             AgentError::Hook(EmitError::Hook(_) | EmitError::Cancelled { .. })

@@ -13,7 +13,7 @@ use zk_core::service::{CallPlace, Tool, ToolCx, TurnEnv};
 use super::SpawnOptions;
 use crate::agent::AgentInner;
 use crate::run::Lineage;
-use crate::{Agent, RunOptions, RunOutcome};
+use crate::{Agent, Behavior, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";
 
@@ -162,7 +162,8 @@ impl SpawnTool {
             .thinking(self.options.thinking.unwrap_or(thinking))
             .system(&*parent.system)
             .tools(parent.tools.clone())
-            .behavior(parent.behavior.clone())
+            // It spends of the budget of the run that starts it.
+            .behavior(Behavior { budget: None, ..parent.behavior.clone() })
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
             .cwd(&cx.cwd);

@@ -5,6 +5,7 @@ mod call;
 mod check;
 mod dispatch;
 mod execute;
+mod nearest;
 mod preflight;
 mod repeats;
 mod toolbox;

@@ -11,6 +11,7 @@ use zk_core::model::{Approved, Concurrency, ToolCall, ToolError, ToolErrorKind};
 use zk_core::service::{CallPlace, Tool};
 
 use super::call::{Calls, Settled, concurrency, failed, settled};
+use super::nearest::nearest;
 use super::{Validated, validate};
 use crate::gates::call_key;
 
@@ -179,17 +180,15 @@ impl Calls<'_> {
             Ok(answer) => (answer.result, answer.suppress_error),
             Err(_) => (None, false),
         };
-        let text = format!(
-            "Unknown tool `{}`. The tools are: {}.",
-            call.display_name,
-            self.driver
-                .toolbox
-                .names()
-                .iter()
-                .map(|name| self.driver.toolbox.wire_name(name))
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
+        let toolbox = &self.driver.toolbox;
+        let names: Vec<String> = toolbox.names().iter().map(|name| toolbox.wire_name(name)).collect();
+        let near = nearest(&call.display_name, names.iter().map(String::as_str));
+        let hint = match near.as_slice() {
+            [] => String::new(),
+            near => format!(" Did you mean `{}`?", near.join("` or `")),
+        };
+        let text =
+            format!("Unknown tool `{}`.{hint} The tools are: {}.", call.display_name, names.join(", "));
         if !suppressed {
             let error = ToolError::new(ToolErrorKind::NotFound, text.clone());
             let errored = ToolErrored { call: call.clone(), error, result: result.take() };

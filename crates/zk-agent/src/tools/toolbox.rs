@@ -132,11 +132,10 @@ impl Toolbox {
 
     /// The names the run was to have and nobody registered.
     pub(crate) fn missing(&self) -> Vec<String> {
-        let ToolSet::Only(wanted) = &self.set else { return Vec::new() };
         let is_missing = |name: &&String| {
             !self.tools.contains_key(*name) && self.left_out.iter().all(|tool| tool.name != **name)
         };
-        wanted.iter().filter(is_missing).cloned().collect()
+        self.set.wanted().into_iter().filter(is_missing).cloned().collect()
     }
 
     /// The tools in the request, in its order.

@@ -8,6 +8,7 @@
 
 mod abort;
 mod aliases;
+mod budgets;
 mod call_order;
 mod cancel;
 mod commits;

@@ -123,8 +123,8 @@ async fn an_unknown_tool_is_counted_and_answered_with_the_tools_there_are() {
         r##"
         tool:gate  ecko#1 effects={effects="known"}
         tool:unknown  ecko#1
-        tool:error  ecko#1 error={kind="not_found" message="Unknown tool `ecko`. The tools are: echo, fail."}
-        tool-results:after  assistant=assistant(ecko#1 {}) results=user(result#1 error "Unknown tool `ecko`. The tools are: echo, fail.") usage={model=scripted/scripted-1}
+        tool:error  ecko#1 error={kind="not_found" message="Unknown tool `ecko`. Did you mean `echo`? The tools are: echo, fail."}
+        tool-results:after  assistant=assistant(ecko#1 {}) results=user(result#1 error "Unknown tool `ecko`. Did you mean `echo`? The tools are: echo, fail.") usage={model=scripted/scripted-1}
         "##,
     );
     assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"], json!({"ecko": 1}));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use zk_agent::{Behavior, RunOptions};
+use zk_agent::{Behavior, OutputBudget, RunOptions};
 use zk_core::events::TurnAfter;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, ErrorKind, StopReason};
@@ -92,7 +92,11 @@ async fn a_model_that_never_gives_one_that_fits_is_an_error() {
 #[tokio::test]
 async fn an_exceeded_budget_is_announced_after_the_output_of_the_same_turn() {
     let script = Script::new().turn(give(json!({"n": 1})));
-    let behavior = Behavior { schema: Some(schema()), tool_output_budget: Some(1), ..Behavior::default() };
+    let behavior = Behavior {
+        schema: Some(schema()),
+        tool_output_budget: Some(OutputBudget::Bytes(1)),
+        ..Behavior::default()
+    };
     let rig = rig_with(script, |b| b.behavior(behavior));
     rig.run("go").await.result.unwrap();
     assert_eq!(rig.names(&["output", "budget:exceeded"]), ["output", "budget:exceeded"]);

@@ -75,6 +75,27 @@ async fn the_hooks_of_all_presets_fire_in_their_order_and_a_later_twin_replaces(
     assert_eq!(*log.lock().unwrap(), ["a2", "b", "c"]);
 }
 
+#[test]
+fn a_set_of_tools_takes_beginnings_of_names_and_leaves_some_out() {
+    let only = |names: &[&str]| ToolSet::Only(names.iter().map(|name| (*name).to_owned()).collect());
+    let github = only(&["mcp__github__*", "read_file"]);
+    let except = ToolSet::Except(Box::new(github.clone()), vec!["mcp__github__delete*".into()]);
+    let not_shell = ToolSet::Except(Box::new(ToolSet::All), vec!["shell".into()]);
+    for (name, of_github, of_except, of_not_shell) in [
+        ("mcp__github__list", true, true, true),
+        ("mcp__github__delete_repo", true, false, true),
+        ("read_file", true, true, true),
+        ("read_file_", false, false, true),
+        ("shell", false, false, false),
+    ] {
+        assert_eq!(
+            (github.has(name), except.has(name), not_shell.has(name)),
+            (of_github, of_except, of_not_shell),
+            "{name}"
+        );
+    }
+}
+
 // Run, then agent, then the defaults, field by field.
 #[tokio::test]
 async fn what_a_run_leaves_open_the_agent_decides_and_then_the_defaults() {

@@ -3,10 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use zk_agent::{Behavior, RunOptions};
+use zk_agent::{Behavior, OutputBudget, RunOptions};
 use zk_core::events::{MessagesCause, ResultPatch, ToolTransform};
-use zk_core::kernel::{Bus, Cx, OnError};
-use zk_core::model::{Block, Capabilities, Display, Image, Model, StopReason, ToolContent, ToolOutput, wire};
+use zk_core::kernel::{BoxError, Bus, Cx, OnError};
+use zk_core::model::{
+    Block, Capabilities, Display, Image, Message, Model, StopReason, ToolContent, ToolOutput, wire,
+};
+use zk_core::service::{ContextId, ContextWindow, WindowFill};
 use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{TestTool, rig, rig_on, rig_with, told};
@@ -147,7 +150,7 @@ async fn what_is_shown_to_a_person_is_the_tools_own_or_the_first_line() {
 // The sum of a turn, once over; nothing is cut.
 #[tokio::test]
 async fn results_over_the_byte_budget_bring_one_message_and_one_event() {
-    let behavior = Behavior { tool_output_budget: Some(5), ..Behavior::default() };
+    let behavior = Behavior { tool_output_budget: Some(OutputBudget::Bytes(5)), ..Behavior::default() };
     let script = Script::new()
         .turn(|t| t.call("echo", json!({"text": "abc"})).call("echo", json!({"text": "def"})))
         .turn(|t| t.call("echo", json!({"text": "abcde"})))
@@ -164,6 +167,50 @@ async fn results_over_the_byte_budget_bring_one_message_and_one_event() {
     assert_eq!(history.iter().filter(|message| message.injected_by.is_some()).count(), 1);
     let causes = rig.recorder.named("session:messages");
     assert_eq!(causes[1]["cause"], serde_json::to_value(MessagesCause::Harness).unwrap());
+}
+
+// A window with 10 tokens left holds 30 bytes.
+#[tokio::test]
+async fn the_byte_budget_of_a_turn_can_be_a_part_of_what_is_left_of_the_window() {
+    for (percent, is_over) in [(10, true), (100, false)] {
+        let budget = OutputBudget::OfWindow { percent };
+        let behavior = Behavior { tool_output_budget: Some(budget), ..Behavior::default() };
+        let rig = rig_with(one("echo", json!({"text": "abcd"})), |b| b.behavior(behavior));
+        let window: Arc<dyn ContextWindow> =
+            Arc::new(Nearly(WindowFill { usable: Some(100), estimate: 90, ..WindowFill::default() }));
+        rig.scope("window").provide_service(window);
+        rig.run("go").await.result.unwrap();
+        assert_eq!(rig.recorder.named("budget:exceeded").len(), usize::from(is_over), "{percent} %");
+    }
+    let behavior =
+        Behavior { tool_output_budget: Some(OutputBudget::OfWindow { percent: 1 }), ..Behavior::default() };
+    let rig = rig_with(one("echo", json!({"text": "abcd"})), |b| b.behavior(behavior));
+    rig.run("go").await.result.unwrap();
+    assert!(rig.recorder.named("budget:exceeded").is_empty(), "nobody knows the window");
+}
+
+/// A window of which something is left.
+struct Nearly(WindowFill);
+
+#[async_trait::async_trait]
+impl ContextWindow for Nearly {
+    fn fill(&self, _: &ContextId) -> Option<WindowFill> {
+        Some(self.0)
+    }
+
+    fn sent(&self, _: &ContextId, _: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
+        None
+    }
+
+    fn reduce(&self, _: &ContextId, _: Option<String>) {}
+
+    async fn restore(&self, _: &ContextId, _: &Cx) -> Result<bool, BoxError> {
+        Ok(false)
+    }
+
+    fn take_refusal(&self, _: &ContextId) -> Option<String> {
+        None
+    }
 }
 
 // Canonical and shown name, turn and call, on every tool event.

@@ -68,6 +68,14 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
 
+    /// What the conversation may cost with its sub-agents, in US dollars: then you are asked; with --print the run stops
+    #[arg(long, value_name = "USD", value_parser = amount)]
+    pub(crate) max_budget_usd: Option<f64>,
+
+    /// The same in tokens, read and written
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_tokens_total: Option<u32>,
+
     /// The directory to work in
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -122,6 +130,12 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
+}
+
+fn amount(text: &str) -> Result<f64, String> {
+    let amount =
+        text.trim_start_matches('$').parse::<f64>().ok().filter(|amount| *amount > 0.0 && amount.is_finite());
+    amount.ok_or_else(|| "it must be an amount of US dollars above 0, such as 2.50".to_owned())
 }
 
 /// How the answer is printed.

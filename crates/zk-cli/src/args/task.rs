@@ -99,6 +99,8 @@ impl Cli {
         given.text("screen", "--screen", self.screen);
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
+        given.number("max_budget_usd", "--max-budget-usd", self.max_budget_usd);
+        given.count("max_tokens_total", "--max-tokens-total", self.max_tokens_total);
         given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));
         let mode = self.permission_mode.map(|mode| mode.name().to_owned());
         given.text("permissions.mode", "--permission-mode", mode);

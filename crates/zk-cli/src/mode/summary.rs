@@ -39,6 +39,10 @@ pub(crate) fn run_error(error: &AgentError) -> String {
     match error {
         AgentError::Provider(error) | AgentError::ContextExceeded(error) => provider_error(error),
         AgentError::TurnLimit { .. } => format!("{error}; raise it with --max-turns"),
+        AgentError::Budget { budget, .. } => {
+            let flag = if budget.usd.is_some() { "--max-budget-usd" } else { "--max-tokens-total" };
+            format!("{error}; raise it with {flag}")
+        }
         AgentError::Hook(error) => hook_error(error),
         AgentError::Parked { .. }
         | AgentError::Stuck { .. }

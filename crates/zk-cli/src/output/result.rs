@@ -134,6 +134,7 @@ fn stop_reason(outcome: &RunOutcome) -> &str {
         Ok(()) => outcome.stop.as_ref().map_or("end_turn", |stop| stop.as_str()),
         Err(AgentError::Aborted) => "aborted",
         Err(AgentError::TurnLimit { .. }) => "turn_limit",
+        Err(AgentError::Budget { .. }) => "budget",
         Err(AgentError::Parked { .. }) => "parked",
         Err(AgentError::Stuck { .. }) => "stuck",
         Err(AgentError::ContextExceeded(_)) => "context_exceeded",

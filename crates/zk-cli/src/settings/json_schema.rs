@@ -57,6 +57,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Price => json!({ "type": "number", "minimum": 0 }),
+        Kind::Dollars => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Kind::Paths => json!({ "type": "array", "items": { "type": "string", "pattern": "^(/|~/)" } }),
         Kind::Texts | Kind::Efforts | Kind::Names | Kind::Rules => {
             json!({ "type": "array", "items": { "type": "string" } })

@@ -86,6 +86,10 @@ impl LayerValues {
         self.put(key, from, value.map(toml::Value::Boolean));
     }
 
+    pub(crate) fn number(&mut self, key: &str, from: &str, value: Option<f64>) {
+        self.put(key, from, value.map(toml::Value::Float));
+    }
+
     fn put(&mut self, key: &str, from: &str, value: Option<toml::Value>) {
         self.0.extend(value.map(|value| (key.to_owned(), from.to_owned(), value)));
     }
@@ -325,6 +329,11 @@ impl Settings {
 
     pub(crate) fn count(&self, key: &str) -> Option<u32> {
         self.layers.get(key)?.value.as_integer()?.try_into().ok()
+    }
+
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
+        let value = &self.layers.get(key)?.value;
+        value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {

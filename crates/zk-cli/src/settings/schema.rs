@@ -22,6 +22,8 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("theme", Kind::OneOf(&["auto", "dark", "light", "colour-blind", "mono"])),
     Key::new("max_turns", Kind::Count),
     Key::new("max_tokens", Kind::Count),
+    Key::new("max_budget_usd", Kind::Dollars).not_by_projects(),
+    Key::new("max_tokens_total", Kind::Count).not_by_projects(),
     Key::new("sessions", Kind::Flag),
     Key::new("shorten", Kind::Flag),
     Key::new("skills.enabled", Kind::Flag),
@@ -123,8 +125,10 @@ pub(super) enum Kind {
     Paths,
     /// A list of names.
     Names,
-    /// US dollars, at least 0.
+    /// US dollars for a million tokens, at least 0.
     Price,
+    /// US dollars, more than 0.
+    Dollars,
     /// A list of levels, each with its word where that is another one: `"high=default"`.
     Efforts,
     /// A list of permission rules. The rules of all layers hold, none outranks another.
@@ -229,6 +233,8 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         }
         (Kind::Price, toml::Value::Integer(0..)) => Check::Valid,
         (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Check::Valid,
+        (Kind::Dollars, toml::Value::Integer(1..)) => Check::Valid,
+        (Kind::Dollars, toml::Value::Float(amount)) if *amount > 0.0 && amount.is_finite() => Check::Valid,
         (Kind::Paths, toml::Value::Array(paths)) if paths.iter().all(is_path) => Check::Valid,
         (Kind::Names, toml::Value::Array(names)) if names.iter().all(toml::Value::is_str) => Check::Valid,
         (Kind::Efforts, toml::Value::Array(levels)) if levels.iter().all(is_effort) => Check::Valid,
@@ -264,6 +270,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Price, _) => {
             Check::Invalid(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
         }
+        (Kind::Dollars, _) => Check::Invalid(format!("`{name}` must be an amount of US dollars above 0")),
         (Kind::Paths, _) => Check::Invalid(format!(
             "`{name}` must be a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"
         )),

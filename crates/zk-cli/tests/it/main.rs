@@ -4,6 +4,7 @@
 mod answers;
 #[cfg(test)]
 mod auth;
+mod budgets;
 #[cfg(test)]
 mod command_hooks;
 #[cfg(test)]

@@ -70,15 +70,15 @@ pub use tool::{
     ToolTransform, ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
-    BudgetExceeded, BudgetMode, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak, PrefixCause,
-    PrefixPart, SteerInject, SteerKind, SystemTransform, ToolBudgetExceeded, TurnAfter, TurnBefore,
-    UsageUpdate,
+    BudgetExceeded, BudgetMode, BudgetOutcome, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak,
+    PrefixCause, PrefixPart, RunBudgetReached, SteerInject, SteerKind, SystemTransform, ToolBudgetExceeded,
+    TurnAfter, TurnBefore, UsageUpdate,
 };
 pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.6";
+pub const EVENTS_VERSION: &str = "1.7";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::notify;
 use crate::kernel::{Absorb, Event, Fold, Source};
 use crate::model::wire::Repair;
-use crate::model::{Block, Message, ModelRef, ThinkingRequest, TurnId, TurnUsage, Usage};
+use crate::model::{Block, Budget, Message, ModelRef, Spent, ThinkingRequest, TurnId, TurnUsage, Usage};
 
 /// The system prompt about to be sent. A handler answers with the whole new prompt, for this turn only. A
 /// prompt that differs from turn to turn costs the provider's cache.
@@ -262,3 +262,46 @@ pub struct ToolBudgetExceeded {
     pub mode: BudgetMode,
 }
 notify!(ToolBudgetExceeded, "tool-budget:exceeded");
+
+/// The next request could cost more than is left of a budget in money or tokens. No request is sent before this is
+/// settled.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct RunBudgetReached {
+    /// The turn's number.
+    pub turn: u32,
+    /// The turn.
+    pub turn_id: TurnId,
+    /// The budget.
+    pub budget: Budget,
+    /// What was spent of it, sub-agents included.
+    pub spent: Spent,
+    /// The most that the request could cost.
+    pub wanted: Spent,
+    /// What happens.
+    pub outcome: BudgetOutcome,
+}
+notify!(RunBudgetReached, "run-budget:reached");
+
+/// What happens when a budget in money or tokens is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum BudgetOutcome {
+    /// The answer may be so long only that it can be paid.
+    Shortened {
+        /// The output limit of the request, in tokens.
+        max_tokens: u32,
+    },
+    /// Nothing yet: a person is asked.
+    Asked,
+    /// A person raised the budget.
+    Raised {
+        /// The new one.
+        to: Budget,
+    },
+    /// A person took the limit away.
+    Lifted,
+    /// The run ends, because a person said so or nobody was there to ask.
+    Stopped,
+}

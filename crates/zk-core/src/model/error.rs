@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Budget, Spent};
 use crate::kernel::EmitError;
 
 /// Classes of provider errors. Match on these, never on text.
@@ -271,6 +272,16 @@ pub enum AgentError {
         /// The limit.
         turns: u32,
     },
+    /// What the run or its agent may spend is used up, as far as the next request could cost.
+    #[error("stopped: {}; raise the budget, or continue the session", budget.describe_shortage(*spent, *wanted))]
+    Budget {
+        /// The budget.
+        budget: Budget,
+        /// What was spent of it, sub-agents included.
+        spent: Spent,
+        /// The most that the next request could cost.
+        wanted: Spent,
+    },
     /// A call waits for somebody who is not here. The conversation is whole and can be gone on with.
     #[error("`{tool}` waits for approval: {reason}")]
     Parked {
@@ -324,6 +335,7 @@ impl AgentError {
             Self::Aborted
             | Self::Hook(_)
             | Self::TurnLimit { .. }
+            | Self::Budget { .. }
             | Self::Parked { .. }
             | Self::Stuck { .. }
             | Self::Usage(_)

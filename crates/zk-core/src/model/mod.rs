@@ -5,6 +5,7 @@
 //! [`WireReady`] and a provider's adapter.
 
 mod approved;
+mod budget;
 mod content;
 mod effects;
 mod error;
@@ -21,6 +22,7 @@ mod usage;
 pub mod wire;
 
 pub use approved::{Approved, CallRef};
+pub use budget::{Budget, Spent};
 pub use content::{
     Block, Compaction, Document, Image, ProviderBlock, Text, Thinking, ToolCall, ToolContent, ToolResult,
     WireData,

@@ -7,8 +7,8 @@ use zk_core::events::*;
 use zk_core::kernel::AnyEvent;
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    Block, Display, Effects, ErrorKind, Message, Model, ModelRef, Stats, ThinkingLevel, ThinkingRequest,
-    ToolContent, ToolError, TurnId, TurnUsage, Usage,
+    Block, Budget, Display, Effects, ErrorKind, Message, Model, ModelRef, Spent, Stats, ThinkingLevel,
+    ThinkingRequest, ToolContent, ToolError, TurnId, TurnUsage, Usage,
 };
 use zk_core::service::{CallPlace, RetryNotice, RunStatus, ToolChoice, WindowLevel};
 
@@ -214,6 +214,14 @@ fn turns(all: &mut Vec<Box<dyn AnyEvent>>) {
         SteerInject { kind: SteerKind::FollowUp, messages: vec![message()] },
         OutputReady { output: json!({"answer": 42}), schema: json!({"type": "object"}) },
         BudgetExceeded { turn: 1, turn_id: turn(), bytes: 9, budget: 8 },
+        RunBudgetReached {
+            turn: 1,
+            turn_id: turn(),
+            budget: Budget::usd(1.0),
+            spent: Spent { usd: 0.95, tokens: 40_000 },
+            wanted: Spent { usd: 0.12, tokens: 9_000 },
+            outcome: BudgetOutcome::Raised { to: Budget::usd(2.0) },
+        },
         ToolBudgetExceeded {
             tool: "shell".into(),
             count: 4,

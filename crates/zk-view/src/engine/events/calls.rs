@@ -1,6 +1,6 @@
 use zk_core::events::{
-    ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress,
-    ToolSkipped, ToolUnknown, ValidationReject,
+    BudgetOutcome, RunBudgetReached, ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded,
+    ToolEnd, ToolParked, ToolProgress, ToolSkipped, ToolUnknown, ValidationReject,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
@@ -153,6 +153,22 @@ impl Reduce for ToolBudgetExceeded {
             Text::line(&self.tool),
             self.max
         );
+        engine.note(NoteLevel::Info, &text);
+    }
+}
+
+impl Reduce for RunBudgetReached {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        let shortage = self.budget.describe_shortage(self.spent, self.wanted);
+        let text = match self.outcome {
+            // The question says it, and the end of the run.
+            BudgetOutcome::Asked | BudgetOutcome::Stopped => return,
+            BudgetOutcome::Shortened { max_tokens } => {
+                format!("{shortage}: this answer may have {max_tokens} tokens")
+            }
+            BudgetOutcome::Raised { to } => format!("the budget is {to} from now on"),
+            BudgetOutcome::Lifted => "there is no budget any more".to_owned(),
+        };
         engine.note(NoteLevel::Info, &text);
     }
 }

@@ -6,11 +6,11 @@ mod stream;
 
 use zk_core::events::{
     AgentAbort, AgentDone, AgentStart, ContextCompaction, ContextFill, ContextReduced, ProviderRetry,
-    SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore,
-    SpawnComplete, SpawnError, SteerInject, StreamIdle, StreamProvider, StreamStart, StreamText,
-    StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired, ToolBefore, ToolBegin, ToolBlocked,
-    ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolResultsAfter, ToolSkipped, ToolUnknown,
-    TurnBefore, UsageUpdate, ValidationReject, ViewBlock,
+    RunBudgetReached, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart,
+    SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject, StreamIdle, StreamProvider,
+    StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired, ToolBefore,
+    ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolResultsAfter,
+    ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject, ViewBlock,
 };
 use zk_core::kernel::Origin;
 
@@ -56,6 +56,7 @@ macro_rules! with_events {
             ToolAfter,
             ToolResultsAfter,
             ToolBudgetExceeded,
+            RunBudgetReached,
             SpawnBefore,
             SpawnComplete,
             SpawnError,

@@ -1,0 +1,228 @@
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use zk_core::model::{AgentError, Budget, Model, Spent, Usage};
+use zk_core::service::Request;
+
+use super::Quote;
+use super::quote::bytes_of;
+use crate::shared::lock;
+
+/// Tokens of an answer below which asking for one is no use.
+const LEAST_ANSWER: u32 = 1_024;
+
+/// One budget, what was spent of it, and what requests in flight could still cost.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// The budget as it was given: raising it adds as much again.
+    first: Budget,
+    state: Mutex<State>,
+    /// Told when a request no longer holds anything.
+    freed: Notify,
+    /// Held while a person is asked: others wait for that answer.
+    pub(super) asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    budget: Budget,
+    spent: Spent,
+    held: Vec<(u64, Spent)>,
+    /// A person said no, or nobody was there: until the next run nobody is asked again.
+    is_refused: bool,
+}
+
+impl State {
+    fn held(&self) -> Spent {
+        self.held.iter().fold(Spent::default(), |sum, (_, one)| sum + *one)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(budget: Budget) -> Option<Arc<Self>> {
+        let state = State { budget, spent: Spent::default(), held: Vec::new(), is_refused: false };
+        let ledger = || {
+            Arc::new(Self {
+                first: budget,
+                state: Mutex::new(state),
+                freed: Notify::new(),
+                asking: tokio::sync::Mutex::default(),
+            })
+        };
+        (!budget.is_unlimited()).then(ledger)
+    }
+
+    /// Lets a person be asked again.
+    pub(crate) fn begin_run(&self) {
+        lock(&self.state).is_refused = false;
+    }
+
+    pub(super) fn refuse(&self) {
+        lock(&self.state).is_refused = true;
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        lock(&self.state).is_refused
+    }
+
+    pub(super) fn budget(&self) -> Budget {
+        lock(&self.state).budget
+    }
+
+    pub(super) fn set(&self, budget: Budget) {
+        lock(&self.state).budget = budget;
+        self.freed.notify_waiters();
+    }
+
+    /// Whether `wanted` fits beside what is spent.
+    pub(super) fn has_room(&self, wanted: Spent) -> bool {
+        let state = lock(&self.state);
+        state.budget.allows(state.spent + wanted)
+    }
+
+    /// The budget raised by what it was at first, or by what `wanted` needs if that is more.
+    pub(super) fn raised(&self, wanted: Spent) -> Budget {
+        let state = lock(&self.state);
+        let needed = state.spent + wanted;
+        let usd = state.budget.usd.map(|most| {
+            if needed.usd > most { needed.usd.max(most + self.first.usd.unwrap_or_default()) } else { most }
+        });
+        let tokens = state.budget.tokens.map(|most| {
+            let step = self.first.tokens.unwrap_or_default();
+            if needed.tokens > most { needed.tokens.max(most.saturating_add(step)) } else { most }
+        });
+        Budget { usd, tokens }
+    }
+}
+
+/// The budgets that a request has to fit: of its run, its agent, and those above.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Purse(Vec<Arc<Ledger>>);
+
+/// A budget that does not have what a request could cost.
+#[derive(Clone, Debug)]
+pub(super) struct Shortage {
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) budget: Budget,
+    pub(super) spent: Spent,
+    pub(super) wanted: Spent,
+}
+
+impl Shortage {
+    pub(super) fn into_error(self) -> AgentError {
+        let Self { budget, spent, wanted, .. } = self;
+        AgentError::Budget { budget, spent, wanted }
+    }
+}
+
+/// What became of asking for a request's worst case.
+pub(super) enum Held {
+    /// It fits, if the answer has at most so many tokens; with what made it fewer.
+    Granted { hold: Hold, max_tokens: u32, shortened_by: Option<Shortage> },
+    /// It would fit if requests in flight turned out to cost less than they could.
+    Busy(Shortage),
+    /// It does not fit what is left.
+    Short(Shortage),
+}
+
+impl Purse {
+    /// The purse with budgets of its own before those of whoever started it.
+    pub(crate) fn new(own: impl IntoIterator<Item = Arc<Ledger>>, above: Option<&Self>) -> Self {
+        let above = above.into_iter().flat_map(|above| above.0.iter().cloned());
+        Self(own.into_iter().chain(above).collect())
+    }
+
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How large a request is, in bytes of text; 0 where nothing depends on it.
+    pub(crate) fn measure(&self, request: &Request) -> u64 {
+        if self.is_unlimited() { 0 } else { bytes_of(request) }
+    }
+
+    /// Whether a budget is in money that is left in force.
+    pub(crate) fn limits_money(&self) -> bool {
+        self.0.iter().any(|ledger| ledger.budget().usd.is_some())
+    }
+
+    /// Holds the most that a request can cost in every budget, or in none.
+    pub(super) fn hold(&self, quote: &Quote<'_>, max_tokens: u32) -> Held {
+        // Budgets of one tree are locked from the leaf to the root by everybody.
+        let mut states: Vec<MutexGuard<'_, State>> =
+            self.0.iter().map(|ledger| lock(&ledger.state)).collect();
+        let least = quote.most(LEAST_ANSWER.min(max_tokens));
+        let (mut granted, mut shortened_by) = (max_tokens, None);
+        for (ledger, state) in self.0.iter().zip(&states) {
+            let (held, budget, spent) = (state.held(), state.budget, state.spent);
+            let shortage = |wanted| Shortage { ledger: ledger.clone(), budget, spent, wanted };
+            if !budget.allows(spent + least) {
+                return Held::Short(shortage(least));
+            }
+            if !budget.allows(spent + held + least) {
+                return Held::Busy(shortage(least));
+            }
+            let longest = quote.longest_answer(&budget, spent + held, max_tokens);
+            if longest < granted {
+                (granted, shortened_by) = (longest, Some(shortage(quote.most(max_tokens))));
+            }
+        }
+        let most = quote.most(granted);
+        let id = next_hold();
+        states.iter_mut().for_each(|state| state.held.push((id, most)));
+        drop(states);
+        Held::Granted { hold: Hold { purse: self.clone(), id, most }, max_tokens: granted, shortened_by }
+    }
+
+    /// Completes when a request in flight has freed what it held of `ledger`, or its budget changed.
+    pub(super) async fn until_freed(&self, ledger: &Ledger, quote: &Quote<'_>, max_tokens: u32) {
+        let freed = ledger.freed.notified();
+        // It may have been freed between the look at it and now.
+        if matches!(self.hold(quote, max_tokens), Held::Busy(_)) {
+            freed.await;
+        }
+    }
+}
+
+fn next_hold() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What a request in flight could cost, kept free in every budget it has to fit.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    purse: Purse,
+    id: u64,
+    most: Spent,
+}
+
+impl Hold {
+    /// Charges what was used.
+    pub(crate) fn charge(&self, model: &Model, usage: &Usage) {
+        let cost = Spent { usd: model.cost(usage).unwrap_or_default(), tokens: usage.read() + usage.output };
+        self.purse.0.iter().for_each(|ledger| lock(&ledger.state).spent += cost);
+    }
+
+    /// Whether the request may be sent once more, as it was, after an attempt that was charged.
+    pub(crate) fn check_again(&self) -> Result<(), AgentError> {
+        for ledger in &self.purse.0 {
+            let state = lock(&ledger.state);
+            if !state.budget.allows(state.spent + state.held()) {
+                let (budget, spent) = (state.budget, state.spent);
+                return Err(AgentError::Budget { budget, spent, wanted: self.most });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        for ledger in &self.purse.0 {
+            lock(&ledger.state).held.retain(|(id, _)| *id != self.id);
+            ledger.freed.notify_waiters();
+        }
+    }
+}

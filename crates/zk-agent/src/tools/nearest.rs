@@ -1,0 +1,38 @@
+/// Names that look like `wanted`, the nearest first: the same letters in another case or with other separators, or a
+/// few letters off.
+pub(super) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let plain = |name: &str| {
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+    };
+    let wanted = plain(wanted);
+    let scored = names.into_iter().map(|name| {
+        let known = plain(name);
+        let is_part =
+            wanted.len() >= 4 && (known.contains(&wanted) || wanted.contains(&known)) && known.len() >= 4;
+        let score = strsim::jaro_winkler(&wanted, &known);
+        (if is_part { score.max(0.85) } else { score }, name)
+    });
+    let mut near: Vec<(f64, &str)> = scored.filter(|(score, _)| *score > 0.8).collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.into_iter().map(|(_, name)| name).take(3).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_separators_and_typing_errors_do_not_hide_a_name() {
+        let names = ["edit", "glob", "grep", "list_files", "multi_edit", "read_file", "shell", "write_file"];
+        for (wanted, near) in [
+            ("ReadFile", "read_file"),
+            ("read-file", "read_file"),
+            ("raed_file", "read_file"),
+            ("functions.list_files", "list_files"),
+            ("Grep", "grep"),
+        ] {
+            assert_eq!(nearest(wanted, names).first(), Some(&near), "{wanted}");
+        }
+        assert!(nearest("browser_click", names).is_empty());
+    }
+}
