@@ -5,7 +5,7 @@ pub(crate) mod args;
 pub(crate) mod block_label;
 pub(crate) mod documents;
 pub(crate) mod effort;
-pub(crate) mod extra_body;
+pub(crate) mod fields;
 pub(crate) mod json_str;
 pub(crate) mod prefix;
 pub(crate) mod size;

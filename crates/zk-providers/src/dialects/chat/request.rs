@@ -230,7 +230,7 @@ impl Encode for Body<'_> {
             };
             fields.insert(field.name.to_string(), value);
         }
-        crate::encode::extra_body::merge(
+        crate::encode::fields::merge_extra(
             &mut fields,
             self.extra,
             &["chat_template_kwargs", "reasoning", "thinking"],
@@ -239,15 +239,7 @@ impl Encode for Body<'_> {
         let limit = &*self.profile.max_tokens_field;
         fields.retain(|name, _| name == limit || !LIMITS.contains(&name.as_str()));
         fields.retain(|name, _| !self.profile.unsupported.iter().any(|field| field == name));
-        out.push(b']');
-        for (name, value) in fields {
-            out.push(b',');
-            serde_json::to_writer(&mut *out, &name)?;
-            out.push(b':');
-            serde_json::to_writer(&mut *out, &value)?;
-        }
-        out.push(b'}');
-        Ok(())
+        crate::encode::fields::end(out, fields)
     }
 
     fn is_marked(&self, at: usize, history: &[Arc<Message>]) -> bool {

@@ -127,15 +127,11 @@ impl Encode for Body<'_> {
             generation.insert("responseJsonSchema".into(), schema::parameters(&format.schema));
         }
         fields.insert("generationConfig".into(), generation);
-        crate::encode::extra_body::merge(&mut fields, self.extra, &["generationConfig", "toolConfig"]);
-        out.push(b']');
-        for (name, value) in fields {
-            out.push(b',');
-            serde_json::to_writer(&mut *out, &name)?;
-            out.push(b':');
-            serde_json::to_writer(&mut *out, &value)?;
+        crate::encode::fields::merge_extra(&mut fields, self.extra, &["generationConfig", "toolConfig"]);
+        crate::encode::fields::end(out, fields)?;
+        if self.count_only {
+            out.push(b'}');
         }
-        out.extend_from_slice(if self.count_only { b"}}" } else { b"}" });
         Ok(())
     }
 

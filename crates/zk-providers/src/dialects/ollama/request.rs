@@ -78,16 +78,8 @@ impl Encode for Body<'_> {
         if let Some(keep_alive) = self.keep_alive {
             fields.insert("keep_alive".into(), keep_alive.into());
         }
-        crate::encode::extra_body::merge(&mut fields, self.extra, &["options"]);
-        out.push(b']');
-        for (name, value) in fields {
-            out.push(b',');
-            serde_json::to_writer(&mut *out, &name)?;
-            out.push(b':');
-            serde_json::to_writer(&mut *out, &value)?;
-        }
-        out.push(b'}');
-        Ok(())
+        crate::encode::fields::merge_extra(&mut fields, self.extra, &["options"]);
+        crate::encode::fields::end(out, fields)
     }
 
     fn is_marked(&self, _: usize, _: &[Arc<Message>]) -> bool {

@@ -166,17 +166,9 @@ impl Encode for Body<'_> {
             if let Some(asked) = &self.options.context_management {
                 fields.insert("context_management".into(), asked.clone());
             }
-            crate::encode::extra_body::merge(&mut fields, self.extra, &["reasoning", "text"]);
+            crate::encode::fields::merge_extra(&mut fields, self.extra, &["reasoning", "text"]);
         }
-        out.push(b']');
-        for (name, value) in fields {
-            out.push(b',');
-            serde_json::to_writer(&mut *out, &name)?;
-            out.push(b':');
-            serde_json::to_writer(&mut *out, &value)?;
-        }
-        out.push(b'}');
-        Ok(())
+        crate::encode::fields::end(out, fields)
     }
 
     fn is_marked(&self, _: usize, _: &[Arc<Message>]) -> bool {
