@@ -40,7 +40,7 @@ pub use files::WorkspaceFiles;
 pub use host_files::LocalHostFiles;
 pub use limits::Limits;
 pub use overlay::OverlaidFiles;
-pub use plugin::LocalPlugin;
+pub use plugin::{LocalExec, LocalPlugin};
 pub use process::{ProcessExec, Supervision, run_supervisor};
 #[cfg(feature = "remote")]
 pub use remote::{ExecServer, Remote, RemoteError, RemoteExec, RemoteFiles, open_tunnel, serve_tunnel};

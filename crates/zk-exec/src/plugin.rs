@@ -24,27 +24,32 @@ use crate::{Environment, LocalHostFiles, ProcessExec, SandboxExec, Supervision, 
 #[derive(Debug)]
 pub struct LocalPlugin {
     environment: Environment,
-    exec: Context,
+    exec: LocalExec,
     paths: Arc<WorkspaceFiles>,
     host_files: Arc<LocalHostFiles>,
 }
 
-/// Where commands run.
+/// What runs commands on this machine, for those who end what it left running.
 #[derive(Clone, Debug)]
-enum Context {
+pub enum LocalExec {
+    /// Processes as they are.
     Process(Arc<ProcessExec>),
+    /// Processes in a sandbox.
     Sandbox(Arc<SandboxExec>),
 }
 
-impl Context {
-    fn exec(&self) -> Arc<dyn Exec> {
+impl LocalExec {
+    /// The same as a service.
+    #[must_use]
+    pub fn exec(&self) -> Arc<dyn Exec> {
         match self {
             Self::Process(exec) => exec.clone(),
             Self::Sandbox(exec) => exec.clone(),
         }
     }
 
-    async fn close(&self) {
+    /// Ends what commands left running, and waits until it has ended.
+    pub async fn close(&self) {
         match self {
             Self::Process(exec) => exec.close().await,
             Self::Sandbox(exec) => exec.close().await,
@@ -57,7 +62,7 @@ impl LocalPlugin {
     #[must_use]
     pub fn new(environment: Environment, paths: WorkspaceFiles) -> Self {
         Self {
-            exec: Context::Process(Arc::new(ProcessExec::new(environment.clone()))),
+            exec: LocalExec::Process(Arc::new(ProcessExec::new(environment.clone()))),
             environment,
             paths: Arc::new(paths),
             host_files: Arc::new(LocalHostFiles::new()),
@@ -74,14 +79,14 @@ impl LocalPlugin {
     /// Commands are run by `exec`.
     #[must_use]
     pub fn running(mut self, exec: ProcessExec) -> Self {
-        self.exec = Context::Process(Arc::new(exec));
+        self.exec = LocalExec::Process(Arc::new(exec));
         self
     }
 
     /// Commands run in a sandbox.
     #[must_use]
     pub fn sandboxed(mut self, exec: SandboxExec) -> Self {
-        self.exec = Context::Sandbox(Arc::new(exec));
+        self.exec = LocalExec::Sandbox(Arc::new(exec));
         self
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use zk_core::service::{Exec, Files};
-use zk_exec::{Environment, ExecServer, ProcessExec, SandboxExec, serve_tunnel};
+use zk_exec::{Environment, ExecServer, LocalExec, serve_tunnel};
 
 use crate::app::{AppContext, runtime};
 use crate::exit::{Exit, Failure, Outcome};
@@ -22,8 +22,8 @@ pub(crate) fn exec_server(app: &AppContext, listen: Option<&str>) -> Outcome<Exi
     let socket = listen.map(place::socket).transpose().map_err(Failure::usage)?;
     let environment = Environment::filtered(app.env.all().clone());
     let served = match ContextName::of(app) {
-        ContextName::Process => Served::Process(Arc::new(compose::process(app, environment))),
-        ContextName::Sandbox => Served::Sandbox(Arc::new(sandbox::start(app, environment)?)),
+        ContextName::Process => LocalExec::Process(Arc::new(compose::process(app, environment))),
+        ContextName::Sandbox => LocalExec::Sandbox(Arc::new(sandbox::start(app, environment)?)),
         ContextName::Docker(_) | ContextName::Remote(_) | ContextName::Ssh(_) => {
             return Err(Failure::usage(
                 "an exec-server runs commands itself: use --context process or sandbox",
@@ -95,28 +95,6 @@ fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
             Ok(length) => to.write_all(bytes.get(..length).unwrap_or_default())?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-        }
-    }
-}
-
-/// What runs the commands here.
-enum Served {
-    Process(Arc<ProcessExec>),
-    Sandbox(Arc<SandboxExec>),
-}
-
-impl Served {
-    fn exec(&self) -> Arc<dyn Exec> {
-        match self {
-            Self::Process(exec) => exec.clone(),
-            Self::Sandbox(exec) => exec.clone(),
-        }
-    }
-
-    async fn close(&self) {
-        match self {
-            Self::Process(exec) => exec.close().await,
-            Self::Sandbox(exec) => exec.close().await,
         }
     }
 }
