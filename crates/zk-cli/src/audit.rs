@@ -112,8 +112,7 @@ impl Handler<PermissionDecided> for Log {
             by: ev.by,
             reasons: ev.reasons.iter().map(|reason| self.short(reason)).collect(),
         };
-        // What changes nothing is not worth a wait for the disk.
-        self.write("decided", &ev.call, of, cx, !ev.effects.is_read_only())?;
+        self.write("decided", &ev.call, of, cx)?;
         Ok(None)
     }
 }
@@ -128,7 +127,7 @@ impl Handler<ToolEnd> for Log {
             | None => None,
         };
         let of = Of::Ended { exit, is_error: ev.result.is_error, elapsed_ms: ev.elapsed_ms };
-        self.write("ended", &ev.call, of, cx, !ev.read_only)?;
+        self.write("ended", &ev.call, of, cx)?;
         Ok(None)
     }
 }
@@ -145,15 +144,9 @@ impl Log {
         Cut(value)
     }
 
-    /// Appends a line, and waits until the disk has it if it is to be `durable`.
-    fn write(
-        &self,
-        record: &'static str,
-        call: &CallRef,
-        of: Of<'_>,
-        cx: &Cx,
-        durable: bool,
-    ) -> Result<(), BoxError> {
+    /// Appends a line. Nobody waits for the disk: what a call with effects does is on the disk in its session before
+    /// it does it, and a power cut alone can take the last lines of this record.
+    fn write(&self, record: &'static str, call: &CallRef, of: Of<'_>, cx: &Cx) -> Result<(), BoxError> {
         let time = now();
         let day = time.get(..10).unwrap_or_default();
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -177,8 +170,7 @@ impl Log {
             }
             let Some((_, file)) = open.as_mut() else { return Ok(()) };
             // One write: lines of two processes do not mix.
-            file.write_all(&line)?;
-            if durable { file.sync_data() } else { Ok(()) }
+            file.write_all(&line)
         })();
         written.map_err(|error: std::io::Error| {
             *open = None;
