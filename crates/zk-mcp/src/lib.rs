@@ -15,6 +15,7 @@
 //! | `resources`, `prompts`, `forms` | resources as tools, prompts as commands, forms as questions |
 //! | `search` | tools that the model is told of once it searched for them |
 //! | `events` | `mcp:*` |
+//! | `serve/` | zk as a server: its tools for other programs |
 //!
 //! # What this crate must never know
 //!
@@ -36,6 +37,8 @@ mod prompts;
 mod resources;
 mod sanitize;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 mod server;
 mod status;
 mod stdio;
@@ -45,4 +48,6 @@ pub use config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerTransp
 pub use events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError, McpQuarantine};
 pub use pin::{MemoryPins, PinStore};
 pub use plugin::{McpPlugin, McpServers};
+#[cfg(feature = "serve")]
+pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
 pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};

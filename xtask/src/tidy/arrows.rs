@@ -16,7 +16,7 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("pulldown-cmark", &["zk-tui"]),
     ("etcetera", &["zk-cli"]),
     ("anyhow", &["zk-cli", "xtask"]),
-    ("hyper", &["zk-exec", "zk-testkit"]),
+    ("hyper", &["zk-exec", "zk-mcp", "zk-testkit"]),
 ];
 
 /// Who may know a sibling: sign-in is below those who need a token, and the chat engine below who draws it.

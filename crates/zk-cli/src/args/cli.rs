@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
@@ -290,6 +291,13 @@ pub(crate) enum McpAction {
     Logs {
         /// The server
         server: String,
+    },
+    /// Serve zk's own tools, and zk itself as the tool `run`, to the program at the other end of standard input and output
+    Serve {
+        /// Serve programs of this machine at this address instead, such as 127.0.0.1:8700; they need the token that is
+        /// printed, or that of ZK_MCP_TOKEN
+        #[arg(long, value_name = "ADDRESS")]
+        http: Option<SocketAddr>,
     },
     /// Set up a server in your own settings
     Add(McpAdd),

@@ -73,7 +73,7 @@ async fn serve_pipes(app: &AppContext, exec: Arc<dyn Exec>, files: Arc<dyn Files
 
 /// Standard input and output as one stream. Threads of their own carry them: what waits for input that never comes must not
 /// keep the program from its end.
-fn pipes() -> io::Result<tokio::net::UnixStream> {
+pub(super) fn pipes() -> io::Result<tokio::net::UnixStream> {
     let (own, other) = UnixStream::pair()?;
     let (input, output) =
         (rustix::io::dup(rustix::stdio::stdin())?, rustix::io::dup(rustix::stdio::stdout())?);

@@ -60,6 +60,9 @@ impl Settings {
     /// The servers to start, those of settings before those of the project with the same name; and those that cannot
     /// be started.
     pub(crate) fn mcp_servers(&self) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
+        if self.has_no_mcp {
+            return (Vec::new(), Vec::new());
+        }
         let table = self.table(&["mcp", "servers"]).unwrap_or_default();
         let (mut servers, mut wrong) = (Vec::new(), Vec::new());
         for (name, definition) in table {
@@ -75,6 +78,11 @@ impl Settings {
             }
         }
         (servers, wrong)
+    }
+
+    /// Has no MCP server started.
+    pub(crate) fn leave_out_mcp_servers(&mut self) {
+        self.has_no_mcp = true;
     }
 
     /// Lets servers of the project start this once that nobody approved.

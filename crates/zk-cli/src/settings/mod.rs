@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     /// The settings files of the project that set anything.
     pub(crate) project_files: Vec<ProjectFile>,
     hooks: HookSet,
+    /// Whether no MCP server is to be started.
+    has_no_mcp: bool,
 }
 
 /// A settings file of the project, which counts only once a person has approved exactly these bytes.

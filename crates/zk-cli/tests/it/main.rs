@@ -30,6 +30,8 @@ mod kill;
 mod limits;
 #[cfg(test)]
 mod mcp;
+#[cfg(test)]
+mod mcp_serve;
 mod model_names;
 mod models;
 #[cfg(test)]

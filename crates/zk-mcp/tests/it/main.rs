@@ -7,6 +7,8 @@ mod calls;
 #[cfg(test)]
 mod disclosure;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod pins;
 #[cfg(test)]
 mod support;

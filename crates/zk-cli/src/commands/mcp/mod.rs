@@ -1,6 +1,7 @@
 //! `zk mcp`: the servers that are set up, their tools, and their logs.
 
 mod edit;
+mod serve;
 
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
         }
         McpAction::Accept { server, digest } => runtime()?.block_on(accept(app, &server, digest.as_deref())),
         McpAction::Logs { server } => logs(app, &server),
+        McpAction::Serve { http } => serve::serve(app, http),
         McpAction::Add(add) => edit::add(app, add),
         McpAction::Remove { server } => edit::remove(app, &server),
     }

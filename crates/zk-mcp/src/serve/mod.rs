@@ -1,0 +1,119 @@
+//! zk as a server: its tools for other programs.
+
+mod handler;
+mod http;
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::service::serve_server_with_ct;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{ToolError, ToolOutput, ToolSpec};
+use zk_core::service::Progress;
+
+use handler::Handler;
+pub use http::ServeToken;
+
+/// The tools that an [`McpServer`] offers, and what carries out their calls.
+#[async_trait]
+pub trait ServedTools: Send + Sync {
+    /// The tools, always in the same order.
+    fn list(&self) -> Vec<ServedTool>;
+
+    /// Carries out a call of a tool of that list, under whatever policy holds here: nobody can be asked.
+    ///
+    /// # Errors
+    /// [`ToolError`], which becomes a result that says that it failed.
+    async fn call(&self, call: ServedCall) -> Result<ToolOutput, ToolError>;
+}
+
+/// A tool as it is offered.
+#[derive(Clone, Debug)]
+pub struct ServedTool {
+    /// Name, description and schema of the arguments.
+    pub spec: Arc<ToolSpec>,
+    /// Whether no call of it changes anything: a hint for clients.
+    pub is_read_only: bool,
+    /// The schema of [`ToolOutput::details`], for a tool whose results are data as well as text.
+    pub output_schema: Option<Value>,
+}
+
+/// A call of an offered tool.
+#[derive(Clone, Debug)]
+pub struct ServedCall {
+    /// The tool.
+    pub name: String,
+    /// The arguments as the client sent them: an object, not checked against the schema.
+    pub args: Value,
+    /// Takes what is to be shown while it runs.
+    pub progress: Progress,
+    /// Cancelled when the client gives the call up, or goes.
+    pub stop: CancellationToken,
+}
+
+/// A server of the Model Context Protocol, in all its revisions, for one set of tools.
+///
+/// ```no_run
+/// # async fn serve(tools: std::sync::Arc<dyn zk_mcp::ServedTools>) -> std::io::Result<()> {
+/// use tokio_util::sync::CancellationToken;
+/// use zk_mcp::{McpServer, ServeToken};
+///
+/// let server = McpServer::new(tools).instructions("Tools for the project in /srv/app.");
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// server.http(listener, ServeToken::generate()?, CancellationToken::new()).await
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct McpServer {
+    tools: Arc<dyn ServedTools>,
+    instructions: Option<String>,
+}
+
+impl std::fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpServer").finish_non_exhaustive()
+    }
+}
+
+impl McpServer {
+    /// A server for `tools`.
+    pub fn new(tools: Arc<dyn ServedTools>) -> Self {
+        Self { tools, instructions: None }
+    }
+
+    /// What clients are told about the use of the tools.
+    #[must_use]
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// Serves one client over a pair of streams, until its input ends or `stop` is cancelled. Calls that still run are
+    /// cancelled then.
+    ///
+    /// # Errors
+    /// In the words of the transport, when the client and this server do not agree on a revision.
+    pub async fn streams(
+        &self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        stop: CancellationToken,
+    ) -> io::Result<()> {
+        let served = serve_server_with_ct(self.handler(), (input, output), stop.clone()).await;
+        let service = match served {
+            Ok(service) => service,
+            // The client came and went, or the host is ending.
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(io::Error::other(error.to_string())),
+        };
+        service.waiting().await.map(|_| ()).map_err(io::Error::other)
+    }
+
+    fn handler(&self) -> Handler {
+        Handler { tools: self.tools.clone(), instructions: self.instructions.clone() }
+    }
+}
