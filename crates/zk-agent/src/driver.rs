@@ -6,7 +6,7 @@ use zk_core::events::{
     SessionBeforeEnd, SessionEnd, SessionLoaded, SessionStart, SteerInject, SteerKind, SystemBefore,
 };
 use zk_core::kernel::{Cx, ScopeGuard};
-use zk_core::model::{AgentError, Message, Model, SessionId, ThinkingRequest};
+use zk_core::model::{AgentError, Message, Model, ModelRef, SessionId, ThinkingRequest};
 use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunControl, RunStatus, RunTools};
 
 use crate::agent::AgentInner;
@@ -26,7 +26,12 @@ pub(crate) struct Driver {
     pub(crate) agent: Arc<AgentInner>,
     pub(crate) shared: Arc<RunShared>,
     pub(crate) cx: Cx,
+    /// The model of the present turn.
     pub(crate) model: Model,
+    /// That of the run, which a plugin may replace for a turn.
+    pub(crate) own_model: Model,
+    /// The model that a plugin asked for last and nobody knows.
+    pub(crate) unknown_model: Option<ModelRef>,
     pub(crate) thinking: ThinkingRequest,
     pub(crate) behavior: Behavior,
     pub(crate) system: Arc<str>,
@@ -90,6 +95,8 @@ impl Driver {
             agent,
             shared,
             cx,
+            own_model: model.clone(),
+            unknown_model: None,
             model,
             thinking,
             behavior,

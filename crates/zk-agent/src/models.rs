@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use zk_core::events::{ListingFailed, ModelsCause, ModelsChanged, ModelsQuery, ModelsReply};
 use zk_core::kernel::{Answer, Cx, Handler, ItemChange, Scope, Stage};
-use zk_core::model::{ErrorKind, Model};
+use zk_core::model::{ErrorKind, Model, ModelRef};
 use zk_core::service::Provider;
 
 use crate::Agent;
@@ -57,6 +57,22 @@ impl AgentInner {
         let listed: HashSet<String> = models.iter().map(|model| model.id.clone()).collect();
         models.extend(provider.known_models().into_iter().filter(|known| !listed.contains(&known.id)));
         models
+    }
+
+    /// The model that somebody means by `asked`: by its id, or by a part of it such as `sonnet`; `PROVIDER/ID` where the
+    /// named provider knows no such model.
+    pub(crate) fn known_model(&self, asked: &ModelRef) -> Option<Model> {
+        let at = |provider: &str, name: &str| {
+            let provider = self.providers().into_iter().find(|known| known.name() == provider)?;
+            let models = self.models_of(&*provider);
+            let is_part = |part: &str| part.eq_ignore_ascii_case(name);
+            let exact = models.iter().find(|model| model.id == name);
+            exact
+                .or_else(|| models.iter().find(|model| model.id.split(['-', '/', ':']).any(is_part)))
+                .cloned()
+        };
+        let elsewhere = || at(asked.model.split_once('/')?.0, asked.model.split_once('/')?.1);
+        at(&asked.provider, &asked.model).or_else(elsewhere)
     }
 
     /// Asks an endpoint for its models; gives the provider if it does not tell.

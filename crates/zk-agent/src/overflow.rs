@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zk_core::events::ContextOverflow;
 use zk_core::model::{AgentError, Message, ProviderError, context_size};
-use zk_core::service::{Provider, Request};
+use zk_core::service::Request;
 
 use crate::driver::Driver;
 use crate::turn::Turn;
@@ -15,11 +15,10 @@ impl Driver {
     pub(crate) async fn with_room(
         &mut self,
         turn: &Turn,
-        provider: &dyn Provider,
         error: &ProviderError,
     ) -> Result<Option<Request>, AgentError> {
         let Some(messages) = self.make_room(turn, error).await? else { return Ok(None) };
-        let request = self.request(turn, provider, &messages).await?;
+        let request = self.request(turn, &messages).await?;
         self.sent = messages;
         Ok(Some(request))
     }

@@ -15,7 +15,12 @@ pub(crate) struct PrefixGuard {
     reduced: bool,
     /// The tools changed, and that was announced.
     tools_changed: bool,
+    /// The section that was another one at the beginning of the last runs, and of how many in a row.
+    reloaded: Option<(String, u32)>,
 }
+
+/// Runs in a row that may begin with another text of one section: files are edited now and then, a clock goes on.
+const RELOADS: u32 = 2;
 
 #[derive(Debug)]
 struct Sent {
@@ -63,13 +68,14 @@ impl PrefixGuard {
         let found = before.as_ref().and_then(|before| before.difference(&sent));
         let is_other_model = before.as_ref().is_some_and(|before| before.model != sent.model);
         self.last = Some(sent);
+        let goes_on_changing = is_first && self.note_reload(found.as_ref().map(|(part, _)| part));
         let (part, lost) = found?;
         let cause = match &part {
             _ if is_other_model => PrefixCause::ModelSwitch,
             PrefixPart::Tools { .. } if tools_changed => PrefixCause::ToolsChanged,
             PrefixPart::Messages { .. } if reduced => PrefixCause::Reduction,
             // The text of a section is fixed for a run.
-            PrefixPart::Section { .. } if is_first => PrefixCause::Reloaded,
+            PrefixPart::Section { .. } if is_first && !goes_on_changing => PrefixCause::Reloaded,
             PrefixPart::Tools { .. } | PrefixPart::Section { .. } | PrefixPart::Messages { .. } => {
                 PrefixCause::Unexplained
             }
@@ -79,6 +85,20 @@ impl PrefixGuard {
         let rates = request.model.prices.as_ref().map(|prices| prices.rates);
         let cost = rates.map(|rates| (rates.input - rates.cache_read).max(0.0) * lost_tokens as f64 / 1e6);
         Some(PrefixBreak { turn_id: turn.clone(), part, cause, lost_tokens, cost })
+    }
+}
+
+impl PrefixGuard {
+    /// Takes note of what a run began with that the one before had not. Gives whether that is a section which is another
+    /// one each time.
+    fn note_reload(&mut self, part: Option<&PrefixPart>) -> bool {
+        let Some(PrefixPart::Section { id, .. }) = part else {
+            self.reloaded = None;
+            return false;
+        };
+        let before = self.reloaded.take().filter(|(before, _)| before == id).map_or(0, |(_, times)| times);
+        self.reloaded = Some((id.clone(), before + 1));
+        before + 1 > RELOADS
     }
 }
 

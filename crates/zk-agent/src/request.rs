@@ -1,8 +1,11 @@
 use std::sync::Arc;
 
-use zk_core::events::{ContextTransform, HistoryRepaired, ProviderRequest, SystemTransform, ToolsChanged};
-use zk_core::model::{AgentError, ErrorKind, Message, Phase, ProviderError, SessionId, WireReady};
-use zk_core::service::{ContextId, ContextWindow, Provider, Request, ToolChoice};
+use zk_core::events::{
+    ContextTransform, HistoryRepaired, PartKind, PartLeftOut, ProviderRequest, SystemTransform, ToolsChanged,
+};
+use zk_core::kernel::Cx;
+use zk_core::model::{AgentError, ErrorKind, Message, ModelRef, Phase, ProviderError, SessionId, WireReady};
+use zk_core::service::{ContextId, ContextWindow, Request, ToolChoice};
 
 use crate::driver::Driver;
 use crate::thinking::{decayed, output_limit, usual_limit};
@@ -69,7 +72,6 @@ impl Driver {
     pub(crate) async fn request(
         &mut self,
         turn: &Turn,
-        provider: &dyn Provider,
         messages: &[Arc<Message>],
     ) -> Result<Request, AgentError> {
         let cx = &turn.cx;
@@ -79,15 +81,18 @@ impl Driver {
             system = cx.emit(transform).await?.system;
         }
         let thinking = decayed(self.thinking, self.behavior.thinking_decay.as_ref(), turn.number);
-        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.model));
+        let own = self.own_model.reference();
+        let max_tokens = self.behavior.max_tokens.unwrap_or_else(|| usual_limit(&self.own_model));
         let parameters = cx
             .emit(ProviderRequest {
-                model: self.model.reference(),
+                model: own.clone(),
                 thinking,
-                max_tokens: output_limit(max_tokens, thinking, &self.model),
+                max_tokens: output_limit(max_tokens, thinking, &self.own_model),
                 tool_choice: self.output.as_ref().map_or(ToolChoice::Auto, |output| output.choice()),
             })
             .await?;
+        self.choose_model(&own, &parameters.model, cx).await?;
+        let provider = self.agent.provider_of(&self.model)?;
         let messages = self.toolbox.in_wire_names(messages);
         let history = WireReady::normalise(&messages, &provider.rules(&self.model));
         if !history.repairs().is_empty() {
@@ -112,5 +117,18 @@ impl Driver {
             cx.emit(broken).await?;
         }
         Ok(request)
+    }
+
+    /// Has the model `asked` answer the turn that a plugin asked for, or the run's own one.
+    async fn choose_model(&mut self, own: &ModelRef, asked: &ModelRef, cx: &Cx) -> Result<(), AgentError> {
+        let found = if asked == own { None } else { self.agent.known_model(asked) };
+        if found.is_none() && asked != own && self.unknown_model.as_ref() != Some(asked) {
+            self.unknown_model = Some(asked.clone());
+            let (kind, source) = (PartKind::Model, "run".to_owned());
+            let error = format!("no provider here knows it; {own} answers");
+            cx.emit(PartLeftOut { kind, name: asked.to_string(), source, error }).await?;
+        }
+        self.model = found.unwrap_or_else(|| self.own_model.clone());
+        Ok(())
     }
 }

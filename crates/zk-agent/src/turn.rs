@@ -33,10 +33,10 @@ impl Driver {
             state.env.clone()
         };
         let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env), id, number };
-        let provider = self.agent.provider_of(&self.model)?;
         self.refresh_tools(&turn).await?;
         let messages = self.context(&turn).await?;
-        let mut request = self.request(&turn, &*provider, &messages).await?;
+        let mut request = self.request(&turn, &messages).await?;
+        let provider = self.agent.provider_of(&self.model)?;
         self.sent = messages;
         let hold = self.afford(&turn, &mut request).await?;
         // From here on the turn has begun: whatever happens, `turn:after` follows.
@@ -56,7 +56,7 @@ impl Driver {
         let mut sampled = self.ask(&turn, &*provider, request, &mut attempts).await;
         // Nothing of an answer was seen: asking for less is no second turn.
         if let Sampled::Broken { message: None, error: AgentError::ContextExceeded(error), .. } = &sampled {
-            match self.with_room(&turn, &*provider, error).await {
+            match self.with_room(&turn, error).await {
                 Ok(Some(smaller)) => match attempts.begin_next() {
                     Ok(()) => {
                         let request = Request { max_tokens: smaller.max_tokens.min(max_tokens), ..smaller };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem};
+use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, match_command};
 
 use crate::prompt_command::PromptCommand;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
@@ -164,12 +164,10 @@ impl CommandFilesPlugin {
     /// The prompt that a line asks for; nothing if it is no command of a file.
     async fn expand(&self, text: &str, cx: &Cx) -> Result<Option<String>, BoxError> {
         let Some(rest) = text.strip_prefix('/') else { return Ok(None) };
-        let (name, given) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         // Read now: a file may have come since the last prompt.
         let found = self.find(cx).await;
-        let Some(command) = found.iter().find(|command| command.name == name).cloned() else {
-            return Ok(None);
-        };
+        let named = |name: &str| found.iter().find(|command| command.name == name).cloned();
+        let Some((command, given)) = match_command(rest, named) else { return Ok(None) };
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
         let path = command.path.clone();
         let read = move || files.read(&path, &HostRead::whole(MAX_BYTES).own_only());

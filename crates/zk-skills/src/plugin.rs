@@ -6,7 +6,7 @@ use zk_core::events::{
     SessionLoaded, SessionStart, SessionSwitch, ToolGate,
 };
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
-use zk_core::model::{Message, Role, ThinkingRequest, ToolContent};
+use zk_core::model::{Message, ModelRef, Role, ThinkingRequest, ToolContent};
 use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order};
 
 use crate::catalog::{catalog, description};
@@ -108,9 +108,11 @@ impl Plugin for SkillsPlugin {
             gate.forbids(&gate_event.call.name, &gate_event.args, cx).map(Ruling::refuse)
         });
         scope.on_sync_at(everywhere, move |request: &ProviderRequest, cx: &Cx| {
-            let level = skills.thinking(cx).filter(|level| *level != request.thinking.level)?;
-            let thinking = Some(ThinkingRequest { level, budget: None });
-            Some(RequestPatch { thinking, ..RequestPatch::default() })
+            let level = skills.thinking(cx).filter(|level| *level != request.thinking.level);
+            let thinking = level.map(|level| ThinkingRequest { level, budget: None });
+            let model = skills.model(cx).map(|model| ModelRef::new(&*request.model.provider, model));
+            let asks = thinking.is_some() || model.is_some();
+            asks.then(|| RequestPatch { thinking, model, ..RequestPatch::default() })
         });
         Ok(())
     }

@@ -334,6 +334,15 @@ impl Skills {
     }
 }
 
+impl Skills {
+    /// The model that the skills in use ask for: that of the first by name that asks for one.
+    pub(crate) fn model(&self, cx: &Cx) -> Option<String> {
+        let state = self.state();
+        let used = state.contexts.get(&context(cx))?;
+        used.active.values().find_map(|skill| skill.manifest.model.clone())
+    }
+}
+
 /// What an agent's skills are kept under.
 fn context(cx: &Cx) -> Option<ContextId> {
     cx.service::<ContextId>().map(|id| (*id).clone())

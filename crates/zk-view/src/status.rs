@@ -81,6 +81,11 @@ pub enum Activity {
     Idle,
     /// A run is being prepared.
     Starting,
+    /// The conversation is being made smaller.
+    Compacting {
+        /// Tokens of the request before that, estimated.
+        before: u64,
+    },
     /// The model was asked and says nothing yet.
     Waiting {
         /// The model.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 
 use zk_core::kernel::Scope;
 use zk_core::model::{AgentError, Model, ThinkingRequest};
-use zk_core::service::Tool;
+use zk_core::service::{PinnedContext, Tool};
 
 use crate::{Agent, Preset};
 
@@ -34,12 +34,17 @@ impl Default for SpawnOptions {
 
 /// Registers the tool `spawn` for `agent`.
 pub(crate) fn offer(agent: &Agent, options: SpawnOptions, scope: &Scope) -> Result<(), AgentError> {
+    let children = tool::Children::default();
+    scope
+        .provide::<dyn PinnedContext>("sub-agents", Arc::new(children.clone()))
+        .map_err(|taken| AgentError::Usage(taken.to_string()))?;
     let tool = tool::SpawnTool {
         spec: tool::spec(),
         parent: Arc::downgrade(&agent.inner),
         options,
         running: Arc::default(),
         made: AtomicU32::new(0),
+        children,
     };
     scope
         .provide::<dyn Tool>(tool::NAME, Arc::new(tool))

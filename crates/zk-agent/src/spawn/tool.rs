@@ -1,14 +1,15 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError};
-use zk_core::kernel::EmitError;
+use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{
     AgentError, Approved, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, Tool, ToolCx, TurnEnv};
+use zk_core::service::{CallPlace, PinnedContext, Tool, ToolCx, TurnEnv};
 
 use super::SpawnOptions;
 use crate::agent::AgentInner;
@@ -37,6 +38,42 @@ pub(super) struct SpawnTool {
     pub(super) options: SpawnOptions,
     pub(super) running: Arc<AtomicUsize>,
     pub(super) made: AtomicU32,
+    pub(super) children: Children,
+}
+
+/// The sub-agents that run now, and what they do: their parent is told of them after a compaction.
+#[derive(Clone, Default)]
+pub(super) struct Children(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Children {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A child runs until what is given is dropped.
+    fn begin(&self, name: &str, task: &str) -> Child {
+        self.lock().insert(name.to_owned(), task.lines().next().unwrap_or_default().to_owned());
+        Child { of: self.clone(), name: name.to_owned() }
+    }
+}
+
+struct Child {
+    of: Children,
+    name: String,
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.of.lock().remove(&self.name);
+    }
+}
+
+#[async_trait]
+impl PinnedContext for Children {
+    async fn text(&self, _: &Cx) -> Result<Option<String>, BoxError> {
+        let rows: Vec<String> = self.lock().iter().map(|(name, task)| format!("- {name}: {task}")).collect();
+        Ok((!rows.is_empty()).then(|| format!("Sub-agents that run now:\n{}", rows.join("\n"))))
+    }
 }
 
 /// A place among the sub-agents that may run at once.
@@ -127,7 +164,9 @@ impl Tool for SpawnTool {
         let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
         let child = self.child(&parent, &name, cx).map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
+        let running = self.children.begin(&name, task);
         let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
+        drop(running);
         child.close().await;
         let RunOutcome { result, text, .. } = outcome?;
         match result {

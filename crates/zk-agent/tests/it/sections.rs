@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use zk_agent::Agent;
-use zk_core::events::{PartKind, PartLeftOut, SectionSize, SystemSections};
+use zk_core::events::{
+    PartKind, PartLeftOut, PrefixBreak, PrefixCause, PrefixPart, SectionSize, SystemSections,
+};
 use zk_core::kernel::{BoxError, Bus, Cx};
 use zk_core::service::{FixedSection, PromptSection, drop_section, section_order};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -123,4 +125,40 @@ impl PromptSection for Fault {
             }
         }
     }
+}
+
+/// Says how often it was asked, as a clock says what time it is.
+struct Ticks(Arc<Mutex<u32>>);
+
+#[async_trait]
+impl PromptSection for Ticks {
+    fn order(&self) -> i32 {
+        section_order::PROJECT
+    }
+
+    async fn text(&self, _: &Cx) -> Result<String, BoxError> {
+        let mut ticks = self.0.lock().unwrap();
+        *ticks += 1;
+        Ok(format!("It is {ticks} o'clock."))
+    }
+}
+
+#[tokio::test]
+async fn a_clock_in_a_section_is_named_as_what_breaks_the_prefix_without_a_reason() {
+    let bus = Bus::new();
+    provide(&bus, "rules", "rules", fixed(1, "Be brief."));
+    provide(&bus, "timekeeper", "time", Ticks(Arc::default()));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let breaks = seen.clone();
+    bus.scope("test").on_sync(move |event: &PrefixBreak, _: &Cx| {
+        breaks.lock().unwrap().push((event.part.clone(), event.cause));
+    });
+    prompts_of(&bus, "own", 5).await;
+    let seen = seen.lock().unwrap().clone();
+    let part = PrefixPart::Section { id: "time".into(), source: "timekeeper".into() };
+    assert!(seen.iter().all(|(broken, _)| *broken == part), "{seen:?}");
+    use PrefixCause::{Reloaded, Unexplained};
+    let causes: Vec<PrefixCause> = seen.iter().map(|(_, cause)| *cause).collect();
+    // A file may be edited twice; what is another text each time is no file.
+    assert_eq!(causes, [Reloaded, Reloaded, Unexplained, Unexplained]);
 }

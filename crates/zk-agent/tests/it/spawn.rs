@@ -8,6 +8,7 @@ use zk_agent::{Behavior, Preset, SpawnOptions, ToolSet};
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{AgentError, ErrorKind, ModelRef, Rates, ThinkingLevel, ThinkingRequest, Usage};
+use zk_core::service::PinnedContext;
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, TestTool, assert_sound, rig_on, rig_with, told};
@@ -292,4 +293,27 @@ async fn a_sub_agent_that_was_given_up_is_closed_too() {
     assert!(log.lock().unwrap().is_empty());
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(*log.lock().unwrap(), ["closed"]);
+}
+
+#[tokio::test]
+async fn sub_agents_that_run_are_pinned_with_their_tasks_as_long_as_they_do() {
+    let rig = family(SpawnOptions::default());
+    let pinned = async |cx: &Cx| {
+        let item = cx.item::<dyn PinnedContext>("sub-agents").unwrap();
+        item.value.text(cx).await.unwrap()
+    };
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (kept, bus) = (seen.clone(), rig.agent.bus().clone());
+    let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+    rig.scope("watcher").on_async_at(everywhere, async move |_: &ToolGate, cx: &Cx| {
+        if cx.origin().depth == 1 {
+            let text = pinned(&bus.cx()).await;
+            kept.lock().unwrap().push(text);
+        }
+        Ok::<_, BoxError>(None)
+    });
+    say(&rig, "spawn call echo").await;
+    let text = "Sub-agents that run now:\n- main.1: call echo";
+    assert_eq!(*seen.lock().unwrap(), [Some(text.to_owned())]);
+    assert_eq!(pinned(&rig.agent.bus().cx()).await, None, "it is done");
 }

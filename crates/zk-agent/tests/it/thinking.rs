@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use zk_agent::{Behavior, RunOptions, ThinkingDecay};
-use zk_core::events::{ProviderRequest, RequestPatch, ThinkingSelect};
+use zk_core::events::{PartLeftOut, ProviderRequest, RequestPatch, ThinkingSelect};
 use zk_core::kernel::Cx;
-use zk_core::model::{Block, Capabilities, Model, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::model::{Block, Capabilities, Model, ModelRef, ThinkingLevel, ThinkingRequest, ThinkingSupport};
+use zk_core::service::RunControl;
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
 use crate::support::{Rig, rig, rig_on, rig_with};
@@ -102,6 +103,27 @@ async fn a_handler_changes_the_parameters_of_one_request() {
     let requests = rig.provider.requests();
     assert_eq!((requests[0].max_tokens, requests[0].thinking), (100, exact(ThinkingLevel::Low, 200)));
     assert_eq!(rig.agent.thinking(), ThinkingRequest::default(), "the agent's own setting stays");
+}
+
+#[tokio::test]
+async fn a_handler_has_another_known_model_answer_a_turn_and_an_unknown_one_is_told_of_once() {
+    let rig = rig_with(calling(4), |builder| builder.model(Model::unknown("scripted", "own-model")));
+    rig.scope("chooser").on_sync(|event: &ProviderRequest, cx: &Cx| {
+        assert_eq!(event.model.model, "own-model", "each turn begins with the model of the run");
+        let turn = cx.service::<dyn RunControl>().unwrap().state().turn;
+        // A part of its id, then one that nobody has, twice.
+        let name = ["scripted", "nobody", "nobody"].get(turn as usize - 1)?;
+        let model = Some(ModelRef::new("scripted", *name));
+        Some(RequestPatch { model, ..RequestPatch::default() })
+    });
+    rig.run("go").await.result.unwrap();
+    let models: Vec<String> =
+        rig.provider.requests().iter().map(|request| request.model.id.clone()).collect();
+    assert_eq!(models[..4], ["scripted-1", "own-model", "own-model", "own-model"]);
+    let left_out = rig.recorder.of::<PartLeftOut>();
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert_eq!((&left_out[0]["kind"], &left_out[0]["name"]), (&json!("model"), &json!("scripted/nobody")));
+    assert_eq!(rig.agent.model().id, "own-model");
 }
 
 // Traces are kept with their signature and where they came from.

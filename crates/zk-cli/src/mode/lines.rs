@@ -190,6 +190,7 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
         Activity::Idle | Activity::Answering | Activity::Asking => return None,
         Activity::Stopping => return Some("stopping …".to_owned()),
         Activity::Starting => "starting".to_owned(),
+        Activity::Compacting { before } => format!("making room: {before} tokens, {seconds} s{tokens}"),
         Activity::Waiting { model } => format!("waiting for {model}, {seconds} s{tokens}"),
         Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {
             let what = if *keep_alives { ", only keep-alives" } else { "" };

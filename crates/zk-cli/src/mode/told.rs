@@ -143,7 +143,10 @@ impl Teller {
         if !self.warns || !self.stderr.lock().erases() {
             return;
         }
-        let waits = matches!(status.activity, Activity::Silent { .. } | Activity::Retrying { .. });
+        let waits = matches!(
+            status.activity,
+            Activity::Silent { .. } | Activity::Retrying { .. } | Activity::Compacting { .. }
+        );
         match lines::status(status, "Ctrl-C", false).filter(|_| waits) {
             None => drop(self.line.take().map(StatusLine::clear)),
             Some(text) => {

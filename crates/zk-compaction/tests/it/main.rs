@@ -4,6 +4,7 @@
 mod campaign;
 mod focus;
 mod overflow;
+mod pairs;
 mod soundness;
 mod stored;
 mod subgoal;

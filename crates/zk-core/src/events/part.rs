@@ -25,6 +25,8 @@ pub enum PartKind {
     HookProcess,
     /// A call to a model beside the conversation.
     SideCall,
+    /// A model that a plugin asks for.
+    Model,
 }
 
 impl fmt::Display for PartKind {
@@ -37,6 +39,7 @@ impl fmt::Display for PartKind {
             Self::ViewBlock => "block",
             Self::HookProcess => "hook process",
             Self::SideCall => "side call",
+            Self::Model => "model",
         })
     }
 }

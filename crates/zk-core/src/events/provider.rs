@@ -33,6 +33,9 @@ pub struct RequestPatch {
     pub max_tokens: Option<u32>,
     /// The tool choice.
     pub tool_choice: Option<ToolChoice>,
+    /// The model that answers this turn: one that its provider knows, by its id or a part of it such as `sonnet`. One that
+    /// nobody knows is left out and announced as [`PartLeftOut`](super::PartLeftOut).
+    pub model: Option<ModelRef>,
 }
 
 impl Event for ProviderRequest {
@@ -51,6 +54,9 @@ impl Absorb for ProviderRequest {
         }
         if let Some(tool_choice) = reply.tool_choice {
             self.tool_choice = tool_choice;
+        }
+        if let Some(model) = reply.model {
+            self.model = model;
         }
         ControlFlow::Continue(())
     }

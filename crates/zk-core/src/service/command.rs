@@ -28,3 +28,39 @@ pub enum CommandOutcome {
     /// The end of the conversation.
     Quit,
 }
+
+/// The longest words that a name may have, such as those of `/git commit`.
+const WORDS: usize = 5;
+
+/// What `find` gives for the longest name that `line` begins with, and what follows it, trimmed. A name of several words
+/// may be typed with blanks between them, or with colons as it is listed: `git commit` and `git:commit`.
+///
+/// ```
+/// use zk_core::service::match_command;
+///
+/// let known = |name: &str| ["git", "git:commit"].contains(&name).then(|| name.to_owned());
+/// assert_eq!(match_command("git commit -m x", known), Some(("git:commit".to_owned(), "-m x")));
+/// assert_eq!(match_command("git committed", known), Some(("git".to_owned(), "committed")));
+/// assert_eq!(match_command("gitcommit", known), None);
+/// ```
+pub fn match_command<'a, T>(line: &'a str, find: impl Fn(&str) -> Option<T>) -> Option<(T, &'a str)> {
+    let mut ends = Vec::new();
+    let mut words = Vec::new();
+    let mut at = 0;
+    for part in line.split_inclusive(char::is_whitespace).take(WORDS * 4) {
+        at += part.len();
+        let word = part.trim_end();
+        if words.len() == WORDS || (word.is_empty() && words.is_empty()) {
+            break;
+        }
+        if !word.is_empty() {
+            words.push(word);
+            ends.push(at);
+        }
+    }
+    (1..=words.len()).rev().find_map(|count| {
+        let name = words.get(..count)?;
+        let found = find(&name.join(" ")).or_else(|| find(&name.join(":")))?;
+        Some((found, line.get(*ends.get(count - 1)?..)?.trim()))
+    })
+}

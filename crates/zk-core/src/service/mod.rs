@@ -31,7 +31,7 @@ mod window;
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use call_judge::{CallDecision, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
-pub use command::{Command, CommandOutcome};
+pub use command::{Command, CommandOutcome, match_command};
 pub use context_id::ContextId;
 pub use context_producer::{
     ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,

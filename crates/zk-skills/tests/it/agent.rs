@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zk_agent::Agent;
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Bus, Cx};
-use zk_core::model::Effect;
+use zk_core::model::{Effect, Model};
 use zk_core::service::{Tool, Trust};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
 use zk_skills::{Skills, SkillsOptions, SkillsPlugin};
@@ -371,4 +371,20 @@ async fn a_skill_about_some_files_is_told_of_with_the_first_of_them() {
         .map(|after| after["content"].to_string().contains("Writes Rust."))
         .collect();
     assert_eq!(told, [false, true, false]);
+}
+
+#[tokio::test]
+async fn while_a_skill_is_in_use_its_model_answers_and_one_that_nobody_knows_is_left_out() {
+    for (model, expected, left_out) in [("scripted", "scripted-1", 0), ("sonnet", "own", 1)] {
+        let text = format!("---\nname: pdf\ndescription: Reads.\nmodel: {model}\n---\nDo it.\n");
+        let script = calls(&[("skills_use", json!({"skill": "pdf"}))]).turn(|turn| turn.text("Again."));
+        let (rig, _at) = rig(with_skill(&text), script);
+        rig.agent.set_model(Model::unknown("scripted", "own")).await.unwrap();
+        rig.run("Use it").await;
+        rig.run("Go on").await;
+        let models: Vec<String> =
+            rig.provider.requests().iter().map(|asked| asked.model.id.clone()).collect();
+        assert_eq!(models, ["own", expected, "own"], "{model}");
+        assert_eq!(rig.recorder.named("part:left-out").len(), left_out, "{model}");
+    }
 }

@@ -166,12 +166,17 @@ async fn a_command_in_a_file_becomes_a_prompt_with_its_arguments() {
         "---\ndescription: Commits.\nargument-hint: [what]\n---\nCommit $1.\n",
     );
     at.write("home/commands/review.md", "Review it.").write("home/commands/git/commit.md", "Not this one.");
-    let rig = rig(&at, says(4), |bus| drop(bus.install(&with_commands(&at)).unwrap()));
-    for prompt in ["/git:commit all", "/review the diff", "/etc/hosts is wrong", "/unknown x"] {
+    let rig = rig(&at, says(5), |bus| drop(bus.install(&with_commands(&at)).unwrap()));
+    for prompt in
+        ["/git:commit all", "/git  commit  nothing", "/review the diff", "/etc/hosts is wrong", "/unknown x"]
+    {
         rig.run(prompt).await;
     }
     let texts: Vec<String> = rig.agent.history().iter().step_by(2).map(|message| message.text()).collect();
-    assert_eq!(texts, ["Commit all.", "Review it.\n\nthe diff", "/etc/hosts is wrong", "/unknown x"]);
+    assert_eq!(
+        texts,
+        ["Commit all.", "Commit nothing.", "Review it.\n\nthe diff", "/etc/hosts is wrong", "/unknown x"]
+    );
     let found = command_files(
         &at.path("project"),
         &at.path("project"),

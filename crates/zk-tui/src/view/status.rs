@@ -85,6 +85,7 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts) -> Option<Row> {
         Activity::Stopping => return Some(Row::of(Style::DIM, "stopping …")),
         Activity::Asking => "waiting for you".to_owned(),
         Activity::Starting => "starting".to_owned(),
+        Activity::Compacting { before } => format!("making room: {before} tokens, {seconds} s"),
         Activity::Answering => format!("answering, {seconds} s"),
         Activity::Waiting { model } => format!("waiting for {model}, {seconds} s"),
         Activity::Silent { model, idle_ms, limit_ms, keep_alives } => {

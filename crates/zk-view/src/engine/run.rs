@@ -68,6 +68,7 @@ impl Engine {
             Activity::Retrying { left_ms, .. } => Some(now + left_ms),
             Activity::Idle
             | Activity::Starting
+            | Activity::Compacting { .. }
             | Activity::Waiting { .. }
             | Activity::Silent { .. }
             | Activity::Thinking

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use zk_core::events::{CompactionStage, CompactionTrigger, ContextCompaction, ContextTransform};
+use zk_core::kernel::{BoxError, Cx};
 use zk_testkit::Script;
 use zk_view::{Activity, Patch, Status};
 
@@ -43,4 +45,43 @@ async fn a_view_without_a_run_has_no_timer() {
     reader.next().await.unwrap();
     let more = tokio::time::timeout(Duration::from_secs(3600), reader.next()).await;
     assert!(more.is_err() && began.elapsed() >= Duration::from_secs(3600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_conversation_is_compacted_that_is_what_the_run_does() {
+    let rig = rig(Script::new().turn(|t| t.text("Done."))).await;
+    rig.agent.bus().scope("compacting").on_async(async |event: &ContextTransform, cx: &Cx| {
+        let compaction = |stage| ContextCompaction {
+            turn_id: event.turn_id.clone(),
+            trigger: CompactionTrigger::Hard,
+            stage,
+            before: 90_000,
+            after: 90_000,
+            strategies: Vec::new(),
+            note: None,
+        };
+        cx.emit(compaction(CompactionStage::Began)).await?;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        cx.emit(compaction(CompactionStage::Done)).await?;
+        Ok::<_, BoxError>(None)
+    });
+    let mut reader = rig.driver.reader();
+    reader.next().await.unwrap();
+    let run = rig.agent.run("go").unwrap();
+    let reading = async {
+        let mut all = Vec::new();
+        while !all.iter().any(|status: &Status| status.run_ms.is_none()) {
+            all.extend(statuses(&reader.next().await.unwrap()));
+        }
+        all
+    };
+    let (_, all) = tokio::join!(run.wait(), reading);
+    let compacts = |status: &&Status| status.activity == Activity::Compacting { before: 90_000 };
+    let seconds: Vec<u64> = all.iter().filter(compacts).map(|status| status.activity_ms / 1000).collect();
+    assert!(seconds.contains(&0) && seconds.contains(&2), "{seconds:?}");
+    let last = all.iter().rposition(|status| compacts(&status)).unwrap();
+    assert!(
+        all[last..].iter().any(|status| matches!(status.activity, Activity::Waiting { .. })),
+        "and it is over"
+    );
 }

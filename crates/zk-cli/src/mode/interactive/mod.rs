@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation, RunOptions};
 use zk_core::model::{AgentError, Message, Role};
-use zk_core::service::{Command, CommandOutcome, Provider, Questions};
+use zk_core::service::{Command, CommandOutcome, Provider, Questions, match_command};
 use zk_view::{Effect, Intent, ViewDriver, body_of};
 
 use self::keyboard::Keyboard;
@@ -464,9 +464,10 @@ impl Chat {
     /// Runs `/name arguments`; nothing when the line is a prompt.
     async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
         let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
-        let (name, args) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let cx = self.agent.bus().cx();
-        let Some(command) = cx.item::<dyn Command>(name) else {
+        let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
+            let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
+            let name = name.unwrap_or_default();
             // Something like `/etc/hosts` is the beginning of a prompt.
             if name.is_empty() || name.contains('/') {
                 return Ok(None);
@@ -477,7 +478,7 @@ impl Chat {
             return Ok(Some(CommandOutcome::Show(text)));
         };
         let run = async |stop: CancellationToken| {
-            let ran = stop.run_until_cancelled(command.run(args.trim(), &cx)).await;
+            let ran = stop.run_until_cancelled(command.run(args, &cx)).await;
             if ran.is_none() {
                 self.screen.line(Style::Yellow, "stopped");
             }

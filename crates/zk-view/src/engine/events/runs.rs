@@ -212,8 +212,11 @@ impl Reduce for ContextCompaction {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         let note = self.note.as_deref().unwrap_or_default();
         match self.stage {
+            CompactionStage::Began => {
+                engine.own_activity(origin, Activity::Compacting { before: self.before });
+            }
             // What it left out is told for itself, and whoever asked is answered.
-            CompactionStage::Began | CompactionStage::Done => {}
+            CompactionStage::Done => engine.own_activity(origin, Activity::Starting),
             CompactionStage::Failed if origin.depth == 0 => {
                 engine.note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
             }
