@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zk_agent::{Behavior, Preset, SpawnOptions, ToolSet};
 use zk_core::events::{Ruling, ToolGate};
-use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, plugin_fn};
+use zk_core::kernel::{BoxError, Bus, Cx, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{AgentError, ErrorKind, ModelRef, Rates, ThinkingLevel, ThinkingRequest, Usage};
 use zk_core::service::PinnedContext;
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
@@ -295,23 +295,28 @@ async fn a_sub_agent_that_was_given_up_is_closed_too() {
     assert_eq!(*log.lock().unwrap(), ["closed"]);
 }
 
+/// What is pinned about sub-agents.
+async fn pinned(cx: &Cx) -> Option<String> {
+    cx.item::<dyn PinnedContext>("sub-agents").unwrap().text(cx).await.unwrap()
+}
+
 #[tokio::test]
 async fn sub_agents_that_run_are_pinned_with_their_tasks_as_long_as_they_do() {
     let rig = family(SpawnOptions::default());
-    let pinned = async |cx: &Cx| {
-        let item = cx.item::<dyn PinnedContext>("sub-agents").unwrap();
-        item.value.text(cx).await.unwrap()
-    };
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (kept, bus) = (seen.clone(), rig.agent.bus().clone());
+    let state = (seen.clone(), rig.agent.bus().clone());
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
-    rig.scope("watcher").on_async_at(everywhere, async move |_: &ToolGate, cx: &Cx| {
-        if cx.origin().depth == 1 {
-            let text = pinned(&bus.cx()).await;
-            kept.lock().unwrap().push(text);
-        }
-        Ok::<_, BoxError>(None)
-    });
+    rig.scope("watcher").on_async_with_at(
+        everywhere,
+        state,
+        async |(seen, bus): &(Arc<Mutex<Vec<Option<String>>>>, Bus), _: &ToolGate, cx: &Cx| {
+            if cx.origin().depth == 1 {
+                let text = pinned(&bus.cx()).await;
+                seen.lock().unwrap().push(text);
+            }
+            Ok::<_, BoxError>(None)
+        },
+    );
     say(&rig, "spawn call echo").await;
     let text = "Sub-agents that run now:\n- main.1: call echo";
     assert_eq!(*seen.lock().unwrap(), [Some(text.to_owned())]);
