@@ -43,7 +43,7 @@ const WORDS: usize = 5;
 /// assert_eq!(match_command("git committed", known), Some(("git".to_owned(), "committed")));
 /// assert_eq!(match_command("gitcommit", known), None);
 /// ```
-pub fn match_command<'a, T>(line: &'a str, find: impl Fn(&str) -> Option<T>) -> Option<(T, &'a str)> {
+pub fn match_command<T>(line: &str, find: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
     let mut ends = Vec::new();
     let mut words = Vec::new();
     let mut at = 0;
