@@ -139,6 +139,30 @@ impl Job {
         (since, place)
     }
 
+    /// The end of what was printed, and where all of it is; nothing of it counts as read.
+    pub(crate) fn tail(&self, max: usize) -> String {
+        let total = self.printed().0;
+        let from = total.saturating_sub(max as u64);
+        let state = self.state();
+        let (since, place) = match &self.detached {
+            Some(Detached { file: Some(file) }) => match read_since(file, from, max) {
+                Ok((_, since)) => (since, Some(format!("all of it is in {}", file.display()))),
+                Err(error) => return format!("(its output cannot be read: {error})"),
+            },
+            Some(Detached { file: None }) => return "(its output is not kept)".to_owned(),
+            None => (state.output.since(from), state.output.whereabouts()),
+        };
+        match place.filter(|_| from > 0) {
+            Some(place) => format!("({place})\n{}", since.text),
+            None => since.text,
+        }
+    }
+
+    /// Sees how far it is.
+    pub(super) fn phases(&self) -> watch::Receiver<JobPhase> {
+        self.phase.subscribe()
+    }
+
     /// How many bytes were printed, and how many of them nobody has read.
     pub(crate) fn printed(&self) -> (u64, u64) {
         let state = self.state();

@@ -4,11 +4,12 @@ mod job;
 mod running;
 mod tool;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use zk_core::model::{Message, ToolError};
 use zk_core::service::{Exec, ExecError, ExecRequest, RunControl};
 
@@ -23,6 +24,8 @@ use crate::text::{one_line, size};
 
 /// How many jobs may run at a time.
 const RUNNING: usize = 16;
+/// How much of the output of a person's own job is kept, in bytes: its end.
+const OWN_OUTPUT: usize = 256 << 10;
 /// How many that are over are remembered.
 const REMEMBERED: usize = 32;
 
@@ -33,6 +36,8 @@ const REMEMBERED: usize = 32;
 /// allowed to be detached.
 #[derive(Debug, Default)]
 pub struct Jobs {
+    /// Counts what changed.
+    changes: watch::Sender<u64>,
     jobs: Mutex<Vec<Arc<Job>>>,
     next: AtomicU32,
     /// Ends of jobs that the model is told of with the next prompt: no run was there to be told.
@@ -94,6 +99,22 @@ impl Jobs {
         self.find(id).map(|job| read_new(&job, max_bytes))
     }
 
+    /// The end of what a job printed, and where all of it is, for a person: for the model nothing of it counts as read.
+    #[must_use]
+    pub fn tail(&self, id: &str, max_bytes: usize) -> Option<String> {
+        self.find(id).map(|job| job.tail(max_bytes))
+    }
+
+    /// Sees a change whenever a job began, was asked to end, or ended.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
     /// Has a job ended with everything it started: `TERM`, and `KILL` 1.75 s later. Whether there is such a job.
     pub fn kill(&self, id: &str) -> bool {
         self.find(id).is_some_and(|job| {
@@ -106,6 +127,7 @@ impl Jobs {
     pub async fn close(&self) {
         let jobs = std::mem::take(&mut *self.jobs());
         jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
+        self.changed();
         let own: Vec<_> = jobs.iter().filter(|job| job.detached.is_none()).collect();
         own.iter().for_each(|job| job.kill());
         for job in own {
@@ -119,6 +141,7 @@ impl Jobs {
         jobs.iter().for_each(|job| _ = job.awaited.fetch_add(1, Ordering::Relaxed));
         jobs.iter().filter(|job| job.detached.is_none()).for_each(|job| job.kill());
         self.take_ends();
+        self.changed();
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Job>> {
@@ -155,8 +178,20 @@ impl Jobs {
         let job = Arc::new(job);
         self.add(job.clone());
         let (followed, ends) = (job.clone(), self.ends.clone());
+        let changes = self.changes.clone();
+        self.changed();
         tokio::spawn(async move {
-            followed.follow(process, killed, deadline).await;
+            let mut phase = followed.phases();
+            let announcing = async {
+                while phase.changed().await.is_ok() {
+                    changes.send_modify(|count| *count += 1);
+                }
+            };
+            tokio::select! {
+                () = followed.follow(process, killed, deadline) => {}
+                () = announcing => {}
+            }
+            changes.send_modify(|count| *count += 1);
             if let Some(text) = told(&followed) {
                 let late = match run {
                     Some(run) => run.steer(Message::injected(text.clone(), "jobs")).is_err(),
@@ -168,6 +203,27 @@ impl Jobs {
             }
         });
         Ok(job)
+    }
+
+    /// Starts a command of the person's own in the background, and gives the id of its job. The model is told of its
+    /// end with the next prompt.
+    ///
+    /// # Errors
+    /// [`ToolError`] when it cannot be started.
+    pub async fn start_command(
+        &self,
+        exec: &dyn Exec,
+        command: &str,
+        cwd: PathBuf,
+    ) -> Result<String, ToolError> {
+        let start = JobStart {
+            command: command.to_owned(),
+            request: ExecRequest::shell(command, cwd),
+            place: None,
+            memory: OWN_OUTPUT,
+            detach: false,
+        };
+        self.start(exec, start, None).await.map(|job| job.id.clone())
     }
 
     /// Ends of jobs that no run was told of.
