@@ -25,7 +25,7 @@ use crate::containment::{Containment, widest_mode};
 use crate::credentials;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
-use crate::mode::PermissionModes;
+use crate::mode::{JobRows, PermissionModes};
 use crate::place::Place;
 use crate::sessions::Session;
 use crate::settings::Settings;
@@ -69,6 +69,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         Arc::new(judge),
         Arc::new(RedactResults::new(app.redactor.clone())),
         Arc::new(VisibleTags),
+        Arc::new(JobRows(host.view.clone())),
         Arc::new(host.view),
     ];
     // Before the gate that asks: a hook may want a person to be asked.

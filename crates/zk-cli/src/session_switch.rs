@@ -60,7 +60,11 @@ impl SessionSwitch {
         let resume = match target {
             SwitchTarget::New => None,
             SwitchTarget::Session(id) => Some(Resume::Id(id.to_string())),
-            SwitchTarget::Branch(_) | SwitchTarget::Fork(_) => {
+            SwitchTarget::Fork(entry) => {
+                let copied = self.current().copy_up_to(&self.app, entry).await.map_err(refused)?;
+                Some(Resume::Id(copied.to_string()))
+            }
+            SwitchTarget::Branch(_) => {
                 let (what, reason) = (target.to_string(), "sessions have no branches yet".to_owned());
                 return Err(ConversationError::Unsupported { what, reason });
             }

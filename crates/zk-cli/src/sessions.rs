@@ -2,9 +2,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use zk_core::model::SessionId;
+use zk_core::model::{EntryId, SessionId};
 use zk_core::service::{
-    Entry, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore, StoreError,
+    Durability, Entry, EntryKind, NewSession, OpenSession, SessionFilter, SessionInfo, SessionStore,
+    StoreError,
 };
 use zk_session::{
     CallState, InterruptedCall, Loaded, Recorder, Saved, SqliteStore, discard_unanswered, latest,
@@ -52,6 +53,22 @@ impl Session {
             print_stderr(&format!("zk: session not saved: {error} (--no-session does without on purpose)"));
         });
         Self { recorder: Some(recorder), open: Some(open), outputs, store: Some(store), ..Self::default() }
+    }
+
+    /// Stores a new session with what this one has up to an entry, and gives its id.
+    pub(crate) async fn copy_up_to(&self, app: &AppContext, entry: &EntryId) -> Outcome<SessionId> {
+        let unsaved = || Failure::failed("this conversation is not saved, so there is nothing to go back to");
+        let open = self.open.as_ref().ok_or_else(unsaved)?;
+        let entries = open.entries().await.map_err(refused)?;
+        let at = entries.iter().position(|known| known.id == *entry);
+        let at = at.ok_or_else(|| Failure::usage(format!("this session has no entry {entry}")))?;
+        let kinds: Vec<EntryKind> = entries.into_iter().take(at + 1).map(|entry| entry.kind).collect();
+        let store = store(app)?;
+        let new = NewSession { id: None, cwd: app.cwd.clone(), parent: Some(open.id().clone()) };
+        let copy = store.create(new).await.map_err(refused)?;
+        copy.append(kinds, Durability::Disk).await.map_err(refused)?;
+        copy.close().await.map_err(refused)?;
+        Ok(copy.id().clone())
     }
 
     /// Prints what there is to say about the session's files that was not printed before.

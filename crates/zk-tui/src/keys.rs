@@ -2,7 +2,7 @@
 mod tests;
 
 /// What a person does at a terminal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A character.
     Char(char),
@@ -35,12 +35,17 @@ pub enum Key {
     Escape,
     /// The terminal said whether it knows synchronized output.
     Synchronized(bool),
+    /// The terminal said what its ground is like.
+    Ground {
+        /// Whether it is light.
+        is_light: bool,
+    },
     /// The person turned to this terminal, or away from it.
     Focus(bool),
 }
 
 /// Where a key moves to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// One to the left.
     Left,
@@ -62,6 +67,10 @@ pub enum Direction {
 
 /// The most bytes of a sequence that is looked at.
 const PARAMETERS: usize = 32;
+/// The most bytes of a string that is looked at.
+const STRING: usize = 64;
+/// How the string begins that says what colour the ground has.
+const GROUND: &[u8] = b"11;";
 /// The most bytes of a paste: what is more is left out.
 const PASTE: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -74,6 +83,10 @@ pub struct KeyDecoder {
     /// The beginning of a character.
     partial: Vec<u8>,
     parameters: Vec<u8>,
+    /// A string that the terminal sends, as far as it is looked at.
+    string: Vec<u8>,
+    /// Keys of what looked like the beginning of a string, and was none.
+    taken_back: Vec<Key>,
     /// A paste that has begun.
     paste: Option<Vec<u8>>,
     /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
@@ -90,6 +103,8 @@ enum State {
     Single,
     String,
     StringEscape,
+    /// `]` after an `ESC` that stood alone: a string that comes late, if it goes on like one.
+    Late,
 }
 
 impl KeyDecoder {
@@ -114,7 +129,9 @@ impl KeyDecoder {
                 }
                 continue;
             }
-            keys.extend(self.byte(*byte));
+            let key = self.byte(*byte);
+            keys.append(&mut self.taken_back);
+            keys.extend(key);
         }
         keys
     }
@@ -141,6 +158,11 @@ impl KeyDecoder {
                 self.parameters.clear();
                 (State::Control, None)
             }
+            (State::Ground, b']') if escaped && self.is_owed => {
+                self.string.clear();
+                (State::Late, None)
+            }
+            (State::Late, _) => return self.late(byte),
             (State::Ground | State::Single | State::Control, 0x1b) => (State::Escape, None),
             (State::Ground, _) => (State::Ground, self.plain(byte)),
             (State::Escape, 0x1b) => (State::Escape, Some(Key::Escape)),
@@ -149,7 +171,14 @@ impl KeyDecoder {
                 (State::Control, None)
             }
             (State::Escape, b'O') => (State::Single, None),
-            (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => (State::String, None),
+            (State::Escape, b']' | b'P' | b'_' | b'^' | b'X') => {
+                self.string.clear();
+                // Of the others nothing is looked at.
+                if byte != b']' {
+                    self.string.resize(STRING, 0);
+                }
+                (State::String, None)
+            }
             (State::Escape, b'\r' | b'\n') => (State::Ground, Some(Key::Newline)),
             (State::Escape, 0x7f | 0x08) => (State::Ground, Some(Key::Ctrl('w'))),
             (State::Escape, 0x20..0x7f) => (State::Ground, Some(Key::Alt(byte.into()))),
@@ -162,9 +191,14 @@ impl KeyDecoder {
                 }
                 (State::Control, None)
             }
-            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, None),
+            (State::String, 0x07) | (State::StringEscape, b'\\') => (State::Ground, self.ground()),
             (State::String | State::StringEscape, 0x1b) => (State::StringEscape, None),
-            (State::String | State::StringEscape, _) => (State::String, None),
+            (State::String | State::StringEscape, _) => {
+                if self.string.len() < STRING {
+                    self.string.push(byte);
+                }
+                (State::String, None)
+            }
         };
         self.state = state;
         key
@@ -204,9 +238,45 @@ impl KeyDecoder {
         }
     }
 
+    /// A byte behind `]` that came after an `ESC` which stood alone: of a reply that comes late, or typed.
+    fn late(&mut self, byte: u8) -> Option<Key> {
+        self.string.push(byte);
+        if GROUND.starts_with(&self.string) {
+            self.state = if self.string == GROUND { State::String } else { State::Late };
+            return None;
+        }
+        self.state = State::Ground;
+        self.string.pop();
+        let typed = std::iter::once(b']').chain(std::mem::take(&mut self.string));
+        self.taken_back.extend(typed.map(|byte| Key::Char(byte.into())));
+        self.byte(byte)
+    }
+
+    /// What the string that just ended says of the ground, if it is about that.
+    fn ground(&mut self) -> Option<Key> {
+        let string = std::mem::take(&mut self.string);
+        let text = std::str::from_utf8(string.strip_prefix(GROUND)?).ok()?;
+        let colour = text.strip_prefix("rgb:").or_else(|| text.strip_prefix("rgba:"))?;
+        let mut parts = colour.split('/').map(|part| {
+            let value = u32::from_str_radix(part, 16).ok()?;
+            let most = 16u32
+                .checked_pow(u32::try_from(part.len()).ok()?)?
+                .checked_sub(1)
+                .filter(|most| *most > 0)?;
+            Some(value * 1000 / most)
+        });
+        let mut part = || parts.next().flatten();
+        let (red, green, blue) = (part()?, part()?, part()?);
+        // How bright it looks, of 1000.
+        Some(Key::Ground { is_light: (red * 299 + green * 587 + blue * 114) / 1000 > 500 })
+    }
+
     fn reply(&mut self, text: &str, last: u8) -> Option<Key> {
+        // What every terminal answers, and the last thing it was asked: no other answer comes any more.
+        if last == b'c' {
+            self.is_owed = false;
+        }
         let mode = text.strip_prefix("?2026;").filter(|_| last == b'y')?;
-        self.is_owed = false;
         // 1 and 2: set, and not set now. 0: nobody knows the mode; 3 and 4: it cannot be changed.
         Some(Key::Synchronized(mode.starts_with(['1', '2'])))
     }

@@ -7,6 +7,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`App`] | the whole screen: keys, patches and the time in, frames and actions out |
+//! | [`Keymap`] | which keys do what |
 //! | [`KeyDecoder`] | bytes of a terminal in, keys out |
 //! | [`Modes`], [`Input`] | the terminal itself: its modes, always given back, and what is typed at it |
 //! | [`Transcript`] | patches of a [`zk_view::View`] in, rows out: closed ones once, in order, and open ones |
@@ -20,6 +21,7 @@
 
 mod app;
 mod edit;
+mod keymap;
 mod keys;
 mod layout;
 mod markdown;
@@ -37,6 +39,7 @@ mod transcript;
 mod view;
 
 pub use app::{Action, App, Mask};
+pub use keymap::Keymap;
 pub use keys::{Direction, Key, KeyDecoder};
 pub use markdown::Markdown;
 pub use notice::Notices;

@@ -41,6 +41,8 @@ pub struct Abilities {
     pub tmux: bool,
     /// How it tells a person who looks elsewhere.
     pub notices: Notices,
+    /// Whether its ground is asked for, and chooses the theme.
+    pub follows_ground: bool,
 }
 
 impl Abilities {
@@ -51,6 +53,7 @@ impl Abilities {
         reflows: false,
         tmux: false,
         notices: Notices::Bell,
+        follows_ground: false,
     };
 }
 
@@ -99,6 +102,13 @@ impl InlineScreen {
     #[must_use]
     pub fn abilities(&self) -> Abilities {
         self.abilities
+    }
+
+    /// The terminal said what its ground is like; where that chooses the theme, what is drawn from now on fits it.
+    pub(crate) fn set_ground(&mut self, is_light: bool) {
+        if self.abilities.follows_ground {
+            self.abilities.looks.theme = if is_light { Theme::Light } else { Theme::Dark };
+        }
     }
 
     /// The terminal agreed to synchronized output, or does not know it.

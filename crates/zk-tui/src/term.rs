@@ -19,8 +19,13 @@ use crate::paint_full::LEAVE as LEAVE_ALTERNATE;
 /// line, shorter than a person notices.
 const SEQUENCE: i64 = 30_000_000;
 
-/// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether it shows frames at once.
+/// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether
+/// it shows frames at once.
 const ENTER: &str = "\u{1b}[?2004h\u{1b}[?1004h\u{1b}[>1u\u{1b}[?2026$p";
+/// Asks what colour the ground has.
+const GROUND: &str = "\u{1b}]11;?\u{1b}\\";
+/// Asks what it is, which every terminal answers: answers to other questions come before that, or never.
+const LAST: &str = "\u{1b}[c";
 /// Takes all of it back, and shows the caret.
 const LEAVE: &str = "\u{1b}[<u\u{1b}[?1004l\u{1b}[?2004l\u{1b}[?25h";
 
@@ -56,12 +61,13 @@ impl Modes {
         Ok(Self(Arc::new(State { usual, entered: Mutex::new(Entered::No), is_alternate })))
     }
 
-    /// Gives keys one by one and unseen, also those that are signals otherwise.
+    /// Gives keys one by one and unseen, also those that are signals otherwise. `asks_ground`: the terminal is asked what
+    /// colour its ground has.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub fn enter(&self) -> io::Result<()> {
-        self.begin(ENTER)
+    pub fn enter(&self, asks_ground: bool) -> io::Result<()> {
+        self.begin(&format!("{ENTER}{}{LAST}", if asks_ground { GROUND } else { "" }))
     }
 
     /// As [`enter`](Self::enter), and leaves what else a terminal can do to whoever draws on it.

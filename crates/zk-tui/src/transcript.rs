@@ -1,12 +1,13 @@
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
-use zk_view::{BlockId, Content, Patch, View};
+use zk_view::{Activity, Block, BlockId, Content, Patch, View};
 
 use crate::markdown::Markdown;
 use crate::pager::Log;
 use crate::row::Row;
 use crate::style::Style;
-use crate::view::{Detail, Kind, block_rows, kind, open_rows};
+use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
 
 /// The rows of a conversation: closed ones, which are given once, and those that may still change.
 ///
@@ -23,6 +24,10 @@ pub struct Transcript {
     last: Kind,
     /// All of it, given or not.
     log: Log,
+    /// Seconds that reasoning took.
+    thought: HashMap<BlockId, u64>,
+    /// What the runs cost, in US dollars.
+    spent: f64,
 }
 
 #[derive(Debug)]
@@ -33,6 +38,12 @@ enum Item {
     },
     /// Rows of the program, as they stay.
     Rows(Vec<Row>),
+}
+
+impl Item {
+    fn of(block: &Arc<Block>) -> Self {
+        Self::Block { id: block.id.clone(), answer: None }
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +61,17 @@ impl Transcript {
     pub fn new(view: View, width: usize) -> Self {
         let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
         let log = Log::of(&view);
-        let mut transcript = Self { width, view, items: VecDeque::new(), done, last: Kind::Hidden, log };
+        let spent = view.blocks.iter().map(|block| cost(block)).sum();
+        let mut transcript = Self {
+            width,
+            view,
+            items: VecDeque::new(),
+            done,
+            last: Kind::Hidden,
+            log,
+            thought: HashMap::new(),
+            spent,
+        };
         transcript.take_in_all();
         transcript
     }
@@ -59,6 +80,11 @@ impl Transcript {
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// What the runs of the conversation cost so far, in US dollars, as far as it is known.
+    pub(crate) fn spent(&self) -> f64 {
+        self.spent
     }
 
     /// All of the conversation, given or not.
@@ -81,6 +107,11 @@ impl Transcript {
         let switches = self.view.switches;
         self.view.apply(patch);
         match patch {
+            Patch::Reset { view } => self.spent = view.blocks.iter().map(|block| cost(block)).sum(),
+            Patch::Open { block } => self.spent += cost(block),
+            _ => {}
+        }
+        match patch {
             Patch::Reset { view } => {
                 if view.switches != switches {
                     // Whoever switched says so, and which part of the stored session is worth a look.
@@ -102,12 +133,13 @@ impl Transcript {
             Patch::Body { lines, .. } => {
                 self.print(lines.iter().map(|line| Row::of(Style::PLAIN, line.as_str())).collect());
             }
+            Patch::Status { .. } => self.note_thought(),
             Patch::Remove { .. }
             | Patch::Ask { .. }
             | Patch::Answered { .. }
             | Patch::Queue { .. }
-            | Patch::Status { .. }
-            | Patch::Agents { .. } => {}
+            | Patch::Agents { .. }
+            | Patch::Jobs { .. } => {}
         }
     }
 
@@ -140,20 +172,7 @@ impl Transcript {
     pub fn open_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut last = self.last;
-        for item in &self.items {
-            let (kind, of_item) = match item {
-                Item::Rows(printed) => (Kind::Log, printed.clone()),
-                Item::Block { id, answer } => {
-                    let Some(block) = self.view.block(id) else { continue };
-                    let rows = match answer {
-                        Some(answer) => answer.markdown.open_rows(),
-                        None if block.closed => block_rows(block, self.width, Detail::Short),
-                        None => open_rows(block),
-                    };
-                    let began = answer.as_ref().is_some_and(|answer| answer.began);
-                    (if began { Kind::Hidden } else { kind(block) }, rows)
-                }
-            };
+        let mut add = |kind: Kind, of_item: Vec<Row>| {
             if !of_item.is_empty() {
                 if is_apart(last, kind) {
                     rows.push(Row::default());
@@ -161,8 +180,60 @@ impl Transcript {
                 rows.extend(of_item);
                 last = kind;
             }
+        };
+        let mut reads = Reads::default();
+        for item in &self.items {
+            let block = match item {
+                Item::Rows(_) => None,
+                Item::Block { id, .. } => match self.view.block(id) {
+                    Some(block) if reads.take_in(block) => continue,
+                    Some(block) => Some(block),
+                    None => continue,
+                },
+            };
+            add(Kind::Log, Reads::rows(&reads.take(), self.width));
+            match (item, block) {
+                // The first of other reads.
+                (_, Some(block)) if reads.take_in(block) => {}
+                (Item::Rows(printed), _) => add(Kind::Log, printed.clone()),
+                (Item::Block { answer, .. }, Some(block)) => {
+                    let rows = match answer {
+                        Some(answer) => answer.markdown.open_rows(),
+                        None if block.closed => self.closed_rows(block),
+                        None => open_rows(block),
+                    };
+                    let began = answer.as_ref().is_some_and(|answer| answer.began);
+                    add(if began { Kind::Hidden } else { kind(block) }, rows);
+                }
+                (Item::Block { .. }, None) => {}
+            }
+        }
+        add(Kind::Log, Reads::rows(&reads.take(), self.width));
+        rows
+    }
+
+    /// The rows of a closed block.
+    fn closed_rows(&self, block: &Block) -> Vec<Row> {
+        let mut rows = block_rows(block, self.width, Detail::Short);
+        if let (Content::Thinking { text }, Some(seconds), Some(first)) =
+            (&block.content, self.thought.get(&block.id), rows.first_mut())
+        {
+            *first = thought_row(text, Some(*seconds));
         }
         rows
+    }
+
+    /// Notes for how long the model has been reasoning.
+    fn note_thought(&mut self) {
+        if self.view.status.activity != Activity::Thinking {
+            return;
+        }
+        let is_open = |block: &&Arc<Block>| {
+            !block.closed && block.agent.is_none() && matches!(block.content, Content::Thinking { .. })
+        };
+        if let Some(block) = self.view.blocks.iter().rev().take(8).find(is_open) {
+            self.thought.insert(block.id.clone(), self.view.status.activity_ms / 1000);
+        }
     }
 
     fn take_in_all(&mut self) {
@@ -206,6 +277,7 @@ impl Transcript {
     fn give(&mut self, rows: &mut Vec<Row>, all: bool) {
         let mut waiting = VecDeque::new();
         let mut is_held = false;
+        let mut reads = Reads::default();
         while let Some(mut item) = self.items.pop_front() {
             let block = match &item {
                 Item::Rows(_) => None,
@@ -223,6 +295,26 @@ impl Transcript {
             };
             let is_own = block.as_ref().is_none_or(|block| block.agent.is_none());
             let is_closed = block.as_ref().is_none_or(|block| block.closed);
+            let is_free = !is_held || !is_own || all;
+            if let Some(block) = block.as_ref().filter(|_| is_free)
+                && reads.take_in(block)
+            {
+                continue;
+            }
+            if !reads.is_empty() {
+                if !all && block.as_ref().is_some_and(|block| reads.may_take_in(block)) {
+                    waiting.extend(reads.take().iter().map(Item::of));
+                    is_held = true;
+                } else {
+                    self.give_reads(&mut reads, rows);
+                }
+                // The first of other reads.
+                if let Some(block) = block.as_ref().filter(|_| is_free)
+                    && reads.take_in(block)
+                {
+                    continue;
+                }
+            }
             if !is_closed || (is_held && is_own && !all) {
                 let is_first = !is_held;
                 if let (Item::Block { answer: Some(answer), .. }, true) = (&mut item, is_first) {
@@ -248,15 +340,28 @@ impl Transcript {
                         self.give_answer(&mut answer, ready, rows);
                         rows.extend(block_rows(&block, self.width, Detail::Short));
                     } else {
-                        self.give_rows(kind(&block), block_rows(&block, self.width, Detail::Short), rows);
+                        let closed = self.closed_rows(&block);
+                        self.thought.remove(&id);
+                        self.give_rows(kind(&block), closed, rows);
                     }
                     self.done.insert(id);
                 }
                 (Item::Block { .. }, None) => {}
             }
         }
+        if all {
+            self.give_reads(&mut reads, rows);
+        }
+        // Another read may follow.
+        waiting.extend(reads.take().iter().map(Item::of));
         waiting.append(&mut self.items);
         self.items = waiting;
+    }
+
+    fn give_reads(&mut self, reads: &mut Reads, rows: &mut Vec<Row>) {
+        let blocks = reads.take();
+        self.give_rows(Kind::Log, Reads::rows(&blocks, self.width), rows);
+        self.done.extend(blocks.iter().map(|block| block.id.clone()));
     }
 
     /// Gives the first `count` rows of an open answer before it is complete.
@@ -289,6 +394,11 @@ impl Transcript {
         rows.extend(given);
         self.last = kind;
     }
+}
+
+/// What a run cost whose end a block shows.
+fn cost(block: &Block) -> f64 {
+    if let Content::End(end) = &block.content { end.cost.unwrap_or_default() } else { 0.0 }
 }
 
 /// Whether a blank row stands between two blocks.

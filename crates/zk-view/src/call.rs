@@ -1,11 +1,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zk_core::model::{CallId, ToolCall};
+use zk_core::model::{CallId, Effect, Effects, ToolCall};
 
 use crate::{Body, Text};
 
 /// Lines and bytes of a running call's output that are kept.
 const PROGRESS: (usize, usize) = (5, 2048);
+
+/// Places of a call that are named.
+const LOCATIONS: usize = 16;
 
 /// Characters of an argument that stand for a call.
 const MAIN_ARGUMENT: usize = 200;
@@ -22,6 +25,12 @@ pub struct Call {
     pub tool: Text,
     /// What it does, in one line: what its tool says, before that its name and what its arguments begin with.
     pub summary: Text,
+    /// What sort of thing it does, once it is about to run.
+    #[serde(default, skip_serializing_if = "CallKind::is_other")]
+    pub kind: CallKind,
+    /// The paths it reads or changes, as it names them, once it is about to run; the first ones of many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locations: Vec<Text>,
     /// How far it is.
     pub state: CallState,
     /// Why it did not run, where somebody said so.
@@ -36,6 +45,61 @@ pub struct Call {
     /// Milliseconds it ran, once it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
+}
+
+/// What sort of thing a call does: the most that its effects say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    /// It reads files, and does nothing else.
+    Read,
+    /// It changes files.
+    Edit,
+    /// It runs a program.
+    Execute,
+    /// It opens connections.
+    Fetch,
+    /// Anything else, or its tool does not say.
+    #[default]
+    Other,
+}
+
+impl CallKind {
+    pub(crate) fn of(effects: &Effects) -> Self {
+        let Effects::Known { list } = effects else { return Self::Other };
+        let kind = |effect: &Effect| match effect {
+            Effect::Executes { .. } | Effect::LeavesContext { .. } => Self::Execute,
+            Effect::Writes { .. } => Self::Edit,
+            Effect::Network { .. } => Self::Fetch,
+            Effect::Reads { .. } => Self::Read,
+        };
+        let kinds: Vec<Self> = list.iter().map(kind).collect();
+        let by_weight = [Self::Execute, Self::Edit, Self::Fetch, Self::Read];
+        by_weight.into_iter().find(|kind| kinds.contains(kind)).unwrap_or_default()
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
+    pub(crate) fn is_other(&self) -> bool {
+        *self == Self::Other
+    }
+}
+
+/// The paths that effects name.
+pub(crate) fn locations(effects: &Effects) -> Vec<String> {
+    let Effects::Known { list } = effects else { return Vec::new() };
+    let paths = |effect: &Effect| match effect {
+        Effect::Reads { paths } | Effect::Writes { paths } => paths.clone(),
+        Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => Vec::new(),
+    };
+    let mut named: Vec<String> = Vec::new();
+    for path in list.iter().flat_map(paths) {
+        let path = path.display().to_string();
+        if named.len() < LOCATIONS && !named.contains(&path) {
+            named.push(path);
+        }
+    }
+    named
 }
 
 /// How far a call is.
@@ -95,6 +159,8 @@ impl Call {
             step,
             tool: Text::line(tool),
             summary: Text::line(tool),
+            kind: CallKind::Other,
+            locations: Vec::new(),
             state,
             reason: None,
             progress: Text::default(),
@@ -132,6 +198,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_kind_of_a_call_is_the_most_that_its_effects_say_and_its_places_are_named_once() {
+        let both = Effects::Known {
+            list: vec![
+                Effect::Reads { paths: vec!["a".into(), "b".into()] },
+                Effect::Writes { paths: vec!["b".into()] },
+            ],
+        };
+        assert_eq!((CallKind::of(&both), locations(&both)), (CallKind::Edit, vec!["a".into(), "b".into()]));
+        for (effects, kind) in [
+            (Effects::reads(["x"]), CallKind::Read),
+            (Effects::executes("ls"), CallKind::Execute),
+            (Effects::none(), CallKind::Other),
+            (Effects::Unknown, CallKind::Other),
+        ] {
+            assert_eq!(CallKind::of(&effects), kind);
+        }
+        let many = Effects::reads((0..100).map(|n| n.to_string()));
+        assert_eq!(locations(&many).len(), LOCATIONS);
+    }
 
     #[test]
     fn a_call_that_never_ran_says_what_it_was() {

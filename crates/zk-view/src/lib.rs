@@ -38,12 +38,12 @@ mod view;
 
 pub use block::{AnswerEnd, Block, BlockId, Content, NoteLevel, RunEnd, SubAgent};
 pub use body::{Body, Form};
-pub use call::{Call, CallState};
+pub use call::{Call, CallKind, CallState};
 pub use driver::{Drained, Reader, ViewDriver};
 pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};
 pub use patch::{PATCH_VERSION, Patch};
 pub use question::Card;
-pub use status::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, Status};
+pub use status::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, JobRow, JobState, Status};
 pub use text::{Sanitiser, Text, is_harmless, is_plain_ascii, sanitise};
 pub use view::View;

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use zk_core::events::DecidedBy;
 use zk_core::model::{CallId, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
 
-use crate::call::CallState;
+use crate::call::{CallKind, CallState};
 use crate::{Block, Lines, RunEnd};
 
 /// The source of the entries of this crate.
@@ -56,6 +57,13 @@ pub(crate) struct CallFact {
     pub(crate) display: Option<Display>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) elapsed_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "CallKind::is_other")]
+    pub(crate) kind: CallKind,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) locations: Vec<String>,
+    /// Who refused it, and why, until it is known that it does not run.
+    #[serde(skip)]
+    pub(crate) refused_by: Option<(DecidedBy, Vec<String>)>,
     /// Whether the session has its summary, display and duration already.
     #[serde(skip)]
     pub(crate) is_stored: bool,
@@ -99,6 +107,9 @@ impl CallFact {
             summary: None,
             display: None,
             elapsed_ms: None,
+            kind: CallKind::Other,
+            locations: Vec::new(),
+            refused_by: None,
             is_stored: false,
             is_running: false,
             is_over: false,
@@ -151,7 +162,9 @@ impl RunRecord {
 
     /// Whether it has something that nothing else in the session says.
     pub(crate) fn says_more_than_the_session(&self) -> bool {
-        let says_more = |fact: &CallFact| fact.state.is_some() || fact.reason.is_some() || !fact.is_stored;
+        let says_more = |fact: &CallFact| {
+            fact.state.is_some() || fact.reason.is_some() || !fact.kind.is_other() || !fact.is_stored
+        };
         !self.agents.is_empty()
             || self.turns.iter().any(|turn| turn.texts.is_some() || turn.calls.iter().any(says_more))
     }

@@ -126,6 +126,12 @@ pub enum Activity {
     Running {
         /// What they do, in a line each.
         calls: Vec<Text>,
+        /// Calls of this answer that are over.
+        #[serde(default)]
+        over: u32,
+        /// Calls of this answer.
+        #[serde(default)]
+        of: u32,
     },
     /// The person is asked something.
     Asking,
@@ -148,6 +154,9 @@ pub struct AgentRow {
     /// Tokens in its context, by its last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// How full its context is, where its window is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gauge: Option<ContextGauge>,
     /// What it cost so far in US dollars, as far as it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
@@ -164,6 +173,39 @@ pub enum AgentState {
     Done,
     /// It failed.
     Failed,
+}
+
+/// A command in the background, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobRow {
+    /// What it is named by.
+    pub id: Text,
+    /// The command, in one line.
+    pub command: Text,
+    /// How it is doing.
+    pub state: JobState,
+    /// Whether it goes on when the conversation ends.
+    #[serde(default)]
+    pub detached: bool,
+}
+
+/// How a command in the background is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum JobState {
+    /// It runs.
+    Running,
+    /// It was asked to end.
+    Ending,
+    /// It ended.
+    Ended {
+        /// How, in a few words.
+        how: Text,
+        /// Whether that was not well.
+        failed: bool,
+    },
 }
 
 #[cfg(test)]

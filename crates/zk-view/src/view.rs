@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentRow, Block, BlockId, Card, Patch, Queued, Status};
+use crate::{AgentRow, Block, BlockId, Card, JobRow, Patch, Queued, Status};
 
 /// A conversation as it is shown at one moment. Plain data: the same patches make the same view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct View {
     pub status: Status,
     /// The sub-agents of the run.
     pub agents: Vec<AgentRow>,
+    /// The commands that run in the background, and those that ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobRow>,
 }
 
 impl View {
@@ -46,6 +49,7 @@ impl View {
             Patch::Queue { queued } => self.queue.clone_from(queued),
             Patch::Status { status } => self.status = status.clone(),
             Patch::Agents { agents } => self.agents.clone_from(agents),
+            Patch::Jobs { jobs } => self.jobs.clone_from(jobs),
         }
     }
 

@@ -205,7 +205,7 @@ pub(crate) fn status(status: &Status, stops: &str, has_keys: bool) -> Option<Str
         }
         Activity::Thinking => format!("thinking, {seconds} s{tokens}"),
         Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s{tokens}"),
-        Activity::Running { calls } => {
+        Activity::Running { calls, .. } => {
             let first = calls.first().map_or("", |call| call.as_str());
             let more = match calls.len() {
                 0 | 1 => String::new(),
@@ -259,8 +259,11 @@ mod tests {
     #[test]
     fn the_live_line_begins_with_how_to_stop() {
         let calls = vec![Text::new("$ sleep 25")];
-        let running =
-            Status { activity: Activity::Running { calls }, activity_ms: 12_000, ..Status::default() };
+        let running = Status {
+            activity: Activity::Running { calls, over: 0, of: 1 },
+            activity_ms: 12_000,
+            ..Status::default()
+        };
         assert_eq!(status(&running, "Esc", true).unwrap(), "Esc stops · 12 s · $ sleep 25");
         let model = Text::new("anthropic/claude-opus-5");
         let silent = Activity::Silent { model, idle_ms: 3400, limit_ms: 3_600_000, keep_alives: false };

@@ -2,6 +2,7 @@
 
 mod headless;
 mod interactive;
+mod job_rows;
 pub(crate) mod lines;
 pub(crate) mod painter;
 mod permission_modes;
@@ -12,6 +13,7 @@ mod told;
 
 use std::io::IsTerminal;
 
+pub(crate) use job_rows::JobRows;
 pub(crate) use permission_modes::PermissionModes;
 
 use crate::app::AppContext;

@@ -105,7 +105,11 @@ impl Painter {
                 lines.iter().for_each(|line| self.screen.line(Style::Plain, line.as_str()));
             }
             Patch::Status { status } => self.status = status.clone(),
-            Patch::Ask { .. } | Patch::Answered { .. } | Patch::Queue { .. } | Patch::Agents { .. } => {}
+            Patch::Ask { .. }
+            | Patch::Answered { .. }
+            | Patch::Queue { .. }
+            | Patch::Agents { .. }
+            | Patch::Jobs { .. } => {}
         }
     }
 

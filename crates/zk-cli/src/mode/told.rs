@@ -93,7 +93,8 @@ impl Teller {
             | Patch::Ask { .. }
             | Patch::Answered { .. }
             | Patch::Queue { .. }
-            | Patch::Agents { .. } => {}
+            | Patch::Agents { .. }
+            | Patch::Jobs { .. } => {}
         }
     }
 

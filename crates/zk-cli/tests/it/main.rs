@@ -37,6 +37,8 @@ mod models;
 #[cfg(test)]
 mod permission_modes;
 #[cfg(test)]
+mod picker;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod prefix;

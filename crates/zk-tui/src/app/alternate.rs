@@ -75,6 +75,14 @@ impl App {
         }
     }
 
+    /// Another conversation is shown from now on.
+    pub(super) fn renew_pager(&mut self) {
+        let (width, mask) = (self.screen.size().width, self.mask);
+        if let Some(alternate) = &mut self.alternate {
+            alternate.pager = Pager::new(width, mask);
+        }
+    }
+
     /// The bytes of a frame of the alternate screen.
     pub(super) fn alternate_frame(&mut self) -> String {
         let Some(Alternate { mut screen, mut pager }) = self.alternate.take() else { return String::new() };
@@ -92,7 +100,10 @@ impl App {
             live_rows(&parts, size)
         };
         let height = size.height.saturating_sub(below.len());
-        let mut rows = pager.rows(height, self.transcript.log(), self.transcript.view());
+        let mut rows = match self.agent_pages() {
+            Some((log, view)) => pager.rows(height, &log, &view),
+            None => pager.rows(height, self.transcript.log(), self.transcript.view()),
+        };
         rows.resize(height, Row::default());
         rows.extend(below);
         let caret = caret.map(|caret| Caret {
@@ -108,14 +119,21 @@ impl App {
     /// A key on the alternate screen; false if it is not for what is scrolled there.
     pub(super) fn press_alternate(&mut self, key: &Key, now: Duration) -> bool {
         let page = self.screen.size().height / 2;
+        let pages = self.agent_pages();
         let Some(Alternate { pager, .. }) = &mut self.alternate else { return false };
-        let (log, view) = (self.transcript.log(), self.transcript.view());
+        let (log, view) = match &pages {
+            Some((log, view)) => (log, view),
+            None => (self.transcript.log(), self.transcript.view()),
+        };
         if self.is_paging {
             match pager.press(key, log, view) {
                 PagerKey::Done => {}
                 PagerKey::Leave => {
                     pager.follow();
                     self.is_paging = false;
+                    if self.agent.take().is_some() {
+                        self.renew_pager();
+                    }
                     // What a person turns back to is not answered by keys that were meant for the pager.
                     if let Some(card) = &mut self.card {
                         let size = self.screen.size();

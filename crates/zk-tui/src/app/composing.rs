@@ -4,9 +4,45 @@ use zk_view::Intent;
 
 use super::{AGAIN, Action, App};
 use crate::keys::{Direction, Key};
+use crate::layout::card_room;
+use crate::paint::Size;
+use crate::pick::Place;
 use crate::question::press_buffer;
+use crate::row::Row;
+use crate::style::Style;
 
 impl App {
+    /// What a key counts as, by the keys of the person; nothing if it did its work already.
+    pub(super) fn turned(&mut self, key: &Key) -> Option<Key> {
+        // The pager, the picker and a search have keys of their own.
+        if self.is_paging || self.picker.is_some() || self.search.is_some() {
+            return Some(key.clone());
+        }
+        let key = self.keymap.turn(key)?;
+        let is_for_text = self.keymap.is_vim() && self.card.is_none() && self.list.is_none();
+        if !is_for_text {
+            return Some(key);
+        }
+        self.vim.press(&key, &mut self.composer)
+    }
+
+    /// The keys that work now, and what each does.
+    pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
+        let help = self.keymap.help();
+        let room = card_room(size);
+        let wide = help.iter().map(|(keys, _)| keys.chars().count()).max().unwrap_or_default();
+        let row = |(keys, what): &(String, &'static str)| {
+            let pad = " ".repeat(2 + wide.saturating_sub(keys.chars().count()));
+            Row::of(Style::CYAN, keys).with(Style::DIM, &pad).with(Style::PLAIN, what)
+        };
+        let mut rows: Vec<Row> = help.iter().take(room).map(row).collect();
+        if help.len() > room {
+            rows.pop();
+            rows.push(Row::of(Style::DIM, "… more keys in a larger terminal"));
+        }
+        rows
+    }
+
     pub(super) fn escape(&mut self, actions: &mut Vec<Action>) {
         if self.list.take().is_some() {
             return;
@@ -72,6 +108,9 @@ impl App {
                     self.composer.set(&text);
                 }
             }
+            Key::Paste(text) if image_path(text).is_some() => {
+                actions.extend(image_path(text).map(Action::Attach));
+            }
             key => {
                 self.history.leave();
                 press_buffer(&mut self.composer, key);
@@ -108,11 +147,20 @@ impl App {
             }
             return;
         }
+        if let Some(place) = Place::of_line(self.composer.text().trim())
+            && (place != Place::Jobs || !self.transcript.view().jobs.is_empty())
+        {
+            self.composer.take();
+            self.list = None;
+            self.open_picker(place);
+            return;
+        }
         if is_running && (self.is_busy || self.composer.text().starts_with(['/', '!'])) {
             self.hint = Some("commands wait for the end of the run: Esc stops it");
             return;
         }
         let text = self.composer.take().trim().to_owned();
+        self.vim.insert();
         self.list = None;
         self.history.push(&text);
         actions.push(Action::Remember(text.clone()));
@@ -129,5 +177,46 @@ impl App {
         let (id, text) = (last.id, last.text.unsanitised().to_owned());
         self.give_back(&text);
         actions.push(Action::Intent(Intent::Unqueue { id }));
+    }
+}
+
+/// The path of an image, if that is all of a pasted text: as a terminal writes a file that is dropped on it, quoted, with
+/// escaped blanks, or as a `file://` address.
+fn image_path(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > 4096 || text.contains('\n') {
+        return None;
+    }
+    let quoted = ['"', '\''].into_iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
+    let path = match (quoted, text.strip_prefix("file://")) {
+        (Some(path), _) => path.to_owned(),
+        (None, Some(address)) => address.replace("%20", " "),
+        (None, None) if text.replace("\\ ", "").contains(' ') => return None,
+        (None, None) => text.replace("\\ ", " "),
+    };
+    let (_, kind) = path.rsplit_once('.')?;
+    let is_image = ["png", "jpg", "jpeg", "gif", "webp"].iter().any(|known| kind.eq_ignore_ascii_case(known));
+    (is_image && !path.contains("://")).then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::image_path;
+
+    #[test]
+    fn the_path_of_an_image_is_known_however_a_terminal_writes_it() {
+        for (text, expected) in [
+            ("/tmp/shot.png", Some("/tmp/shot.png")),
+            ("'/tmp/a shot.PNG'\n", Some("/tmp/a shot.PNG")),
+            ("/tmp/a\\ shot.jpeg", Some("/tmp/a shot.jpeg")),
+            ("file:///tmp/a%20shot.webp", Some("/tmp/a shot.webp")),
+            ("look at shot.png", None),
+            ("https://example.org/x.png", None),
+            ("a.png\nb.png", None),
+            ("main.rs", None),
+            ("", None),
+        ] {
+            assert_eq!(image_path(text).as_deref(), expected, "{text}");
+        }
     }
 }

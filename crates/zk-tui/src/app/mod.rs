@@ -1,6 +1,8 @@
 mod alternate;
 mod completing;
 mod composing;
+mod enters;
+mod picking;
 
 use std::time::Duration;
 
@@ -8,18 +10,19 @@ use zk_core::service::Question;
 use zk_view::{Activity, Card, Intent, Patch, View};
 
 use self::alternate::Alternate;
-use crate::edit::{Buffer, History};
+use crate::edit::{Buffer, History, Vim};
+use crate::keymap::Keymap;
 use crate::keys::Key;
 use crate::layout::{Parts, Rooms, card_room, live_rows};
 use crate::notice::notice_sequence;
 use crate::paint::{Abilities, Caret, InlineScreen, Size};
-use crate::pick::{Completer, List};
+use crate::pick::{Completer, List, Picker, Place};
 use crate::question::{CardState, Outcome};
 use crate::row::Row;
 use crate::style::Style;
 use crate::text::wrap;
 use crate::transcript::Transcript;
-use crate::view::{ModelFacts, agent_rows, queue_rows, status_row};
+use crate::view::{ModelFacts, agent_rows, job_rows, queue_rows, status_row};
 
 /// The least time between two frames: 60 a second.
 const FRAME: Duration = Duration::from_millis(16);
@@ -45,6 +48,15 @@ pub enum Action {
     Remember(String),
     /// Let the person edit this text in an editor of their own.
     Edit(String),
+    /// Attach the image in this file, whose path was pasted, or put the path in as text if there is none.
+    Attach(String),
+    /// Show the output of a command in the background, or end it.
+    Job {
+        /// Its id.
+        id: String,
+        /// Whether it is to end.
+        kill: bool,
+    },
     /// Go on with the next permission mode.
     NextMode,
     /// Stop the process, as Ctrl-Z does.
@@ -63,12 +75,19 @@ pub struct App {
     transcript: Transcript,
     screen: InlineScreen,
     composer: Buffer,
+    keymap: Keymap,
+    /// The keys of vi, while they are wanted.
+    vim: Vim,
     history: History,
     /// The words of a search in the history, and how many hits were passed over.
     search: Option<(String, usize)>,
     completer: Completer,
     /// Names that fit what is typed.
     list: Option<List>,
+    /// What is chosen from, in the place of the composer.
+    picker: Option<Picker>,
+    /// The sub-agent whose conversation the pager shows.
+    agent: Option<String>,
     /// Whether Ctrl-X was pressed, which makes another key of the next one.
     is_prefixed: bool,
     card: Option<CardState>,
@@ -76,6 +95,8 @@ pub struct App {
     is_busy: bool,
     hint: Option<&'static str>,
     interrupted: Option<Duration>,
+    /// When Enter came at the end of several keys: more may follow.
+    held_enter: Option<Duration>,
     drawn: Option<Duration>,
     is_dirty: bool,
     is_left: bool,
@@ -113,10 +134,14 @@ impl App {
             transcript: Transcript::new(view, size.width),
             screen: InlineScreen::new(size, abilities),
             composer: Buffer::default(),
+            keymap: Keymap::default(),
+            vim: Vim::default(),
             history: History::new(history),
             search: None,
             completer,
             list: None,
+            picker: None,
+            agent: None,
             is_prefixed: false,
             model: ModelFacts::default(),
             is_focused: true,
@@ -124,6 +149,7 @@ impl App {
             is_busy: false,
             hint: None,
             interrupted: None,
+            held_enter: None,
             drawn: None,
             is_dirty: true,
             is_left: false,
@@ -142,11 +168,22 @@ impl App {
         self
     }
 
+    /// Has keys do what a person wants them to.
+    #[must_use]
+    pub fn with_keys(mut self, keymap: Keymap) -> Self {
+        self.keymap = keymap;
+        self
+    }
+
     /// Takes in what changed in the view.
     pub fn patches(&mut self, patches: &[Patch], now: Duration) {
         let before = self.transcript.view().status.run_ms;
         patches.iter().for_each(|patch| self.transcript.patch(patch));
         self.is_dirty = true;
+        let lists = |patch: &Patch| matches!(patch, Patch::Jobs { .. } | Patch::Agents { .. });
+        if let Some(picker) = self.picker.as_mut().filter(|_| patches.iter().any(lists)) {
+            picker.refresh(&self.completer, self.transcript.view());
+        }
         let view = self.transcript.view();
         let is_over = before.is_some_and(|ms| ms >= LONG_RUN) && view.status.run_ms.is_none();
         let first = view.cards.first();
@@ -156,6 +193,8 @@ impl App {
                 let text = describe_card(card);
                 self.notify(&text);
             }
+            // What was typed to find something is not an answer.
+            self.picker = None;
             self.ask(card, now);
         } else if is_over {
             self.notify("the run has ended");
@@ -216,8 +255,24 @@ impl App {
         self.is_dirty = true;
     }
 
+    /// Puts a mark into what is being typed, which stands for something attached and is taken away as a whole.
+    pub fn attach(&mut self, mark: &str) {
+        self.composer.attach(mark);
+        self.is_dirty = true;
+    }
+
+    /// Puts a text where the caret stands.
+    pub fn insert(&mut self, text: &str) {
+        self.composer.paste(text);
+        self.is_dirty = true;
+    }
+
     /// Names were found that a [`Completer`] gives now.
     pub fn names_changed(&mut self) {
+        if let Some(picker) = &mut self.picker {
+            picker.refresh(&self.completer, self.transcript.view());
+            self.is_dirty = true;
+        }
         if self.list.is_some() || self.card.is_none() {
             self.list = None;
             self.list_names();
@@ -231,10 +286,14 @@ impl App {
         let mut typed = Vec::new();
         self.is_dirty = true;
         for key in keys {
-            match key {
+            let Some(key) = self.turned(key) else { continue };
+            match &key {
                 Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
+                Key::Ground { is_light } => self.screen.set_ground(*is_light),
                 Key::Focus(is_focused) => self.is_focused = *is_focused,
+                key if self.press_picker(key, &mut actions) => {}
                 key if self.press_alternate(key, now) => {}
+                Key::Ctrl('o') => self.open_picker(Place::Commands),
                 Key::Ctrl('t') => self.is_paging = true,
                 Key::Escape => self.escape(&mut actions),
                 Key::Ctrl('c') => self.interrupt(now, &mut actions),
@@ -243,16 +302,20 @@ impl App {
                 key => typed.push(key.clone()),
             }
         }
-        if typed.is_empty() {
-            return actions;
+        if !typed.is_empty() {
+            let typed = self.settle_enters(typed, now);
+            self.press_typed(&typed, now, &mut actions);
         }
-        let Some(card) = &mut self.card else {
-            typed.iter().for_each(|key| self.press(key, &mut actions));
-            return actions;
-        };
-        let outcomes = card.press(&typed, now);
-        outcomes.into_iter().for_each(|outcome| self.outcome(outcome, &mut actions));
         actions
+    }
+
+    fn press_typed(&mut self, typed: &[Key], now: Duration, actions: &mut Vec<Action>) {
+        let Some(card) = &mut self.card else {
+            typed.iter().for_each(|key| self.press(key, actions));
+            return;
+        };
+        let outcomes = card.press(typed, now);
+        outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
     }
 
     /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
@@ -263,12 +326,16 @@ impl App {
         }
         let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
         let card = self.card.as_ref().and_then(CardState::next_tick);
-        frame.into_iter().chain(card).min()
+        frame.into_iter().chain(card).chain(self.enter_due()).min()
     }
 
     /// Time passed.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
+        if self.held_enter.is_some() {
+            self.is_dirty = true;
+            self.press_held_enter(now, &mut actions);
+        }
         if let Some(outcome) = self.card.as_mut().and_then(|card| card.tick(now)) {
             self.is_dirty = true;
             self.outcome(outcome, &mut actions);
@@ -377,7 +444,7 @@ impl App {
 
     fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
-        let mut status = status_row(&view.status, &self.model);
+        let mut status = status_row(&view.status, &self.model, self.transcript.spent());
         if status.is_none() && self.is_busy {
             status = Some(Row::of(Style::DIM, "Esc stops"));
         }
@@ -386,6 +453,7 @@ impl App {
         }
         let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
         queue.extend(agent_rows(&view.agents));
+        queue.extend(job_rows(&view.jobs));
         queue.extend(queue_rows(&view.queue));
         let more = view.cards.len().saturating_sub(1);
         if more > 0 {
@@ -401,9 +469,24 @@ impl App {
                 (vec![row], Caret { row: 0, column })
             }
             (None, Some(answer)) => answer.rows("> ", size.width),
-            (None, None) => self.composer.rows("› ", size.width),
+            (None, None) => self.composer.rows(if self.vim.is_normal() { "◆ " } else { "› " }, size.width),
         };
-        let card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
+        if let Some(picker) = &self.picker {
+            let (row, caret) = picker.composer();
+            let card = picker.rows(size.width, card_room(size));
+            return Parts {
+                open: Vec::new(),
+                card,
+                queue: Vec::new(),
+                status,
+                composer: vec![row],
+                caret: Some(caret),
+            };
+        }
+        let mut card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
+        if self.card.is_none() && self.composer.text() == "?" {
+            card = self.key_rows(size);
+        }
         Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }
     }
 }

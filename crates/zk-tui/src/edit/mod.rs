@@ -2,6 +2,8 @@
 
 mod buffer;
 mod history;
+mod vim;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use history::History;
+pub(crate) use vim::Vim;

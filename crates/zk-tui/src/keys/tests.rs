@@ -47,7 +47,7 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
             let mut pressed = decoder.push(reply.get(..at).unwrap().as_bytes());
             pressed.extend((at != 1).then(|| decoder.idle()).flatten());
             pressed.extend(decoder.push(reply.get(at..).unwrap().as_bytes()));
-            pressed.retain(|key| !matches!(key, Key::Synchronized(_)));
+            pressed.retain(|key| !matches!(key, Key::Synchronized(_) | Key::Ground { .. }));
             assert_eq!(pressed, [], "{reply:?} split at {at}");
         }
     }
@@ -58,6 +58,54 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
     assert_eq!(decoder.idle(), Some(Key::Escape));
     assert_eq!(decoder.push(b"[?2026;1$y"), [Key::Synchronized(true)]);
     assert_eq!(decoder.push(b"[x"), [Key::Char('['), Key::Char('x')]);
+    // Also when each byte of it comes alone.
+    for reply in &replies[..3] {
+        let (mut decoder, mut pressed) = (KeyDecoder::default(), Vec::new());
+        decoder.expect_reply();
+        for byte in reply.bytes() {
+            pressed.extend(decoder.push(&[byte]));
+            pressed.extend(decoder.idle());
+        }
+        pressed.retain(|key| !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Escape));
+        assert_eq!(pressed, [], "{reply:?} byte by byte");
+    }
+}
+
+#[test]
+fn the_colour_of_the_ground_says_whether_it_is_light() {
+    for (colour, expected) in [
+        ("rgb:ffff/ffff/ffff", Some(true)),
+        ("rgb:fdf6/e3e3/d5d5", Some(true)),
+        ("rgb:0000/2b2b/3636", Some(false)),
+        ("rgb:ff/ff/00", Some(true)),
+        ("rgb:f/0/0", Some(false)),
+        ("rgba:0000/0000/ffff/ffff", Some(false)),
+        ("rgb:", None),
+        ("rgb:zz/00/00", None),
+        ("rgb:ffffffffffffffff/0/0", None),
+        ("#ffffff", None),
+    ] {
+        for end in ["\x07", "\x1b\\"] {
+            let pressed = keys(format!("\x1b]11;{colour}{end}x").as_bytes());
+            let ground = expected.map(|is_light| Key::Ground { is_light });
+            let wanted: Vec<Key> = ground.into_iter().chain([Key::Char('x')]).collect();
+            assert_eq!(pressed, wanted, "{colour}");
+        }
+    }
+}
+
+#[test]
+fn what_is_typed_behind_escape_is_text_although_an_answer_is_awaited() {
+    let mut decoder = KeyDecoder::default();
+    decoder.expect_reply();
+    decoder.push(b"\x1b");
+    assert_eq!(decoder.idle(), Some(Key::Escape));
+    let typed: Vec<Key> = "]1 is it".chars().map(Key::Char).collect();
+    assert_eq!(decoder.push(b"]1 is it"), typed);
+    // Once everything is answered, there is nothing to wait for.
+    decoder.push(b"\x1b[?62;22c\x1b");
+    assert_eq!(decoder.idle(), Some(Key::Escape));
+    assert_eq!(decoder.push(b"]11;x"), "]11;x".chars().map(Key::Char).collect::<Vec<_>>());
 }
 
 #[test]

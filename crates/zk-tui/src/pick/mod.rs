@@ -2,6 +2,8 @@
 
 mod fuzzy;
 mod list;
+mod picker;
 
 pub use list::{Asked, Completer, Offered};
 pub(crate) use list::{List, asked};
+pub(crate) use picker::{Picked, Picker, PickerKey, Place};

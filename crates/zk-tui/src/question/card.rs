@@ -346,6 +346,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::BackTab
         | Key::Escape
         | Key::Synchronized(_)
+        | Key::Ground { .. }
         | Key::Focus(_) => {}
     }
 }

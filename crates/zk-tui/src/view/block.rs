@@ -84,9 +84,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         }
         Content::Injected { by, text } => prompt(&format!("› ({by}) "), text, width),
         Content::Thinking { text } => {
-            let words = text.as_str().split_whitespace().count() as u64;
-            let what = if words == 0 { String::new() } else { format!(", {}", counted(words, "word")) };
-            let mut rows = vec![Row::of(Style::DIM, &format!("∴ thought{what}"))];
+            let mut rows = vec![thought_row(text, None)];
             if detail == Detail::All {
                 let edge = Row::of(Style::DIM, "  ");
                 let style = Style { dim: true, italic: true, ..Style::PLAIN };
@@ -130,6 +128,15 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
     indented(block, rows)
 }
 
+/// The row that reasoning folds to: how many seconds it took, where that is known, and how many words it has.
+pub(crate) fn thought_row(text: &Text, seconds: Option<u64>) -> Row {
+    let words = text.as_str().split_whitespace().count() as u64;
+    let time =
+        seconds.filter(|seconds| *seconds > 0).map_or(String::new(), |seconds| format!(" for {seconds} s"));
+    let what = if words == 0 { String::new() } else { format!(", {}", counted(words, "word")) };
+    Row::of(Style::DIM, &format!("∴ thought{time}{what}"))
+}
+
 /// The rows of a block that may still change; of an answer none, since its text is drawn as Markdown.
 pub(crate) fn open_rows(block: &Block) -> Vec<Row> {
     if kind(block) == Kind::Hidden {
@@ -155,7 +162,7 @@ pub(crate) fn open_rows(block: &Block) -> Vec<Row> {
 }
 
 /// Sub-agents stand to the right, under their name.
-fn indented(block: &Block, rows: Vec<Row>) -> Vec<Row> {
+pub(super) fn indented(block: &Block, rows: Vec<Row>) -> Vec<Row> {
     let Some(agent) = &block.agent else { return rows };
     let depth = "  ".repeat(agent.depth.min(8) as usize);
     let name = Row::of(Style::DIM, &format!("{depth}[{}] ", agent.name));
@@ -219,7 +226,7 @@ fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
 }
 
 /// A line of a log may be of any length; what is left out can be asked for.
-const LINE: usize = 300;
+pub(super) const LINE: usize = 300;
 
 fn head(call: &Call) -> Row {
     Row::of(Style::CYAN, &format!("● {}", clip(call.summary.as_str(), LINE)))
@@ -305,40 +312,8 @@ fn end_of(body: &Body, shown: usize) -> Vec<Row> {
 
 /// The lines of a diff that say what changed, with their numbers.
 fn diff(body: &Body, changes: u64, most: usize) -> Vec<Row> {
-    let (mut old, mut new) = (0u64, 0u64);
-    let mut rows = Vec::new();
-    for line in body.lines.iter().map(Text::as_str) {
-        if let Some((from, to)) = hunk(line) {
-            (old, new) = (from, to);
-            continue;
-        }
-        let (style, number) = match line.chars().next() {
-            _ if line.starts_with("+++") || line.starts_with("---") => continue,
-            Some('+') => {
-                new += 1;
-                (Style::GREEN, new - 1)
-            }
-            Some('-') => {
-                old += 1;
-                (Style::RED, old - 1)
-            }
-            Some(_) | None => {
-                (old, new) = (old + 1, new + 1);
-                continue;
-            }
-        };
-        if rows.len() < most {
-            rows.push(Row::of(Style::DIM, &format!("{number:>6} ")).with(style, line));
-        }
-    }
+    let mut rows = super::diff::changes(body.lines.iter().map(Text::as_str), most);
     let hidden = changes.saturating_sub(rows.len() as u64);
     rows.extend(more(hidden, "below"));
     rows
-}
-
-/// The first lines of a hunk, old and new: of `@@ -1,2 +3,4 @@` 1 and 3.
-fn hunk(line: &str) -> Option<(u64, u64)> {
-    let mut words = line.strip_prefix("@@ ")?.split_whitespace();
-    let mut number = |sign| words.next()?.strip_prefix(sign)?.split(',').next()?.parse().ok();
-    Some((number('-')?, number('+')?))
 }

@@ -1,11 +1,14 @@
 //! Rows of what a view holds.
 
 mod block;
+mod diff;
+mod group;
 mod status;
 
-pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows};
+pub(crate) use block::{Detail, Kind, block_rows, kind, open_rows, thought_row};
+pub(crate) use group::Reads;
 pub use status::ModelFacts;
-pub(crate) use status::{agent_rows, queue_rows, status_row};
+pub(crate) use status::{agent_facts, agent_rows, job_rows, queue_rows, status_row};
 
 /// A number of things.
 pub(crate) fn counted(count: u64, what: &str) -> String {

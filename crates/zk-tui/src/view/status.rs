@@ -1,4 +1,4 @@
-use zk_view::{Activity, AgentRow, AgentState, Queued, Status};
+use zk_view::{Activity, AgentRow, AgentState, ContextGauge, GaugeColour, JobRow, JobState, Queued, Status};
 
 use super::counted;
 use crate::row::Row;
@@ -7,47 +7,49 @@ use crate::style::Style;
 /// Texts of the queue that are shown.
 const QUEUE: usize = 3;
 
-/// Sub-agents that are shown.
+/// Sub-agents, and commands in the background, that are shown.
 const AGENTS: usize = 4;
+const JOBS: usize = 3;
 
 /// What is known of the model that answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelFacts {
     /// Its name.
     pub name: String,
-    /// Tokens of its context window.
-    pub window: Option<u64>,
     /// What runs without asking, in a word.
     pub mode: String,
 }
 
-/// Parts of a context window, in percent, from which on it is shown as filling up, and as full.
-const FILLING: u64 = 70;
-const FULL: u64 = 90;
-
-/// How full the context is, and how much that matters.
-fn gauge(tokens: Option<u64>, window: Option<u64>) -> Option<(Style, String)> {
-    let tokens = tokens?;
-    let Some(window) = window.filter(|window| *window > 0) else {
-        return Some((Style::DIM, format!("context {}", thousands(tokens))));
+/// How full the context is, how much that matters, and how often it was compacted.
+fn gauge(row: Row, tokens: Option<u64>, gauge: Option<&ContextGauge>) -> Row {
+    let Some(gauge) = gauge else {
+        return match tokens {
+            Some(tokens) => row.with(Style::DIM, &format!(" · context {}", thousands(tokens))),
+            None => row,
+        };
     };
-    let percent = tokens.saturating_mul(100) / window;
-    let style = match percent {
-        FULL.. => Style::RED,
-        FILLING.. => Style::YELLOW,
-        _ => Style::DIM,
+    let style = match gauge.colour {
+        GaugeColour::Green => Style::DIM,
+        GaugeColour::Yellow => Style::YELLOW,
+        GaugeColour::Red => Style::RED,
     };
-    Some((style, format!("context {percent} % of {}", thousands(window))))
+    let text = format!("context {} % of {}", gauge.percent, thousands(gauge.usable));
+    let row = row.with(Style::DIM, " · ").with(style, &text);
+    match gauge.compactions {
+        0 => row,
+        1 => row.with(Style::DIM, " · compacted"),
+        times => row.with(Style::DIM, &format!(" · compacted {times} times")),
+    }
 }
 
-/// What is there while nothing goes on: the model, how full its context is, the mode.
-fn idle_row(status: &Status, model: &ModelFacts) -> Option<Row> {
+/// What is there while nothing goes on: the model, how full its context is, what was spent, the mode.
+fn idle_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     if model.name.is_empty() {
         return None;
     }
-    let mut row = Row::of(Style::DIM, &model.name);
-    if let Some((style, text)) = gauge(status.context_tokens, model.window) {
-        row = row.with(Style::DIM, " · ").with(style, &text);
+    let mut row = gauge(Row::of(Style::DIM, &model.name), status.context_tokens, status.gauge.as_ref());
+    if spent > 0.0 {
+        row = row.with(Style::DIM, &format!(" · ${spent:.4}"));
     }
     if !model.mode.is_empty() {
         row = row.with(Style::DIM, &format!(" · mode {}", model.mode));
@@ -55,19 +57,31 @@ fn idle_row(status: &Status, model: &ModelFacts) -> Option<Row> {
     Some(row)
 }
 
-/// The sub-agents that work: what they were asked, and what they took.
+/// What is known of a sub-agent in a few words: its state, how full its context is, its cost.
+pub(crate) fn agent_facts(agent: &AgentRow) -> String {
+    let mut facts: Vec<String> = match agent.state {
+        AgentState::Running => Vec::new(),
+        AgentState::Done => vec!["done".to_owned()],
+        AgentState::Failed => vec!["failed".to_owned()],
+    };
+    match (&agent.gauge, agent.context_tokens) {
+        (Some(gauge), _) => facts.push(format!("context {} %", gauge.percent)),
+        (None, Some(tokens)) => facts.push(format!("context {}", thousands(tokens))),
+        (None, None) => {}
+    }
+    facts.extend(agent.cost.filter(|cost| *cost > 0.0).map(|cost| format!("${cost:.4}")));
+    facts.join(" · ")
+}
+
+/// The sub-agents that work: what they took, and what they were asked.
 pub(crate) fn agent_rows(agents: &[AgentRow]) -> Vec<Row> {
     let running = || agents.iter().filter(|agent| agent.state == AgentState::Running);
     let row = |agent: &AgentRow| {
         let depth = "  ".repeat(agent.depth.clamp(1, 8) as usize - 1);
-        let mut text = format!("{}: {}", agent.name, agent.task);
-        if let Some(tokens) = agent.context_tokens {
-            text = format!("{} · context {} · {}", agent.name, thousands(tokens), agent.task);
-        }
-        if let Some(cost) = agent.cost.filter(|cost| *cost > 0.0) {
-            text = format!("${cost:.4} · {text}");
-        }
-        Row::of(Style::CYAN, &format!("{depth}⋯ ")).with(Style::DIM, &text)
+        let facts = agent_facts(agent);
+        let parts = [agent.name.as_str(), facts.as_str(), agent.task.as_str()];
+        let text: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Row::of(Style::CYAN, &format!("{depth}⋯ ")).with(Style::DIM, &text.join(" · "))
     };
     let mut rows: Vec<Row> = running().take(AGENTS).map(row).collect();
     let hidden = running().count().saturating_sub(AGENTS) as u64;
@@ -77,11 +91,26 @@ pub(crate) fn agent_rows(agents: &[AgentRow]) -> Vec<Row> {
     rows
 }
 
+/// The commands that run in the background.
+pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
+    let running = || jobs.iter().filter(|job| !matches!(job.state, JobState::Ended { .. }));
+    let row = |job: &JobRow| {
+        let ending = if job.state == JobState::Ending { " · is asked to end" } else { "" };
+        Row::of(Style::CYAN, "⚙ ").with(Style::DIM, &format!("{} · {}{ending}", job.id, job.command))
+    };
+    let mut rows: Vec<Row> = running().take(JOBS).map(row).collect();
+    let hidden = running().count().saturating_sub(JOBS) as u64;
+    if hidden > 0 {
+        rows.push(Row::of(Style::DIM, &format!("  … {} · /jobs", counted(hidden, "more job"))));
+    }
+    rows
+}
+
 /// What goes on now. Its hint comes first, so that a narrow terminal cuts it last.
-pub(crate) fn status_row(status: &Status, model: &ModelFacts) -> Option<Row> {
+pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     let seconds = status.activity_ms / 1000;
     let what = match &status.activity {
-        Activity::Idle => return idle_row(status, model),
+        Activity::Idle => return idle_row(status, model, spent),
         Activity::Stopping => return Some(Row::of(Style::DIM, "stopping …")),
         Activity::Asking => "waiting for you".to_owned(),
         Activity::Starting => "starting".to_owned(),
@@ -99,13 +128,14 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts) -> Option<Row> {
         }
         Activity::Thinking => format!("thinking, {seconds} s"),
         Activity::Writing { tool } => format!("writing a call of {tool}, {seconds} s"),
-        Activity::Running { calls } => {
+        Activity::Running { calls, over, of } => {
             let first = calls.first().map_or("", |call| call.as_str());
             let more = match calls.len() {
                 0 | 1 => String::new(),
                 calls => format!(" and {} more", calls - 1),
             };
-            format!("{seconds} s · {first}{more}")
+            let batch = if *of > 1 { format!(" · {over} of {of} done") } else { String::new() };
+            format!("{seconds} s{batch} · {first}{more}")
         }
     };
     let mut text = format!("Esc stops · {what}");
@@ -113,9 +143,7 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts) -> Option<Row> {
         text += &format!(" · {} tokens", status.tokens_written);
     }
     let mut row = Row::of(Style::DIM, &text);
-    if let Some((style, text)) = gauge(status.context_tokens, model.window) {
-        row = row.with(Style::DIM, " · ").with(style, &text);
-    }
+    row = gauge(row, status.context_tokens, status.gauge.as_ref());
     if let Some(cost) = status.cost.filter(|cost| *cost > 0.0) {
         row = row.with(Style::DIM, &format!(" · ${cost:.4}"));
     }

@@ -48,6 +48,11 @@ impl Emulator {
         rows
     }
 
+    /// What is on the screen now.
+    pub(crate) fn screen(&self) -> String {
+        self.0.screen().contents()
+    }
+
     pub(crate) fn cursor(&self) -> (usize, usize) {
         let (row, column) = self.0.screen().cursor_position();
         (row.into(), column.into())

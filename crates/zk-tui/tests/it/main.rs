@@ -13,7 +13,13 @@ mod paint;
 #[cfg(test)]
 mod person;
 #[cfg(test)]
+mod picking;
+#[cfg(test)]
+mod reflow;
+#[cfg(test)]
 mod replay;
+#[cfg(test)]
+mod rows;
 #[cfg(test)]
 mod sessions;
 

@@ -68,6 +68,36 @@ impl Desk {
         self.wait(20);
     }
 
+    /// Keys that come at once, and nothing after them yet.
+    pub(crate) fn press(&mut self, bytes: &str) {
+        let keys = KeyDecoder::default().push(bytes.as_bytes());
+        let acted = self.app.keys(&keys, self.now);
+        self.actions.extend(acted);
+    }
+
+    /// The lines that were sent.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |action: &Action| if let Action::Line(line) = action { Some(line.clone()) } else { None };
+        self.actions.iter().filter_map(line).collect()
+    }
+
+    /// Whether something is to be stopped.
+    pub(crate) fn stops(&self) -> bool {
+        self.actions.contains(&Action::Stop)
+    }
+
+    /// The paths of images that were pasted.
+    pub(crate) fn attached(&self) -> Vec<String> {
+        let path =
+            |action: &Action| if let Action::Attach(path) = action { Some(path.clone()) } else { None };
+        self.actions.iter().filter_map(path).collect()
+    }
+
+    /// What was asked of jobs.
+    pub(crate) fn jobs(&self) -> Vec<Action> {
+        self.actions.iter().filter(|action| matches!(action, Action::Job { .. })).cloned().collect()
+    }
+
     /// Keys with some time between them.
     pub(crate) fn type_in(&mut self, text: &str) {
         for c in text.chars() {
@@ -81,7 +111,7 @@ impl Desk {
         self.wait(20);
     }
 
-    fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let status: Status = serde_json::from_value(json!({
             "activity": {"doing": "answering"}, "activity_ms": 0, "run_ms": 5, "tokens_read": 0, "tokens_written": 0,
         }))
@@ -89,7 +119,7 @@ impl Desk {
         self.patch(Patch::Status { status });
     }
 
-    fn ask(&mut self, args: Value) {
+    pub(crate) fn ask(&mut self, args: Value) {
         let card = card(args);
         self.patch(Patch::Ask { card: Box::new(card) });
     }
@@ -397,13 +427,18 @@ fn who_looks_elsewhere_is_told_of_a_question_once_and_who_looks_is_not() {
 #[test]
 fn the_status_row_says_how_full_the_context_is() {
     let mut desk = desk();
-    desk.app.set_model(ModelFacts { name: "opus".into(), window: Some(200_000), mode: "ask".into() });
+    desk.app.set_model(ModelFacts { name: "opus".into(), mode: "ask".into() });
     desk.wait(20);
     assert!(desk.shown().contains("opus · mode ask\n"), "{}", desk.shown());
     let status: Status = serde_json::from_value(json!({
         "activity": {"doing": "idle"}, "activity_ms": 0, "tokens_read": 0, "tokens_written": 0, "context_tokens": 150_000,
+        "gauge": {"tokens": 150_000, "usable": 200_000, "percent": 75, "colour": "yellow", "compactions": 2},
     }))
     .unwrap();
     desk.patch(Patch::Status { status });
-    assert!(desk.shown().contains("opus · context 75 % of 200k · mode ask"), "{}", desk.shown());
+    assert!(
+        desk.shown().contains("opus · context 75 % of 200k · compacted 2 times · mode ask"),
+        "{}",
+        desk.shown()
+    );
 }

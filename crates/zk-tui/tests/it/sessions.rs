@@ -9,6 +9,7 @@ use zk_view::{Patch, View};
 
 use crate::emulator::{BEFORE, Emulator};
 use crate::person::card;
+use crate::reflow::Reflowing;
 use crate::replay::block;
 
 #[derive(Clone, Debug)]
@@ -55,6 +56,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct Session {
     app: App,
     emulator: Emulator,
+    /// The same on a terminal that breaks lines anew, drawn by a screen that knows it.
+    reflowing: Option<Reflowing>,
     now: Duration,
     marks: Vec<String>,
     draft: String,
@@ -62,18 +65,49 @@ struct Session {
 }
 
 impl Session {
-    fn new(size: Size) -> Self {
-        let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
+    fn new(size: Size, reflows: bool) -> Self {
+        let looks = Looks { theme: Theme::Dark, links: true };
+        let abilities = Abilities { looks, reflows, ..Abilities::PLAIN };
         let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
         let (emulator, now) = (Emulator::new(size), Duration::from_secs(1));
-        Self { app, emulator, now, marks: Vec::new(), draft: String::new(), n: 0 }
+        let reflowing = reflows.then(|| Reflowing::new(size));
+        Self { app, emulator, reflowing, now, marks: Vec::new(), draft: String::new(), n: 0 }
+    }
+
+    fn send(&mut self, bytes: &str) {
+        match &mut self.reflowing {
+            Some(reflowing) => reflowing.send(bytes),
+            None => self.emulator.send(bytes),
+        }
+    }
+
+    fn run(&mut self, steps: &[Step]) -> Result<(), TestCaseError> {
+        self.wait(20);
+        steps.iter().for_each(|step| self.step(step));
+        prop_assert_eq!(self.app.draft(), self.draft.clone());
+        let bytes = self.app.leave();
+        self.send(&bytes);
+        Ok(())
+    }
+
+    /// Each closed row is there once, in order, below what stood there before.
+    fn check(&self, text: &str) -> Result<(), TestCaseError> {
+        let mut from = 0;
+        for mark in &self.marks {
+            prop_assert_eq!(text.matches(mark.as_str()).count(), 1, "{} in:\n{}", mark, text);
+            let at = text.get(from..).unwrap_or_default().find(mark.as_str());
+            prop_assert!(at.is_some(), "{} is out of order in:\n{}", mark, text);
+            from += at.unwrap_or_default();
+        }
+        prop_assert!(text.starts_with(BEFORE), "{}", text);
+        Ok(())
     }
 
     fn wait(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
         let _ = self.app.tick(self.now);
         let frame = self.app.frame(self.now);
-        self.emulator.send(&frame);
+        self.send(&frame);
     }
 
     fn patch(&mut self, patch: serde_json::Value) {
@@ -155,13 +189,16 @@ impl Session {
             Step::Resize(width, height) => {
                 let size = Size::new(*width, *height);
                 self.emulator.resize(size);
+                if let Some(reflowing) = &mut self.reflowing {
+                    reflowing.resize(size);
+                }
                 let bytes = self.app.resize(size, self.now);
-                self.emulator.send(&bytes);
+                self.send(&bytes);
                 self.wait(20);
             }
             Step::Suspend => {
                 let bytes = self.app.leave();
-                self.emulator.send(&bytes);
+                self.send(&bytes);
                 self.wait(20);
                 self.app.enter(self.now);
                 self.wait(20);
@@ -193,21 +230,22 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..25),
         (width, height) in (20..90usize, 3..24usize),
     ) {
-        let mut session = Session::new(Size::new(width, height));
-        session.wait(20);
-        steps.iter().for_each(|step| session.step(step));
-        prop_assert_eq!(session.app.draft(), session.draft.clone());
-        let bytes = session.app.leave();
-        session.emulator.send(&bytes);
+        let mut session = Session::new(Size::new(width, height), false);
+        session.run(&steps)?;
         session.emulator.check_untouched("a session");
         let text = session.emulator.all_rows().join("\n");
-        let mut from = 0;
-        for mark in &session.marks {
-            prop_assert_eq!(text.matches(mark.as_str()).count(), 1, "{} in:\n{}", mark, text);
-            let at = text.get(from..).unwrap_or_default().find(mark.as_str());
-            prop_assert!(at.is_some(), "{} is out of order in:\n{}", mark, text);
-            from += at.unwrap_or_default();
-        }
-        prop_assert!(text.starts_with(BEFORE), "{}", text);
+        session.check(&text)?;
+    }
+
+    /// The same on a terminal that breaks its lines anew at every resize.
+    #[test]
+    fn a_session_on_a_terminal_that_reflows_leaves_each_row_once_and_the_draft_whole(
+        steps in proptest::collection::vec(step(), 1..25),
+        (width, height) in (20..90usize, 3..24usize),
+    ) {
+        let mut session = Session::new(Size::new(width, height), true);
+        session.run(&steps)?;
+        let text = session.reflowing.as_ref().map(Reflowing::text).unwrap_or_default();
+        session.check(&text)?;
     }
 }

@@ -19,7 +19,7 @@ pub use self::reader::{Drained, Reader};
 use self::reader::Backlog;
 use crate::engine::events::with_events;
 use crate::record::SOURCE;
-use crate::{BlockId, Effect, Engine, In, Intent, Lines, NoteLevel, Out, Patch, Seen, View};
+use crate::{BlockId, Effect, Engine, In, Intent, JobRow, Lines, NoteLevel, Out, Patch, Seen, View};
 
 /// The view of one bus: a plugin that reduces its events, answers its questions and feeds readers. Clones are the
 /// same view.
@@ -175,6 +175,11 @@ impl ViewDriver {
     /// once.
     pub fn intent(&self, intent: &Intent) {
         self.shared.apply(In::Intent(intent));
+    }
+
+    /// Shows the commands in the background as they are now, the oldest first.
+    pub fn set_jobs(&self, jobs: &[JobRow]) {
+        self.shared.apply(In::Jobs(jobs));
     }
 
     /// Shows a notice of the program.

@@ -54,7 +54,7 @@ impl Backlog {
                 text.append(delta);
                 self.bytes += delta.weight();
             }
-            (Patch::Status { .. } | Patch::Queue { .. } | Patch::Agents { .. }, _) => {
+            (Patch::Status { .. } | Patch::Queue { .. } | Patch::Agents { .. } | Patch::Jobs { .. }, _) => {
                 let kind = discriminant(patch);
                 if let Some(at) = self.patches.iter().rposition(|queued| discriminant(queued) == kind)
                     && let Some(old) = self.patches.remove(at)

@@ -267,6 +267,17 @@ impl Lane {
         }
     }
 
+    /// How many calls of the turn are over, and how many there are.
+    pub(super) fn batch(&self, core: &Core) -> (u32, u32) {
+        let calls = self.turn.iter().filter(|open| matches!(open.tag, Tag::Call(_)));
+        let (mut over, mut of) = (0, 0);
+        for open in calls {
+            of += 1;
+            over += u32::from(core.view.block(&open.id).is_some_and(|block| block.closed));
+        }
+        (over, of)
+    }
+
     /// The block of a call that is not over, by its id.
     pub(super) fn open_call(&self, core: &Core, call_id: &CallId) -> Option<BlockId> {
         let is_open = |open: &&Open| {
@@ -308,6 +319,8 @@ impl Lane {
                 shown.summary = Text::line(summary);
             }
             shown.reason = fact.reason.as_deref().map(Text::line);
+            shown.kind = fact.kind;
+            shown.locations = fact.locations.iter().map(|path| Text::line(path)).collect();
             shown.elapsed_ms = fact.elapsed_ms;
         }
         if let Some(result) = result {

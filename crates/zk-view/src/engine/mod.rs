@@ -18,7 +18,9 @@ use self::core::Core;
 use self::lane::Lane;
 use self::run::Run;
 use crate::record::{AgentRecord, RunRecord};
-use crate::{Block, BlockId, Card, Content, Effect, Intent, Lines, NoteLevel, Patch, Queued, Text, View};
+use crate::{
+    Block, BlockId, Card, Content, Effect, Intent, JobRow, Lines, NoteLevel, Patch, Queued, Text, View,
+};
 
 pub use restore::{body_of, rebuild};
 
@@ -36,6 +38,8 @@ pub enum In<'a> {
     Begin(&'a [Entry]),
     /// All lines of a body, as [`Effect::LoadBody`] asked for.
     Body(&'a BlockId, &'a Lines),
+    /// All commands in the background, the oldest first.
+    Jobs(&'a [JobRow]),
     /// A notice of the program.
     Note(NoteLevel, &'a str),
     /// Nothing happened but that time passed: [`Engine::next_tick`] says when it is wanted.
@@ -65,6 +69,7 @@ impl std::fmt::Debug for In<'_> {
             Self::Questions(pending) => f.debug_tuple("Questions").field(&pending.len()).finish(),
             Self::Begin(entries) => f.debug_tuple("Begin").field(&entries.len()).finish(),
             Self::Body(id, _) => f.debug_tuple("Body").field(id).finish_non_exhaustive(),
+            Self::Jobs(jobs) => f.debug_tuple("Jobs").field(&jobs.len()).finish(),
             Self::Note(level, text) => f.debug_tuple("Note").field(level).field(text).finish(),
             Self::Tick => f.write_str("Tick"),
         }
@@ -126,6 +131,7 @@ impl Engine {
             In::Body(id, lines) => {
                 self.core.patches.push(Patch::Body { id: id.clone(), lines: lines.clone() });
             }
+            In::Jobs(jobs) => self.set_jobs(jobs),
             In::Note(level, text) => self.note(level, text),
             In::Tick => self.tick(),
         }

@@ -36,7 +36,8 @@ pub fn body_of(entries: &[Entry], id: &BlockId) -> Option<Lines> {
         | Patch::Answered { .. }
         | Patch::Queue { .. }
         | Patch::Status { .. }
-        | Patch::Agents { .. } => None,
+        | Patch::Agents { .. }
+        | Patch::Jobs { .. } => None,
     })
 }
 
@@ -93,7 +94,7 @@ struct Restoring<'a> {
 impl Engine {
     /// Shows a stored session, or a new one, in the place of what is shown now.
     pub(super) fn begin(&mut self, entries: &[Entry]) {
-        let View { switches, queue, cards, .. } = std::mem::take(&mut self.core.view);
+        let View { switches, queue, cards, jobs, .. } = std::mem::take(&mut self.core.view);
         // They were for the conversation that is left; whoever typed them may send them again.
         let given_back = queue.iter().map(|queued| queued.text.unsanitised().to_owned());
         self.core.effects.extend(given_back.map(|text| Effect::GiveBack { text }));
@@ -101,7 +102,7 @@ impl Engine {
         (self.own, self.run, self.agents_kept) = (Lane::default(), None, 0);
         self.children.clear();
         self.restore(entries);
-        (self.core.view.switches, self.core.view.cards) = (switches + 1, cards);
+        (self.core.view.switches, self.core.view.cards, self.core.view.jobs) = (switches + 1, cards, jobs);
         self.core.patches.clear();
         self.core.patches.push(Patch::Reset { view: Box::new(self.core.view.clone()) });
     }

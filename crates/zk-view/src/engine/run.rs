@@ -1,7 +1,7 @@
 use zk_core::events::UsageUpdate;
 
 use super::Engine;
-use crate::{Activity, AgentRow, ContextGauge, Patch, Status, Text};
+use crate::{Activity, AgentRow, ContextGauge, JobRow, Patch, Status, Text};
 
 /// Characters of a token, about.
 const CHARS_PER_TOKEN: u64 = 4;
@@ -91,7 +91,8 @@ impl Engine {
         let Some(run) = &self.run else { return };
         let calls: Vec<Text> = run.calls.iter().map(|(_, summary)| summary.clone()).collect();
         if !calls.is_empty() {
-            self.set_activity(Activity::Running { calls });
+            let (over, of) = self.own.batch(&self.core);
+            self.set_activity(Activity::Running { calls, over, of });
         }
     }
 
@@ -155,6 +156,13 @@ impl Engine {
             context_tokens: run.context_tokens,
             gauge: self.core.view.status.gauge,
         });
+    }
+
+    /// Shows the commands in the background as they are now.
+    pub(super) fn set_jobs(&mut self, jobs: &[JobRow]) {
+        if jobs != self.core.view.jobs {
+            self.core.emit(Patch::Jobs { jobs: jobs.to_vec() });
+        }
     }
 
     pub(super) fn change_agents(&mut self, change: impl FnOnce(&mut Vec<AgentRow>)) {

@@ -178,3 +178,69 @@ async fn sub_agents_have_blocks_and_a_row_of_their_own() {
     assert_eq!(view.agents.len(), 1, "{:?}", view.agents);
     assert_eq!(view.agents[0].state, zk_view::AgentState::Done);
 }
+
+#[tokio::test]
+async fn a_refused_call_says_why_in_words_for_a_person() {
+    use std::sync::Arc;
+    use zk_core::events::{CallRef, DecidedBy, PermissionDecided, StreamToolArgs, ToolBlocked};
+    use zk_core::kernel::Origin;
+    use zk_core::model::Effects;
+    use zk_view::{Content, Engine, In, Seen};
+
+    let model = "the user declined this call";
+    for (by, reasons, reason, expected) in [
+        (DecidedBy::Person, vec![], format!("{model}: use the other file"), "you said: use the other file"),
+        (DecidedBy::Person, vec![], format!("{model}; do not try it again"), "you said no"),
+        (
+            DecidedBy::Nobody,
+            vec![],
+            "nobody answered; it was not the user".to_owned(),
+            "nobody was here to be asked",
+        ),
+        (DecidedBy::Policy, vec!["`rm` is denied".to_owned()], "do not try".to_owned(), "`rm` is denied"),
+        (DecidedBy::Plugin, vec![], "not on Fridays".to_owned(), "not on Fridays"),
+    ] {
+        let mut engine = Engine::new();
+        let mut see = |event: &dyn zk_core::kernel::AnyEvent| {
+            engine.apply(0, In::Event(Seen { event, origin: &Origin::default() }));
+        };
+        let call = Arc::new(CallRef {
+            turn_id: "t".into(),
+            call_id: "c".into(),
+            name: "shell".into(),
+            display_name: "shell".into(),
+        });
+        let delta = "{}".to_owned();
+        see(&StreamToolArgs { turn_id: "t".into(), call_id: "c".into(), name: "shell".into(), delta });
+        let (args, cwd, effects) = (json!({}), "/".into(), Effects::Unknown);
+        see(&PermissionDecided {
+            call: call.clone(),
+            args: args.clone(),
+            effects,
+            cwd,
+            allowed: false,
+            by,
+            reasons,
+            allowed_by: None,
+        });
+        see(&ToolBlocked { call, args, reason, by: None });
+        let Content::Call(shown) = &engine.view().blocks[0].content else { panic!("{by:?}") };
+        assert_eq!((shown.state, &shown.reason), (CallState::Refused, &Some(Text::new(expected))));
+    }
+}
+
+#[tokio::test]
+async fn jobs_stay_in_the_view_when_another_session_takes_its_place() {
+    use zk_view::{JobRow, JobState, ViewDriver};
+
+    let view = ViewDriver::new();
+    let job =
+        JobRow { id: "job-1".into(), command: "make".into(), state: JobState::Running, detached: false };
+    let mut reader = view.reader();
+    reader.next().await.unwrap();
+    view.set_jobs(std::slice::from_ref(&job));
+    view.set_jobs(std::slice::from_ref(&job));
+    assert_eq!(reader.next().await.unwrap(), [zk_view::Patch::Jobs { jobs: vec![job.clone()] }]);
+    view.begin(&[]);
+    assert_eq!(view.view().jobs, [job]);
+}

@@ -10,6 +10,7 @@ use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions}
 use zk_tui::{Asked, Offered};
 
 use super::inline::{Note, Opened};
+use super::session_commands::prompts;
 use crate::app::AppContext;
 use crate::sessions;
 
@@ -18,6 +19,9 @@ const FILES: usize = 100_000;
 
 /// How long names count as known.
 const FRESH: Duration = Duration::from_secs(10);
+
+/// How long the prompts of the present session count as known.
+const CURRENT: Duration = Duration::from_secs(1);
 
 /// Sessions that are offered.
 const SESSIONS: usize = 100;
@@ -38,6 +42,7 @@ pub(super) struct Known {
     files: Names,
     models: Names,
     sessions: Names,
+    prompts: Names,
 }
 
 #[derive(Default)]
@@ -67,6 +72,7 @@ impl Completions {
             Asked::Argument(command) => match command.as_str() {
                 "model" => self.models(opened),
                 "resume" => self.sessions(),
+                "tree" => self.prompts(opened),
                 "screen" => fixed(&["inline", "full", "plain"]),
                 "permissions" => fixed(&["read-only", "ask", "accept-edits", "auto", "all"]),
                 "thinking" => fixed(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
@@ -114,6 +120,22 @@ impl Completions {
         known.sessions.offered.clone()
     }
 
+    /// The prompts of the present session: another one may be the present one by now, so they are found each time.
+    fn prompts(&self, opened: &Opened) -> Offered {
+        let mut known = self.known();
+        if known.prompts.asked.is_none_or(|asked| asked.elapsed() > CURRENT) {
+            known.prompts.asked = Some(Instant::now());
+            let (completions, sessions) = (self.clone(), opened.sessions.clone());
+            tokio::spawn(async move {
+                let found = prompts(&sessions).await.unwrap_or_default();
+                let (names, notes): (Vec<String>, Vec<String>) = found.into_iter().unzip();
+                let offered = Offered { names: names.into(), notes: notes.into() };
+                completions.found(|known| &mut known.prompts, offered);
+            });
+        }
+        known.prompts.offered.clone()
+    }
+
     async fn stored(&self) -> Offered {
         let Ok(store) = sessions::store(&self.app) else { return Offered::default() };
         let cwd = Some(self.app.cwd.clone());
@@ -124,7 +146,7 @@ impl Completions {
     }
 
     fn found(&self, place: impl FnOnce(&mut Known) -> &mut Names, offered: Offered) {
-        place(&mut self.known()).offered = offered;
+        *place(&mut self.known()) = Names { offered, asked: Some(Instant::now()) };
         // The screen may have ended.
         let _ = self.notes.send(Note::Names);
     }

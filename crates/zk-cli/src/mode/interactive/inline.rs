@@ -6,9 +6,13 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
+use zk_core::model::Message;
+use zk_core::service::Conversation;
+use zk_tools::Jobs;
 use zk_tui::{Abilities, Action, App, Completer, Input, Looks, ModelFacts, Modes, Notices, Theme, Typed};
-use zk_view::{Effect, Reader, ViewDriver};
+use zk_view::{Effect, NoteLevel, Reader, ViewDriver};
 
+use super::attachments::Attachments;
 use super::completions::Completions;
 use super::drafts::Drafts;
 use super::editor::Editing;
@@ -17,12 +21,14 @@ use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
 use super::terminal_guard::TerminalGuard;
 use super::{Chat, Desk, Ended, LineOutcome, Seat, Start};
+use super::{job_commands, key_file};
 use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::env::Env;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
 use crate::mode::shared_screen::SharedScreen;
+use crate::session_switch::SessionSwitch;
 use crate::signals::{Signals, stop_process};
 use crate::term::{Screen, Style, redacted};
 
@@ -125,6 +131,8 @@ pub(super) enum Note {
 pub(super) struct Opened {
     pub(super) agent: zk_agent::Agent,
     conversation: zk_agent::AgentConversation,
+    pub(super) sessions: Arc<SessionSwitch>,
+    attachments: Attachments,
 }
 
 /// Runs prompts and commands, one after the other.
@@ -145,7 +153,12 @@ impl Worker {
             }
             Begin::GoOn(chat) => (chat, None),
         };
-        let opened = Opened { agent: chat.agent.clone(), conversation: chat.conversation.clone() };
+        let opened = Opened {
+            agent: chat.agent.clone(),
+            conversation: chat.conversation.clone(),
+            sessions: chat.sessions.clone(),
+            attachments: chat.attachments.clone(),
+        };
         let _ = self.opened.set(opened);
         let exit = loop {
             let work = match given.take() {
@@ -167,6 +180,10 @@ impl Worker {
             };
             while let Some(text) = chat.keyboard.next_queued() {
                 self.tell(Note::GiveBack(text));
+            }
+            let draft = chat.keyboard.take_draft();
+            if !draft.is_empty() {
+                self.tell(Note::GiveBack(draft));
             }
             match outcome {
                 LineOutcome::Done | LineOutcome::Failed => {}
@@ -233,14 +250,16 @@ impl InlineScreen {
         let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
         let mut resized = signal(SignalKind::window_change()).map_err(cannot)?;
         let mut hung_up = signal(SignalKind::hangup()).map_err(cannot)?;
-        self.guard.begin_drawing().map_err(cannot)?;
+        let abilities = abilities(&self.app.env, self.app.settings.text("theme"));
+        self.guard.begin_drawing(abilities.follows_ground).map_err(cannot)?;
         let mut input = Some(Input::read().map_err(cannot)?);
         let mut editing: Option<Edited> = None;
         let mut drafts = Drafts::new(&self.app, DRAFT);
-        let abilities = abilities(&self.app.env, self.app.settings.text("theme"));
         let completer = self.completer();
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
-        let mut app = app.masked_by(mask);
+        let (keymap, said) = key_file::read(&self.app);
+        let mut app = app.masked_by(mask).with_keys(keymap);
+        said.iter().for_each(|line| app.print(zk_tui::Style::YELLOW, line));
         app.give_back(draft);
         if let Some(lost) = drafts.take_lost() {
             app.give_back(&lost);
@@ -343,6 +362,8 @@ impl InlineScreen {
             }
             Action::Stop => self.keyboard.stop(),
             Action::Hurry => _ = self.app.limits.skip_waits(),
+            Action::Job { id, kill } => self.job(&id, kill),
+            Action::Attach(path) => self.attach(&path, app),
             Action::NextMode => self.keyboard.back_tab(),
             Action::Remember(text) => editor.remember(&text),
             Action::Suspend => self.suspend(app, true).map_err(|error| {
@@ -355,12 +376,59 @@ impl InlineScreen {
         Ok(())
     }
 
+    /// Attaches an image whose path was pasted, where the model sees images; its path stays text otherwise.
+    fn attach(&self, path: &str, app: &mut App) {
+        let Some(opened) = self.opened.get() else { return app.insert(path) };
+        let model = opened.agent.model();
+        let added = if model.capabilities.vision {
+            opened.attachments.add(&self.app, path)
+        } else {
+            Err(format!("{} does not see images: the path stays text", model.reference()))
+        };
+        match added {
+            Ok(mark) => app.attach(&mark),
+            Err(why) => {
+                app.insert(path);
+                app.print(zk_tui::Style::YELLOW, &why);
+            }
+        }
+    }
+
+    /// Steers the run with a text; with the images of its marks.
+    async fn steer(&self, opened: &Opened, effect: Effect) {
+        if let Effect::Steer { text } = &effect {
+            let images = opened.attachments.of(text);
+            if !images.is_empty() {
+                let mut message = Message::injected(text.as_str(), "steer");
+                message.content.extend(images);
+                // What comes too late waits in the queue of the view, which knows that the run is over.
+                let _ = opened.conversation.steer(message);
+                return;
+            }
+        }
+        let _ = self.view.carry_out(&opened.conversation, effect).await;
+    }
+
+    /// Shows the output of a command in the background, or has it end, also while a run goes on.
+    fn job(&self, id: &str, kill: bool) {
+        let Some(jobs) = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>()) else {
+            return;
+        };
+        let done = if kill { job_commands::kill(&jobs, id) } else { job_commands::tail(&jobs, id) };
+        let (level, text) = match done {
+            Ok(text) => (NoteLevel::Info, text),
+            Err(why) => (NoteLevel::Warning, why),
+        };
+        let text = if kill { text } else { format!("{id}:\n{text}") };
+        self.view.note(level, &text);
+    }
+
     /// Does what the view asks of a conversation that runs; the rest waits for its turn.
     async fn follow_view(&self) {
         while let Some(effect) = self.view.take_effect() {
             match (&effect, self.opened.get()) {
                 (Effect::Steer { .. } | Effect::Abort | Effect::Reply { .. }, Some(opened)) => {
-                    let _ = self.view.carry_out(&opened.conversation, effect).await;
+                    self.steer(opened, effect).await;
                 }
                 (_, _) => self.work(Work::Effect(effect)),
             }
@@ -382,7 +450,7 @@ impl InlineScreen {
             app.print(zk_tui::Style::DIM, "zk was not stopped: no shell waits to continue it");
         }
         // From the background this stops the process until it is in front again.
-        self.guard.modes().enter()?;
+        self.guard.modes().enter(false)?;
         let bytes = app.resize(Modes::size(), self.began.elapsed());
         self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
@@ -421,11 +489,7 @@ impl InlineScreen {
         let Some(Opened { agent, .. }) = self.opened.get() else { return ModelFacts::default() };
         let model = agent.model();
         let mode = agent.bus().service::<PermissionModes>().map(|modes| modes.chosen().to_string());
-        ModelFacts {
-            name: model.reference().to_string(),
-            window: model.window,
-            mode: mode.unwrap_or_default(),
-        }
+        ModelFacts { name: model.reference().to_string(), mode: mode.unwrap_or_default() }
     }
 
     /// Gives the terminal to an editor.
@@ -444,7 +508,7 @@ impl InlineScreen {
     /// Takes the terminal back, and the text that was edited.
     fn end_editing(&self, edited: Result<String, String>, app: &mut App) -> std::io::Result<()> {
         self.guard.modes().leave();
-        self.guard.modes().enter()?;
+        self.guard.modes().enter(false)?;
         let bytes = app.resize(Modes::size(), self.began.elapsed());
         self.write(&bytes, app)?;
         app.enter(self.began.elapsed());
@@ -517,6 +581,10 @@ fn abilities(env: &Env, wanted: Option<&str>) -> Abilities {
         synchronized: false,
         tmux: env.get("TMUX").is_some(),
         notices: notices(env),
+        // A colour that was asked for stays; the console of Linux would print the question.
+        follows_ground: matches!(wanted, None | Some("auto"))
+            && env.get("NO_COLOR").is_none()
+            && term != "linux",
         reflows: !is_screen && reflowing.iter().any(|name| env.get(name).is_some()),
     }
 }

@@ -1,11 +1,14 @@
 //! A conversation on a terminal.
 
+mod attachments;
 mod bash;
 mod builtins;
 mod completions;
 mod drafts;
 mod editor;
 mod inline;
+mod job_commands;
+mod key_file;
 mod keyboard;
 mod keys;
 mod line_editor;
@@ -23,10 +26,11 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation, RunOptions};
-use zk_core::model::{AgentError, Message, Role};
+use zk_core::model::{AgentError, Block, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions, match_command};
 use zk_view::{Effect, Intent, ViewDriver, body_of};
 
+use self::attachments::Attachments;
 use self::keyboard::Keyboard;
 use self::line_editor::{LineEditor, ReadLine};
 use self::question::TerminalUi;
@@ -218,6 +222,8 @@ struct Chat {
     /// Draws the conversation in lines; nothing where somebody else draws it.
     lines: Mutex<Option<Lines>>,
     _following: Attending,
+    /// Images that were attached to what is typed.
+    attachments: Attachments,
     /// The screen to go on with.
     wanted: WantedScreen,
     cwd: std::path::PathBuf,
@@ -292,8 +298,9 @@ impl Chat {
             .map_err(Failure::failed)?;
         let wanted = WantedScreen::default();
         let mut commands = builtins::all(&agent, &app, &view, &wanted);
-        commands.extend(session_commands::all(&conversation, &sessions, &app, &view));
+        commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard));
         commands.extend(window_commands(&conversation));
+        commands.push(job_commands::command(app.cwd.clone()));
         let scope = bus.scope("commands");
         for command in commands {
             // A file cannot take the name of one of zk's own.
@@ -315,6 +322,7 @@ impl Chat {
             ui,
             lines: Mutex::new(lines),
             _following: following,
+            attachments: Attachments::default(),
             wanted,
             cwd,
         };
@@ -494,8 +502,14 @@ impl Chat {
     /// One run.
     async fn run_prompt(&self, prompt: &str) -> LineOutcome {
         // A prompt that was given back and sent as it was is in the conversation already.
-        let options =
-            if self.is_unanswered(prompt) { RunOptions::resume() } else { RunOptions::from(prompt) };
+        let images = self.attachments.of(prompt);
+        let options = if self.is_unanswered(prompt) {
+            RunOptions::resume()
+        } else if images.is_empty() {
+            RunOptions::from(prompt)
+        } else {
+            RunOptions::prompt(std::iter::once(Block::text(prompt)).chain(images).collect())
+        };
         let run = match self.conversation.run(options).await {
             Ok(run) => run,
             Err(error) => {

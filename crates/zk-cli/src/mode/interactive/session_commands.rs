@@ -5,11 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_agent::AgentConversation;
 use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::Role;
 use zk_core::service::{
-    Command, CommandOutcome, Conversation, SessionFilter, SessionStore, StoreError, SwitchTarget,
+    Command, CommandOutcome, Conversation, Entry, EntryKind, SessionFilter, SessionStore, StoreError,
+    SwitchTarget,
 };
 use zk_view::{Block, Content, ViewDriver};
 
+use super::keyboard::Keyboard;
 use crate::app::AppContext;
 use crate::commands::session_lines;
 use crate::mode::lines;
@@ -30,13 +33,14 @@ pub(crate) fn all(
     switch: &Arc<SessionSwitch>,
     app: &AppContext,
     view: &ViewDriver,
+    keyboard: &Keyboard,
 ) -> Vec<Arc<dyn Command>> {
     let make = |kind| {
         let (conversation, switch) = (conversation.clone(), switch.clone());
-        let (app, view) = (app.clone(), view.clone());
-        Arc::new(SessionCommand { kind, conversation, switch, app, view }) as Arc<dyn Command>
+        let (app, view, keyboard) = (app.clone(), view.clone(), keyboard.clone());
+        Arc::new(SessionCommand { kind, conversation, switch, app, view, keyboard }) as Arc<dyn Command>
     };
-    [Kind::New, Kind::Clear, Kind::Resume].map(make).into()
+    [Kind::New, Kind::Clear, Kind::Resume, Kind::Tree].map(make).into()
 }
 
 struct SessionCommand {
@@ -45,6 +49,7 @@ struct SessionCommand {
     switch: Arc<SessionSwitch>,
     app: AppContext,
     view: ViewDriver,
+    keyboard: Keyboard,
 }
 
 #[derive(Clone, Copy)]
@@ -52,6 +57,7 @@ enum Kind {
     New,
     Clear,
     Resume,
+    Tree,
 }
 
 #[async_trait]
@@ -61,6 +67,7 @@ impl Command for SessionCommand {
             Kind::New => "new",
             Kind::Clear => "clear",
             Kind::Resume => "resume",
+            Kind::Tree => "tree",
         }
     }
 
@@ -69,6 +76,9 @@ impl Command for SessionCommand {
             Kind::New => "begin a new conversation; the present one stays saved",
             Kind::Clear => "the same as /new",
             Kind::Resume => "go on with another session: /resume ID; without one, list them",
+            Kind::Tree => {
+                "go back to an earlier prompt, in a copy of this session: /tree ID; without one, list them"
+            }
         }
     }
 
@@ -80,6 +90,8 @@ impl Command for SessionCommand {
                 let id = zk_session::find_matching(&store, id).await?;
                 self.go_on_with(SwitchTarget::Session(id)).await?
             }
+            (Kind::Tree, "") => self.tree().await?,
+            (Kind::Tree, id) => self.go_back_to(id).await?,
             (Kind::New | Kind::Clear, "") => self.go_on_with(SwitchTarget::New).await?,
             (Kind::New | Kind::Clear, _) => {
                 return Err(format!("/{} takes no arguments; type the prompt after it", self.name()).into());
@@ -101,6 +113,34 @@ impl SessionCommand {
             0 => "there is no other session of this directory yet".to_owned(),
             _ => "/resume ID goes on with one; the beginning of its ID is enough".to_owned(),
         });
+        Ok(lines)
+    }
+
+    /// The prompts of this session, with what goes back to each.
+    async fn tree(&self) -> Result<Vec<String>, BoxError> {
+        let prompts = prompts(&self.switch).await?;
+        let mut lines: Vec<String> =
+            prompts.iter().map(|(id, text)| shorten(&format!("{id}  {text}"))).collect();
+        lines.push(match lines.len() {
+            0 => "there is no earlier prompt that is saved".to_owned(),
+            _ => "/tree ID goes back to one, in a copy of this session".to_owned(),
+        });
+        Ok(lines)
+    }
+
+    /// Goes on before an earlier prompt, which is typed anew.
+    async fn go_back_to(&self, id: &str) -> Result<Vec<String>, BoxError> {
+        let entries = stored(&self.switch).await?;
+        let at = entries.iter().position(|entry| entry.id.as_str() == id && prompt(entry).is_some());
+        let at = at.ok_or_else(|| format!("this session has no prompt `{id}`; /tree lists them"))?;
+        let text = entries.get(at).and_then(prompt).unwrap_or_default();
+        // A run begins with its prompt.
+        let before =
+            entries.iter().take(at).rev().find(|entry| !matches!(entry.kind, EntryKind::RunStart { .. }));
+        let target = before.map_or(SwitchTarget::New, |entry| SwitchTarget::Fork(entry.id.clone()));
+        let mut lines = self.go_on_with(target).await?;
+        self.keyboard.set_draft(text);
+        lines.push("the prompt is typed again below: change it, and send it".to_owned());
         Ok(lines)
     }
 
@@ -130,6 +170,28 @@ impl SessionCommand {
         lines.extend(last_exchange(&self.view.view().blocks));
         Ok(lines)
     }
+}
+
+/// What is stored of the present session.
+async fn stored(switch: &SessionSwitch) -> Result<Vec<Entry>, StoreError> {
+    match &switch.current().open {
+        Some(open) => open.entries().await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The text of a prompt of the person.
+fn prompt(entry: &Entry) -> Option<String> {
+    let EntryKind::Message { message, .. } = &entry.kind else { return None };
+    let is_prompt = message.role == Role::User && message.injected_by.is_none();
+    Some(message.text()).filter(|text| is_prompt && !text.trim().is_empty())
+}
+
+/// The prompts of the present session, newest first: their ids, and what they begin with.
+pub(super) async fn prompts(switch: &SessionSwitch) -> Result<Vec<(String, String)>, StoreError> {
+    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let found = |entry: &Entry| Some((entry.id.as_str().to_owned(), line(prompt(entry)?)));
+    Ok(stored(switch).await?.iter().rev().filter_map(found).collect())
 }
 
 /// What to say of a session that was left; `back` is how to return to it.

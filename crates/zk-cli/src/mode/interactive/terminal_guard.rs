@@ -51,8 +51,8 @@ impl TerminalGuard {
     }
 
     /// A screen draws from now on, until [`end_drawing`](Self::end_drawing).
-    pub(super) fn begin_drawing(&self) -> io::Result<()> {
-        self.0.modes.enter()?;
+    pub(super) fn begin_drawing(&self, asks_ground: bool) -> io::Result<()> {
+        self.0.modes.enter(asks_ground)?;
         self.0.is_drawn.store(true, Ordering::SeqCst);
         Ok(())
     }
@@ -138,7 +138,7 @@ mod tests {
         let guard = TerminalGuard::of_stdin(tty).unwrap();
         let _restored = Restored(guard.clone());
         guard.hold_panics();
-        guard.begin_drawing().unwrap();
+        guard.begin_drawing(false).unwrap();
         panic!("broken on purpose");
     }
 

@@ -1,11 +1,13 @@
 use zk_core::events::{
-    BudgetOutcome, RunBudgetReached, ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded,
-    ToolEnd, ToolParked, ToolProgress, ToolSkipped, ToolUnknown, ValidationReject,
+    BudgetOutcome, DecidedBy, PermissionDecided, RunBudgetReached, ToolAfter, ToolBefore, ToolBegin,
+    ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolSkipped, ToolUnknown,
+    ValidationReject,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
 
 use super::{Engine, Reduce};
+use crate::call::{CallKind, locations};
 use crate::{CallState, Content, NoteLevel, Patch, Text};
 
 impl Engine {
@@ -21,6 +23,7 @@ impl Engine {
         let Some(fact) = lane.facts.of(call_id) else { return };
         note(fact);
         let (summary, reason) = (fact.summary.clone(), fact.reason.clone());
+        let (kind, places) = (fact.kind, fact.locations.clone());
         if let Some(id) = lane.open_call(core, call_id) {
             core.change(&id, |content| {
                 if let Content::Call(call) = content {
@@ -29,6 +32,8 @@ impl Engine {
                     if let Some(summary) = &summary {
                         call.summary = Text::line(summary);
                     }
+                    call.kind = kind;
+                    call.locations = places.iter().map(|path| Text::line(path)).collect();
                 }
             });
         }
@@ -48,7 +53,31 @@ impl Reduce for ToolBegin {
         // The session has it from here on, also when the call is stopped before it runs.
         if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
             fact.summary = Some(self.summary.clone());
+            (fact.kind, fact.locations) = (CallKind::of(&self.effects), locations(&self.effects));
         }
+    }
+}
+
+impl Reduce for PermissionDecided {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
+            fact.refused_by = (!self.allowed).then(|| (self.by, self.reasons.clone()));
+        }
+    }
+}
+
+/// Why a call does not run, for a person: `reason` tells the model what to do next.
+fn why_refused(by: DecidedBy, reasons: &[String], reason: &str) -> String {
+    match by {
+        // The person's own words come behind a colon.
+        DecidedBy::Person => match reason.split_once(": ") {
+            Some((_, words)) => format!("you said: {words}"),
+            None => "you said no".to_owned(),
+        },
+        DecidedBy::EarlierAnswer => "you said no before".to_owned(),
+        DecidedBy::Nobody => "nobody was here to be asked".to_owned(),
+        DecidedBy::Policy if !reasons.is_empty() => reasons.join("; "),
+        DecidedBy::Policy | DecidedBy::Plugin => reason.to_owned(),
     }
 }
 
@@ -79,7 +108,13 @@ impl Reduce for ToolProgress {
 
 impl Reduce for ToolBlocked {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
-        engine.call_is_not_run(origin, &self.call.call_id, CallState::Refused, Some(&self.reason));
+        let decided =
+            engine.lane(origin).0.facts.of(&self.call.call_id).and_then(|fact| fact.refused_by.take());
+        let reason = match decided {
+            Some((by, reasons)) => why_refused(by, &reasons, &self.reason),
+            None => self.reason.clone(),
+        };
+        engine.call_is_not_run(origin, &self.call.call_id, CallState::Refused, Some(&reason));
     }
 }
 

@@ -5,12 +5,12 @@ mod runs;
 mod stream;
 
 use zk_core::events::{
-    AgentAbort, AgentDone, AgentStart, ContextCompaction, ContextFill, ContextReduced, ProviderRetry,
-    RunBudgetReached, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart,
-    SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject, StreamIdle, StreamProvider,
-    StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired, ToolBefore,
-    ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolResultsAfter,
-    ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject, ViewBlock,
+    AgentAbort, AgentDone, AgentStart, ContextCompaction, ContextFill, ContextReduced, PermissionDecided,
+    ProviderRetry, RunBudgetReached, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn,
+    SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject, StreamIdle,
+    StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired,
+    ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress,
+    ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject, ViewBlock,
 };
 use zk_core::kernel::Origin;
 
@@ -44,6 +44,7 @@ macro_rules! with_events {
             ContextReduced,
             ContextCompaction,
             ContextFill,
+            PermissionDecided,
             ToolBefore,
             ToolBegin,
             ToolProgress,

@@ -203,8 +203,14 @@ impl Reduce for ContextFill {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth == 0 {
             let usable = self.usable.unwrap_or_default();
-            engine.set_gauge(ContextGauge::new(self.tokens, usable, self.compactions));
+            return engine.set_gauge(ContextGauge::new(self.tokens, usable, self.compactions));
         }
+        let gauge = ContextGauge::new(self.tokens, self.usable.unwrap_or_default(), self.compactions);
+        engine.change_agents(|agents| {
+            if let Some(row) = row_of(agents, &origin.agent) {
+                row.gauge = gauge;
+            }
+        });
     }
 }
 
@@ -234,6 +240,7 @@ impl Reduce for SpawnBefore {
             task: Text::line(self.prompt.lines().next().unwrap_or_default()),
             state: AgentState::Running,
             context_tokens: None,
+            gauge: None,
             cost: None,
         };
         engine.change_agents(|agents| agents.push(row));

@@ -81,7 +81,8 @@ impl Cards {
                 | Patch::Body { .. }
                 | Patch::Queue { .. }
                 | Patch::Status { .. }
-                | Patch::Agents { .. } => {}
+                | Patch::Agents { .. }
+                | Patch::Jobs { .. } => {}
             }
         }
     }

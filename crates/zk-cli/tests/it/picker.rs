@@ -1,0 +1,73 @@
+//! Choosing on the inline screen what to go on with.
+
+use serde_json::json;
+use zk_testkit::{Script, Turn};
+
+use crate::terminal::{Terminal, counting};
+use crate::zk::{Person, server};
+
+#[test]
+fn a_person_goes_back_to_an_earlier_prompt_in_a_copy_and_changes_it() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline 'first prompt'") else { return };
+    terminal.expect("Answer 1 to: first prompt");
+    terminal.expect("1 turn ·");
+    terminal.keys("second prompt\r");
+    terminal.expect("Answer 3 to: second prompt");
+    terminal.expect("1 turn ·");
+    terminal.keys("/tree\r");
+    terminal.expect("second prompt");
+    terminal.keys("second\r");
+    terminal.expect("the prompt is typed again below");
+    // Behind what was typed.
+    terminal.keys(" changed\r");
+    terminal.expect("Answer 3 to: second prompt changed");
+    terminal.expect("1 turn ·");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(server.violations(), []);
+    // The session that was left is whole.
+    let listed = person.run(&["sessions", "list"]);
+    assert_eq!(listed.stdout.matches("first prompt").count(), 2, "{}", listed.stdout);
+}
+
+#[test]
+fn a_person_starts_sees_and_ends_a_command_in_the_background() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline 'a prompt'") else { return };
+    terminal.expect("1 turn ·");
+    terminal.keys("/jobs start echo from-the-job; sleep 600\r");
+    terminal.expect("job-1 started");
+    terminal.expect("job-1 · echo from-the-job; sleep 600");
+    terminal.keys("/jobs\r");
+    terminal.expect("runs · echo from-the-job");
+    terminal.keys("\r");
+    terminal.expect("job-1:");
+    terminal.expect("from-the-job");
+    terminal.keys("/jobs kill job-1\r");
+    terminal.expect("job-1 is asked to end");
+    terminal.keys("/jobs\r");
+    terminal.expect("failed: killed");
+    terminal.keys("\u{3}");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_refusal_is_shown_in_the_words_of_the_person() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "touch made"})))
+        .turn(|t: Turn| t.text("Finished."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let args = "--screen inline --permission-mode ask 'do it'";
+    let Some(mut terminal) = Terminal::open(&person, args) else { return };
+    terminal.answer("n");
+    terminal.expect("refused: you said no");
+    terminal.expect("Finished.");
+    terminal.expect("2 turns ·");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}

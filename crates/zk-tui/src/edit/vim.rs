@@ -1,0 +1,206 @@
+use super::Buffer;
+use crate::keys::{Direction, Key};
+
+/// The keys of vi for a text: which of its modes it is in, and what was begun.
+#[derive(Debug, Default)]
+pub(crate) struct Vim {
+    is_normal: bool,
+    /// `d`, `c`, `y` or `g`, which wait for what they are about.
+    operator: Option<char>,
+    count: usize,
+}
+
+impl Vim {
+    /// Whether keys are commands.
+    pub(crate) fn is_normal(&self) -> bool {
+        self.is_normal
+    }
+
+    /// Keys are text again.
+    pub(crate) fn insert(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A key; gives what it counts as where it is none of vi's.
+    pub(crate) fn press(&mut self, key: &Key, buffer: &mut Buffer) -> Option<Key> {
+        match (self.is_normal, key) {
+            (false, Key::Escape) if !buffer.is_empty() => {
+                self.is_normal = true;
+                buffer.left_in_line();
+                None
+            }
+            (true, Key::Escape) if self.operator.is_some() || self.count > 0 => {
+                (self.operator, self.count) = (None, 0);
+                None
+            }
+            (true, Key::Char(c)) => self.command(*c, buffer),
+            (true, Key::Back) => Some(Key::Move { to: Direction::Left, word: false }),
+            (_, key) => Some(key.clone()),
+        }
+    }
+
+    fn command(&mut self, c: char, buffer: &mut Buffer) -> Option<Key> {
+        if let Some(digit) = c.to_digit(10).filter(|digit| *digit > 0 || self.count > 0) {
+            self.count = (self.count * 10 + digit as usize).min(999);
+            return None;
+        }
+        let times = std::mem::take(&mut self.count).max(1);
+        if let Some(operator) = self.operator.take() {
+            self.operate(operator, c, times, buffer);
+            return None;
+        }
+        let moved = |to| Some(Key::Move { to, word: false });
+        match c {
+            'h' => (0..times).for_each(|_| buffer.left(false)),
+            'l' | ' ' => (0..times).for_each(|_| buffer.right(false)),
+            'w' | 'W' => (0..times).for_each(|_| buffer.go_to_next_word()),
+            'b' | 'B' => (0..times).for_each(|_| buffer.left(true)),
+            'e' | 'E' => (0..times).for_each(|_| buffer.right(true)),
+            '0' | '^' => buffer.home(),
+            '$' => buffer.end(),
+            'G' => buffer.go_to_end(),
+            // At the first and the last line they go through what was typed before.
+            'j' => return moved(Direction::Down),
+            'k' => return moved(Direction::Up),
+            'x' => (0..times).for_each(|_| buffer.kill_grapheme()),
+            'X' => (0..times).for_each(|_| buffer.back()),
+            'D' => buffer.kill_to_line_end(),
+            'p' => {
+                buffer.right(false);
+                (0..times).for_each(|_| buffer.yank());
+            }
+            'P' => (0..times).for_each(|_| buffer.yank()),
+            'u' => (0..times).for_each(|_| buffer.undo()),
+            'd' | 'c' | 'y' | 'g' => {
+                (self.operator, self.count) = (Some(c), if times > 1 { times } else { 0 })
+            }
+            'i' => self.insert(),
+            'a' => {
+                buffer.right(false);
+                self.insert();
+            }
+            'I' => {
+                buffer.home();
+                self.insert();
+            }
+            'A' => {
+                buffer.end();
+                self.insert();
+            }
+            'o' => {
+                buffer.end();
+                buffer.insert("\n");
+                self.insert();
+            }
+            'O' => {
+                buffer.home();
+                buffer.insert("\n");
+                buffer.left(false);
+                self.insert();
+            }
+            'C' => {
+                buffer.kill_to_line_end();
+                self.insert();
+            }
+            'S' => self.operate('c', 'c', times, buffer),
+            _ => {}
+        }
+        None
+    }
+
+    fn operate(&mut self, operator: char, about: char, times: usize, buffer: &mut Buffer) {
+        let known = match (operator, about) {
+            ('g', 'g') => {
+                buffer.go_to_start();
+                return;
+            }
+            (_, 'w' | 'e') => {
+                let count = buffer.words_ahead(times, about == 'w' && operator != 'c');
+                buffer.kill_ahead(count);
+                true
+            }
+            (_, 'b') => {
+                (0..times).for_each(|_| buffer.kill_word());
+                true
+            }
+            (_, '$') => {
+                buffer.kill_to_line_end();
+                true
+            }
+            (_, '0' | '^') => {
+                buffer.kill_to_start();
+                true
+            }
+            (operator, about) if operator == about && operator != 'g' => {
+                buffer.kill_line(operator != 'd');
+                true
+            }
+            _ => false,
+        };
+        match (operator, known) {
+            ('y', true) => buffer.undo(),
+            ('c', true) => self.insert(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text and where the caret stands after keys; `\x1b` is Escape.
+    fn after(text: &str, keys: &str) -> (String, usize) {
+        let (mut buffer, mut vim) = (Buffer::default(), Vim::default());
+        buffer.set(text);
+        for c in keys.chars() {
+            let key = if c == '\u{1b}' { Key::Escape } else { Key::Char(c) };
+            match vim.press(&key, &mut buffer) {
+                Some(Key::Char(c)) => buffer.insert(&c.to_string()),
+                Some(Key::Move { to: Direction::Up, .. }) => _ = buffer.up(),
+                Some(Key::Move { to: Direction::Down, .. }) => _ = buffer.down(),
+                Some(_) | None => {}
+            }
+        }
+        (buffer.text().to_owned(), buffer.before_caret().chars().count())
+    }
+
+    #[test]
+    fn the_usual_commands_of_vi_move_and_change_the_text() {
+        for (text, keys, expected, caret) in [
+            ("one two", "\u{1b}", "one two", 6),
+            ("one two", "\u{1b}0x", "ne two", 0),
+            ("one two three", "\u{1b}0dw", "two three", 0),
+            ("one two three", "\u{1b}02dw", "three", 0),
+            ("one two three", "\u{1b}0wcwsix\u{1b}", "one six three", 6),
+            ("one two", "\u{1b}0wD", "one ", 4),
+            ("one two", "\u{1b}0Cnew", "new", 3),
+            ("a\nb\nc", "\u{1b}kdd", "a\nc", 2),
+            ("a\nb", "\u{1b}ccx", "a\nx", 3),
+            ("ab", "\u{1b}0ix", "xab", 1),
+            ("ab", "\u{1b}0ax", "axb", 2),
+            ("ab", "\u{1b}Ax", "abx", 3),
+            ("ab", "\u{1b}ox", "ab\nx", 4),
+            ("ab", "\u{1b}Ox", "x\nab", 1),
+            ("one two", "\u{1b}0dwu", "one two", 0),
+            ("one two", "\u{1b}0dwp", "tone wo", 5),
+            ("a\nb\nc", "\u{1b}gg", "a\nb\nc", 0),
+            ("a\nb\nc", "\u{1b}ggG", "a\nb\nc", 5),
+            ("one two", "\u{1b}0yw$p", "one twoone ", 11),
+            ("漢字 x", "\u{1b}0x", "字 x", 0),
+            ("", "\u{1b}x", "x", 1),
+        ] {
+            assert_eq!(after(text, keys), (expected.to_owned(), caret), "{text:?} {keys:?}");
+        }
+    }
+
+    #[test]
+    fn any_keys_at_all_leave_a_text() {
+        let all = "hlwbe0^$GjkxXDpPudcygiaIAoOCS123 \u{1b}q漢";
+        for (seed, first) in all.chars().enumerate() {
+            let keys: String = all.chars().cycle().skip(seed * 7).step_by(seed + 1).take(60).collect();
+            let (text, caret) = after("one\ntwo 漢字\n\nlast", &format!("\u{1b}{first}{keys}"));
+            assert!(caret <= text.chars().count());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Which keys do what: the usual ones, and those of the person.
+
+use std::collections::HashMap;
+
+use crate::keys::{Direction, Key};
+
+/// What a key can be given to: its name, its usual key, and what it does.
+const ACTIONS: [(&str, Key, &str); 21] = [
+    ("stop", Key::Escape, "stop the run; what is typed stays"),
+    ("queue", Key::Tab, "complete; during a run: queue the text behind it"),
+    ("newline", Key::Newline, "break the line (also Shift-Enter and Alt-Enter)"),
+    ("take-back", Key::Move { to: Direction::Up, word: true }, "take back the text that was queued last"),
+    ("picker", Key::Ctrl('o'), "commands, models, sessions, prompts, files, sub-agents, jobs"),
+    ("pager", Key::Ctrl('t'), "all of the conversation, with search"),
+    ("editor", Key::Ctrl('g'), "edit the text in your editor"),
+    ("history", Key::Ctrl('r'), "search what was typed before"),
+    ("next-mode", Key::BackTab, "the next permission mode"),
+    ("answer", Key::Alt('q'), "turn to a question"),
+    ("suspend", Key::Ctrl('z'), "stop zk itself; `fg` goes on"),
+    ("undo", Key::Ctrl('_'), "undo"),
+    ("line-start", Key::Ctrl('a'), "to the beginning of the line"),
+    ("line-end", Key::Ctrl('e'), "to the end of the line"),
+    ("word-left", Key::Alt('b'), "a word to the left"),
+    ("word-right", Key::Alt('f'), "a word to the right"),
+    ("kill-word", Key::Ctrl('w'), "take the word before the caret away"),
+    ("kill-to-start", Key::Ctrl('u'), "take everything before the caret away"),
+    ("kill-to-end", Key::Ctrl('k'), "take everything behind the caret away"),
+    ("yank", Key::Ctrl('y'), "put in what was taken away last"),
+    ("yank-older", Key::Alt('y'), "… what was taken away before that"),
+];
+
+/// Keys that mean the same always: a person who lost the others still gets out.
+const FIXED: [(&str, &str); 3] = [
+    ("Enter", "send; during a run: steer it"),
+    ("Ctrl-C", "stop the run, clear the text; twice: end the conversation"),
+    ("Ctrl-D", "end the conversation"),
+];
+
+/// Which keys do what.
+#[derive(Clone, Debug, Default)]
+pub struct Keymap {
+    /// What a key counts as; nothing for one that was given up.
+    turned: HashMap<Key, Option<Key>>,
+    /// Whether the composer has the keys of vi.
+    vim: bool,
+}
+
+impl Keymap {
+    /// The usual keys, but for `bindings`: the name of an action, and the keys it has from now on. What cannot be is left
+    /// out, and said in a line each.
+    ///
+    /// ```
+    /// use zk_tui::Keymap;
+    ///
+    /// let (_, said) = Keymap::new(&[("pager".into(), vec!["ctrl-k".into()])]);
+    /// assert_eq!(said, ["ctrl-k is `pager` now and no longer `kill-to-end`, which has no key"]);
+    /// ```
+    #[must_use]
+    pub fn new(bindings: &[(String, Vec<String>)]) -> (Self, Vec<String>) {
+        let (mut turned, mut said) = (HashMap::new(), Vec::new());
+        let mut owners: HashMap<Key, &str> = HashMap::new();
+        let mut rebound: Vec<&str> = Vec::new();
+        for (name, keys) in bindings {
+            let Some((action, usual, _)) = ACTIONS.iter().find(|(known, _, _)| known == name) else {
+                let known: Vec<&str> = ACTIONS.iter().map(|(name, _, _)| *name).collect();
+                said.push(format!("there is no action `{name}`; there are {}", known.join(", ")));
+                continue;
+            };
+            for text in keys {
+                let Some(key) = parse(text) else {
+                    said.push(format!("`{name}` cannot have the key `{text}`: ctrl-x, alt-x, alt-up, tab and shift-tab are keys"));
+                    continue;
+                };
+                match owners.get(&key) {
+                    Some(owner) if owner != action => {
+                        said.push(format!(
+                            "{text} is given to `{owner}` and to `{action}`: it stays with `{owner}`"
+                        ));
+                        continue;
+                    }
+                    Some(_) | None => {}
+                }
+                owners.insert(key.clone(), action);
+                rebound.push(action);
+                turned.insert(key, Some(usual.clone()));
+            }
+        }
+        for (action, usual, _) in &ACTIONS {
+            match (owners.get(usual), rebound.contains(action)) {
+                (None, true) => _ = turned.insert(usual.clone(), None),
+                (Some(owner), false) if owner != action => {
+                    let key = describe(usual).to_lowercase();
+                    said.push(format!("{key} is `{owner}` now and no longer `{action}`, which has no key"));
+                }
+                (Some(_) | None, _) => {}
+            }
+        }
+        (Self { turned, vim: false }, said)
+    }
+
+    /// With the keys of vi in the composer, or without.
+    #[must_use]
+    pub fn vim(self, vim: bool) -> Self {
+        Self { vim, ..self }
+    }
+
+    pub(crate) fn is_vim(&self) -> bool {
+        self.vim
+    }
+
+    /// What a key counts as; nothing for one that does nothing.
+    pub(crate) fn turn(&self, key: &Key) -> Option<Key> {
+        match self.turned.get(key) {
+            Some(turned) => turned.clone(),
+            None => Some(key.clone()),
+        }
+    }
+
+    /// The keys as they are now, and what each does.
+    pub(crate) fn help(&self) -> Vec<(String, &'static str)> {
+        let fixed = FIXED.iter().map(|(key, what)| ((*key).to_owned(), *what));
+        let mut lines: Vec<(String, &'static str)> = fixed.collect();
+        for (_, usual, what) in &ACTIONS {
+            let given = self.turned.iter().filter(|(_, turned)| turned.as_ref() == Some(usual));
+            let mut keys: Vec<String> = given.map(|(key, _)| describe(key)).collect();
+            keys.sort_unstable();
+            if !self.turned.contains_key(usual) {
+                keys.insert(0, describe(usual));
+            }
+            if !keys.is_empty() {
+                lines.push((keys.join(" "), *what));
+            }
+        }
+        lines
+    }
+}
+
+/// A key by its name, if it may be given to something.
+fn parse(text: &str) -> Option<Key> {
+    let text = text.trim().to_lowercase();
+    let arrow = |name: &str| {
+        Some(match name {
+            "left" => Direction::Left,
+            "right" => Direction::Right,
+            "up" => Direction::Up,
+            "down" => Direction::Down,
+            _ => return None,
+        })
+    };
+    match text.as_str() {
+        "esc" | "escape" => return Some(Key::Escape),
+        "tab" => return Some(Key::Tab),
+        "shift-tab" => return Some(Key::BackTab),
+        "alt-enter" | "shift-enter" | "ctrl-j" => return Some(Key::Newline),
+        _ => {}
+    }
+    let (modifier, name) = text.split_once('-')?;
+    if let Some(to) = arrow(name) {
+        return matches!(modifier, "alt" | "ctrl").then_some(Key::Move { to, word: true });
+    }
+    let mut letters = name.chars();
+    let (letter, None) = (letters.next()?, letters.next()) else { return None };
+    match (modifier, letter) {
+        // These have a meaning of their own, whatever happens, or are other keys.
+        ("ctrl", 'c' | 'd' | 'm' | 'i' | 'h' | '[') => None,
+        ("ctrl", 'a'..='z' | '_' | '\\') => Some(Key::Ctrl(letter)),
+        ("alt", letter) if !letter.is_control() => Some(Key::Alt(letter)),
+        _ => None,
+    }
+}
+
+fn describe(key: &Key) -> String {
+    let direction = |to: &Direction| format!("{to:?}");
+    match key {
+        Key::Ctrl(c) => format!("Ctrl-{}", c.to_ascii_uppercase()),
+        Key::Alt(c) => format!("Alt-{}", c.to_uppercase()),
+        Key::Escape => "Esc".to_owned(),
+        Key::Tab => "Tab".to_owned(),
+        Key::BackTab => "Shift-Tab".to_owned(),
+        Key::Newline => "Ctrl-J".to_owned(),
+        Key::Move { to, word: true } => format!("Alt-{}", direction(to)),
+        Key::Move { to, word: false } => direction(to),
+        Key::Char(_)
+        | Key::Paste(_)
+        | Key::Enter
+        | Key::Back
+        | Key::Delete
+        | Key::Synchronized(_)
+        | Key::Ground { .. }
+        | Key::Focus(_) => format!("{key:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keymap(bindings: &[(&str, &[&str])]) -> (Keymap, Vec<String>) {
+        let owned = |(action, keys): &(&str, &[&str])| {
+            ((*action).to_owned(), keys.iter().map(ToString::to_string).collect())
+        };
+        Keymap::new(&bindings.iter().map(owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_action_has_the_keys_it_is_given_and_no_longer_its_usual_one() {
+        let (keymap, said) = keymap(&[("pager", &["alt-p", "ctrl-\\"]), ("editor", &["ctrl-g", "ctrl-x"])]);
+        assert_eq!(said, Vec::<String>::new());
+        let turn = |key: Key| keymap.turn(&key);
+        assert_eq!(turn(Key::Alt('p')), Some(Key::Ctrl('t')));
+        assert_eq!(turn(Key::Ctrl('\\')), Some(Key::Ctrl('t')));
+        assert_eq!(turn(Key::Ctrl('t')), None);
+        assert_eq!(
+            (turn(Key::Ctrl('g')), turn(Key::Ctrl('x'))),
+            (Some(Key::Ctrl('g')), Some(Key::Ctrl('g')))
+        );
+        assert_eq!((turn(Key::Enter), turn(Key::Char('p'))), (Some(Key::Enter), Some(Key::Char('p'))));
+        let help = keymap.help();
+        assert!(
+            help.iter().any(|(keys, what)| keys == "Alt-P Ctrl-\\" && what.contains("with search")),
+            "{help:?}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_left_out_and_both_owners_of_a_key_are_named() {
+        let (keymap, said) = keymap(&[
+            ("pager", &["ctrl-y"]),
+            ("editor", &["ctrl-y", "alt-e"]),
+            ("pagr", &["ctrl-b"]),
+            ("undo", &["ctrl-c", "x", "hyper-u", ""]),
+        ]);
+        assert_eq!(said.len(), 7, "{said:#?}");
+        assert!(said[0].contains("`pager`") && said[0].contains("`editor`"), "{said:#?}");
+        assert!(said[1].contains("no action `pagr`") && said[6].contains("no longer `yank`"), "{said:#?}");
+        assert_eq!(keymap.turn(&Key::Ctrl('y')), Some(Key::Ctrl('t')));
+        assert_eq!(keymap.turn(&Key::Alt('e')), Some(Key::Ctrl('g')));
+        assert_eq!(keymap.turn(&Key::Ctrl('_')), Some(Key::Ctrl('_')), "it kept its usual key");
+    }
+
+    #[test]
+    fn no_two_actions_share_a_usual_key() {
+        for (at, (one, key, _)) in ACTIONS.iter().enumerate() {
+            for (other, same, _) in ACTIONS.iter().skip(at + 1) {
+                assert!(key != same && one != other, "{one} and {other}");
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+use std::sync::Arc;
+
+use zk_view::{JobRow, JobState, View};
+
+use super::fuzzy::best;
+use super::{Asked, Completer, Offered};
+use crate::keys::{Direction, Key};
+use crate::paint::Caret;
+use crate::row::Row;
+use crate::style::Style;
+use crate::text::{clip, columns};
+use crate::view::agent_facts;
+
+/// Entries that are ranked: who wants others types another letter.
+const RANKED: usize = 500;
+
+/// Rows of the list at most.
+const SHOWN: usize = 12;
+
+/// What a [`Picker`] chooses among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Commands,
+    Models,
+    Sessions,
+    /// The prompts of this session, to go on from an earlier one.
+    Tree,
+    Files,
+    Agents,
+    Jobs,
+}
+
+impl Place {
+    const ALL: [Self; 7] =
+        [Self::Commands, Self::Models, Self::Sessions, Self::Tree, Self::Files, Self::Agents, Self::Jobs];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Commands => "commands",
+            Self::Models => "models",
+            Self::Sessions => "sessions",
+            Self::Tree => "prompts",
+            Self::Files => "files",
+            Self::Agents => "sub-agents",
+            Self::Jobs => "jobs",
+        }
+    }
+
+    /// What Enter does.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Commands | Self::Files => "Enter takes it",
+            Self::Models | Self::Sessions => "Enter goes on with it",
+            Self::Tree => "Enter goes back to it, in a copy of this session",
+            Self::Agents => "Enter opens it",
+            Self::Jobs => "Enter shows its output · Ctrl-K ends it",
+        }
+    }
+
+    fn asked(self) -> Option<Asked> {
+        let argument = |command: &str| Some(Asked::Argument(command.to_owned()));
+        match self {
+            Self::Commands => Some(Asked::Command),
+            Self::Files => Some(Asked::File),
+            Self::Models => argument("model"),
+            Self::Sessions => argument("resume"),
+            Self::Tree => argument("tree"),
+            Self::Agents | Self::Jobs => None,
+        }
+    }
+
+    /// The place that a line without arguments opens.
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
+        match line {
+            "/model" => Some(Self::Models),
+            "/resume" => Some(Self::Sessions),
+            "/tree" => Some(Self::Tree),
+            "/agents" => Some(Self::Agents),
+            "/jobs" => Some(Self::Jobs),
+            _ => None,
+        }
+    }
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Picked {
+    /// A line to run.
+    Line(String),
+    /// A text for the composer.
+    Text(String),
+    /// A sub-agent to look at.
+    Agent(String),
+    /// A job to look at, or to end.
+    Job { id: String, kill: bool },
+}
+
+/// What a key of a picker came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PickerKey {
+    /// It was for the picker.
+    Done,
+    /// The person leaves.
+    Leave,
+    /// Something was chosen.
+    Picked(Picked),
+}
+
+/// Chooses one of many by a few letters.
+#[derive(Debug)]
+pub(crate) struct Picker {
+    place: Place,
+    offered: Offered,
+    /// What is searched for each of the names.
+    searched: Arc<[String]>,
+    query: String,
+    found: Vec<usize>,
+    chosen: usize,
+}
+
+impl Picker {
+    pub(crate) fn new(place: Place, completer: &Completer, view: &View) -> Self {
+        let (offered, searched) = (Offered::default(), Arc::default());
+        let mut picker =
+            Self { place, offered, searched, query: String::new(), found: Vec::new(), chosen: 0 };
+        picker.go_to(place, completer, view);
+        picker
+    }
+
+    fn go_to(&mut self, place: Place, completer: &Completer, view: &View) {
+        self.place = place;
+        self.refresh(completer, view);
+        self.chosen = 0;
+    }
+
+    /// Takes in what there is by now. What was chosen stays, if it is still there.
+    pub(crate) fn refresh(&mut self, completer: &Completer, view: &View) {
+        let before = self.name().map(str::to_owned);
+        self.offered = match self.place.asked() {
+            Some(asked) => completer(&asked),
+            None if self.place == Place::Agents => agents(view),
+            None => jobs(&view.jobs),
+        };
+        let notes = &self.offered.notes;
+        self.searched = if notes.is_empty() {
+            self.offered.names.clone()
+        } else {
+            let name =
+                |(at, name): (usize, &String)| format!("{name} {}", notes.get(at).map_or("", String::as_str));
+            self.offered.names.iter().enumerate().map(name).collect()
+        };
+        self.find();
+        let known = before.and_then(|before| {
+            self.found.iter().position(|at| self.offered.names.get(*at).is_some_and(|name| *name == before))
+        });
+        self.chosen = known.unwrap_or_default();
+    }
+
+    fn find(&mut self) {
+        self.found = best(&self.query, &self.searched, RANKED);
+        self.chosen = 0;
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.offered.names.get(*self.found.get(self.chosen)?).map(String::as_str)
+    }
+
+    pub(crate) fn press(&mut self, key: &Key, completer: &Completer, view: &View) -> PickerKey {
+        let count = self.found.len().max(1);
+        let step = |by: usize| {
+            let at = Place::ALL.iter().position(|place| *place == self.place).unwrap_or_default();
+            Place::ALL.get((at + by) % Place::ALL.len()).copied().unwrap_or(self.place)
+        };
+        match key {
+            Key::Escape | Key::Ctrl('c' | 'o' | 'd') => return PickerKey::Leave,
+            Key::Tab => self.go_to(step(1), completer, view),
+            Key::BackTab => self.go_to(step(Place::ALL.len() - 1), completer, view),
+            Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
+                self.chosen = (self.chosen + count - 1) % count;
+            }
+            Key::Move { to: Direction::Down, .. } | Key::Ctrl('n') => self.chosen = (self.chosen + 1) % count,
+            Key::Move { to: Direction::PageUp, .. } => self.chosen = self.chosen.saturating_sub(SHOWN),
+            Key::Move { to: Direction::PageDown, .. } => {
+                self.chosen = (self.chosen + SHOWN).min(self.found.len().saturating_sub(1));
+            }
+            Key::Enter => return self.pick(false),
+            Key::Ctrl('k') if self.place == Place::Jobs => return self.pick(true),
+            Key::Back => {
+                self.query.pop();
+                self.find();
+            }
+            Key::Ctrl('u' | 'w') => {
+                self.query.clear();
+                self.find();
+            }
+            Key::Char(c) => {
+                self.query.push(*c);
+                self.find();
+            }
+            Key::Paste(text) => {
+                self.query.push_str(text.lines().next().unwrap_or_default());
+                self.find();
+            }
+            _ => {}
+        }
+        PickerKey::Done
+    }
+
+    fn pick(&self, kill: bool) -> PickerKey {
+        let Some(name) = self.name() else { return PickerKey::Done };
+        PickerKey::Picked(match self.place {
+            Place::Commands => Picked::Text(format!("/{name} ")),
+            Place::Files => Picked::Text(format!("@{name} ")),
+            Place::Models => Picked::Line(format!("/model {name}")),
+            Place::Sessions => Picked::Line(format!("/resume {name}")),
+            Place::Tree => Picked::Line(format!("/tree {name}")),
+            Place::Agents => Picked::Agent(name.to_owned()),
+            Place::Jobs => Picked::Job { id: name.to_owned(), kill },
+        })
+    }
+
+    /// The row that is typed in, and the caret in it.
+    pub(crate) fn composer(&self) -> (Row, Caret) {
+        let row = Row::of(Style::BOLD, "⌕ ").with(Style::PLAIN, &self.query);
+        let column = row.columns();
+        (row, Caret { row: 0, column })
+    }
+
+    /// The rows of the list, `room` at most.
+    pub(crate) fn rows(&self, width: usize, room: usize) -> Vec<Row> {
+        let mut title = Row::default();
+        for place in Place::ALL {
+            let style = if place == self.place { Style { bold: true, ..Style::CYAN } } else { Style::DIM };
+            let mark =
+                if place == self.place { format!("[{}]", place.title()) } else { place.title().to_owned() };
+            title = title.with(style, &mark).with(Style::PLAIN, " ");
+        }
+        let mut rows = vec![title];
+        let shown = SHOWN.min(room.saturating_sub(2)).max(1);
+        let first = self.chosen.saturating_sub(shown - 1);
+        for (place, at) in self.found.iter().enumerate().skip(first).take(shown) {
+            rows.push(self.row(*at, place == self.chosen, width));
+        }
+        let hint = match self.found.len() {
+            0 if self.searched.is_empty() => "nothing yet".to_owned(),
+            0 => format!("nothing fits `{}`", self.query),
+            RANKED => format!("many fit · {}", self.place.hint()),
+            count => format!("{count} fit · {}", self.place.hint()),
+        };
+        rows.push(Row::of(Style::DIM, &format!("  {hint} · Tab: others · Esc closes")));
+        rows
+    }
+
+    fn row(&self, at: usize, is_chosen: bool, width: usize) -> Row {
+        let name = self.offered.names.get(at).map_or("", String::as_str);
+        let note = self.offered.notes.get(at).map_or("", String::as_str);
+        // Nobody knows a session or a prompt by its id.
+        let (label, note) = match self.place {
+            Place::Sessions | Place::Tree if !note.is_empty() => (note, name),
+            Place::Commands
+            | Place::Models
+            | Place::Sessions
+            | Place::Tree
+            | Place::Files
+            | Place::Agents
+            | Place::Jobs => (name, note),
+        };
+        let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
+        let label = clip(label, width.saturating_sub(4).max(1));
+        let row = Row::of(style, if is_chosen { "❯ " } else { "  " }).with(style, &label);
+        let pad = 2 + 22usize.saturating_sub(columns(&label));
+        let room = width.saturating_sub(row.columns() + pad);
+        if note.is_empty() || room < 8 || self.place == Place::Tree {
+            return row;
+        }
+        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(note, room))
+    }
+}
+
+fn agents(view: &View) -> Offered {
+    let note = |agent: &zk_view::AgentRow| {
+        let facts = agent_facts(agent);
+        let parts = [facts.as_str(), agent.task.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    };
+    let mut names: Vec<String> = view.agents.iter().map(|agent| agent.name.as_str().to_owned()).collect();
+    let mut notes: Vec<String> = view.agents.iter().map(note).collect();
+    // Those of earlier runs have blocks only.
+    for agent in view.blocks.iter().filter_map(|block| block.agent.as_ref()) {
+        if !names.iter().any(|name| name == agent.name.as_str()) {
+            names.push(agent.name.as_str().to_owned());
+            notes.push("of an earlier run".to_owned());
+        }
+    }
+    Offered { names: names.into(), notes: notes.into() }
+}
+
+fn jobs(jobs: &[JobRow]) -> Offered {
+    let note = |job: &JobRow| {
+        let state = match &job.state {
+            JobState::Running => "runs".to_owned(),
+            JobState::Ending => "is asked to end".to_owned(),
+            JobState::Ended { how, failed: false } => format!("ended: {how}"),
+            JobState::Ended { how, failed: true } => format!("failed: {how}"),
+        };
+        format!("{state} · {}", job.command)
+    };
+    let names = jobs.iter().rev().map(|job| job.id.as_str().to_owned()).collect();
+    Offered { names, notes: jobs.iter().rev().map(note).collect() }
+}

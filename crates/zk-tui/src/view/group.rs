@@ -1,0 +1,65 @@
+use std::sync::Arc;
+
+use zk_view::{Block, Call, CallKind, CallState, Content};
+
+use super::block::{LINE, block_rows, indented};
+use super::{Detail, counted};
+use crate::row::Row;
+use crate::style::Style;
+use crate::text::clip;
+
+/// Reads of one agent that follow each other and ended well: they share one row.
+#[derive(Debug, Default)]
+pub(crate) struct Reads(Vec<Arc<Block>>);
+
+fn call(block: &Block) -> Option<&Call> {
+    if let Content::Call(call) = &block.content { Some(call) } else { None }
+}
+
+impl Reads {
+    /// Takes a block in; false if it is none of these reads.
+    pub(crate) fn take_in(&mut self, block: &Arc<Block>) -> bool {
+        let is_read =
+            call(block).is_some_and(|call| call.kind == CallKind::Read && call.state == CallState::Done);
+        let is_next = self.0.first().is_none_or(|first| first.agent == block.agent);
+        if is_read && block.closed && is_next {
+            self.0.push(block.clone());
+            return true;
+        }
+        false
+    }
+
+    /// Whether a block that is still open may become one of these reads.
+    pub(crate) fn may_take_in(&self, block: &Block) -> bool {
+        let Some(call) = call(block).filter(|_| !block.closed) else { return false };
+        let may_be_read = match call.state {
+            CallState::Writing | CallState::Waiting => true,
+            _ => call.kind == CallKind::Read,
+        };
+        may_be_read && self.0.first().is_some_and(|first| first.agent == block.agent)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The blocks, which are taken out.
+    pub(crate) fn take(&mut self) -> Vec<Arc<Block>> {
+        std::mem::take(&mut self.0)
+    }
+
+    /// The rows of one read, or the one row of several.
+    pub(crate) fn rows(blocks: &[Arc<Block>], width: usize) -> Vec<Row> {
+        match blocks {
+            [] => Vec::new(),
+            [only] => block_rows(only, width, Detail::Short),
+            [first, ..] => {
+                let what: Vec<&str> =
+                    blocks.iter().filter_map(|block| call(block)).map(|call| call.summary.as_str()).collect();
+                let count = counted(blocks.len() as u64, "read");
+                let text = clip(&what.join(", "), LINE);
+                indented(first, vec![Row::of(Style::CYAN, &format!("● {count}: ")).with(Style::DIM, &text)])
+            }
+        }
+    }
+}

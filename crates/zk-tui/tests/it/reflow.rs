@@ -1,0 +1,235 @@
+//! A small terminal in memory that breaks its lines anew when its width changes, as most do.
+//!
+//! It knows what the inline screen sends and fails on anything else.
+
+use zk_tui::Size;
+
+use crate::emulator::BEFORE;
+
+/// A line as it was written: where it is broken depends on the width.
+type Line = Vec<String>;
+
+pub(crate) struct Reflowing {
+    size: Size,
+    lines: Vec<Line>,
+    /// The line and the cell of the cursor.
+    line: usize,
+    cell: usize,
+    /// Rows above the first row of the screen.
+    top: usize,
+    saved: (usize, usize),
+    /// The cell before the cursor is the last one of its row, and the cursor stands on it.
+    is_pending: bool,
+    is_alternate: bool,
+}
+
+impl Reflowing {
+    pub(crate) fn new(size: Size) -> Self {
+        let lines = vec![BEFORE.chars().map(String::from).collect(), Line::new()];
+        Self { size, lines, line: 1, cell: 0, top: 0, saved: (0, 0), is_pending: false, is_alternate: false }
+    }
+
+    /// Rows that a line takes.
+    fn height(&self, line: &Line) -> usize {
+        line.len().div_ceil(self.size.width).max(1)
+    }
+
+    /// Rows above a line.
+    fn above(&self, line: usize) -> usize {
+        self.lines.iter().take(line).map(|line| self.height(line)).sum()
+    }
+
+    /// The row of the cursor, from the first of all.
+    fn row(&self) -> usize {
+        let within = if self.is_pending { self.cell.saturating_sub(1) } else { self.cell } / self.size.width;
+        self.above(self.line) + within
+    }
+
+    /// The line, and the first of its cells, of a row.
+    fn at(&mut self, row: usize) -> (usize, usize) {
+        let mut above = 0;
+        for (at, line) in self.lines.iter().enumerate() {
+            let height = self.height(line);
+            if row < above + height {
+                return (at, (row - above) * self.size.width);
+            }
+            above += height;
+        }
+        while above <= row {
+            self.lines.push(Line::new());
+            above += 1;
+        }
+        (self.lines.len() - 1, 0)
+    }
+
+    fn column(&self) -> usize {
+        if self.is_pending { self.size.width - 1 } else { self.cell % self.size.width }
+    }
+
+    fn go(&mut self, row: usize, column: usize) {
+        let (line, first) = self.at(row);
+        (self.line, self.cell, self.is_pending) = (line, first + column.min(self.size.width - 1), false);
+    }
+
+    fn scroll(&mut self) {
+        self.top = self.top.max((self.row() + 1).saturating_sub(self.size.height));
+    }
+
+    pub(crate) fn resize(&mut self, size: Size) {
+        // What was below the screen's first row stays as near to its end as it can.
+        self.size = size;
+        let is_at_end = self.cell == self.lines[self.line].len();
+        self.is_pending = is_at_end && self.cell > 0 && self.cell.is_multiple_of(size.width);
+        self.scroll();
+        let rows = self.above(self.lines.len());
+        self.top = self.top.min(rows.saturating_sub(1)).max((self.row() + 1).saturating_sub(size.height));
+        self.top = self.top.min(self.row());
+    }
+
+    fn put(&mut self, grapheme: &str, columns: usize) {
+        let width = self.size.width;
+        if self.is_pending {
+            // The line goes on in the next row.
+            self.is_pending = false;
+        }
+        if columns == 2 && self.cell % width == width - 1 {
+            self.write_cell(" ");
+        }
+        for part in 0..columns.max(1) {
+            self.write_cell(if part == 0 { grapheme } else { "" });
+        }
+        self.is_pending = self.cell.is_multiple_of(width);
+        self.scroll();
+    }
+
+    fn write_cell(&mut self, text: &str) {
+        let cell = self.cell;
+        let line = &mut self.lines[self.line];
+        while line.len() <= cell {
+            line.push(" ".to_owned());
+        }
+        line[cell] = text.to_owned();
+        self.cell += 1;
+    }
+
+    fn control(&mut self, parameters: &str, last: char) {
+        let number = parameters.split(';').next().and_then(|text| text.parse::<usize>().ok());
+        let times = number.unwrap_or(1).max(1);
+        let (row, column) = (self.row(), self.column());
+        match last {
+            'A' => self.go(row.saturating_sub(times).max(self.top), column),
+            'B' => self.go((row + times).min(self.top + self.size.height - 1), column),
+            'C' => self.go(row, column + times),
+            'K' => self.erase_line(),
+            'J' => {
+                self.erase_line();
+                let (line, cell) = (self.line, self.cell);
+                let keep = cell - cell % self.size.width + self.size.width;
+                self.lines[line].truncate(keep.max(1));
+                self.lines.truncate(line + 1);
+            }
+            'm' => {}
+            'h' | 'l' => match parameters {
+                "?25" | "?2026" => {}
+                "?1049" => self.is_alternate = last == 'h',
+                other => panic!("mode {other}"),
+            },
+            'u' if parameters.starts_with(['<', '>']) => {}
+            other => panic!("a sequence that the inline screen must not send: {parameters}{other}"),
+        }
+    }
+
+    /// Erases from the cursor to the end of its row; what the line had behind it is a line of its own then.
+    fn erase_line(&mut self) {
+        let width = self.size.width;
+        let cell = if self.is_pending { self.cell - 1 } else { self.cell };
+        let end = (cell / width + 1) * width;
+        let line = &mut self.lines[self.line];
+        if line.len() > end {
+            let rest = line.split_off(end);
+            self.lines.insert(self.line + 1, rest);
+        }
+        self.lines[self.line].truncate(cell);
+        // A row that was part of a longer line is a line of its own.
+        if cell > 0 && cell.is_multiple_of(width) {
+            let line = self.line;
+            self.lines.insert(line + 1, Line::new());
+            (self.line, self.cell) = (line + 1, 0);
+        }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &str) {
+        use unicode_segmentation::UnicodeSegmentation;
+        let mut rest = bytes;
+        while let Some(c) = rest.chars().next() {
+            if let Some(after) = rest.strip_prefix('\u{1b}') {
+                rest = self.escape(after);
+                continue;
+            }
+            if self.is_alternate {
+                rest = rest.split_at(c.len_utf8()).1;
+                continue;
+            }
+            match c {
+                '\r' => {
+                    let row = self.row();
+                    self.go(row, 0);
+                    rest = rest.split_at(1).1;
+                }
+                '\n' => {
+                    let (row, column) = (self.row() + 1, self.column());
+                    self.go(row, column);
+                    self.scroll();
+                    rest = rest.split_at(1).1;
+                }
+                _ => {
+                    let grapheme = rest.graphemes(true).next().unwrap();
+                    self.put(grapheme, unicode_width::UnicodeWidthStr::width(grapheme).min(2));
+                    rest = rest.split_at(grapheme.len()).1;
+                }
+            }
+        }
+    }
+
+    fn escape<'a>(&mut self, after: &'a str) -> &'a str {
+        if let Some(rest) = after.strip_prefix("]8;;") {
+            return rest.split_once("\u{1b}\\").unwrap().1;
+        }
+        if let Some(rest) = after.strip_prefix('7') {
+            self.saved = (self.row() - self.top.min(self.row()), self.column());
+            return rest;
+        }
+        if let Some(rest) = after.strip_prefix('8') {
+            let (row, column) = self.saved;
+            if !self.is_alternate {
+                self.go(self.top + row, column);
+            }
+            return rest;
+        }
+        let control = after.strip_prefix('[').unwrap_or_else(|| panic!("{after:?}"));
+        let end = control.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+        let (parameters, rest) = control.split_at(end);
+        let last = rest.chars().next().unwrap();
+        if !self.is_alternate || matches!(last, 'h' | 'l') {
+            self.control(parameters, last);
+        }
+        rest.split_at(1).1
+    }
+
+    /// All lines as they were written, one below the other, without what stands behind the last text.
+    pub(crate) fn text(&self) -> String {
+        let lines: Vec<String> = self.lines.iter().map(|line| line.concat().trim_end().to_owned()).collect();
+        lines.join("\n").trim_end().to_owned()
+    }
+}
+
+#[test]
+fn a_line_that_is_broken_when_the_terminal_gets_narrower_is_whole_again_when_it_gets_wider() {
+    let mut terminal = Reflowing::new(Size::new(20, 5));
+    terminal.send("abcdefghij klmno\r\nsecond");
+    terminal.resize(Size::new(6, 5));
+    assert_eq!((terminal.row(), terminal.column()), (4, 5));
+    terminal.send("\u{1b}[A\rX\u{1b}[K");
+    terminal.resize(Size::new(40, 5));
+    assert_eq!(terminal.text(), "$ ls\nabcdefghij kX\nsecond");
+}
