@@ -103,6 +103,10 @@ impl AgentBuilder {
         self
     }
 
+    pub(crate) fn tool_set(&self) -> &ToolSet {
+        &self.tools
+    }
+
     /// Registers a tool under its name.
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.local_tools.push(tool);

@@ -66,6 +66,6 @@ pub use preset::Preset;
 pub use retry::{RateLimits, RetryPolicy, Retrying};
 pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome};
 pub use sections::{SectionText, section_texts};
-pub use spawn::SpawnOptions;
+pub use spawn::{AgentDefinition, SpawnOptions};
 pub use steer::QueueMode;
 pub use tools::{Validated, validate};

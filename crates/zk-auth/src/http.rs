@@ -2,9 +2,11 @@
 //! that may use it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 
 /// How long a connection may take to be made.
@@ -95,11 +97,14 @@ impl From<reqwest::Error> for HttpError {
 }
 
 fn make(is_secure: bool, is_local: bool) -> Result<Client, HttpError> {
-    if is_secure { make_secure(is_local) } else { make_plain(is_local) }
+    if is_secure { make_secure_with(is_local, |same| same) } else { make_plain_with(is_local, |same| same) }
 }
 
-fn make_plain(is_local: bool) -> Result<Client, HttpError> {
-    let settings = settings(is_local).http1_only();
+fn make_plain_with(
+    is_local: bool,
+    more: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, HttpError> {
+    let settings = more(settings(is_local)).http1_only();
     #[cfg(feature = "tls")]
     let settings = {
         set_tls_provider();
@@ -109,22 +114,25 @@ fn make_plain(is_local: bool) -> Result<Client, HttpError> {
 }
 
 #[cfg(feature = "tls")]
-fn make_secure(is_local: bool) -> Result<Client, HttpError> {
+fn make_secure_with(
+    is_local: bool,
+    more: impl Fn(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, HttpError> {
     use reqwest::Certificate;
 
     set_tls_provider();
-    settings(is_local).build().or_else(|error| {
+    more(settings(is_local)).build().or_else(|error| {
         // A container without certificate files: the roots that browsers ship will do.
         let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().map(|cert| Certificate::from_der(cert));
         match roots.collect::<Result<Vec<_>, _>>() {
-            Ok(roots) => Ok(settings(is_local).tls_certs_only(roots).build()?),
+            Ok(roots) => Ok(more(settings(is_local)).tls_certs_only(roots).build()?),
             Err(_) => Err(error.into()),
         }
     })
 }
 
 #[cfg(not(feature = "tls"))]
-fn make_secure(_: bool) -> Result<Client, HttpError> {
+fn make_secure_with(_: bool, _: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, HttpError> {
     Err(HttpError::NoTls)
 }
 
@@ -145,6 +153,26 @@ fn settings(local: bool) -> ClientBuilder {
         .tcp_keepalive(Duration::from_secs(30))
         .pool_idle_timeout(if local { LOCAL_IDLE } else { IDLE });
     if local { settings.no_proxy() } else { settings }
+}
+
+/// A client for one request to `url` that connects to no address but `addresses`, whatever the host is called, by way of
+/// no proxy, and follows no redirect: for addresses that were judged before.
+///
+/// # Errors
+/// [`HttpError`] when no client can be made.
+pub fn pinned_client(addresses: &[SocketAddr], url: &Url) -> Result<Client, HttpError> {
+    let pin = |settings: ClientBuilder| settings.dns_resolver(Arc::new(Pinned(addresses.to_vec())));
+    if url.scheme() == "https" { make_secure_with(true, pin) } else { make_plain_with(true, pin) }
+}
+
+/// A resolver that knows one host.
+struct Pinned(Vec<SocketAddr>);
+
+impl Resolve for Pinned {
+    fn resolve(&self, _: Name) -> Resolving {
+        let addresses: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(std::future::ready(Ok(addresses)))
+    }
 }
 
 /// Whether a URL names this machine.

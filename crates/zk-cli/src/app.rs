@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use zk_agent::RateLimits;
+use zk_agent::{AgentDefinition, RateLimits};
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
 
@@ -38,6 +38,8 @@ pub(crate) struct AppContext {
     /// The address and the key that the command line has for whichever provider is chosen.
     pub(crate) base_url: Option<String>,
     pub(crate) api_key: Option<String>,
+    /// The sub-agents of the command line.
+    pub(crate) agents: Arc<[AgentDefinition]>,
 }
 
 impl AppContext {
@@ -56,6 +58,7 @@ impl AppContext {
             tunnel: Arc::default(),
             host_files: self.host_files.clone(),
             redactor: self.redactor.clone(),
+            agents: Arc::default(),
             base_url: None,
             api_key: None,
         }

@@ -14,7 +14,7 @@ use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, W
 use zk_permission::Mode;
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
-    PermissionGate, PermissionMode, RedactResults, Spill, ToolsOptions, ToolsPlugin, VisibleTags,
+    PermissionGate, PermissionMode, PlanModes, RedactResults, Spill, ToolsOptions, ToolsPlugin, VisibleTags,
 };
 use zk_view::ViewDriver;
 
@@ -29,7 +29,7 @@ use crate::mode::{JobRows, PermissionModes};
 use crate::place::Place;
 use crate::sessions::Session;
 use crate::settings::Settings;
-use crate::{commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
+use crate::{agents, commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -58,8 +58,11 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let gate_mode = if mode == Mode::All { PermissionMode::AllowAll } else { PermissionMode::Ask };
     let gate = PermissionGate::new(gate_mode).remembering(&app.project).advising(advise);
     let modes = PermissionModes::new(judge.clone(), gate.control(), widest_mode(&app.settings));
-    bus.scope("permission-modes").provide_service(Arc::new(modes.clone()));
-    let tools = ToolsOptions { outside: sandbox.is_some(), ..ToolsOptions::default() };
+    let scope = bus.scope("permission-modes");
+    scope.provide_service(Arc::new(modes.clone()));
+    scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
+    let attended = host.questions.is_some();
+    let tools = ToolsOptions { outside: sandbox.is_some(), attended, ..ToolsOptions::default() };
     let tools = limits::of_time(&app.settings, tools);
     let outside = sandbox.as_ref().map(|_| provide_outside(app, &bus, children.clone()));
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
@@ -80,6 +83,8 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
     plugins.extend(skills::plugin(app));
+    #[cfg(feature = "fetch")]
+    plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));
     plugins.extend(compaction::plugins(&app.settings)?);
     // Its commands and files take the place of this machine's.
     plugins.push(Arc::new(Place::of(app)?));
@@ -379,6 +384,7 @@ pub(crate) fn agent(
         Some(level) if !thinking_is_overridden(app) => level,
         Some(_) | None => settings.thinking(),
     };
+    let name = provider.name().to_owned();
     let mut builder = Agent::builder(provider)
         .bus(bus.clone())
         .model(model)
@@ -392,6 +398,7 @@ pub(crate) fn agent(
             ..Behavior::default()
         })
         .history(session.loaded.messages.clone())
+        .spawn(agents::options(app, &name))
         .cwd(Place::cwd(app, bus));
     if let Some(entries) = &session.restored {
         builder = builder.restored(entries.clone());

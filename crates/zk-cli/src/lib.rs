@@ -9,6 +9,7 @@
 //! composes and shows; `compose.rs` is the one list of plugins. No other crate of zk knows it.
 
 mod additions;
+mod agents;
 mod app;
 mod args;
 mod audit;
@@ -26,6 +27,8 @@ mod endpoint;
 mod env;
 mod exit;
 mod far_host;
+#[cfg(feature = "fetch")]
+mod fetch;
 mod hardening;
 mod hooks;
 mod limits;

@@ -74,7 +74,7 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 }
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
-    let Task { job, given, base_url, api_key, config, cwd, verbose, trust_mcp } = task;
+    let Task { job, given, base_url, api_key, config, cwd, verbose, trust_mcp, agents } = task;
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
@@ -109,7 +109,9 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let redactor = Arc::new(Redactor::new());
     env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
     term::redact_with(&redactor);
+    let agents = agents.map(|text| crate::agents::given(&text, &host_files)).transpose()?.unwrap_or_default();
     let app = AppContext {
+        agents: agents.into(),
         env,
         dirs,
         settings,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// What zk calls the tools that skills name as other programs do.
-const ALIASES: [(&str, &[&str]); 9] = [
+const ALIASES: [(&str, &[&str]); 12] = [
     ("bash", &["shell", "jobs"]),
     ("read", &["read_file"]),
     ("write", &["write_file"]),
@@ -13,7 +13,19 @@ const ALIASES: [(&str, &[&str]); 9] = [
     ("glob", &["glob", "list_files"]),
     ("ls", &["list_files"]),
     ("webfetch", &["fetch"]),
+    ("task", &["spawn"]),
+    ("todowrite", &["todo_read", "todo_write"]),
+    ("askuserquestion", &["ask_user"]),
 ];
+
+/// The tools that are called `name` here or in other programs.
+pub(crate) fn tools_called(name: &str) -> Vec<String> {
+    let lower = name.to_ascii_lowercase();
+    match ALIASES.iter().find(|(alias, _)| *alias == lower) {
+        Some((_, tools)) => tools.iter().map(ToString::to_string).collect(),
+        None => vec![name.to_owned()],
+    }
+}
 
 /// Signs that make more than one command of a line, or another one.
 const OPERATORS: [&str; 9] = [";", "&", "|", "\n", "`", "$(", "<(", ">(", ">"];

@@ -24,6 +24,7 @@ mod context;
 mod delivery;
 mod discover;
 mod events;
+mod fields;
 mod instructions;
 mod interpolate;
 mod plugin;
@@ -40,6 +41,7 @@ pub use discover::{
     BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,
 };
 pub use events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
+pub use fields::{MarkdownFields, tool_names};
 pub use instructions::{
     Instruction, Instructions, InstructionsLoaded, InstructionsPlugin, MAX_BYTES, Project, Skipped,
     instructions, limit, project,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, SearchFound, SearchMode, SearchQuery, Tool, ToolCx, WalkOptions};
 
 use crate::text::{count, size};
@@ -110,6 +110,10 @@ impl Tool for Grep {
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
         args::reads(args)
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Search)
     }
 
     fn summary(&self, args: &Value) -> String {

@@ -2,12 +2,16 @@
 //!
 //! | tool | what it does |
 //! |---|---|
-//! | `read_file` | pages through a text file, lines numbered |
+//! | `read_file` | pages through a text file, lines numbered; shows images, PDFs and the cells of notebooks |
+//! | `recall` | pages through outputs that were too long to be shown |
 //! | `write_file` | replaces or creates a file |
 //! | `edit`, `multi_edit` | replace text in a file, and nothing else in it |
 //! | `shell` | runs a command, keeps the end of its output |
 //! | `jobs` | lists, reads, awaits and ends the commands that `shell` started in the background |
 //! | `grep`, `glob`, `list_files` | find text, files, names |
+//! | `todo_write`, `todo_read` | keep a to-do list with the conversation |
+//! | `fetch` | gets a page of the public web as Markdown (feature `fetch`, [`FetchPlugin`]) |
+//! | `ask_user`, `present_plan` | ask the person, have a plan approved |
 //!
 //! [`ToolsPlugin`] registers them. Two policies go with them, each a plugin of its own: [`PermissionGate`] asks
 //! before a call that changes something, [`Spill`] moves huge results to files.
@@ -25,33 +29,46 @@ mod args;
 mod caps;
 mod diff;
 mod edit;
+#[cfg(feature = "fetch")]
+mod fetch;
 mod fingerprint;
 mod glob;
 mod grep;
+mod guidance;
 mod jobs;
 mod list_files;
+mod media;
+mod notebook;
 mod options;
 mod output;
+mod person;
 mod plugin;
 mod policy;
 mod read_file;
 mod read_state;
+mod recall;
 mod shell;
 mod text;
+mod todo;
 mod walk;
 mod work;
 mod write_file;
 
 pub use edit::{Edit, MultiEdit};
+#[cfg(feature = "fetch")]
+pub use fetch::{Fetch, FetchOptions, FetchPlugin};
 pub use glob::Glob;
 pub use grep::Grep;
 pub use jobs::{JobInfo, JobPhase, Jobs, JobsTool};
 pub use list_files::ListFiles;
 pub use options::{NAMES, ToolsOptions};
 pub use output::OutputDir;
+pub use person::{AskUser, PlanModes, PresentPlan};
 pub use plugin::ToolsPlugin;
 pub use policy::{PermissionControl, PermissionGate, PermissionMode, RedactResults, Spill, VisibleTags};
 pub use read_file::ReadFile;
 pub use read_state::ReadState;
+pub use recall::Recall;
 pub use shell::Shell;
+pub use todo::{Todo, TodoRead, TodoStatus, TodoWrite, Todos};
 pub use write_file::WriteFile;

@@ -4,15 +4,15 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use zk_core::model::{Approved, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::model::{Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, FileKind, Tool, ToolCx};
 
 use crate::args;
 use crate::caps::LISTED_NAMES as MOST;
-use crate::text::{count, size};
+use crate::text::{count, minute, size};
 use crate::work::{blocking, files, path_error};
 
-/// Lists a directory: directories end with `/`, links with `@`, files have their size.
+/// Lists a directory: directories end with `/`, links with `@`, files have their size and when they changed (UTC).
 ///
 /// ```
 /// use zk_core::service::Tool;
@@ -41,7 +41,7 @@ impl ListFiles {
     /// The tool.
     #[must_use]
     pub fn new() -> Self {
-        Self { spec: args::spec::<Args>("list_files", "List a directory with kinds and sizes.") }
+        Self { spec: args::spec::<Args>("list_files", "List a directory with kinds, sizes and times (UTC).") }
     }
 }
 
@@ -65,7 +65,12 @@ impl Tool for ListFiles {
                 match stat.kind {
                     FileKind::Directory => text.push('/'),
                     FileKind::Link => text.push('@'),
-                    FileKind::File => text.push_str(&format!("  {}", size(stat.len))),
+                    FileKind::File => {
+                        text.push_str(&format!("  {}", size(stat.len)));
+                        if let Some(time) = stat.modified.and_then(minute) {
+                            text.push_str(&format!("  {time}"));
+                        }
+                    }
                     FileKind::Other => text.push_str("  (device, pipe or socket)"),
                 }
                 text.push('\n');
@@ -87,6 +92,10 @@ impl Tool for ListFiles {
 
     fn effects(&self, args: &Value, _: &CallPlace) -> Effects {
         args::reads(args)
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Read)
     }
 
     fn summary(&self, args: &Value) -> String {

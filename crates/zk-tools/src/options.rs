@@ -1,8 +1,25 @@
 use std::time::Duration;
 
 /// The names of the built-in tools, as presets choose among them.
-pub const NAMES: [&str; 9] =
-    ["edit", "glob", "grep", "jobs", "list_files", "multi_edit", "read_file", "shell", "write_file"];
+pub const NAMES: [&str; 14] = [
+    "ask_user",
+    "edit",
+    "glob",
+    "grep",
+    "jobs",
+    "list_files",
+    "multi_edit",
+    "present_plan",
+    "read_file",
+    "recall",
+    "shell",
+    "todo_read",
+    "todo_write",
+    "write_file",
+];
+
+/// Those of them that ask the person.
+pub(crate) const ASKING: [&str; 2] = ["ask_user", "present_plan"];
 
 /// How the built-in tools behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +50,8 @@ pub struct ToolsOptions {
     /// Whether a call may ask to run its command outside of the context of all others, with the
     /// [`OutsideExec`](zk_core::service::OutsideExec) of the host. A permission gate asks a person about each.
     pub outside: bool,
+    /// Whether somebody may be there to answer `ask_user` and `present_plan`: without, they are not offered.
+    pub attended: bool,
     /// Results of one search, unless the call says otherwise; 0 is without limit.
     pub grep_results: usize,
     /// Files of one `glob`.
@@ -54,6 +73,7 @@ impl Default for ToolsOptions {
             shell_timeout_max: Duration::from_secs(600),
             shell_footer: true,
             outside: false,
+            attended: true,
             grep_results: 250,
             glob_results: 200,
         }

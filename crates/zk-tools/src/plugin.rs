@@ -6,13 +6,15 @@ use zk_core::events::{
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
 use zk_core::model::Message;
-use zk_core::service::{ContextProducer, Files, Tool};
+use zk_core::service::{ContextProducer, Files, PromptSection, Tool};
 
+use crate::guidance::ToolGuidance;
 use crate::jobs::RunningJobs;
+use crate::options::ASKING;
 use crate::policy::ResultCaps;
 use crate::{
-    Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, ReadFile, ReadState, Shell, ToolsOptions,
-    WriteFile,
+    AskUser, Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, PresentPlan, ReadFile, ReadState,
+    Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
 };
 
 /// Registers the built-in tools, which share one [`ReadState`], and cuts results of any tool that are above 1 MB, or
@@ -33,26 +35,32 @@ pub struct ToolsPlugin {
     options: ToolsOptions,
     state: Arc<ReadState>,
     jobs: Arc<Jobs>,
+    todos: Arc<Todos>,
 }
 
 impl ToolsPlugin {
     /// The tools, behaving as `options` say.
     #[must_use]
     pub fn new(options: ToolsOptions) -> Self {
-        Self { options, state: Arc::default(), jobs: Arc::default() }
+        Self { options, state: Arc::default(), jobs: Arc::default(), todos: Arc::default() }
     }
 
     fn make(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let (options, state) = (&self.options, self.state.clone());
         Some(match name {
+            "ask_user" => Arc::new(AskUser::new()),
             "edit" => Arc::new(Edit::new(options, state)),
             "glob" => Arc::new(Glob::new(options)),
             "grep" => Arc::new(Grep::new(options)),
             "jobs" => Arc::new(JobsTool::new(options, self.jobs.clone())),
             "list_files" => Arc::new(ListFiles::new()),
             "multi_edit" => Arc::new(MultiEdit::new(options, state)),
+            "present_plan" => Arc::new(PresentPlan::new()),
             "read_file" => Arc::new(ReadFile::new(options, state)),
+            "recall" => Arc::new(Recall::new()),
             "shell" => Arc::new(Shell::new(options).with_jobs(self.jobs.clone())),
+            "todo_read" => Arc::new(TodoRead::new(self.todos.clone())),
+            "todo_write" => Arc::new(TodoWrite::new(self.todos.clone())),
             "write_file" => Arc::new(WriteFile::new(options, state)),
             _ => return None,
         })
@@ -69,7 +77,13 @@ impl Plugin for ToolsPlugin {
         let can_search = files.is_none_or(|files| files.can_search());
         let all = NAMES.map(str::to_owned);
         let names = self.options.only.as_deref().unwrap_or(&all).iter();
-        for name in names.filter(|name| can_search || *name != "grep") {
+        // Whoever names a tool wants it.
+        let has_person = self.options.attended || self.options.only.is_some();
+        let can_be_used = |name: &String| match name.as_str() {
+            "grep" => can_search,
+            name => has_person || !ASKING.contains(&name),
+        };
+        for name in names.filter(|name| can_be_used(name)) {
             let tool = self.make(name).ok_or_else(|| {
                 format!("there is no built-in tool `{name}`; there are {}", NAMES.join(", "))
             })?;
@@ -77,6 +91,8 @@ impl Plugin for ToolsPlugin {
         }
         scope.provide_service(self.jobs.clone());
         scope.provide::<dyn ContextProducer>("jobs", Arc::new(RunningJobs(self.jobs.clone())))?;
+        scope.provide::<dyn PromptSection>("tools", Arc::new(ToolGuidance))?;
+        todo::register(&self.todos, scope)?;
         self.forget_with_the_conversation(scope);
         let jobs = self.jobs.clone();
         scope.on_sync_at(Reach::Own, move |_: &AgentBeforeStart, _: &Cx| {

@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,17 +7,23 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{
-    Approved, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    Approved, Block, CallLocation, Concurrency, Display, Effects, ToolContent, ToolError, ToolErrorKind,
+    ToolOutput, ToolSpec,
 };
 use zk_core::service::{CallPlace, ContextId, FileStat, Tool, ToolCx};
 
 use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
+use crate::media::{self, Media};
+use crate::notebook;
 use crate::read_state::{Shown, Slice};
 use crate::text::{count, head, is_binary, size};
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, caps};
 
-/// Pages through a text file.
+/// Files above this size are read in parts only, which the call has to name.
+const WHOLE_UP_TO: u64 = 2 << 20;
+
+/// Pages through a text file; shows images and PDFs as they are, and notebooks by their cells.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,9 +60,9 @@ impl ReadFile {
     #[must_use]
     pub fn new(options: &ToolsOptions, state: Arc<ReadState>) -> Self {
         let about = if options.line_numbers {
-            "Read a text file. Each line is shown as number, tab, text."
+            "Read a file: text, image, PDF or notebook. Each line is shown as number, tab, text."
         } else {
-            "Read a text file."
+            "Read a file: text, image, PDF or notebook."
         };
         Self { spec: args::spec::<Args>("read_file", about), state, options: options.clone() }
     }
@@ -75,6 +81,7 @@ impl Tool for ReadFile {
             limit: args.limit.unwrap_or(self.options.read_lines),
             max_bytes: args.max_bytes.unwrap_or(self.options.read_bytes),
         };
+        let in_parts = args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some();
         let files = files(&cx.cx)?;
         let cwd = cx.cwd.clone();
         // Outside a run there is no context to lose: the agent's name will do.
@@ -88,7 +95,36 @@ impl Tool for ReadFile {
             let at = files.resolve(&cwd, &args.path).map_err(|error| path_error(&error))?;
             let file = files.open(&at, None).map_err(|error| path_error(&error))?;
             let stat = files.stat(&at).map_err(|error| path_error(&error))?;
-            let page = match page(file, &stat, &at.shown, slice, stop)? {
+            let mut file = file;
+            let mut start = Vec::with_capacity(media::START);
+            file.by_ref().take(media::START as u64).read_to_end(&mut start).map_err(|error| io_error("read", &at.shown, &error))?;
+            let kind = Media::of(&start);
+            let mut file: Box<dyn Read + Send> = Box::new(Cursor::new(start).chain(file));
+            let unchanged = || {
+                let text = format!(
+                    "`{}` is unchanged since you read these lines; the earlier result still holds",
+                    at.shown
+                );
+                ToolOutput::text(text.clone()).with_display(Display::Line { text })
+            };
+            if let Some(kind) = kind {
+                let (output, bytes) = kind.show(&at.shown, stat.len, &mut *file)?;
+                let repeats = state.note_read(&at.path, Fingerprint::of(&bytes), &reader, slice, UNSEEN);
+                return Ok(if repeats && dedup && !bytes.is_empty() { unchanged() } else { output });
+            }
+            if at.shown.ends_with(".ipynb") && stat.len <= notebook::MOST {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
+                if let Some((text, images)) = notebook::render(&bytes) {
+                    let repeats = state.note_read(&at.path, Fingerprint::of(&bytes), &reader, slice, UNSEEN);
+                    if repeats && dedup {
+                        return Ok(unchanged());
+                    }
+                    return cells(text, images, &stat, &at.shown, slice, stop);
+                }
+                file = Box::new(Cursor::new(bytes));
+            }
+            let page = match page(file, &stat, &at.shown, slice, in_parts, stop)? {
                 Content::Text(page) => page,
                 Content::Binary => {
                     let text = format!(
@@ -101,11 +137,7 @@ impl Tool for ReadFile {
             };
             let repeats = state.note_read(&at.path, page.fingerprint, &reader, slice, page.shown());
             if repeats && dedup {
-                let text = format!(
-                    "`{}` is unchanged since you read these lines; the earlier result still holds",
-                    at.shown
-                );
-                return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
+                return Ok(unchanged());
             }
             page.check(&at.shown, slice)?;
             let text = format!("read {} of {}", count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line"), at.shown);
@@ -122,6 +154,11 @@ impl Tool for ReadFile {
         args::reads(args)
     }
 
+    fn locations(&self, args: &Value) -> Vec<CallLocation> {
+        let path = args::text(args, "path").into();
+        vec![CallLocation { path, line: args.get("offset").and_then(Value::as_u64) }]
+    }
+
     fn summary(&self, args: &Value) -> String {
         let path = args::text(args, "path");
         match args.get("offset").and_then(Value::as_u64) {
@@ -129,6 +166,36 @@ impl Tool for ReadFile {
             Some(_) | None => format!("read {path}"),
         }
     }
+}
+
+/// What a read shows that shows no lines of the file as they are.
+const UNSEEN: Shown = Shown { lines: None, to_the_end: false, faithful: false };
+
+/// A page of a notebook's cells, and the images that stand in it.
+fn cells(
+    text: String,
+    images: Vec<Block>,
+    stat: &FileStat,
+    shown: &str,
+    slice: Slice,
+    stop: &CancellationToken,
+) -> Result<ToolOutput, ToolError> {
+    let content = page(Box::new(Cursor::new(text.into_bytes())), stat, shown, slice, true, stop)?;
+    let text = match content {
+        Content::Text(page) => {
+            page.check(shown, slice)?;
+            page.render(false)
+        }
+        Content::Binary => format!("[the cells of `{shown}` are no text]"),
+    };
+    let line = Display::Line { text: format!("read the cells of {shown}") };
+    let kept = images.into_iter().zip(1..).filter(|(_, number)| text.contains(&format!("[image {number}]")));
+    let images: Vec<Block> = kept.map(|(image, _)| image).collect();
+    if images.is_empty() {
+        return Ok(ToolOutput::text(text).with_display(line));
+    }
+    let content = ToolContent::Blocks([vec![Block::text(text)], images].concat());
+    Ok(ToolOutput { content, display: Some(line), details: None })
 }
 
 enum Content {
@@ -159,6 +226,7 @@ fn page(
     stat: &FileStat,
     shown: &str,
     slice: Slice,
+    in_parts: bool,
     stop: &CancellationToken,
 ) -> Result<Content, ToolError> {
     let hashed = stat.len <= HASHED_UP_TO;
@@ -176,6 +244,13 @@ fn page(
         };
         if !begun && is_binary(piece) {
             return Ok(Content::Binary);
+        }
+        if !begun && !in_parts && stat.len > WHOLE_UP_TO {
+            let text = format!(
+                "`{shown}` has {}; say which part to read with offset and limit, or find the place with grep",
+                size(stat.len)
+            );
+            return Err(ToolError::invalid(text));
         }
         begun = true;
         if hashed {

@@ -1,3 +1,5 @@
+use std::time::SystemTime;
+
 /// The longest beginning of `text` of at most `max` bytes that ends between two characters.
 pub(crate) fn head(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
@@ -46,4 +48,36 @@ pub(crate) fn is_binary(start: &[u8]) -> bool {
     }
     let bad: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     bad > 3 && bad * 10 > start.len()
+}
+
+/// A time to the minute, in UTC: `2026-01-31 23:59`. Nothing before 1970.
+pub(crate) fn minute(time: SystemTime) -> Option<String> {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let (days, seconds) = (seconds / 86_400, seconds % 86_400);
+    // The calendar repeats every 400 years, and its years begin in March, so that the odd day comes last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = era * 400 + year + u64::from(month <= 2);
+    Some(format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", seconds / 3_600, seconds % 3_600 / 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_its_date_in_utc() {
+        let at = |seconds| minute(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        assert_eq!(at(0), "1970-01-01 00:00");
+        assert_eq!(at(951_782_399), "2000-02-28 23:59");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00");
+        assert_eq!(at(1_767_225_599), "2025-12-31 23:59");
+        assert_eq!(at(4_107_542_400), "2100-03-01 00:00");
+    }
 }

@@ -4,7 +4,7 @@ use toml::Value;
 
 /// Where an outside crate may be used, because it is large, or because one place must own what it does.
 const HOMES: [(&str, &[&str]); 13] = [
-    ("reqwest", &["zk-auth", "zk-providers", "zk-mcp"]),
+    ("reqwest", &["zk-auth", "zk-providers", "zk-mcp", "zk-tools"]),
     ("rustls", &["zk-auth"]),
     ("rusqlite", &["zk-session"]),
     ("rmcp", &["zk-mcp"]),
@@ -20,7 +20,8 @@ const HOMES: [(&str, &[&str]); 13] = [
 ];
 
 /// Who may know a sibling: sign-in is below those who need a token, and the chat engine below who draws it.
-const BELOW: [(&str, &[&str]); 2] = [("zk-auth", &["zk-providers", "zk-mcp"]), ("zk-view", &["zk-tui"])];
+const BELOW: [(&str, &[&str]); 2] =
+    [("zk-auth", &["zk-providers", "zk-mcp", "zk-tools"]), ("zk-view", &["zk-tui"])];
 
 /// Arrows point down only: every crate knows `zk-core` and no sibling but those in [`BELOW`]; `zk-cli` knows all
 /// and is known by none. A test may use what it likes except the program, and the core's tests use the core alone.

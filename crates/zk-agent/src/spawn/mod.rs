@@ -1,13 +1,17 @@
 //! Sub-agents: agents like any other, on a child bus, stopped with their parent.
 
+mod definition;
 mod tool;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use zk_core::kernel::Scope;
+use zk_core::events::SessionLoaded;
+use zk_core::kernel::{Cx, Reach, Scope};
 use zk_core::model::{AgentError, Model, ThinkingRequest};
 use zk_core::service::{PinnedContext, Tool};
+
+pub use definition::AgentDefinition;
 
 use crate::{Agent, Preset};
 
@@ -18,6 +22,14 @@ pub struct SpawnOptions {
     pub max_concurrent: usize,
     /// How deep the tree may grow below the root; 3 by default.
     pub max_depth: u32,
+    /// Sub-agents of one session, at all depths together; 100 by default.
+    pub max_total: u32,
+    /// Turns after which a sub-agent is stopped; 50 by default. What it had said is given with the error.
+    pub max_turns: Option<u32>,
+    /// Tokens of output after which a sub-agent is stopped; without limit by default. Its own sub-agents count apart.
+    pub max_output_tokens: Option<u64>,
+    /// Those that can be asked for by name.
+    pub agents: Vec<AgentDefinition>,
     /// What replaces the parent's system prompt, tools, aliases and behaviour.
     pub preset: Option<Preset>,
     /// Their model; the parent's unless set.
@@ -28,7 +40,43 @@ pub struct SpawnOptions {
 
 impl Default for SpawnOptions {
     fn default() -> Self {
-        Self { max_concurrent: 3, max_depth: 3, preset: None, model: None, thinking: None }
+        Self {
+            max_concurrent: 3,
+            max_depth: 3,
+            max_total: 100,
+            max_turns: Some(50),
+            max_output_tokens: None,
+            agents: Vec::new(),
+            preset: None,
+            model: None,
+            thinking: None,
+        }
+    }
+}
+
+/// The sub-agents that a session has had, in the whole tree of agents: a service of its root.
+#[derive(Debug, Default)]
+pub(crate) struct SpawnCount(AtomicU32);
+
+impl SpawnCount {
+    /// Counts one more, unless there were `most`.
+    fn take(&self, most: u32) -> bool {
+        let more = |count: u32| (count < most).then_some(count + 1);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// The count of this tree.
+    fn of(scope: &Scope) -> Arc<Self> {
+        let known = scope.bus().and_then(|bus| bus.service::<Self>());
+        known.unwrap_or_else(|| {
+            let count = Arc::new(Self::default());
+            scope.provide_service(count.clone());
+            let begins_anew = count.clone();
+            scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _: &Cx| {
+                begins_anew.0.store(0, Ordering::Release)
+            });
+            count
+        })
     }
 }
 
@@ -39,7 +87,8 @@ pub(crate) fn offer(agent: &Agent, options: SpawnOptions, scope: &Scope) -> Resu
         .provide::<dyn PinnedContext>("sub-agents", Arc::new(children.clone()))
         .map_err(|taken| AgentError::Usage(taken.to_string()))?;
     let tool = tool::SpawnTool {
-        spec: tool::spec(),
+        spec: tool::spec(&options.agents),
+        total: SpawnCount::of(scope),
         parent: Arc::downgrade(&agent.inner),
         options,
         running: Arc::default(),

@@ -1,35 +1,45 @@
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError};
+use zk_core::events::{SpawnBefore, SpawnComplete, SpawnError, TurnAfter};
 use zk_core::kernel::{BoxError, Cx, EmitError};
 use zk_core::model::{
-    AgentError, Approved, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    AgentError, Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput,
+    ToolSpec,
 };
-use zk_core::service::{CallPlace, PinnedContext, Tool, ToolCx, TurnEnv};
+use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnEnv};
 
-use super::SpawnOptions;
+use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::agent::AgentInner;
 use crate::run::Lineage;
 use crate::{Agent, Behavior, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";
 
-pub(super) fn spec() -> Arc<ToolSpec> {
-    ToolSpec::new(
-        NAME,
-        "Delegate a task to a sub-agent with the same tools and an empty context. It returns its final answer.",
-        json!({
-            "type": "object",
-            "properties": {
-                "task": {"type": "string", "description": "All the sub-agent needs to know"},
-            },
-            "required": ["task"],
-        }),
-    )
+const ABOUT: &str =
+    "Delegate a task to a sub-agent with the same tools and an empty context. It returns its final answer.";
+
+pub(super) fn spec(agents: &[AgentDefinition]) -> Arc<ToolSpec> {
+    let mut schema = json!({
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "description": "All the sub-agent needs to know"},
+        },
+        "required": ["task"],
+    });
+    if agents.is_empty() {
+        return ToolSpec::new(NAME, ABOUT, schema);
+    }
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        let agent = json!({"type": "string", "enum": names, "description": "One for the task, if there is"});
+        properties.insert("agent".to_owned(), agent);
+    }
+    let lines: Vec<String> = agents.iter().map(AgentDefinition::line).collect();
+    ToolSpec::new(NAME, format!("{ABOUT} Agents:\n{}", lines.join("\n")), schema)
 }
 
 pub(super) struct SpawnTool {
@@ -39,6 +49,8 @@ pub(super) struct SpawnTool {
     pub(super) running: Arc<AtomicUsize>,
     pub(super) made: AtomicU32,
     pub(super) children: Children,
+    /// Those of the whole tree.
+    pub(super) total: Arc<SpawnCount>,
 }
 
 /// The sub-agents that run now, and what they do: their parent is told of them after a compaction.
@@ -122,6 +134,22 @@ impl Drop for Closing {
     }
 }
 
+/// Stops an agent once its answers have more than `most` tokens. Tells whether it did.
+fn limit_output(child: &Agent, most: u64) -> Arc<AtomicBool> {
+    let (cut, sum) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+    let told = cut.clone();
+    child.bus().scope("spawn-limit").on_sync(move |turn: &TurnAfter, cx: &Cx| {
+        let sum = sum.fetch_add(turn.usage.output, Ordering::AcqRel) + turn.usage.output;
+        if sum > most
+            && let Some(run) = cx.service::<dyn RunControl>()
+        {
+            told.store(true, Ordering::Release);
+            run.abort("its output tokens are used up");
+        }
+    });
+    cut
+}
+
 #[async_trait]
 impl Tool for SpawnTool {
     fn spec(&self) -> &Arc<ToolSpec> {
@@ -137,14 +165,23 @@ impl Tool for SpawnTool {
         Effects::none()
     }
 
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Delegate)
+    }
+
     fn summary(&self, args: &Value) -> String {
-        let task = args.get("task").and_then(Value::as_str).unwrap_or_default();
-        format!("spawn: {}", task.lines().next().unwrap_or_default())
+        let text = |key: &str| args.get(key).and_then(Value::as_str).unwrap_or_default();
+        let who = if text("agent").is_empty() { String::new() } else { format!(" {}", text("agent")) };
+        format!("spawn{who}: {}", text("task").lines().next().unwrap_or_default())
     }
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let task = call.args().get("task").and_then(Value::as_str).unwrap_or_default();
         let parent = self.parent.upgrade().ok_or_else(|| ToolError::failed("the parent agent is gone"))?;
+        let agent = match call.args().get("agent").and_then(Value::as_str) {
+            None | Some("") => None,
+            Some(name) => Some(self.named(name)?),
+        };
         let depth = parent.bus.origin().depth + 1;
         if depth > self.options.max_depth {
             return Err(ToolError::new(
@@ -161,20 +198,43 @@ impl Tool for SpawnTool {
                 ),
             ));
         };
+        if !self.total.take(self.options.max_total) {
+            return Err(ToolError::new(
+                ToolErrorKind::Denied,
+                format!(
+                    "this session has had {} sub-agents, the limit; do this task yourself",
+                    self.options.max_total
+                ),
+            ));
+        }
         let name = format!("{}.{}", parent.bus.origin().agent, self.made.fetch_add(1, Ordering::AcqRel) + 1);
-        let child = self.child(&parent, &name, cx).map_err(|error| ToolError::failed(error.to_string()))?;
+        let child =
+            self.child(&parent, &name, agent, cx).map_err(|error| ToolError::failed(error.to_string()))?;
         let child = Closing { child, closed: false };
         let running = self.children.begin(&name, task);
+        let cut = self.options.max_output_tokens.map(|most| limit_output(&child.child, most));
         let outcome = self.run(&parent, &child.child, &name, depth, task, cx).await;
         drop(running);
         child.close().await;
-        let RunOutcome { result, text, .. } = outcome?;
+        let RunOutcome { result, text, stats, .. } = outcome?;
+        let who = agent.map_or_else(|| name.clone(), |agent| format!("{} ({name})", agent.name));
         match result {
-            Ok(()) => Ok(ToolOutput::text(if text.is_empty() {
-                "(the sub-agent gave no answer)".into()
-            } else {
-                text
-            })),
+            Ok(()) => {
+                let line = format!("{who}: {}", text.lines().next().unwrap_or("no answer"));
+                let answer = if text.is_empty() { "(the sub-agent gave no answer)".into() } else { text };
+                let details =
+                    json!({"child": name, "agent": agent.map(|agent| &agent.name), "turns": stats.turns});
+                let output = ToolOutput::text(answer).with_display(Display::Line { text: line });
+                Ok(ToolOutput { details: Some(details), ..output })
+            }
+            Err(_) if cut.is_some_and(|cut| cut.load(Ordering::Acquire)) => {
+                let most = self.options.max_output_tokens.unwrap_or_default();
+                let said = if text.is_empty() { "nothing yet".to_owned() } else { text };
+                let next = "Give a smaller task, or do the rest yourself.";
+                Err(ToolError::failed(format!(
+                    "The sub-agent was stopped after {most} tokens of output, its limit. {next} It had said: {said}"
+                )))
+            }
             Err(error) => {
                 let kind = if matches!(error, AgentError::Aborted) {
                     ToolErrorKind::Aborted
@@ -189,8 +249,24 @@ impl Tool for SpawnTool {
 }
 
 impl SpawnTool {
-    /// A sub-agent with everything its parent has, but an empty conversation.
-    fn child(&self, parent: &Arc<AgentInner>, name: &str, cx: &ToolCx) -> Result<Agent, AgentError> {
+    /// The definition of a named agent.
+    fn named(&self, name: &str) -> Result<&AgentDefinition, ToolError> {
+        self.options.agents.iter().find(|agent| agent.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.options.agents.iter().map(|agent| agent.name.as_str()).collect();
+            let known =
+                if names.is_empty() { "there is none with a name".to_owned() } else { names.join(", ") };
+            ToolError::new(ToolErrorKind::NotFound, format!("there is no agent `{name}`; known: {known}"))
+        })
+    }
+
+    /// A sub-agent with everything its parent has, but an empty conversation and what its definition says.
+    fn child(
+        &self,
+        parent: &Arc<AgentInner>,
+        name: &str,
+        agent: Option<&AgentDefinition>,
+        cx: &ToolCx,
+    ) -> Result<Agent, AgentError> {
         let (model, thinking) = {
             let state = parent.state();
             (state.model.clone(), state.thinking)
@@ -201,8 +277,7 @@ impl SpawnTool {
             .thinking(self.options.thinking.unwrap_or(thinking))
             .system(&*parent.system)
             .tools(parent.tools.clone())
-            // It spends of the budget of the run that starts it.
-            .behavior(Behavior { budget: None, ..parent.behavior.clone() })
+            .behavior(self.behavior(parent, None))
             .retry(parent.retry.clone())
             .rate_limits(parent.limits.clone())
             .cwd(&cx.cwd);
@@ -212,9 +287,25 @@ impl SpawnTool {
         if let Some(preset) = &self.options.preset {
             child = child.preset(preset.clone());
         }
+        if let Some(agent) = agent {
+            let tools = agent.tools_under(child.tool_set());
+            child = child.system(&*agent.prompt).tools(tools).behavior(self.behavior(parent, Some(agent)));
+            child = child.thinking(agent.thinking.or(self.options.thinking).unwrap_or(thinking));
+            if let Some(model) = &agent.model {
+                child = child.model(parent.provider.model(model));
+            }
+        }
         let child = child.spawn(self.options.clone()).build()?;
         child.inner.state().env = cx.cx.service::<TurnEnv>().unwrap_or_default();
         Ok(child)
+    }
+
+    /// The parent's behaviour, with the turns that a sub-agent may take.
+    fn behavior(&self, parent: &AgentInner, agent: Option<&AgentDefinition>) -> Behavior {
+        let own = agent.and_then(|agent| agent.max_turns).or(self.options.max_turns);
+        let max_turns = [own, parent.behavior.max_turns].into_iter().flatten().min();
+        // It spends of the budget of the run that starts it.
+        Behavior { max_turns, budget: None, ..parent.behavior.clone() }
     }
 
     async fn run(

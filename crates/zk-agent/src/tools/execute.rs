@@ -12,8 +12,8 @@ use zk_core::events::{
 };
 use zk_core::kernel::EmitError;
 use zk_core::model::{
-    AgentError, Approved, Block, Display, ToolContent, ToolError, ToolErrorKind, ToolOutput, output_bytes,
-    wire,
+    AgentError, Approved, Block, CallKind, Display, ToolContent, ToolError, ToolErrorKind, ToolOutput,
+    output_bytes, wire,
 };
 use zk_core::service::{Progress, RedactedPieces, Redactor, Tool, ToolCx};
 
@@ -44,12 +44,17 @@ impl Calls<'_> {
         let (call, args) = (approved.call().clone(), approved.args());
         let read_only = approved.effects().is_read_only();
         let summary = catch_panic(|| tool.summary(args)).unwrap_or_else(|| call.name.clone());
+        let kind = catch_panic(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
+        let locations = catch_panic(|| tool.locations(args)).filter(|found| !found.is_empty());
+        let locations = locations.unwrap_or_else(|| approved.effects().locations());
         let begin = || ToolBegin {
             run_id: self.driver.shared.id.clone(),
             call: call.clone(),
             args: args.clone(),
             effects: approved.effects().clone(),
             summary: summary.clone(),
+            kind,
+            locations: locations.clone(),
             read_only,
         };
         match self.cx.emit_with(begin).await {
@@ -203,6 +208,7 @@ impl Calls<'_> {
         }
         let bytes = output_bytes(&content);
         let elapsed_ms = elapsed.as_millis() as u64;
+        let exit_code = display.as_ref().and_then(Display::exit_code);
         let mut settled = Settled { bytes, ..settled(&call, content.clone(), is_error) };
         if let Some(Begun { read_only, summary }) = begun {
             let end = || ToolEnd {
@@ -212,6 +218,7 @@ impl Calls<'_> {
                 read_only,
                 result: settled.result.clone(),
                 display: display.clone(),
+                exit_code,
                 details: details.clone(),
                 elapsed_ms,
             };
@@ -222,6 +229,7 @@ impl Calls<'_> {
             content: content.clone(),
             is_error,
             display: display.clone().or_else(|| first_line(&content)),
+            exit_code,
             details,
             output_bytes: bytes,
             elapsed_ms,

@@ -30,6 +30,7 @@ mod retries;
 mod run_handle;
 mod sections;
 mod spawn;
+mod spawn_named;
 mod steering;
 mod stream;
 mod support;

@@ -121,6 +121,10 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Sub-agents for this once, by name: JSON such as {"critic": {"description": "…", "prompt": "…"}}, or a file of it
+    #[arg(long, value_name = "JSON|FILE")]
+    pub(crate) agents: Option<String>,
+
     /// Start this MCP server of the project's .mcp.json, this once without approving it; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) trust_mcp: Vec<String>,

@@ -24,6 +24,8 @@ pub(crate) struct Task {
     pub(crate) verbose: bool,
     /// Servers of the project's `.mcp.json` to start although nobody approved them.
     pub(crate) trust_mcp: Vec<String>,
+    /// The sub-agents of the command line, as they were given.
+    pub(crate) agents: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -173,6 +175,7 @@ impl Cli {
             cwd: self.cwd,
             verbose: self.verbose,
             trust_mcp: self.trust_mcp,
+            agents: self.agents,
         })
     }
 }

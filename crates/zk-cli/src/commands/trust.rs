@@ -3,6 +3,7 @@ use zk_skills::{SkillSource, place};
 use zk_tools::PermissionGate;
 
 use super::print;
+use crate::agents;
 use crate::app::AppContext;
 use crate::args::cli::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
@@ -34,8 +35,9 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
         }
     }
     lines.extend(skill_lines(app, action)?);
+    lines.extend(agent_lines(app, action)?);
     if lines.is_empty() {
-        lines.push(format!("{project} has no settings and no skills of its own"));
+        lines.push(format!("{project} has no settings, skills and agents of its own"));
     }
     let approved = app.trust.approved(&app.project).map_err(Failure::failed)?;
     let calls = approved.iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
@@ -64,6 +66,24 @@ fn skill_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
         };
         lines.push(visible_line(&format!("{}: {state}", place(skill))));
         lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
+    }
+    Ok(lines)
+}
+
+/// The sub-agents of the project, which `add` approves.
+fn agent_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
+    let mut lines = Vec::new();
+    for file in agents::of_project(app) {
+        let state = match action {
+            TrustAction::Add => {
+                agents::approve(app, &file).map_err(Failure::failed)?;
+                "trusted from now on, as it is"
+            }
+            TrustAction::Status | TrustAction::Remove { .. } if file.is_trusted => "trusted",
+            TrustAction::Status | TrustAction::Remove { .. } => "not trusted: it is not used",
+        };
+        lines.push(visible_line(&format!("{}: {state}", file.name)));
+        lines.extend(rows(&file.describe()));
     }
     Ok(lines)
 }

@@ -1,5 +1,5 @@
 use zk_permission::{Mode, PermissionJudge};
-use zk_tools::{PermissionControl, PermissionMode};
+use zk_tools::{PermissionControl, PermissionMode, PlanModes};
 
 /// The permission mode of a conversation, for whoever changes it while it goes on. A service of its bus.
 #[derive(Clone, Debug)]
@@ -49,6 +49,42 @@ impl PermissionModes {
         // Each of these can be chosen.
         let _ = self.choose(next);
         self.chosen()
+    }
+}
+
+impl PermissionModes {
+    /// The modes in which an approved plan may be carried out, the present one or the next that allows it first.
+    fn after_a_plan(&self) -> Vec<Mode> {
+        let chosen = self.chosen();
+        let plain = if chosen == Mode::ReadOnly { Mode::Ask } else { chosen };
+        let edits = Some(Mode::AcceptEdits).filter(|edits| *edits > plain);
+        std::iter::once(plain).chain(edits).filter(|mode| *mode <= self.widest).collect()
+    }
+}
+
+impl PlanModes for PermissionModes {
+    fn ways(&self) -> Vec<String> {
+        let chosen = self.chosen();
+        let way = |mode: Mode| match mode {
+            mode if mode == chosen => "Approve".to_owned(),
+            Mode::AcceptEdits => "Approve, and let it change files of the workspace unasked".to_owned(),
+            mode => format!("Approve, in mode {mode}: {}", explain(mode)),
+        };
+        let ways: Vec<String> = self.after_a_plan().into_iter().map(way).collect();
+        if ways.is_empty() { vec!["Approve".to_owned()] } else { ways }
+    }
+
+    fn choose(&self, way: usize) -> Result<Option<String>, String> {
+        match self.after_a_plan().get(way) {
+            Some(mode) if *mode != self.chosen() => {
+                Self::choose(self, *mode)?;
+                Ok(Some(format!(
+                    "From the next request on the permission mode is {mode}: {}.",
+                    explain(*mode)
+                )))
+            }
+            Some(_) | None => Ok(None),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program, run from outside.
 
 #[cfg(test)]
+mod agents;
 mod answers;
 #[cfg(test)]
 mod auth;

@@ -4,8 +4,10 @@
 //! Names in a history are canonical; the names a model sees (aliases) exist only between
 //! [`WireReady`] and a provider's adapter.
 
+mod address;
 mod approved;
 mod budget;
+mod call_kind;
 mod content;
 mod effects;
 mod error;
@@ -21,8 +23,10 @@ mod tool;
 mod usage;
 pub mod wire;
 
+pub use address::is_public_address;
 pub use approved::{Approved, CallRef};
 pub use budget::{Budget, Spent};
+pub use call_kind::{CallKind, CallLocation};
 pub use content::{
     Block, Compaction, Document, Image, ProviderBlock, Text, Thinking, ToolCall, ToolContent, ToolResult,
     WireData,

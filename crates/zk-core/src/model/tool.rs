@@ -122,6 +122,21 @@ pub enum Display {
     },
 }
 
+impl Display {
+    /// The exit code of the command it shows, if it is one that ended by itself.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<i32> {
+        match self {
+            Self::Command { exit: CommandExit::Code { code }, .. } => Some(*code),
+            Self::Command { .. }
+            | Self::Line { .. }
+            | Self::Diff { .. }
+            | Self::Lines { .. }
+            | Self::Table { .. } => None,
+        }
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

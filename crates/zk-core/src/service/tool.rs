@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::events::{Passed, ToolGate};
 use crate::kernel::Cx;
 use crate::model::{
-    Approved, CallId, CallRef, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    Approved, CallId, CallKind, CallLocation, CallRef, Concurrency, Display, Effects, ToolError,
+    ToolErrorKind, ToolOutput, ToolSpec,
 };
 
 /// Something a model can call. A registry item under its canonical name.
@@ -74,6 +75,23 @@ pub trait Tool: Send + Sync {
     fn summary(&self, args: &Value) -> String {
         let _ = args;
         self.spec().name.clone()
+    }
+
+    /// What kind of work its calls are; told by their effects unless the tool says otherwise.
+    fn kind(&self) -> Option<CallKind> {
+        None
+    }
+
+    /// The places a call is about; the paths of its effects unless the tool says otherwise.
+    fn locations(&self, args: &Value) -> Vec<CallLocation> {
+        let _ = args;
+        Vec::new()
+    }
+
+    /// What a model should know of using the tool beside its description: it stands in the system prompt of every run
+    /// that offers the tool from its beginning. The same for the tool's whole life.
+    fn prompt(&self) -> Option<&str> {
+        None
     }
 
     /// Whether a failure of this call cancels the calls running beside it: commands often depend on each

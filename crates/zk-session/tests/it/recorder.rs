@@ -157,10 +157,13 @@ fn call(read_only: bool) -> (ToolBegin, ToolEnd) {
         args: json!({"command": "touch x"}),
         effects: Effects::Unknown,
         summary: "$ touch x".into(),
+        kind: zk_core::model::CallKind::Execute,
+        locations: Vec::new(),
         read_only,
     };
     let summary = "$ touch x".into();
-    (begin, ToolEnd { run_id, call, summary, read_only, result, display, details, elapsed_ms: 7 })
+    let exit_code = None;
+    (begin, ToolEnd { run_id, call, summary, read_only, result, display, exit_code, details, elapsed_ms: 7 })
 }
 
 /// The entries by a word each.

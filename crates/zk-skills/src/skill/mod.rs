@@ -8,6 +8,7 @@ mod manifest;
 mod strict;
 mod yaml;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +20,23 @@ pub use bundle::{Bundle, BundleError};
 pub use diagnostic::{Diagnostic, DiagnosticLevel};
 pub use manifest::{MAX_DESCRIPTION, Manifest};
 pub use strict::{name_faults, validate};
+
+/// The fields of a frontmatter of any kind: texts and lists of texts. Empty where it is no YAML.
+pub(crate) fn yaml_fields(text: &str) -> BTreeMap<String, Vec<String>> {
+    use yaml::Node;
+    let read = yaml::parse(text).ok().or_else(|| yaml::parse(&frontmatter::quote_values(text)?).ok());
+    let Some(Node::Map(entries)) = read.and_then(|document| document.root) else { return BTreeMap::new() };
+    let scalar = |node: Node| match node {
+        Node::Text(text) => Some(text),
+        Node::List(_) | Node::Map(_) => None,
+    };
+    let texts = |node| match node {
+        Node::Text(text) => Some(vec![text]),
+        Node::List(items) => Some(items.into_iter().filter_map(scalar).collect()),
+        Node::Map(_) => None,
+    };
+    entries.into_iter().filter_map(|(key, node)| Some((key, texts(node)?))).collect()
+}
 
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";

@@ -50,6 +50,7 @@ async fn little_run(bus: &Bus) {
         content: ToolContent::Text("a.txt\nb.txt".into()),
         is_error: true,
         display: None,
+        exit_code: None,
         details: None,
         output_bytes: 11,
         elapsed_ms: 3,

@@ -1,21 +1,28 @@
 //! The tools as an agent calls them, on real files and with real commands.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
+mod campaign;
+mod cancel;
 mod caps;
 mod consent;
 mod context;
 mod edit;
+mod guidance;
 mod jobs;
+mod media;
 mod no_search;
 mod outside;
 mod permission;
 #[cfg(test)]
 mod permission_faults;
+mod person;
 mod read;
+mod recall;
 mod redact;
 mod search;
 mod shell;
 mod specs;
 mod spill;
 mod support;
+mod todo;
 mod write;

@@ -1,5 +1,6 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use zk_core::events::{ContextReduced, SessionBeforeCompact, SessionLoaded};
@@ -80,7 +81,7 @@ async fn a_huge_file_is_read_in_little_memory() {
     text.write_all(b"end").unwrap();
     let before = memory();
     assert!(desk.ok("read_file", json!({ "path": "sparse" })).await.contains("binary file of 1.0 GB"));
-    let page = desk.ok("read_file", json!({ "path": "text" })).await;
+    let page = desk.ok("read_file", json!({ "path": "text", "offset": 1 })).await;
     assert!(
         page.ends_with("(lines 1-2000, more follow; continue with offset=2001)"),
         "{}",
@@ -194,7 +195,9 @@ async fn a_directory_is_listed_with_kinds_and_sizes() {
     desk.put("b/x", "");
     desk.put("a.txt", "x".repeat(2048));
     std::os::unix::fs::symlink("a.txt", desk.root.join("c")).unwrap();
-    assert_eq!(desk.ok("list_files", json!({})).await, "a.txt  2.0 KB\nb/\nc@\n");
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(951_782_399);
+    std::fs::File::open(desk.root.join("a.txt")).unwrap().set_modified(time).unwrap();
+    assert_eq!(desk.ok("list_files", json!({})).await, "a.txt  2.0 KB  2000-02-28 23:59\nb/\nc@\n");
     std::fs::create_dir(desk.root.join("none")).unwrap();
     assert_eq!(desk.ok("list_files", json!({ "path": "none" })).await, "(the directory is empty)");
     let error = desk.err("list_files", json!({ "path": "a.txt" })).await;

@@ -14,7 +14,7 @@ async fn the_specifications_are_small_and_always_the_same() {
         serde_json::to_string(&specs.iter().map(|spec| &**spec).collect::<Vec<_>>()).unwrap()
     };
     let text = all();
-    assert!(text.len() <= 4_400, "{} bytes: {text}", text.len());
+    assert!(text.len() <= 6_200, "{} bytes: {text}", text.len());
     assert_eq!(text, all());
     for noise in ["$schema", "\"title\"", "\"format\"", "\"null\"", "$ref", "$defs"] {
         assert!(!text.contains(noise), "{noise} in {text}");
@@ -56,7 +56,18 @@ async fn only_tools_that_change_nothing_are_read_only() {
     let place = CallPlace { cx: desk.bus.cx(), cwd: ".".into() };
     let reads = |name: &str, args: Value| desk.tool(name).effects(&args, &place).is_read_only();
     let read_only: Vec<&str> = NAMES.into_iter().filter(|name| reads(name, json!({}))).collect();
-    assert_eq!(read_only, ["glob", "grep", "list_files", "read_file"]);
+    let none = [
+        "ask_user",
+        "glob",
+        "grep",
+        "list_files",
+        "present_plan",
+        "read_file",
+        "recall",
+        "todo_read",
+        "todo_write",
+    ];
+    assert_eq!(read_only, none);
     assert!(!reads("shell", json!({ "command": "ls" })));
     let cancels: Vec<&str> =
         NAMES.into_iter().filter(|name| desk.tool(name).failure_cancels_siblings()).collect();

@@ -7,6 +7,7 @@ use zk_core::service::{Question, Questions, Trust, UiAnswer};
 use zk_skills::{Bundle, Skill, place};
 
 use super::keyboard::Keyboard;
+use crate::agents;
 use crate::app::AppContext;
 use crate::exit::Outcome;
 use crate::settings::ProjectFile;
@@ -27,7 +28,8 @@ pub(super) async fn ask(
     let untrusted: Vec<ProjectFile> =
         app.settings.project_files.iter().filter(|file| !file.trusted).cloned().collect();
     let found = skills::untrusted(&app);
-    if (untrusted.is_empty() && found.is_empty()) || app.trust.problem().is_some() {
+    let unapproved = agents::untrusted(&app);
+    if (untrusted.is_empty() && found.is_empty() && unapproved.is_empty()) || app.trust.problem().is_some() {
         return Ok(app);
     }
     let stop = CancellationToken::new();
@@ -53,6 +55,18 @@ pub(super) async fn ask(
             for skill in &found {
                 if let Err(error) = skills::approve(&app, skill) {
                     app.notices.show(&format!("warning: the skill {} is not used: {error}", skill.name()));
+                }
+            }
+        }
+    }
+    if !unapproved.is_empty() {
+        let rows: Vec<String> =
+            unapproved.iter().map(|file| format!("  {}\n    {}", file.describe(), file.name)).collect();
+        let text = format!("Trust these agents of the project exactly as they are?\n{}", rows.join("\n"));
+        if questions.ask(Question::Confirm { text }, &cx, PATIENCE).await == UiAnswer::Once {
+            for file in &unapproved {
+                if let Err(error) = agents::approve(&app, file) {
+                    app.notices.show(&format!("warning: the agent {} is not used: {error}", file.name));
                 }
             }
         }

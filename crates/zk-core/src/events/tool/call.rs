@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Coercion;
 use crate::events::notify;
 use crate::kernel::{Absorb, Event, Fold, Notify, OnError, Source};
-use crate::model::{CallRef, Effects, RunId, ToolContent};
+use crate::model::{CallKind, CallLocation, CallRef, Effects, RunId, ToolContent};
 
 /// A call was let through and is about to run. Whoever stores sessions makes that durable here, before the
 /// call has any effect: a handler that fails refuses the call.
@@ -28,6 +28,12 @@ pub struct ToolBegin {
     pub effects: Effects,
     /// What it will do, in one line.
     pub summary: String,
+    /// What kind of work it is.
+    #[serde(default, skip_serializing_if = "CallKind::is_other")]
+    pub kind: CallKind,
+    /// The places it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locations: Vec<CallLocation>,
     /// Whether it only reads: nothing needs to be remembered of a call that has no effect.
     pub read_only: bool,
 }

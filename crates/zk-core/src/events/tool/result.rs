@@ -28,6 +28,9 @@ pub struct ToolEnd {
     pub result: ToolResult,
     /// How to show it to a person.
     pub display: Option<Display>,
+    /// The exit code, if it was a command that ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// The tool's own data.
     pub details: Option<Value>,
     /// Milliseconds the tool ran.
@@ -131,6 +134,9 @@ pub struct ToolAfter {
     pub is_error: bool,
     /// How to show it to a person.
     pub display: Option<Display>,
+    /// The exit code, if it was a command that ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// The tool's own data.
     pub details: Option<Value>,
     /// The size after all patches, as it weighs on the wire.

@@ -3,7 +3,6 @@
 //! Its listener belongs to the network namespace of the sandbox and was made there; it was handed out, so that this
 //! process accepts what commands connect to it, and connects to the hosts itself. Nothing has to be bridged.
 
-mod address;
 mod request;
 
 use std::collections::VecDeque;
@@ -14,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::hosts::{Host, HostRules};
-use address::is_public;
 use request::{Request, read_request};
+use zk_core::model::is_public_address;
 
 /// Where commands find it, in the network of the sandbox, where nobody else is.
 pub(super) const PORT: u16 = 3128;
@@ -157,7 +156,9 @@ impl Proxy {
             return Err(Denied::Unknown(io::ErrorKind::NotFound.into()));
         }
         // One address that is closed closes all: an answer that mixes them is made for that.
-        match found.iter().find(|address| !is_public(**address) && !self.rules.name_address(**address, port))
+        match found
+            .iter()
+            .find(|address| !is_public_address(**address) && !self.rules.name_address(**address, port))
         {
             Some(address) => Err(refused(format!("it leads to {address}, which is not a public address"))),
             None => Ok(found),

@@ -2,13 +2,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether an address is one of the public network: not of this machine, a private network, a translator into them, or
 /// set aside.
-pub(super) fn is_public(address: IpAddr) -> bool {
+///
+/// ```
+/// use zk_core::model::is_public_address;
+///
+/// assert!(is_public_address("1.1.1.1".parse().unwrap()));
+/// assert!(!is_public_address("::ffff:169.254.169.254".parse().unwrap()));
+/// ```
+#[must_use]
+pub fn is_public_address(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
     }
 }
-
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     !(address.is_private()
@@ -86,7 +93,7 @@ mod tests {
             "fec0::1",
             "ff02::1",
         ] {
-            assert!(!is_public(text.parse().unwrap()), "{text}");
+            assert!(!is_public_address(text.parse().unwrap()), "{text}");
         }
         for text in [
             "1.1.1.1",
@@ -102,7 +109,7 @@ mod tests {
             "64:ff9b::808:808",
             "2002:808:808::1",
         ] {
-            assert!(is_public(text.parse().unwrap()), "{text}");
+            assert!(is_public_address(text.parse().unwrap()), "{text}");
         }
     }
 }

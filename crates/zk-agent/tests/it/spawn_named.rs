@@ -1,0 +1,121 @@
+//! Sub-agents with a name, and the limits of a tree of agents.
+
+use serde_json::json;
+use zk_agent::{AgentDefinition, SpawnOptions, ToolSet};
+use zk_core::model::{ThinkingLevel, ThinkingRequest, Usage};
+use zk_testkit::{Asked, Script, Turn};
+
+use crate::support::{Rig, rig_with};
+
+/// Calls what the first message asks for, `NAME: TASK` of a named agent, and then says the result.
+fn delegates(asked: &Asked) -> Turn {
+    let results: Vec<String> = asked.results().iter().map(|one| one.text.clone()).collect();
+    if !results.is_empty() {
+        return Turn::new().text(format!("got: {}", results.join(" & ")));
+    }
+    let task = asked.messages[0].text();
+    match task.split_once(": ") {
+        Some(("", inner)) => Turn::new().call("spawn", json!({"task": inner})),
+        Some((name, inner)) => Turn::new().call("spawn", json!({"agent": name, "task": inner})),
+        None => Turn::new().text(task),
+    }
+}
+
+fn named(name: &str, tools: &[&str]) -> AgentDefinition {
+    AgentDefinition {
+        name: name.to_owned(),
+        description: format!("The {name}."),
+        prompt: format!("You are the {name}."),
+        tools: Some(tools.iter().map(ToString::to_string).collect()),
+        ..AgentDefinition::default()
+    }
+}
+
+fn family(options: SpawnOptions) -> Rig {
+    rig_with(Script::answering(delegates), |b| b.system("Base.").spawn(options))
+}
+
+async fn say(rig: &Rig, prompt: &str) -> String {
+    let outcome = rig.run(prompt).await;
+    outcome.result.unwrap();
+    outcome.text
+}
+
+#[tokio::test]
+async fn a_named_agent_has_its_own_prompt_model_and_level() {
+    let critic = AgentDefinition {
+        model: Some("small".to_owned()),
+        thinking: Some(ThinkingRequest { level: ThinkingLevel::Low, budget: None }),
+        ..named("critic", &["echo"])
+    };
+    let rig = family(SpawnOptions { agents: vec![critic], ..SpawnOptions::default() });
+    assert_eq!(say(&rig, "critic: look").await, "got: look");
+    let [parent, child] =
+        rig.provider.requests()[..2].to_vec().try_into().unwrap_or_else(|_| panic!("two requests"));
+    let spawn = parent.tools.iter().find(|tool| tool.name == "spawn").unwrap();
+    assert!(spawn.description.contains("- critic: The critic."), "{}", spawn.description);
+    assert_eq!(spawn.schema["properties"]["agent"]["enum"], json!(["critic"]));
+    assert_eq!((&*child.system, child.model.id.as_str()), ("You are the critic.", "small"));
+    assert_eq!(child.thinking.level, ThinkingLevel::Low);
+    assert_eq!(rig.provider.asked()[1].tools, ["echo"]);
+    let after = rig.recorder.named("tool:after");
+    assert_eq!(after[0]["details"], json!({"child": "main.1", "agent": "critic", "turns": 1}));
+}
+
+#[tokio::test]
+async fn no_descendant_has_a_tool_that_its_ancestors_have_not() {
+    let agents = vec![named("outer", &["echo", "spawn"]), named("inner", &["echo", "fail", "spawn"])];
+    let rig = family(SpawnOptions { agents, ..SpawnOptions::default() });
+    assert_eq!(say(&rig, "outer: inner: look").await, "got: got: look");
+    assert_eq!(rig.provider.asked()[1].tools, ["echo", "spawn"]);
+    assert_eq!(rig.provider.asked()[2].tools, ["echo", "spawn"], "`fail` is not its parent's to give");
+
+    let agents = vec![named("inner", &["echo", "fail"])];
+    let options = SpawnOptions { agents, ..SpawnOptions::default() };
+    let rig = rig_with(Script::answering(delegates), |b| {
+        b.tools(ToolSet::Only(vec!["fail".into(), "spawn".into()])).spawn(options)
+    });
+    assert_eq!(say(&rig, "inner: look").await, "got: look");
+    assert_eq!(rig.provider.asked()[1].tools, ["fail"]);
+}
+
+#[tokio::test]
+async fn a_name_that_no_agent_has_is_refused() {
+    let rig = family(SpawnOptions::default());
+    let text = say(&rig, "nobody: look").await;
+    assert!(text.contains("there is no agent `nobody`") || text.contains("agent"), "{text}");
+    assert!(rig.provider.last_results()[0].is_error);
+}
+
+#[tokio::test]
+async fn a_session_has_only_so_many_sub_agents_at_all_depths() {
+    let rig = family(SpawnOptions { max_total: 2, ..SpawnOptions::default() });
+    let text = say(&rig, ": : : look").await;
+    assert_eq!(text, "got: got: got: this session has had 2 sub-agents, the limit; do this task yourself");
+}
+
+#[tokio::test]
+async fn a_sub_agent_that_goes_on_and_on_is_cut_with_what_it_had_said() {
+    let endless = |asked: &Asked| {
+        let task = asked.messages[0].text();
+        if let Some(inner) = task.strip_prefix(": ") {
+            let results = asked.results();
+            return match results.first() {
+                Some(result) => Turn::new().text(format!("got: {}", result.text)),
+                None => Turn::new().call("spawn", json!({"task": inner})),
+            };
+        }
+        let usage = Usage { output: 40, ..Usage::default() };
+        Turn::new().text("still at it ").call("echo", json!({"text": asked.number})).usage(usage)
+    };
+    let options = SpawnOptions { max_turns: Some(3), ..SpawnOptions::default() };
+    let rig = rig_with(Script::answering(endless), |b| b.spawn(options));
+    let text = say(&rig, ": work").await;
+    assert!(text.contains("did not finish") && text.contains("3") && text.contains("still at it"), "{text}");
+
+    let options = SpawnOptions { max_output_tokens: Some(100), ..SpawnOptions::default() };
+    let rig = rig_with(Script::answering(endless), |b| b.spawn(options));
+    let text = say(&rig, ": work").await;
+    assert!(text.contains("stopped after 100 tokens of output") && text.contains("still at it"), "{text}");
+    assert_eq!(rig.provider.asked().len(), 5, "one of the parent, three of the child, one of the parent");
+}

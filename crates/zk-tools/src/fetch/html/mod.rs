@@ -1,0 +1,140 @@
+//! HTML as Markdown: the text of a page, its structure and its links. It is read once, from front to back; whatever is
+//! no HTML is text.
+
+mod entities;
+mod tokens;
+mod writer;
+
+use reqwest::Url;
+
+use tokens::{Tag, Token, Tokens};
+use writer::Writer;
+
+/// A page as Markdown.
+pub(super) struct Markdown {
+    pub(super) title: Option<String>,
+    pub(super) text: String,
+}
+
+/// Elements whose content is nothing to be read.
+const UNREAD: [&str; 12] = [
+    "audio", "button", "canvas", "datalist", "dialog", "iframe", "noscript", "object", "select", "svg",
+    "template", "video",
+];
+
+/// Elements that stand by themselves.
+const BLOCKS: [&str; 27] = [
+    "address",
+    "article",
+    "aside",
+    "body",
+    "caption",
+    "center",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "hgroup",
+    "legend",
+    "main",
+    "nav",
+    "p",
+    "search",
+    "section",
+    "summary",
+    "tbody",
+    "thead",
+];
+
+/// The page as Markdown. Links are resolved against `base`.
+pub(super) fn to_markdown(html: &str, base: &Url) -> Markdown {
+    let mut writer = Writer::new(base);
+    let mut title: Option<String> = None;
+    // The element that is not read, and how deep its like is nested in it.
+    let mut unread: Option<(String, usize)> = None;
+    for token in Tokens::new(html) {
+        if let Some((name, depth)) = &mut unread {
+            match token {
+                Token::Start(tag) if tag.name == *name && !tag.is_closed => *depth += 1,
+                Token::End(end) if end == *name => {
+                    *depth -= 1;
+                    if *depth == 0 {
+                        unread = None;
+                    }
+                }
+                Token::Start(_) | Token::End(_) | Token::Text(_) | Token::Raw { .. } => {}
+            }
+            continue;
+        }
+        match token {
+            Token::Text(text) => writer.text(&entities::decode(text)),
+            Token::Raw { name, text } if name == "title" => {
+                let text = entities::decode(text).split_whitespace().collect::<Vec<_>>().join(" ");
+                title = title.or(Some(text).filter(|text| !text.is_empty()));
+            }
+            Token::Raw { name, text } if name == "textarea" => writer.text(&entities::decode(text)),
+            Token::Raw { .. } => {}
+            Token::Start(tag) if UNREAD.contains(&tag.name.as_str()) => {
+                if !tag.is_closed {
+                    unread = Some((tag.name, 1));
+                }
+            }
+            Token::Start(tag) => start(&mut writer, &tag),
+            Token::End(name) => end(&mut writer, &name),
+        }
+    }
+    Markdown { title, text: writer.finish() }
+}
+
+fn start(writer: &mut Writer<'_>, tag: &Tag) {
+    match tag.name.as_str() {
+        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => writer.heading(level(&tag.name)),
+        "br" => writer.line_break(),
+        "hr" => writer.rule(),
+        "ul" | "menu" => writer.list(false),
+        "ol" => writer.list(true),
+        "li" => writer.item(),
+        "blockquote" => writer.quote(),
+        "pre" => writer.pre(tag.language()),
+        "code" | "kbd" | "samp" | "tt" => writer.code(tag.language()),
+        "strong" | "b" => writer.mark("**"),
+        "em" | "i" => writer.mark("*"),
+        "del" | "s" => writer.mark("~~"),
+        "a" => writer.link(tag.value("href")),
+        "img" => writer.image(tag.value("alt"), tag.value("src")),
+        "table" => writer.table(),
+        "tr" => writer.row(),
+        "td" | "th" => writer.cell(),
+        name if BLOCKS.contains(&name) => writer.block(),
+        _ => {}
+    }
+}
+
+fn end(writer: &mut Writer<'_>, name: &str) {
+    match name {
+        "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => writer.block(),
+        "ul" | "ol" | "menu" => writer.end_list(),
+        "li" => writer.block(),
+        "blockquote" => writer.end_quote(),
+        "pre" => writer.end_pre(),
+        "code" | "kbd" | "samp" | "tt" => writer.end_code(),
+        "strong" | "b" => writer.end_mark("**"),
+        "em" | "i" => writer.end_mark("*"),
+        "del" | "s" => writer.end_mark("~~"),
+        "a" => writer.end_link(),
+        "table" => writer.end_table(),
+        name if BLOCKS.contains(&name) => writer.block(),
+        _ => {}
+    }
+}
+
+fn level(name: &str) -> usize {
+    name.as_bytes().get(1).map_or(1, |digit| usize::from(digit.saturating_sub(b'0'))).clamp(1, 6)
+}

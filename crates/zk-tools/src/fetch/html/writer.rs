@@ -1,0 +1,370 @@
+use reqwest::Url;
+
+/// How deep lists and quotes are drawn.
+const DEEPEST: usize = 12;
+
+/// The most columns of a table that is drawn as one; a wider one is for layout.
+const COLUMNS: usize = 20;
+
+/// Writes Markdown, block by block.
+pub(super) struct Writer<'a> {
+    base: &'a Url,
+    out: String,
+    /// The text of the block that is being written.
+    line: String,
+    /// What stands before the first line of the block.
+    before: String,
+    /// The lists around it: the number of the item, of an ordered one.
+    lists: Vec<Option<u32>>,
+    quotes: usize,
+    /// The bullet or number of an item that has no text yet.
+    bullet: Option<String>,
+    /// Whether the last block was in a list, so that the next item follows without an empty line.
+    in_list: bool,
+    /// Marks that are open, with their place in the line.
+    marks: Vec<(&'static str, usize)>,
+    /// The link that is open, with its place in the line.
+    link: Option<(String, usize)>,
+    /// Text as it is written, with the name of its language.
+    pre: Option<(String, String)>,
+    in_code: bool,
+    tables: Vec<Vec<Vec<String>>>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(base: &'a Url) -> Self {
+        Self {
+            base,
+            out: String::new(),
+            line: String::new(),
+            before: String::new(),
+            lists: Vec::new(),
+            quotes: 0,
+            bullet: None,
+            in_list: false,
+            marks: Vec::new(),
+            link: None,
+            pre: None,
+            in_code: false,
+            tables: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.end_pre();
+        while !self.tables.is_empty() {
+            self.end_table();
+        }
+        self.block();
+        self.out
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        if let Some((pre, _)) = &mut self.pre {
+            pre.push_str(text);
+            return;
+        }
+        for c in text.chars() {
+            if c.is_whitespace() {
+                if !self.line.is_empty() && !self.line.ends_with([' ', '\n']) {
+                    self.line.push(' ');
+                }
+            } else if !c.is_control() {
+                self.line.push(c);
+            }
+        }
+    }
+
+    /// Ends the block that is being written.
+    pub(super) fn block(&mut self) {
+        if let Some((pre, _)) = &mut self.pre {
+            if !pre.is_empty() && !pre.ends_with('\n') {
+                pre.push('\n');
+            }
+            return;
+        }
+        while let Some((mark, _)) = self.marks.last() {
+            let mark = *mark;
+            self.end_mark(mark);
+        }
+        self.link = None;
+        self.end_code();
+        let text = std::mem::take(&mut self.line);
+        let before = std::mem::take(&mut self.before);
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(row) = self.tables.last_mut().and_then(|rows| rows.last_mut()) {
+            if let Some(cell) = row.last_mut() {
+                if !cell.is_empty() {
+                    cell.push(' ');
+                }
+                cell.push_str(&text.replace('\n', " "));
+            }
+            return;
+        }
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        self.put(&before, &lines);
+    }
+
+    /// Writes a block with its quotes, its bullet and its indent.
+    fn put(&mut self, before: &str, lines: &[&str]) {
+        let is_item = self.bullet.is_some();
+        let quote = "> ".repeat(self.quotes.min(DEEPEST));
+        if !self.out.is_empty() {
+            self.out.push('\n');
+            if !(is_item && self.in_list) {
+                self.out.push_str(quote.trim_end());
+                self.out.push('\n');
+            }
+        }
+        let depth = self.lists.len().min(DEEPEST);
+        let outer = "  ".repeat(depth.saturating_sub(1));
+        for (line, number) in lines.iter().zip(0..) {
+            let start = match (number, self.bullet.take()) {
+                (0, Some(bullet)) => format!("{outer}{bullet} "),
+                (_, _) => "  ".repeat(depth),
+            };
+            let before = if number == 0 { before } else { "" };
+            if number > 0 {
+                self.out.push('\n');
+            }
+            let row = format!("{quote}{start}{before}{line}");
+            self.out.push_str(row.trim_end());
+        }
+        self.in_list = depth > 0;
+    }
+
+    pub(super) fn heading(&mut self, level: usize) {
+        self.block();
+        self.before = format!("{} ", "#".repeat(level));
+    }
+
+    pub(super) fn rule(&mut self) {
+        self.block();
+        if self.pre.is_none() && self.tables.is_empty() {
+            self.put("", &["---"]);
+        }
+    }
+
+    pub(super) fn line_break(&mut self) {
+        match &mut self.pre {
+            Some((pre, _)) => pre.push('\n'),
+            None => {
+                let kept = self.line.trim_end_matches(' ').len();
+                self.line.truncate(kept);
+                self.line.push('\n');
+            }
+        }
+    }
+
+    pub(super) fn list(&mut self, is_ordered: bool) {
+        self.block();
+        // A list in an item that has no text of its own.
+        self.lists.push(is_ordered.then_some(0));
+    }
+
+    pub(super) fn end_list(&mut self) {
+        self.block();
+        self.lists.pop();
+        self.bullet = None;
+    }
+
+    pub(super) fn item(&mut self) {
+        self.block();
+        self.bullet = Some(match self.lists.last_mut() {
+            Some(Some(number)) => {
+                *number += 1;
+                format!("{number}.")
+            }
+            Some(None) | None => "-".to_owned(),
+        });
+    }
+
+    pub(super) fn quote(&mut self) {
+        self.block();
+        self.quotes += 1;
+    }
+
+    pub(super) fn end_quote(&mut self) {
+        self.block();
+        self.quotes = self.quotes.saturating_sub(1);
+    }
+
+    pub(super) fn pre(&mut self, language: &str) {
+        self.block();
+        if self.pre.is_none() {
+            self.pre = Some((String::new(), language.to_owned()));
+        }
+    }
+
+    pub(super) fn end_pre(&mut self) {
+        let Some((text, language)) = self.pre.take() else { return };
+        let text = text.trim_matches('\n');
+        if text.trim().is_empty() {
+            return;
+        }
+        if !self.tables.is_empty() {
+            self.text(text);
+            return;
+        }
+        // Longer than any fence in it.
+        let mut fence = "```".to_owned();
+        while text.contains(fence.as_str()) {
+            fence.push('`');
+        }
+        let opening = format!("{fence}{language}");
+        let lines: Vec<&str> =
+            std::iter::once(opening.as_str()).chain(text.lines()).chain([fence.as_str()]).collect();
+        self.put("", &lines);
+    }
+
+    pub(super) fn code(&mut self, language: &str) {
+        match &mut self.pre {
+            Some((_, known)) if known.is_empty() => language.clone_into(known),
+            Some(_) => {}
+            None if !self.in_code => {
+                self.in_code = true;
+                self.line.push('`');
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn end_code(&mut self) {
+        if self.pre.is_none() && self.in_code {
+            self.in_code = false;
+            if self.line.ends_with('`') {
+                self.line.pop();
+            } else {
+                self.line.push('`');
+            }
+        }
+    }
+
+    pub(super) fn mark(&mut self, mark: &'static str) {
+        if self.pre.is_none() && !self.in_code && self.marks.iter().all(|(open, _)| *open != mark) {
+            self.line.push_str(mark);
+            self.marks.push((mark, self.line.len()));
+        }
+    }
+
+    /// Ends a mark, and those that began in it.
+    pub(super) fn end_mark(&mut self, mark: &str) {
+        if self.pre.is_some() || self.marks.iter().all(|(open, _)| *open != mark) {
+            return;
+        }
+        while let Some((open, from)) = self.marks.pop() {
+            let marked = self.line.get(from..).unwrap_or_default();
+            if marked.trim().is_empty() {
+                self.line.truncate(from.saturating_sub(open.len()));
+            } else {
+                let kept = self.line.trim_end().len();
+                let had_space = kept < self.line.len();
+                self.line.truncate(kept);
+                self.line.push_str(open);
+                if had_space {
+                    self.line.push(' ');
+                }
+            }
+            if open == mark {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn link(&mut self, href: &str) {
+        self.end_link();
+        let href = href.trim();
+        let is_page = !href.is_empty() && !href.starts_with('#');
+        let target =
+            self.base.join(href).ok().filter(|target| matches!(target.scheme(), "http" | "https" | "mailto"));
+        if let Some(target) = target.filter(|_| is_page && self.pre.is_none() && !self.in_code) {
+            self.link = Some((target.to_string(), self.line.len()));
+        }
+    }
+
+    pub(super) fn end_link(&mut self) {
+        let Some((target, from)) = self.link.take() else { return };
+        let text = self.line.get(from..).unwrap_or_default().trim();
+        // A mark that began outside of the link ends there.
+        if text.is_empty() || self.marks.iter().any(|(_, at)| *at > from) {
+            return;
+        }
+        let had_space = self.line.ends_with(' ');
+        let linked = if text == target { format!("<{target}>") } else { format!("[{text}]({target})") };
+        let leading = self.line.get(from..).is_some_and(|text| text.starts_with(' '));
+        self.line.truncate(from);
+        if leading {
+            self.line.push(' ');
+        }
+        self.line.push_str(&linked);
+        if had_space {
+            self.line.push(' ');
+        }
+    }
+
+    pub(super) fn image(&mut self, alt: &str, src: &str) {
+        let alt = alt.split_whitespace().collect::<Vec<_>>().join(" ");
+        if alt.is_empty() || self.pre.is_some() {
+            return;
+        }
+        let target = self.base.join(src).ok().filter(|target| matches!(target.scheme(), "http" | "https"));
+        let image = match target.filter(|_| !src.is_empty() && self.link.is_none()) {
+            Some(target) => format!("![{alt}]({target})"),
+            None => format!("[image: {alt}]"),
+        };
+        self.line.push_str(&image);
+    }
+
+    pub(super) fn table(&mut self) {
+        self.block();
+        if self.pre.is_none() && self.tables.len() < DEEPEST {
+            self.tables.push(Vec::new());
+        }
+    }
+
+    pub(super) fn row(&mut self) {
+        self.block();
+        if let Some(rows) = self.tables.last_mut() {
+            rows.push(Vec::new());
+        }
+    }
+
+    pub(super) fn cell(&mut self) {
+        self.block();
+        if let Some(rows) = self.tables.last_mut() {
+            if rows.is_empty() {
+                rows.push(Vec::new());
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push(String::new());
+            }
+        }
+    }
+
+    pub(super) fn end_table(&mut self) {
+        self.block();
+        let Some(mut rows) = self.tables.pop() else { return };
+        rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
+        let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+        if rows.len() < 2 || !(2..=COLUMNS).contains(&columns) || !self.tables.is_empty() {
+            // Made for its looks, or inside another one: its texts, one after the other.
+            for cell in rows.into_iter().flatten().filter(|cell| !cell.is_empty()) {
+                self.line = cell;
+                self.block();
+            }
+            return;
+        }
+        let drawn = |row: &Vec<String>| {
+            let cells =
+                (0..columns).map(|at| row.get(at).map(|cell| cell.replace('|', "\\|")).unwrap_or_default());
+            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let mut lines: Vec<String> = rows.iter().map(drawn).collect();
+        lines.insert(1, format!("|{}", " --- |".repeat(columns)));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        self.put("", &lines);
+    }
+}

@@ -1,0 +1,142 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use zk_core::kernel::Cx;
+use zk_core::model::{Approved, CallKind, Display, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{CallPlace, Question, Tool, ToolCx, UiAnswer};
+
+use super::ask;
+use crate::args;
+use crate::text::one_line;
+
+/// The most choices of a question.
+const MOST: usize = 10;
+
+/// The most bytes of a question, and of all its choices.
+const LONGEST: usize = 4_000;
+
+/// The choice beside those of the model.
+const OTHER: &str = "Something else";
+
+/// What a model does that nobody answers.
+const NEXT: &str = "decide by yourself, and say in your answer what you assumed";
+
+/// Asks the person: one of several choices, or an answer in words.
+///
+/// ```
+/// use zk_core::service::Tool;
+/// use zk_tools::AskUser;
+///
+/// let args = serde_json::json!({ "question": "Which port?" });
+/// assert_eq!(AskUser::new().summary(&args), "ask: Which port?");
+/// ```
+#[derive(Debug)]
+pub struct AskUser {
+    spec: Arc<ToolSpec>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    question: String,
+    /// To choose from; without any, the answer is in words
+    options: Option<Vec<String>>,
+}
+
+impl Default for AskUser {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AskUser {
+    /// The tool.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { spec: args::spec::<Args>("ask_user", "Ask the user, and wait for the answer.") }
+    }
+}
+
+#[async_trait]
+impl Tool for AskUser {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let Args { question, options } = call.parse()?;
+        let options = options.unwrap_or_default();
+        let bytes = question.len() + options.iter().map(String::len).sum::<usize>();
+        if question.trim().is_empty() || options.iter().any(|option| option.trim().is_empty()) {
+            return Err(ToolError::invalid("neither the question nor an option may be empty"));
+        }
+        if bytes > LONGEST || options.len() > MOST {
+            let text =
+                format!("a question may have {MOST} options and {LONGEST} bytes with them; ask for less");
+            return Err(ToolError::invalid(text));
+        }
+        let answer = if options.is_empty() {
+            words(question.clone(), &cx.cx).await?
+        } else {
+            choice(&question, options, &cx.cx).await?
+        };
+        let (text, shown) = match answer {
+            Some(answer) => {
+                (format!("The user answers: {answer}"), format!("answered: {}", one_line(&answer, 200)))
+            }
+            None => (format!("The user does not want to answer; {NEXT}"), "not answered".to_owned()),
+        };
+        Ok(ToolOutput::text(text).with_display(Display::Line { text: shown }))
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Ask)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        format!("ask: {}", one_line(args::text(args, "question"), 120))
+    }
+
+    fn prompt(&self) -> Option<&str> {
+        Some(
+            "Ask with `ask_user` only what neither the task nor the project answers, before you build on a guess.",
+        )
+    }
+}
+
+async fn words(text: String, cx: &Cx) -> Result<Option<String>, ToolError> {
+    Ok(match ask(Question::Input { text }, cx, NEXT).await? {
+        UiAnswer::Text { text } => Some(text).filter(|text| !text.trim().is_empty()),
+        UiAnswer::No { message } => message,
+        UiAnswer::Once
+        | UiAnswer::Session
+        | UiAnswer::Always
+        | UiAnswer::WiderSession
+        | UiAnswer::WiderAlways
+        | UiAnswer::Choice { .. }
+        | UiAnswer::Absent => None,
+    })
+}
+
+async fn choice(question: &str, mut options: Vec<String>, cx: &Cx) -> Result<Option<String>, ToolError> {
+    options.push(OTHER.to_owned());
+    let asked = Question::Select { text: question.to_owned(), options: options.clone() };
+    match ask(asked, cx, NEXT).await? {
+        UiAnswer::Choice { index } if index + 1 == options.len() => words(question.to_owned(), cx).await,
+        UiAnswer::Choice { index } => Ok(options.into_iter().nth(index)),
+        UiAnswer::No { message } => Ok(message),
+        UiAnswer::Once
+        | UiAnswer::Session
+        | UiAnswer::Always
+        | UiAnswer::WiderSession
+        | UiAnswer::WiderAlways
+        | UiAnswer::Text { .. }
+        | UiAnswer::Absent => Ok(None),
+    }
+}

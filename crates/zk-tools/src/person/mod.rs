@@ -1,0 +1,39 @@
+//! Tools that ask the person in front of the agent.
+
+mod ask;
+mod plan;
+
+use std::time::Duration;
+
+use zk_core::kernel::Cx;
+use zk_core::model::{ToolError, ToolErrorKind};
+use zk_core::service::{Question, Questions, UiAnswer};
+
+pub use ask::AskUser;
+pub use plan::{PlanModes, PresentPlan};
+
+use crate::work::stopped;
+
+/// How long a person may take for one question.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// Asks the person. `next` is what the model is told to do where nobody answers.
+async fn ask(question: Question, cx: &Cx, next: &str) -> Result<UiAnswer, ToolError> {
+    let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+        return Err(ToolError::new(ToolErrorKind::Denied, format!("nobody is here to be asked; {next}")));
+    };
+    match questions.ask(question, cx, PATIENCE).await {
+        UiAnswer::Absent if cx.is_stopped() => Err(stopped()),
+        UiAnswer::Absent if !questions.is_attended() => {
+            Err(ToolError::new(ToolErrorKind::Denied, format!("whoever was asked has left; {next}")))
+        }
+        UiAnswer::Absent => {
+            let minutes = PATIENCE.as_secs() / 60;
+            Err(ToolError::new(
+                ToolErrorKind::TimedOut,
+                format!("no answer within {minutes} minutes; {next}"),
+            ))
+        }
+        answer => Ok(answer),
+    }
+}

@@ -1,0 +1,208 @@
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
+use zk_core::model::{
+    Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
+use zk_core::service::{BlobId, Blobs, CallPlace, Tool, ToolCx};
+
+use crate::text::{count, head, one_line};
+use crate::work::{blocking, go_on, io_error};
+use crate::{OutputDir, args};
+
+/// Lines of one answer, unless the call says otherwise.
+const LINES: u64 = 200;
+
+/// Bytes of one answer: less than what is moved to files.
+const BYTES: usize = 32 * 1024;
+
+/// Bytes of a line that is shown.
+const LINE: usize = 2_000;
+
+/// Shows parts of results that were too large to be given whole: by lines, or those lines that contain a text.
+///
+/// ```
+/// use zk_core::service::Tool;
+/// use zk_tools::Recall;
+///
+/// let args = serde_json::json!({ "handle": "output-1.log", "query": "error" });
+/// assert_eq!(Recall::new().summary(&args), "look for error in output-1.log");
+/// ```
+#[derive(Debug)]
+pub struct Recall {
+    spec: Arc<ToolSpec>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Args {
+    /// Path or id that a result named
+    handle: String,
+    /// Only lines with this text
+    query: Option<String>,
+    /// First line, from 1
+    offset: Option<u64>,
+    /// Lines, default 200
+    limit: Option<u64>,
+}
+
+impl Default for Recall {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Recall {
+    /// The tool.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            spec: args::spec::<Args>(
+                "recall",
+                "Page through or search an output that was too long to be shown.",
+            ),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Recall {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.spec
+    }
+
+    async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let args: Args = call.parse()?;
+        let place = Kept::of(&cx.cx);
+        blocking(&cx.cx, move |stop| {
+            let kept = place.open(&args.handle)?;
+            let text = page(kept, &args, stop)?;
+            let line = format!("{} of {}", count(text.lines().count(), "line"), one_line(&args.handle, 100));
+            Ok(ToolOutput::text(text).with_display(Display::Line { text: line }))
+        })
+        .await
+    }
+
+    fn concurrency(&self, _: &Value) -> Concurrency {
+        Concurrency::Shared
+    }
+
+    /// What it shows was given to this conversation before.
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Read)
+    }
+
+    fn summary(&self, args: &Value) -> String {
+        let handle = one_line(args::text(args, "handle"), 100);
+        match args.get("query").and_then(Value::as_str) {
+            Some(query) => format!("look for {} in {handle}", one_line(query, 60)),
+            None => format!("recall {handle}"),
+        }
+    }
+}
+
+/// Where large results are.
+struct Kept {
+    dir: Option<Arc<OutputDir>>,
+    blobs: Option<Arc<dyn Blobs>>,
+}
+
+impl Kept {
+    fn of(cx: &Cx) -> Self {
+        Self { dir: cx.service::<OutputDir>(), blobs: cx.service::<dyn Blobs>() }
+    }
+
+    /// A file in the session's directory, or else a blob of the session.
+    fn open(&self, handle: &str) -> Result<Box<dyn Read>, ToolError> {
+        let name = Path::new(handle.trim()).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(dir) = &self.dir {
+            let path = dir.0.join(name);
+            // What is a link was not put there by zk.
+            let is_output = !name.is_empty() && path.symlink_metadata().is_ok_and(|found| found.is_file());
+            if is_output {
+                let file = std::fs::File::open(&path).map_err(|error| io_error("open", handle, &error))?;
+                return Ok(Box::new(file));
+            }
+        }
+        if let Some(blobs) = &self.blobs
+            && let Ok(blob) = blobs.open(&BlobId(handle.trim().to_owned()), None)
+        {
+            return Ok(blob);
+        }
+        Err(ToolError::new(
+            ToolErrorKind::NotFound,
+            format!(
+                "nothing is kept as `{}`; give the path that the result named, or run the call again",
+                one_line(handle, 200)
+            ),
+        ))
+    }
+}
+
+fn page(kept: Box<dyn Read>, args: &Args, stop: &CancellationToken) -> Result<String, ToolError> {
+    let from = args.offset.unwrap_or(1).max(1);
+    let most = args.limit.filter(|limit| *limit > 0).unwrap_or(LINES);
+    let query = args.query.as_deref().filter(|query| !query.is_empty()).map(str::to_lowercase);
+    let mut reader = BufReader::new(kept);
+    let (mut text, mut line, mut number, mut shown) = (String::new(), Vec::new(), 0_u64, 0_u64);
+    let mut next = None;
+    loop {
+        go_on(stop)?;
+        line.clear();
+        if !read_line(&mut reader, &mut line).map_err(|error| io_error("read", &args.handle, &error))? {
+            break;
+        }
+        number += 1;
+        if number < from {
+            continue;
+        }
+        let found = String::from_utf8_lossy(&line);
+        if query.as_ref().is_some_and(|query| !found.to_lowercase().contains(query)) {
+            continue;
+        }
+        if shown == most || text.len() + found.len().min(LINE) > BYTES {
+            next = Some(number);
+            break;
+        }
+        shown += 1;
+        let cut = if line.len() > LINE { "…" } else { "" };
+        text.push_str(&format!("{number}\t{}{cut}\n", head(&found, LINE)));
+    }
+    let what = query.as_ref().map_or("", |_| " with it");
+    text.push_str(&match next {
+        Some(next) => format!("(more lines{what} follow; continue with offset={next})"),
+        None if shown == 0 => format!("(no line{what} from line {from} on; there are {number})"),
+        None => format!("(the end; {number} lines in all)"),
+    });
+    Ok(text)
+}
+
+/// Reads a line without its end, no more of it than is shown. Gives whether there was one.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+    let mut is_line = false;
+    loop {
+        let piece = reader.fill_buf()?;
+        if piece.is_empty() {
+            return Ok(is_line);
+        }
+        is_line = true;
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(piece.len());
+        let room = (LINE + 1).saturating_sub(line.len()).min(taken);
+        line.extend_from_slice(piece.get(..room).unwrap_or_default());
+        reader.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::one_line;
+
+/// The most to-dos that a request names.
+const NAMED: usize = 12;
+
+/// One thing to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Todo {
+    /// What is to be done.
+    #[schemars(description = "")]
+    pub content: String,
+    /// How far it is.
+    #[schemars(description = "")]
+    pub status: TodoStatus,
+}
+
+/// How far a to-do is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(description = "")]
+pub enum TodoStatus {
+    #[schemars(description = "")]
+    /// Nothing was done yet.
+    Pending,
+    #[schemars(description = "")]
+    /// It is being done.
+    InProgress,
+    #[schemars(description = "")]
+    /// It is done.
+    Completed,
+}
+
+impl TodoStatus {
+    fn mark(self) -> &'static str {
+        match self {
+            Self::Pending => "[ ]",
+            Self::InProgress => "[~]",
+            Self::Completed => "[x]",
+        }
+    }
+}
+
+/// The list for people and models, a line for each.
+pub(super) fn lines(list: &[Todo]) -> Vec<String> {
+    list.iter().map(|todo| format!("{} {}", todo.status.mark(), one_line(&todo.content, 300))).collect()
+}
+
+/// How many are done, in progress and pending.
+pub(super) fn tally(list: &[Todo]) -> String {
+    let count = |status| list.iter().filter(|todo| todo.status == status).count();
+    format!(
+        "{} done, {} in progress, {} pending",
+        count(TodoStatus::Completed),
+        count(TodoStatus::InProgress),
+        count(TodoStatus::Pending)
+    )
+}
+
+/// What is still to be done, in one line; nothing when all of it is done.
+pub(super) fn reminder(list: &[Todo]) -> Option<String> {
+    let open: Vec<&Todo> = list.iter().filter(|todo| todo.status != TodoStatus::Completed).collect();
+    if open.is_empty() {
+        return None;
+    }
+    // It is read as text, not as a tag.
+    let plain = |text: &str| one_line(text, 100).replace('<', "‹").replace('>', "›");
+    let named =
+        open.iter().take(NAMED).map(|todo| format!("{} {}", todo.status.mark(), plain(&todo.content)));
+    let mut text = format!(
+        "to-do list, {} of {} done: {}",
+        list.len() - open.len(),
+        list.len(),
+        named.collect::<Vec<_>>().join("; ")
+    );
+    if let Some(more) = open.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        text.push_str(&format!("; and {more} more"));
+    }
+    Some(text)
+}

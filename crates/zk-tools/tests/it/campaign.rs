@@ -1,0 +1,116 @@
+//! Edits of real files with any bytes in them, made one by one and side by side.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use serde_json::json;
+use zk_core::model::Display;
+
+use crate::support::Desk;
+
+/// How many seeds: a hundredth of `full` unless the variable names another number.
+#[expect(clippy::disallowed_methods, reason = "the size of a campaign")]
+fn seeds(variable: &str, full: u64) -> u64 {
+    let asked = std::env::var(variable).ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(full / 100)
+}
+
+/// Bytes of all kinds: text, line ends of either kind, a byte order mark, what is no UTF-8.
+fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
+    const PIECES: [&[u8]; 14] = [
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\t",
+        b" ",
+        b"fn a() {",
+        b"}",
+        b"\xef\xbb\xbf",
+        b"\xff",
+        b"\xc3",
+        b"\xe2\x82",
+        "ä€🦀".as_bytes(),
+        b"\xc0\x80",
+        b"\0",
+    ];
+    (0..rng.usize(0..=most)).flat_map(|_| PIECES[rng.usize(0..PIECES.len())].iter().copied()).collect()
+}
+
+#[tokio::test]
+async fn an_edit_of_a_file_leaves_every_other_byte_as_it_was() {
+    let desk = Desk::new();
+    for seed in 0..seeds("ZK_CAMPAIGN_BYTES", 100_000) {
+        let mut rng = Rng::with_seed(seed);
+        let (before, after) = (bytes(&mut rng, 8), bytes(&mut rng, 8));
+        let content = [&before, b"<here>".as_slice(), &after].concat();
+        let path = format!("f{}", seed % 8);
+        desk.put(&path, &content);
+        std::fs::set_permissions(desk.root.join(&path), std::fs::Permissions::from_mode(0o640)).unwrap();
+        let new = ["", "x", "two\nlines", "ü"][rng.usize(0..4)];
+        let args = json!({ "path": path, "old_string": "<here>", "new_string": new });
+        let output = desk.output("edit", args).await;
+        let found = std::fs::read(desk.root.join(&path)).unwrap();
+        match output {
+            Ok(output) => {
+                // What is put in takes the line ends of its place.
+                let dressed = new.replace('\n', "\r\n");
+                let fits = [new.as_bytes(), dressed.as_bytes()]
+                    .iter()
+                    .any(|new| found == [&before, *new, &after].concat());
+                assert!(fits, "seed {seed}: {content:?} -> {found:?}");
+                assert!(
+                    matches!(output.display, Some(Display::Diff { .. } | Display::Line { .. })),
+                    "seed {seed}"
+                );
+            }
+            // A file that is no text is left alone.
+            Err(error) => assert_eq!(found, content, "seed {seed}: {error}"),
+        }
+        let mode = std::fs::metadata(desk.root.join(&path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o640, "seed {seed}");
+    }
+    let left = std::fs::read_dir(&desk.root).unwrap().count();
+    assert!(left <= 8, "{left} files: an edit left one of its own");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_edits_of_one_file_side_by_side_are_all_made_in_its_order() {
+    let desk = Arc::new(Desk::new());
+    for seed in 0..seeds("ZK_CAMPAIGN_PARALLEL", 1_000) {
+        let mut rng = Rng::with_seed(seed);
+        let mut lines: Vec<String> = (0..8).map(|n| format!("line {n}")).collect();
+        let between = bytes(&mut rng, 4).into_iter().filter(|byte| *byte != 0).collect::<Vec<_>>();
+        let whole = |lines: &[String]| {
+            let mut all = Vec::new();
+            for line in lines {
+                all.extend_from_slice(line.as_bytes());
+                all.extend_from_slice(b" |");
+                all.extend_from_slice(&between);
+                all.push(b'\n');
+            }
+            all
+        };
+        desk.put("shared", whole(&lines));
+        let mut order: Vec<usize> = (0..8).collect();
+        rng.shuffle(&mut order);
+        let mut running = Vec::new();
+        for n in order {
+            let desk = desk.clone();
+            running.push(tokio::spawn(async move {
+                let args = json!({
+                    "path": "shared", "old_string": format!("line {n} |"), "new_string": format!("line {n} of {n} |")
+                });
+                desk.output("edit", args).await.map(drop)
+            }));
+        }
+        for running in running {
+            running.await.unwrap().unwrap();
+        }
+        for (n, line) in lines.iter_mut().enumerate() {
+            *line = format!("line {n} of {n}");
+        }
+        assert_eq!(std::fs::read(desk.root.join("shared")).unwrap(), whole(&lines), "seed {seed}");
+    }
+    assert_eq!(std::fs::read_dir(&desk.root).unwrap().count(), 1, "a temporary file is left");
+}

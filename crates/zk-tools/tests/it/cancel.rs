@@ -1,0 +1,162 @@
+//! Every tool, stopped or dropped at each of its awaits.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use zk_core::model::{ToolError, ToolErrorKind, ToolOutput};
+use zk_tools::{NAMES, Spill};
+
+use crate::support::Desk;
+
+/// The most awaits that are tried.
+const MOST: usize = 12;
+
+/// What a call finds, and one of each tool that there is.
+fn calls(seconds: &str) -> Vec<(&'static str, Value)> {
+    let all = vec![
+        ("ask_user", json!({ "question": "?" })),
+        ("edit", json!({ "path": "a.txt", "old_string": "one", "new_string": "two" })),
+        ("glob", json!({ "pattern": "**/*" })),
+        ("grep", json!({ "pattern": "one" })),
+        ("jobs", json!({ "action": "list" })),
+        ("list_files", json!({})),
+        ("multi_edit", json!({ "path": "a.txt", "edits": [{ "old_string": "one", "new_string": "two" }] })),
+        ("present_plan", json!({ "plan": "1." })),
+        ("read_file", json!({ "path": "a.txt" })),
+        ("recall", json!({ "handle": "kept.txt" })),
+        ("shell", json!({ "command": format!("echo begun; sleep {seconds} & wait") })),
+        ("todo_read", json!({})),
+        ("todo_write", json!({ "todos": [{ "content": "a", "status": "pending" }] })),
+        ("write_file", json!({ "path": "a.txt", "content": "two\n" })),
+    ];
+    assert_eq!(all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), NAMES);
+    all
+}
+
+/// A number of seconds that no other command sleeps for.
+fn seconds(which: u32) -> String {
+    format!("{}.{which}", 100_000 + std::process::id())
+}
+
+/// Polls `call` and, at its `n`th await, does `then`, which says whether to go on; nothing if it does not. A call that
+/// waits for good is polled all the same.
+async fn at_await<T>(n: usize, call: impl Future<Output = T>, mut then: impl FnMut() -> bool) -> Option<T> {
+    let mut call = pin!(call);
+    let mut polled = 0;
+    let mut tick = tokio::time::interval(Duration::from_millis(5));
+    poll_fn(|cx| {
+        while tick.poll_tick(cx).is_ready() {}
+        if polled == n && !then() {
+            return Poll::Ready(None);
+        }
+        polled += 1;
+        call.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\n");
+    desk.put("outputs/kept.txt", "kept\n");
+    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
+    desk
+}
+
+/// Waits until nothing is left of a call: no process, no file of its own, and no file half written.
+async fn check(desk: &Desk, seconds: &str, what: &str) {
+    let mut found = String::new();
+    for _ in 0..1_000 {
+        found = left_over(desk, seconds);
+        if found.is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: {found}");
+}
+
+fn left_over(desk: &Desk, seconds: &str) -> String {
+    let entries = std::fs::read_dir(&desk.root).unwrap().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let now = desk.get("a.txt");
+    if names != ["a.txt", "outputs"] {
+        return format!("files: {names:?}");
+    }
+    if now != "one\n" && now != "two\n" {
+        return format!("a torn file: {now:?}");
+    }
+    if is_sleeping(seconds) { "a child is alive".to_owned() } else { String::new() }
+}
+
+/// Whether the command of a shell call still runs.
+fn is_sleeping(seconds: &str) -> bool {
+    let wanted = format!("sleep\0{seconds}\0");
+    let mine = |pid: &str| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line == wanted.as_bytes()
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| mine(&entry.file_name().to_string_lossy()))
+}
+
+fn is_honest(result: &Result<ToolOutput, ToolError>, name: &str) -> bool {
+    match result {
+        // It was done before it was told to stop.
+        Ok(_) => name != "shell",
+        Err(error) => {
+            error.kind == ToolErrorKind::Aborted
+                || (matches!(name, "ask_user" | "present_plan") && error.kind == ToolErrorKind::Denied)
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_is_stopped_at_any_await_leaves_nothing_behind() {
+    let seconds = seconds(1);
+    for (name, args) in calls(&seconds) {
+        for n in 0..MOST {
+            let mut desk = desk();
+            let stop = desk.stop.clone();
+            let mut reached = false;
+            let result = at_await(n, desk.output(name, args.clone()), || {
+                reached = true;
+                stop.cancel();
+                true
+            })
+            .await
+            .unwrap();
+            if reached {
+                assert!(is_honest(&result, name), "{name} at {n}: {result:?}");
+            }
+            check(&desk, &seconds, &format!("{name} stopped at {n}")).await;
+            if !reached {
+                break;
+            }
+            // No lock is held: the next call works.
+            desk.stop = CancellationToken::new();
+            let args = json!({ "path": "a.txt", "content": "three\n" });
+            desk.ok("write_file", args).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_is_dropped_at_any_await_leaves_nothing_behind() {
+    let seconds = seconds(2);
+    for (name, args) in calls(&seconds) {
+        for n in 0..MOST {
+            let desk = desk();
+            let result = at_await(n, desk.output(name, args.clone()), || false).await;
+            check(&desk, &seconds, &format!("{name} dropped at {n}")).await;
+            if result.is_some() {
+                break;
+            }
+        }
+    }
+}

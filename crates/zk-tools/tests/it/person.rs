@@ -1,0 +1,137 @@
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use zk_core::model::ToolErrorKind;
+use zk_core::service::{FrontEnd, Question, Questions, Tool, UiAnswer};
+use zk_tools::{PlanModes, ToolsOptions};
+
+use crate::support::Desk;
+
+fn attended() -> (Desk, FrontEnd) {
+    let desk = Desk::new();
+    let questions = Questions::new();
+    let front_end = questions.attach();
+    desk.bus.scope("terminal").provide_service(Arc::new(questions));
+    (desk, front_end)
+}
+
+/// Answers each question in turn, and gives back what was asked.
+async fn answers(front_end: &FrontEnd, answers: Vec<UiAnswer>) -> Vec<Question> {
+    let mut asked = Vec::new();
+    for answer in answers {
+        let pending = front_end.next().await;
+        front_end.answer(pending.id, pending.digest, answer).unwrap();
+        asked.push(pending.question.clone());
+    }
+    asked
+}
+
+async fn call(tool: &str, args: Value, given: Vec<UiAnswer>) -> (String, Vec<Question>) {
+    let (desk, front_end) = attended();
+    let (text, asked) = tokio::join!(desk.ok(tool, args), answers(&front_end, given));
+    (text, asked)
+}
+
+fn text(text: &str) -> UiAnswer {
+    UiAnswer::Text { text: text.to_owned() }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_in_words_or_by_a_choice() {
+    let (answer, asked) = call("ask_user", json!({ "question": "Which port?" }), vec![text("8080")]).await;
+    assert_eq!(answer, "The user answers: 8080");
+    assert_eq!(asked, [Question::Input { text: "Which port?".to_owned() }]);
+
+    let args = json!({ "question": "Which?", "options": ["a", "b"] });
+    let (answer, asked) = call("ask_user", args.clone(), vec![UiAnswer::Choice { index: 1 }]).await;
+    assert_eq!(answer, "The user answers: b");
+    let Some(Question::Select { options, .. }) = asked.first() else { panic!("{asked:?}") };
+    assert_eq!(options, &["a", "b", "Something else"]);
+
+    let given = vec![UiAnswer::Choice { index: 2 }, text("c")];
+    assert_eq!(call("ask_user", args.clone(), given).await.0, "The user answers: c");
+    let (answer, _) = call("ask_user", args, vec![UiAnswer::No { message: None }]).await;
+    assert!(answer.contains("does not want to answer"), "{answer}");
+}
+
+#[tokio::test]
+async fn without_a_person_the_model_is_told_that_nobody_is_there() {
+    let desk = Desk::new();
+    let error = desk.err("ask_user", json!({ "question": "Which?" })).await;
+    assert_eq!(error.kind, ToolErrorKind::Denied);
+    assert!(error.message.contains("nobody is here") && error.message.contains("assumed"), "{error}");
+    let error = desk.err("present_plan", json!({ "plan": "1. do it" })).await;
+    assert!(error.message.contains("carry nothing of it out"), "{error}");
+}
+
+#[tokio::test]
+async fn where_nobody_can_answer_the_tools_that_ask_are_not_offered() {
+    let desk = Desk::with(ToolsOptions { attended: false, ..ToolsOptions::default() });
+    assert!(desk.bus.item::<dyn Tool>("ask_user").is_none());
+    assert!(desk.bus.item::<dyn Tool>("present_plan").is_none());
+    assert!(desk.bus.item::<dyn Tool>("todo_write").is_some());
+}
+
+#[tokio::test]
+async fn a_person_who_leaves_and_a_run_that_stops_end_the_question() {
+    let (desk, front_end) = attended();
+    let leaves = async {
+        front_end.next().await;
+        drop(front_end);
+    };
+    let (error, ()) = tokio::join!(desk.err("ask_user", json!({ "question": "?" })), leaves);
+    assert!(error.message.contains("has left"), "{error}");
+
+    let (desk, front_end) = attended();
+    let stops = async {
+        front_end.next().await;
+        desk.stop.cancel();
+    };
+    let (error, ()) = tokio::join!(desk.err("ask_user", json!({ "question": "?" })), stops);
+    assert_eq!(error.kind, ToolErrorKind::Aborted);
+    assert!(front_end.pending().is_empty());
+}
+
+#[tokio::test]
+async fn a_plan_is_approved_changed_or_rejected() {
+    let plan = json!({ "plan": "1. read\n2. change" });
+    let (answer, asked) = call("present_plan", plan.clone(), vec![UiAnswer::Choice { index: 0 }]).await;
+    assert_eq!(answer, "The user approves the plan. Carry it out.");
+    let Some(Question::Select { text: shown, options }) = asked.first() else { panic!("{asked:?}") };
+    assert!(shown.starts_with("1. read\n2. change\n"), "{shown}");
+    assert_eq!(options, &["Approve", "Change it (say what)", "Reject it"]);
+
+    let given = vec![UiAnswer::Choice { index: 1 }, text("test first")];
+    let (answer, _) = call("present_plan", plan.clone(), given).await;
+    assert!(answer.starts_with("The user wants the plan changed: test first"), "{answer}");
+    let (answer, _) = call("present_plan", plan, vec![UiAnswer::Choice { index: 2 }]).await;
+    assert!(answer.contains("rejects the plan"), "{answer}");
+}
+
+struct Modes(Mutex<Vec<usize>>);
+
+impl PlanModes for Modes {
+    fn ways(&self) -> Vec<String> {
+        vec!["Approve".to_owned(), "Approve, edits unasked".to_owned()]
+    }
+
+    fn choose(&self, way: usize) -> Result<Option<String>, String> {
+        self.0.lock().unwrap().push(way);
+        if way == 1 { Ok(Some("Edits run unasked.".to_owned())) } else { Err("it is fixed".to_owned()) }
+    }
+}
+
+#[tokio::test]
+async fn approving_a_plan_chooses_the_mode_in_which_it_is_carried_out() {
+    let (desk, front_end) = attended();
+    let modes = Arc::new(Modes(Mutex::default()));
+    desk.bus.scope("modes").provide_service::<dyn PlanModes>(modes.clone());
+    let plan = || json!({ "plan": "do it" });
+    let given = vec![UiAnswer::Choice { index: 1 }];
+    let (answer, _) = tokio::join!(desk.ok("present_plan", plan()), answers(&front_end, given));
+    assert_eq!(answer, "The user approves the plan. Carry it out. Edits run unasked.");
+    let given = vec![UiAnswer::Choice { index: 0 }];
+    let (answer, _) = tokio::join!(desk.ok("present_plan", plan()), answers(&front_end, given));
+    assert!(answer.ends_with("The mode stays as it is: it is fixed."), "{answer}");
+    assert_eq!(*modes.0.lock().unwrap(), [1, 0]);
+}
