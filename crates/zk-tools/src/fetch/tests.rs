@@ -434,3 +434,60 @@ proptest! {
         prop_assert!(text.len() <= html.len() * 40 + 200);
     }
 }
+
+/// Where the page is that the test of proxies gets in a process of its own.
+const PAGE: &str = "ZK_TEST_PAGE";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::disallowed_methods, reason = "the environment of a process is set before it starts")]
+async fn a_proxy_that_the_environment_names_is_not_used() {
+    let proxy = Server::serving(|_| page("text/plain", "by way of the proxy")).await;
+    let server = Server::serving(|_| page("text/plain", "directly")).await;
+    let (address, at) = (server.address, format!("http://{}", proxy.address));
+    let run = move || {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "fetch::tests::gets_the_page_of_another_process", "--include-ignored"]);
+        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+            child.env(name, &at);
+        }
+        child.env_remove("NO_PROXY").env_remove("no_proxy").env(PAGE, address.to_string()).output().unwrap()
+    };
+    let ended = tokio::task::spawn_blocking(run).await.unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert_eq!((server.connections(), proxy.connections()), (1, 0));
+}
+
+#[tokio::test]
+#[ignore = "runs in a process of its own, started by another test"]
+#[expect(clippy::disallowed_methods, reason = "told by the process that started it")]
+async fn gets_the_page_of_another_process() {
+    let Ok(address) = std::env::var(PAGE) else { return };
+    let options = FetchOptions { also: vec![address.parse().unwrap()], ..FetchOptions::default() };
+    let names = Names::of(&[("page.test", &[&["127.0.0.1"]])]);
+    let port = address.rsplit(':').next().unwrap();
+    let output =
+        fetch(&Fetch::looking_up(&options, names), &format!("http://page.test:{port}/")).await.unwrap();
+    assert!(output.content.to_text().ends_with("directly"));
+}
+
+#[tokio::test]
+async fn a_call_that_is_stopped_ends_at_once_and_its_connection_with_it() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let options = FetchOptions { also: vec![address], ..FetchOptions::default() };
+    let tool = Fetch::looking_up(&options, Names::of(&[("page.test", &[&["127.0.0.1"]])]));
+    let stop = tokio_util::sync::CancellationToken::new();
+    let cx = ToolCx::new(Bus::new().cx().with_stop(stop.clone()), "/");
+    let shared: Arc<dyn Tool> = Arc::new(Fetch::new(&FetchOptions::default()));
+    let url = format!("http://page.test:{}/", address.port());
+    let approved = cx.approve(shared, json!({ "url": url })).await.unwrap();
+    let connected = async {
+        let (mut stream, _) = silent.accept().await.unwrap();
+        stop.cancel();
+        // The other side hangs up.
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all).await;
+    };
+    let (result, ()) = tokio::join!(tool.call(&approved, &cx), connected);
+    assert_eq!(result.unwrap_err().kind, ToolErrorKind::Aborted);
+}

@@ -71,8 +71,11 @@ fn hostile() -> impl Strategy<Value = String> {
 
 /// Arguments of any shape under the names that a tool has, and under others.
 fn arguments(schema: &Value) -> impl Strategy<Value = Value> + use<> {
-    let names: Vec<String> =
+    let mut names: Vec<String> =
         schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    if names.is_empty() {
+        names.push("none".to_owned());
+    }
     let value = prop_oneof![
         6 => hostile().prop_map(Value::String),
         1 => any::<i64>().prop_map(Value::from),

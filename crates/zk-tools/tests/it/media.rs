@@ -71,7 +71,7 @@ async fn a_notebook_is_read_cell_by_cell() {
     let part = desk.ok("read_file", json!({ "path": "a.ipynb", "offset": 2, "limit": 1 })).await;
     assert!(part.starts_with("# Title\n(lines 2-2 of"), "{part}");
     desk.put("broken.ipynb", "{ not json");
-    assert_eq!(desk.ok("read_file", json!({ "path": "broken.ipynb" })).await, "1\t{ not json");
+    assert_eq!(desk.ok("read_file", json!({ "path": "broken.ipynb" })).await, "1\t{ not json\n");
 }
 
 #[tokio::test]
