@@ -13,7 +13,8 @@ use zk_agent::{RunOptions, Validated, validate};
 use zk_core::events::{ToolAfter, ToolBefore, ToolBegin, ToolPrepare, ToolTransform};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{
-    CallRef, Concurrency, RunId, ToolError, ToolErrorKind, ToolOutput, ToolSpec, output_bytes,
+    CallKind, CallRef, Concurrency, Display, RunId, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+    output_bytes,
 };
 use zk_core::service::{Progress, Tool, ToolCx};
 use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
@@ -33,7 +34,7 @@ const RUN: &str = "run";
 /// The variable with the token that clients have to know.
 const TOKEN: &str = "ZK_MCP_TOKEN";
 /// Tools that mean something only in the middle of a run.
-const OF_RUNS: [&str; 1] = ["tool_search"];
+const OF_RUNS: [&str; 3] = ["todo_read", "todo_write", "tool_search"];
 
 /// Serves one client at standard input and output, or every client of this machine with the token at `http`.
 pub(super) fn serve(app: &AppContext, http: Option<SocketAddr>) -> Outcome<Exit> {
@@ -136,6 +137,8 @@ impl ProgramTools {
         let begin = ToolBegin {
             run_id: RunId::fresh(),
             call: info.clone(),
+            kind: tool.kind().unwrap_or_else(|| CallKind::of(&effects)),
+            locations: effects.locations(),
             args: args.clone(),
             read_only: effects.is_read_only(),
             effects,
@@ -170,6 +173,7 @@ impl ProgramTools {
             call: info,
             content: content.clone(),
             is_error,
+            exit_code: output.display.as_ref().and_then(Display::exit_code),
             display: output.display,
             details,
             output_bytes: output_bytes(&content),
