@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod agents;
+#[cfg(test)]
 mod answers;
 #[cfg(test)]
 mod auth;
