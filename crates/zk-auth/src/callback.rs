@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::token::clean;
 use super::{AuthError, pkce};
 use crate::Secret;
-use crate::client::{OAuthClient, Redirect};
+use crate::client::{IssuerRule, OAuthClient, Redirect};
 
 /// How long one connection may take: browsers on this machine take milliseconds.
 const CONNECTION: Duration = Duration::from_secs(5);
@@ -27,6 +27,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) state: &'a str,
     /// The issuer an answer has to name if it names one.
     pub(crate) issuer: Option<&'a str>,
+    pub(crate) rule: IssuerRule,
 }
 
 /// The answer to a sign-in.
@@ -174,10 +175,24 @@ pub(crate) fn answer_of(query: &str, expected: &Expected<'_>) -> Result<Answer, 
     if !pkce::same(&state, expected.state) {
         return Err("belongs to another sign-in");
     }
-    if let (Some(issuer), Some(named)) = (expected.issuer, one("iss")?)
-        && issuer.trim_end_matches('/') != named.trim_end_matches('/')
-    {
-        return Err("comes from another server");
+    if let Some(issuer) = expected.issuer {
+        let named = one("iss")?;
+        let is_it = match (&named, expected.rule) {
+            (None, IssuerRule::Lenient | IssuerRule::Exact) => true,
+            (None, IssuerRule::Required) => false,
+            (Some(named), IssuerRule::Lenient) => issuer.trim_end_matches('/') == named.trim_end_matches('/'),
+            (Some(named), IssuerRule::Exact | IssuerRule::Required) => issuer == named,
+        };
+        match expected.rule {
+            _ if is_it => {}
+            IssuerRule::Lenient => return Err("comes from another server"),
+            // It holds the state of this sign-in: nobody else but the server that was asked can send another one. What
+            // that says about an error is not shown.
+            IssuerRule::Exact | IssuerRule::Required => {
+                let why = "the answer does not come from the server that was asked";
+                return Ok(Answer::Declined(why.to_owned()));
+            }
+        }
     }
     if let Some(error) = one("error")? {
         let words = one("error_description")?.map_or(String::new(), |words| format!(": {words}"));

@@ -32,6 +32,12 @@ pub struct OAuthClient {
     /// `token_url` unless set.
     #[serde(default)]
     pub issuer: Option<String>,
+    /// What an answer has to say about the issuer.
+    #[serde(default)]
+    pub issuer_rule: IssuerRule,
+    /// How zk shows the token endpoint that it is this client.
+    #[serde(default)]
+    pub auth: ClientAuth,
     /// What the tokens are to be good for.
     #[serde(default)]
     pub scopes: Vec<String>,
@@ -103,6 +109,57 @@ pub enum TokenBody {
     Json,
 }
 
+/// What the answer to a sign-in has to say about the issuer (RFC 9207).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IssuerRule {
+    /// If it names one, that has to be [`OAuthClient::issuer`]; a slash at the end makes no difference.
+    #[default]
+    Lenient,
+    /// If it names one, that has to be the issuer to the letter. Another one ends the sign-in.
+    Exact,
+    /// It has to name the issuer, to the letter: the server says that it does. Anything else ends the sign-in.
+    Required,
+}
+
+/// How a client shows the token endpoint who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", content = "secret", rename_all = "snake_case")]
+pub enum ClientAuth {
+    /// By its id alone: a public client, as a program on a person's machine is.
+    #[default]
+    None,
+    /// With a secret, in the header `Authorization`.
+    Basic(ClientSecret),
+    /// With a secret, among the fields.
+    Post(ClientSecret),
+}
+
+/// The secret of a client. Its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct ClientSecret(String);
+
+impl ClientSecret {
+    /// The secret itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for ClientSecret {
+    fn from(secret: String) -> Self {
+        Self(secret)
+    }
+}
+
+impl std::fmt::Debug for ClientSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClientSecret(…)")
+    }
+}
+
 impl OAuthClient {
     /// A client with an ephemeral loopback port and no scopes.
     pub fn new(
@@ -117,6 +174,8 @@ impl OAuthClient {
             authorize_url: authorize_url.into(),
             token_url: token_url.into(),
             issuer: None,
+            issuer_rule: IssuerRule::Lenient,
+            auth: ClientAuth::None,
             scopes: Vec::new(),
             redirect: Redirect::default(),
             token_body: TokenBody::Form,

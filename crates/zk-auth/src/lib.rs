@@ -67,7 +67,7 @@ mod tests;
 mod token;
 
 pub use callback::Callback;
-pub use client::{OAuthClient, Redirect, TokenBody};
+pub use client::{ClientAuth, ClientSecret, IssuerRule, OAuthClient, Redirect, TokenBody};
 pub use credential::{Credential, OAuthTokens};
 pub use error::AuthError;
 pub use events::OAuthRefresh;

@@ -199,7 +199,11 @@ impl Login {
     }
 
     fn expected(&self) -> Expected<'_> {
-        Expected { state: self.state.expose_secret(), issuer: self.client.issuer.as_deref() }
+        Expected {
+            state: self.state.expose_secret(),
+            issuer: self.client.issuer.as_deref(),
+            rule: self.client.issuer_rule,
+        }
     }
 
     fn code(&self, answer: Answer) -> Result<AuthorizationCode, AuthError> {

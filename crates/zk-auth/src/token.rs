@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::time::timeout;
 use zk_core::service::Redactor;
 
-use super::client::{OAuthClient, TokenBody};
+use super::client::{ClientAuth, OAuthClient, TokenBody};
 use super::{AuthError, OAuthTokens, jwt};
 use crate::Secret;
 use crate::http::{Http, HttpError, Received, read_some, root_cause};
@@ -54,7 +54,14 @@ impl TokenEndpoint<'_> {
     }
 
     fn fields<'a>(&'a self, grant: &Grant<'a>) -> Vec<(&'static str, &'a str)> {
-        let mut fields = vec![("client_id", self.client.client_id.as_str())];
+        let mut fields = match &self.client.auth {
+            ClientAuth::None => vec![("client_id", self.client.client_id.as_str())],
+            // The header says who it is.
+            ClientAuth::Basic(_) => Vec::new(),
+            ClientAuth::Post(secret) => {
+                vec![("client_id", self.client.client_id.as_str()), ("client_secret", secret.reveal())]
+            }
+        };
         match grant {
             Grant::Code { code, verifier, state, redirect } => {
                 fields.push(("grant_type", "authorization_code"));
@@ -94,6 +101,12 @@ impl TokenEndpoint<'_> {
             |error: HttpError| AuthError::Unavailable { place: place(url), reason: error.to_string() };
         let client = self.http.client(url).map_err(no_client)?;
         let request = client.post(url.clone()).header(CONTENT_TYPE, kind).header(ACCEPT, "application/json");
+        let request = match &self.client.auth {
+            ClientAuth::Basic(secret) => {
+                request.basic_auth(form_text(&self.client.client_id), Some(form_text(secret.reveal())))
+            }
+            ClientAuth::None | ClientAuth::Post(_) => request,
+        };
         let response = request.body(body).send().await.map_err(|error| unavailable(&error))?;
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -143,7 +156,7 @@ impl TokenEndpoint<'_> {
             (None, _) => format!("HTTP {}", status.as_u16()),
         };
         // In this order: cutting first could leave half a secret.
-        let reason = clean(&grant.redact(&reason));
+        let reason = clean(&grant.redact(&reason, &self.client.auth));
         let place = place(url);
         let busy = matches!(text("error"), Some("temporarily_unavailable" | "slow_down" | "server_error"));
         let understood = matches!(status.as_u16(), 400 | 401 | 403);
@@ -157,13 +170,17 @@ impl TokenEndpoint<'_> {
 
 impl Grant<'_> {
     /// Some servers quote what they were sent.
-    fn redact(&self, text: &str) -> String {
+    fn redact(&self, text: &str, auth: &ClientAuth) -> String {
         let secrets = match self {
             Self::Code { code, verifier, state, .. } => vec![*code, *verifier, *state],
             Self::Refresh { tokens, refresh } => vec![&tokens.access, *refresh],
         };
         let redactor = Redactor::new();
         secrets.iter().for_each(|secret| redactor.learn_key(secret.expose_secret()));
+        match auth {
+            ClientAuth::None => {}
+            ClientAuth::Basic(secret) | ClientAuth::Post(secret) => redactor.learn_key(secret.reveal()),
+        }
         redactor.redact(text).into_owned()
     }
 }
@@ -175,6 +192,11 @@ fn form(fields: &[(&str, &str)]) -> String {
         .ok()
         .and_then(|url| url.query().map(str::to_owned))
         .unwrap_or_default()
+}
+
+/// A text as a part of a form, which is how a client's id and secret go into the header (RFC 6749, 2.3.1).
+fn form_text(text: &str) -> String {
+    form(&[("", text)]).split_off(1)
 }
 
 /// A length of time; some servers send it as text.

@@ -2,7 +2,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use secrecy::ExposeSecret;
 use zk_auth::Http;
-use zk_auth::{AuthError, Callback, Login, OAuthClient, Redirect, TokenBody};
+use zk_auth::{AuthError, Callback, ClientAuth, IssuerRule, Login, OAuthClient, Redirect, TokenBody};
 
 use crate::browser::Browser;
 use crate::server::{Reply, Server};
@@ -174,4 +174,50 @@ async fn nobody_coming_back_is_a_time_out() {
     let login = Login::begin(client("http://127.0.0.1:1"), Http::new()).await.unwrap();
     let error = login.callback(Duration::from_millis(20)).await.unwrap_err();
     assert!(matches!(error, AuthError::TimedOut { .. }));
+}
+
+#[tokio::test]
+async fn an_answer_that_names_another_issuer_to_the_letter_ends_the_sign_in_where_that_counts() {
+    let cases = [
+        (IssuerRule::Exact, "", true),
+        (IssuerRule::Exact, "&iss=https://as.example/x", true),
+        (IssuerRule::Exact, "&iss=https://as.example/x/", false),
+        (IssuerRule::Required, "&iss=https://as.example/x", true),
+        (IssuerRule::Required, "", false),
+        (IssuerRule::Required, "&iss=https://AS.example/x", false),
+    ];
+    for (issuer_rule, named, is_taken) in cases {
+        let issuer = Some("https://as.example/x".to_owned());
+        let client = OAuthClient { issuer, issuer_rule, ..client("http://127.0.0.1:1") };
+        let login = Login::begin(client, Http::new()).await.unwrap();
+        let state = Browser::at(&login).state().to_owned();
+        let answer = login.pasted(&format!("code={CODE}&state={state}{named}"));
+        assert_eq!(answer.is_ok(), is_taken, "{issuer_rule:?} {named}");
+        let refused = login.pasted(&format!("error=<b>read this</b>&state={state}{named}")).unwrap_err();
+        assert!(matches!(refused, AuthError::Declined { .. }), "{refused}");
+        assert_eq!(refused.to_string().contains("read this"), is_taken, "words of a stranger: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_with_a_secret_shows_it_the_way_its_server_takes_it() {
+    const SECRET: &str = "s3cret/of+it";
+    for (auth, is_basic) in [
+        (ClientAuth::Basic(SECRET.to_owned().into()), true),
+        (ClientAuth::Post(SECRET.to_owned().into()), false),
+    ] {
+        let server = Server::start([granted(ACCESS, REFRESH, 60)]).await;
+        let client = OAuthClient { auth, ..client(&server.url) };
+        assert!(!format!("{client:?}").contains(SECRET));
+        let login = Login::begin(client, Http::new()).await.unwrap();
+        let code = login.pasted(&format!("{CODE}#{}", Browser::at(&login).state())).unwrap();
+        login.exchange(code).await.unwrap();
+        let received = &server.received()[0];
+        // `zk-tests:s3cret%2Fof%2Bit`
+        let header = "Basic emstdGVzdHM6czNjcmV0JTJGb2YlMkJpdA==";
+        assert_eq!(received.header("authorization") == Some(header), is_basic, "{:?}", received.head);
+        let sent = form(received);
+        assert_eq!(sent.get("client_secret").map(String::as_str), (!is_basic).then_some(SECRET));
+        assert_eq!(sent.contains_key("client_id"), !is_basic);
+    }
 }
