@@ -38,6 +38,8 @@ pub struct ServerConfig {
     pub disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
     pub pin: bool,
+    /// How to sign in to it, for a server that is reached by HTTP.
+    pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
     definition: Value,
     /// [`ServerConfig::identity`] of that.
@@ -52,6 +54,31 @@ pub enum ServerDisclosure {
     Eager,
     /// Once it searched for them.
     Lazy,
+}
+
+/// What is set about signing in to a server. Most need nothing of it.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct OAuthConfig {
+    /// The id zk was registered with.
+    #[serde(alias = "clientId")]
+    pub client_id: Option<String>,
+    /// The secret that belongs to that id, if there is one.
+    #[serde(alias = "clientSecret")]
+    pub client_secret: Option<String>,
+    /// What a token is to be good for, beside what the server asks for.
+    pub scopes: Vec<String>,
+    /// The port of this machine that the browser comes back to; any free one if nothing.
+    #[serde(alias = "callbackPort")]
+    pub port: Option<u16>,
+    /// The address of a document that describes the client, in the place of the host's.
+    pub client_metadata_url: Option<String>,
+}
+
+impl std::fmt::Debug for OAuthConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OAuthConfig").field("client_id", &self.client_id).finish_non_exhaustive()
+    }
 }
 
 /// How a server is reached.
@@ -145,6 +172,8 @@ struct Written {
     #[serde(rename = "alwaysLoad")]
     always_load: Option<bool>,
     pin: Option<bool>,
+    #[serde(default)]
+    oauth: OAuthConfig,
 }
 
 impl ServerConfig {
@@ -172,6 +201,7 @@ impl ServerConfig {
             request_idle: millis(written.timeout, REQUEST),
             disclosure: written.disclosure.or(always),
             pin: written.pin.unwrap_or(true),
+            oauth: written.oauth,
             definition: definition.clone(),
             identity,
         })
@@ -216,6 +246,10 @@ impl ServerConfig {
             ServerTransport::Http { url, headers } => {
                 *url = expand(url, lookup);
                 texts(headers);
+                let OAuthConfig { client_id, client_secret, client_metadata_url, .. } = &mut self.oauth;
+                for text in [client_id, client_secret, client_metadata_url].into_iter().flatten() {
+                    *text = expand(text, lookup);
+                }
             }
         }
         self
@@ -231,7 +265,19 @@ impl ServerConfig {
         };
         let named = named.into_iter().flatten().filter(move |(name, _)| is_secret(name));
         let all = named.chain(headers.into_iter().flatten());
-        all.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value))
+        let values = all.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
+        values.chain(self.oauth.client_secret.as_deref())
+    }
+
+    /// Whether a person can sign in to it: it is reached by HTTP, and nobody set a header `Authorization`.
+    #[must_use]
+    pub fn takes_sign_in(&self) -> bool {
+        match &self.transport {
+            ServerTransport::Stdio { .. } => false,
+            ServerTransport::Http { headers, .. } => {
+                headers.keys().all(|name| !name.eq_ignore_ascii_case("authorization"))
+            }
+        }
     }
 
     /// One line for a person: the command line or the address, without the values of variables and headers.

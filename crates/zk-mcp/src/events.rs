@@ -71,6 +71,44 @@ pub struct McpError {
 }
 notify!(McpError, "mcp:error");
 
+/// A server wants a person to sign in, or to let zk do more than before. Nothing opens by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpAuthRequired {
+    /// The server.
+    pub server: String,
+    /// What the token has to be good for, as far as the server says.
+    pub scopes: Vec<String>,
+}
+notify!(McpAuthRequired, "mcp:auth:required");
+
+/// A sign-in began: the person goes to this address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpAuthUrl {
+    /// The server.
+    pub server: String,
+    /// The address.
+    pub url: String,
+}
+notify!(McpAuthUrl, "mcp:auth:url");
+
+/// A person signed in to a server; the tokens are stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpAuthSuccess {
+    /// The server.
+    pub server: String,
+}
+notify!(McpAuthSuccess, "mcp:auth:success");
+
+/// A sign-in ended without tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpAuthError {
+    /// The server.
+    pub server: String,
+    /// Why, in words for a person.
+    pub error: String,
+}
+notify!(McpAuthError, "mcp:auth:error");
+
 /// The tools of a server are not those that were accepted: none of them can be called until a person accepts them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpQuarantine {

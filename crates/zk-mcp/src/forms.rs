@@ -14,18 +14,19 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The most fields that a form may have.
 const MOST: usize = 20;
 
-/// Asks the person in front of the bus; without one every form is declined.
+/// Asks the person in front of the bus. Without one a form is answered with its own defaults if it has one for every field,
+/// and declined otherwise: a server that has a value for everything learns nothing.
 pub(crate) struct AskPerson(pub(crate) Scope);
 
 #[async_trait]
 impl Answers for AskPerson {
     async fn form(&self, server: &str, message: &str, schema: &Value) -> Form {
         let Some(bus) = self.0.bus() else { return Form::Declined };
+        let fields = fields(schema);
         let Some(questions) = bus.service::<Questions>().filter(|questions| questions.is_attended()) else {
-            return Form::Declined;
+            return defaults(&fields);
         };
         let cx = bus.cx();
-        let fields = fields(schema);
         if fields.len() > MOST {
             return Form::Declined;
         }
@@ -51,6 +52,16 @@ impl Answers for AskPerson {
             }
         }
         Form::Filled(filled)
+    }
+}
+
+/// The defaults of a form that has one for each field. One without fields asks for consent, which is nobody's to give.
+fn defaults(fields: &[Field]) -> Form {
+    let filled: Option<Map<String, Value>> =
+        fields.iter().map(|field| Some((field.name.clone(), field.schema.get("default")?.clone()))).collect();
+    match filled {
+        Some(filled) if !filled.is_empty() => Form::Filled(filled),
+        Some(_) | None => Form::Declined,
     }
 }
 
@@ -200,6 +211,16 @@ mod tests {
     fn a_field_that_may_stay_empty_does_and_one_that_may_not_cancels_the_form() {
         assert!(matches!(field(json!({"type": "string"}), false).answer(text(" ")), Filled::Nothing));
         assert!(matches!(field(json!({"type": "string"}), true).answer(text(" ")), Filled::Missing));
+    }
+
+    #[test]
+    fn a_form_that_nobody_sees_is_answered_by_its_own_defaults_or_not_at_all() {
+        let form = |properties: Value| defaults(&fields(&json!({ "properties": properties })));
+        let filled = form(json!({"a": {"type": "string", "default": "x"}, "b": {"default": 2}}));
+        let Form::Filled(filled) = filled else { panic!("{filled:?}") };
+        assert_eq!(Value::Object(filled), json!({"a": "x", "b": 2}));
+        assert_eq!(form(json!({"a": {"default": "x"}, "b": {"type": "string"}})), Form::Declined);
+        assert_eq!(form(json!({})), Form::Declined);
     }
 
     #[test]

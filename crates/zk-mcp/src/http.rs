@@ -1,20 +1,24 @@
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use reqwest::{Client, Url};
+use reqwest::Url;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use zk_auth::Http;
 
+use crate::auth::{Authorised, ServerAuth};
+
 /// The largest answer, in bytes.
 const LARGEST: usize = 16 << 20;
 
-/// Streamable HTTP to `url`, with `headers` in every request.
+/// Streamable HTTP to `url`, with `headers` in every request, and the token of a sign-in where there is one.
 pub(crate) fn transport(
     http: &Http,
     url: &str,
     headers: &BTreeMap<String, String>,
-) -> Result<StreamableHttpClientTransport<Client>, String> {
+    auth: Option<Arc<ServerAuth>>,
+) -> Result<StreamableHttpClientTransport<Authorised>, String> {
     let parsed = Url::parse(url).map_err(|error| format!("`{url}` is no address: {error}"))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(format!("`{url}` is no address of a server: it must begin with https:// or http://"));
@@ -34,5 +38,5 @@ pub(crate) fn transport(
         .max_json_response_size(LARGEST)
         .max_sse_event_size(LARGEST)
         .reinit_on_expired_session(true);
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    Ok(StreamableHttpClientTransport::with_client(Authorised::new(client, auth), config))
 }

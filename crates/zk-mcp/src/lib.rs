@@ -14,6 +14,7 @@
 //! | `tool`, `sanitize`, `names` | a tool as the model has it |
 //! | `resources`, `prompts`, `forms` | resources as tools, prompts as commands, forms as questions |
 //! | `search` | tools that the model is told of once it searched for them |
+//! | `auth/` | signing in to servers that are reached by HTTP |
 //! | `events` | `mcp:*` |
 //! | `serve/` | zk as a server: its tools for other programs |
 //!
@@ -22,6 +23,8 @@
 //! No provider, no store, no terminal, and no other way to start a process than the `Exec` service. The
 //! library that speaks the protocol stays inside: none of its types appear in what this crate exports.
 
+#[cfg(feature = "http")]
+mod auth;
 mod canonical;
 mod client;
 mod config;
@@ -44,8 +47,15 @@ mod status;
 mod stdio;
 mod tool;
 
-pub use config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerTransport, definition_of};
-pub use events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError, McpQuarantine};
+#[cfg(feature = "http")]
+pub use auth::{SignInError, SignInOptions, SignInPage};
+pub use config::{
+    OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerTransport, definition_of,
+};
+pub use events::{
+    McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
+    McpConnect, McpError, McpQuarantine,
+};
 pub use pin::{MemoryPins, PinStore};
 pub use plugin::{McpPlugin, McpServers};
 #[cfg(feature = "serve")]

@@ -12,6 +12,8 @@ use zk_core::events::{AgentBeforeStart, BeforeStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::service::Exec;
 
+#[cfg(feature = "http")]
+use crate::auth::{SignInError, SignInOptions, SignInPage};
 use crate::config::ServerConfig;
 use crate::events::{McpConnect, McpError, McpQuarantine};
 use crate::forms::AskPerson;
@@ -50,6 +52,8 @@ pub struct McpPlugin {
     exec: Option<Arc<dyn Exec>>,
     pins: Arc<dyn PinStore>,
     log: Option<ServerLog>,
+    #[cfg(feature = "http")]
+    credentials: Arc<dyn zk_auth::CredentialStore>,
     wait: Duration,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -69,6 +73,8 @@ impl McpPlugin {
             exec: None,
             pins: Arc::new(MemoryPins::default()),
             log: None,
+            #[cfg(feature = "http")]
+            credentials: Arc::new(zk_auth::MemoryStore::default()),
             wait: Duration::ZERO,
             tell: Arc::new(|_| ()),
         }
@@ -83,6 +89,13 @@ impl McpPlugin {
     /// Keeps the accepted lists of tools in `pins`; without it they are forgotten with the process.
     pub fn pins(mut self, pins: Arc<dyn PinStore>) -> Self {
         self.pins = pins;
+        self
+    }
+
+    /// Keeps the tokens of sign-ins in `store`; without it they are forgotten with the process.
+    #[cfg(feature = "http")]
+    pub fn credentials(mut self, store: Arc<dyn zk_auth::CredentialStore>) -> Self {
+        self.credentials = store;
         self
     }
 
@@ -142,9 +155,45 @@ impl McpServers {
     /// # Errors
     /// In words, when there is no such server, no such change, or it cannot be stored.
     pub async fn accept(&self, server: &str, digest: &str) -> Result<(), String> {
-        let found = self.servers.iter().find(|one| one.name() == server);
-        let found = found.ok_or_else(|| format!("there is no MCP server {server}"))?;
-        found.accept(digest).await
+        self.named(server)?.accept(digest).await
+    }
+
+    /// Has a person sign in to a server that wants it, on `page`. The tokens are stored, and the server is tried again.
+    ///
+    /// # Errors
+    /// [`SignInError`], after which nothing that was stored is another thing.
+    #[cfg(feature = "http")]
+    pub async fn sign_in(
+        &self,
+        server: &str,
+        page: &dyn SignInPage,
+        options: &SignInOptions,
+    ) -> Result<(), SignInError> {
+        self.named(server).map_err(SignInError::NotWanted)?.sign_in(page, options).await
+    }
+
+    /// Forgets the sign-in to a server, and says whether there was one.
+    ///
+    /// # Errors
+    /// [`SignInError`] when what is stored cannot be changed.
+    #[cfg(feature = "http")]
+    pub async fn sign_out(&self, server: &str) -> Result<bool, SignInError> {
+        self.named(server).map_err(SignInError::NotWanted)?.sign_out().await
+    }
+
+    /// Whether a server wants a sign-in: it said so since it was started, or a call of an earlier program needed more than
+    /// the tokens are good for.
+    #[cfg(feature = "http")]
+    pub async fn wants_sign_in(&self, server: &str) -> bool {
+        match self.named(server) {
+            Ok(server) => server.wants_sign_in().await,
+            Err(_) => false,
+        }
+    }
+
+    fn named(&self, name: &str) -> Result<&Arc<Server>, String> {
+        let found = self.servers.iter().find(|one| one.name() == name);
+        found.ok_or_else(|| format!("there is no MCP server {name}"))
     }
 
     async fn close(&self) {
@@ -172,6 +221,8 @@ impl Plugin for McpPlugin {
             exec,
             #[cfg(feature = "http")]
             http: zk_auth::Http::new(),
+            #[cfg(feature = "http")]
+            credentials: self.credentials.clone(),
             pins: self.pins.clone(),
             log: self.log.clone(),
             answers: Some(Arc::new(AskPerson(scope.clone()))),

@@ -64,7 +64,16 @@ impl Tool for McpTool {
             progress: Arc::new(move |text| progress.show(text)),
             stop: cx.cx.stop_token(),
         };
-        let result = connection.call(request).await.map_err(|end| self.failed(&end))?;
+        let result = match connection.call(request).await {
+            Ok(result) => result,
+            Err(end) => {
+                if let CallEnd::SignIn = end {
+                    self.server.tell_of_sign_in().await;
+                }
+                return Err(self.failed(&end));
+            }
+        };
+        self.server.note_success();
         if result.is_error {
             return Err(ToolError::failed(result.output.content.to_text()));
         }
@@ -85,8 +94,14 @@ impl McpTool {
         let kind = match end {
             CallEnd::TimedOut(_) => ToolErrorKind::TimedOut,
             CallEnd::Stopped => ToolErrorKind::Aborted,
+            CallEnd::SignIn => ToolErrorKind::Denied,
             CallEnd::Refused(_) | CallEnd::Closed(_) | CallEnd::Strange(_) => ToolErrorKind::Failed,
         };
-        ToolError::new(kind, format!("MCP server {}: {end}", self.server.name()))
+        let name = self.server.name();
+        let next = match end {
+            CallEnd::SignIn if self.server.config.takes_sign_in() => format!(": `zk mcp login {name}`"),
+            _ => String::new(),
+        };
+        ToolError::new(kind, format!("MCP server {name}: {end}{next}"))
     }
 }

@@ -296,6 +296,19 @@ pub(crate) enum McpAction {
         /// The server
         server: String,
     },
+    /// Sign in to a server that wants it, in the browser
+    Login {
+        /// The server
+        server: String,
+        /// Open the sign-in page with xdg-open, or with the command of the setting mcp.opener
+        #[arg(long)]
+        browser: bool,
+    },
+    /// Forget the sign-in to a server
+    Logout {
+        /// The server
+        server: String,
+    },
     /// Serve zk's own tools, and zk itself as the tool `run`, to the program at the other end of standard input and output
     Serve {
         /// Serve programs of this machine at this address instead, such as 127.0.0.1:8700; they need the token that is

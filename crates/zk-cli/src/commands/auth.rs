@@ -18,7 +18,7 @@ use crate::term::{print_stderr, secret};
 use crate::{stdin, suggest};
 
 /// How long a person has to sign in.
-const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
+pub(super) const SIGN_IN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) fn auth(app: &AppContext, action: AuthAction) -> Outcome<Exit> {
     match action {
@@ -77,7 +77,7 @@ async fn sign_in(app: &AppContext, client: OAuthClient, browser: bool) -> Outcom
     };
     let login = Login::begin(client, Http::new()).await.map_err(failed)?;
     print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
-    if browser && !open(app, login.url()).await {
+    if browser && !open(app, &[], login.url()).await {
         print_stderr("zk: no browser could be opened; open the address yourself");
     }
     if stdin::is_terminal() {
@@ -94,7 +94,7 @@ async fn sign_in(app: &AppContext, client: OAuthClient, browser: bool) -> Outcom
 }
 
 /// The first line on standard input that is the answer. Without one, the browser may still bring it.
-async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
+pub(super) async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
     let (lines, mut read) = mpsc::unbounded_channel();
     // A thread of its own, so that nobody waits for a line that never comes.
     let reader = std::thread::Builder::new().name("paste".to_owned()).spawn(move || {
@@ -121,18 +121,24 @@ async fn pasted(login: &Login) -> Result<AuthorizationCode, AuthError> {
     Err(AuthError::Pasted { reason: "is nothing" })
 }
 
-/// Opens an address in the person's browser, without a shell, and says whether that worked.
-async fn open(app: &AppContext, url: &str) -> bool {
+/// Opens an address in the person's browser, without a shell, and says whether that worked. The browser is `opener`: a
+/// program and its first arguments, `xdg-open` if there are none.
+pub(super) async fn open(app: &AppContext, opener: &[String], url: &str) -> bool {
     let mut environment = Environment::filtered(app.env.all().clone());
     for name in ["BROWSER", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XDG_CURRENT_DESKTOP"] {
         if let Some(value) = app.env.get(name) {
             environment = environment.grant(name, value);
         }
     }
+    let (program, first) = match opener.split_first() {
+        Some((program, first)) => (program.as_str(), first),
+        None => ("xdg-open", opener),
+    };
+    let args = first.iter().map(String::as_str).chain([url]).map(Into::into);
     let request = ExecRequest {
-        args: vec![url.into()],
+        args: args.collect(),
         timeout: Some(Duration::from_secs(5)),
-        ..ExecRequest::new("xdg-open", "/")
+        ..ExecRequest::new(program, "/")
     };
     let exec = ProcessExec::new(environment);
     let mut ignored = |_: OutputStream, _: &[u8]| ();

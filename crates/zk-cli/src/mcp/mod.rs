@@ -6,6 +6,7 @@ mod records;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zk_auth::FileStore;
 use zk_core::kernel::{Bus, Cx, Plugin, Scope};
 use zk_core::service::{Exec, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
@@ -55,6 +56,11 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
         app.redactor.learn(secret);
     }
     let mut plugin = McpPlugin::new(servers, &app.project);
+    if let Some(credentials) = app.dirs.credentials() {
+        // Apart from those of providers, which `zk auth` lists.
+        let store = FileStore::new(credentials.with_file_name("mcp-credentials.json"));
+        plugin = plugin.credentials(Arc::new(store));
+    }
     if let Some(dir) = app.dirs.mcp() {
         plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), app.host_files.clone())));
         let records = Records::new(dir, app.redactor.clone());
@@ -88,6 +94,8 @@ pub(crate) fn record(app: &AppContext, bus: &Bus) {
 pub(crate) struct Session {
     pub(crate) bus: Bus,
     pub(crate) servers: Arc<McpServers>,
+    /// How long the start of all of them may take.
+    pub(crate) longest: Duration,
     exec: Arc<ProcessExec>,
 }
 
@@ -102,8 +110,9 @@ impl Session {
         record(app, &bus);
         let servers =
             bus.service::<McpServers>().ok_or_else(|| Failure::failed("MCP servers are not there"))?;
-        servers.warm_up(longest + Duration::from_secs(1)).await;
-        Ok(Self { bus, servers, exec })
+        let longest = longest + Duration::from_secs(1);
+        servers.warm_up(longest).await;
+        Ok(Self { bus, servers, longest, exec })
     }
 
     pub(crate) async fn close(self) {

@@ -329,6 +329,11 @@ impl Settings {
         self.layers.get(key)?.value.as_str()
     }
 
+    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
+        let texts = self.layers.get(key).and_then(|entry| entry.value.as_array()).into_iter().flatten();
+        texts.filter_map(toml::Value::as_str).map(str::to_owned).collect()
+    }
+
     pub(crate) fn count(&self, key: &str) -> Option<u32> {
         self.layers.get(key)?.value.as_integer()?.try_into().ok()
     }

@@ -44,6 +44,8 @@ pub(crate) enum CallEnd {
     Closed(String),
     /// The answer makes no sense.
     Strange(String),
+    /// It wants a sign-in, or one that is good for more.
+    SignIn,
 }
 
 impl fmt::Display for CallEnd {
@@ -56,6 +58,7 @@ impl fmt::Display for CallEnd {
             Self::Stopped => f.write_str("stopped"),
             Self::Closed(why) => write!(f, "the connection is gone: {why}"),
             Self::Strange(what) => write!(f, "it answered something that is no answer: {what}"),
+            Self::SignIn => f.write_str("it wants a person to sign in for this"),
         }
     }
 }
@@ -72,6 +75,7 @@ impl Connection {
             ServiceError::Timeout { timeout } => CallEnd::TimedOut(*timeout),
             ServiceError::Cancelled { .. } => CallEnd::Stopped,
             ServiceError::TransportClosed => CallEnd::Closed(self.fault()),
+            ServiceError::TransportSend(error) if wants_sign_in(&*error.error) => CallEnd::SignIn,
             ServiceError::TransportSend(error) => CallEnd::Closed(root_cause(&*error.error)),
             other => CallEnd::Strange(other.to_string()),
         }
@@ -185,6 +189,29 @@ impl Connection {
         }
         Ok(((!responses.is_empty()).then_some(responses), more.request_state))
     }
+}
+
+/// Whether what was sent came back with a challenge.
+fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(current) = error {
+        if is_challenge(current) {
+            return true;
+        }
+        error = current.source();
+    }
+    false
+}
+
+#[cfg(feature = "http")]
+fn is_challenge(error: &(dyn std::error::Error + 'static)) -> bool {
+    use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
+    error.is::<AuthRequiredError>() || error.is::<InsufficientScopeError>()
+}
+
+#[cfg(not(feature = "http"))]
+fn is_challenge(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
 }
 
 /// Results that servers of all kinds give for a call.

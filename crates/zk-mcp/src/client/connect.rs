@@ -35,6 +35,9 @@ pub(crate) struct Connecting<'a> {
     pub(crate) exec: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: &'a zk_auth::Http,
+    /// The sign-in, for a server that can want one.
+    #[cfg(feature = "http")]
+    pub(crate) auth: Option<Arc<crate::auth::ServerAuth>>,
     pub(crate) handler: Handler,
     pub(crate) log: Option<LogSink>,
     pub(crate) said: Said,
@@ -102,8 +105,8 @@ impl Connecting<'_> {
             }
             #[cfg(feature = "http")]
             ServerTransport::Http { url, headers } => {
-                let transport =
-                    crate::http::transport(self.http, url, headers).map_err(ConnectError::start)?;
+                let transport = crate::http::transport(self.http, url, headers, self.auth.clone())
+                    .map_err(ConnectError::start)?;
                 self.agree(transport, None, lifecycle).await
             }
             #[cfg(not(feature = "http"))]
@@ -125,7 +128,7 @@ impl Connecting<'_> {
         let service = agreed.map_err(|error| {
             let known =
                 fault.as_ref().and_then(|fault| fault.lock().unwrap_or_else(PoisonError::into_inner).clone());
-            describe(&error, known)
+            describe(&error, known, self.server)
         })?;
         let info = service.peer().peer_info();
         Ok(Connection {
@@ -139,19 +142,35 @@ impl Connecting<'_> {
     }
 }
 
-fn describe(error: &ClientInitializeError, fault: Option<String>) -> ConnectError {
-    if error.is_authorization_required() {
-        let why = "it wants a sign-in; give it an `Authorization` header in `headers`".to_owned();
+fn describe(error: &ClientInitializeError, fault: Option<String>, server: &ServerConfig) -> ConnectError {
+    if wants_sign_in(error) {
+        let why = if server.takes_sign_in() {
+            format!("it wants a sign-in: `zk mcp login {}`", server.name)
+        } else {
+            "it does not accept the `Authorization` in its `headers`".to_owned()
+        };
         return ConnectError { stage: FailureStage::Auth, why };
     }
     let why = match error {
         ClientInitializeError::TransportError { error, .. } => root_cause(&*error.error),
         ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
         ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return describe(fallback, fault),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+            return describe(fallback, fault, server);
+        }
         other => other.to_string(),
     };
     ConnectError { stage: FailureStage::Handshake, why: fault.unwrap_or(why) }
+}
+
+#[cfg(feature = "http")]
+fn wants_sign_in(error: &ClientInitializeError) -> bool {
+    error.is_authorization_required() || error.auth_challenge().is_some()
+}
+
+#[cfg(not(feature = "http"))]
+fn wants_sign_in(_: &ClientInitializeError) -> bool {
+    false
 }
 
 /// The innermost reason: the outer ones repeat what everybody knows.

@@ -2,6 +2,7 @@
 
 mod listing;
 mod run;
+mod sign_in;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) exec: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: zk_auth::Http,
+    /// Where tokens are.
+    #[cfg(feature = "http")]
+    pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
     pub(crate) pins: Arc<dyn PinStore>,
     pub(crate) log: Option<ServerLog>,
     pub(crate) answers: Option<Arc<dyn Answers>>,
@@ -64,6 +68,12 @@ pub(crate) struct Server {
     /// Asks for another attempt.
     retry: Notify,
     said: Said,
+    /// The sign-in, where there can be one.
+    #[cfg(feature = "http")]
+    pub(crate) auth: Option<Arc<crate::auth::ServerAuth>>,
+    /// Sign-ins since a call last worked.
+    #[cfg(feature = "http")]
+    sign_ins: std::sync::atomic::AtomicU32,
     this: Weak<Self>,
 }
 
@@ -79,7 +89,13 @@ pub(crate) struct Live {
 impl Server {
     pub(crate) fn new(config: ServerConfig, shared: Arc<Shared>, scope: Scope) -> Arc<Self> {
         let (live, _) = watch::channel(Live { state: ServerState::Starting, connection: None, failures: 0 });
+        #[cfg(feature = "http")]
+        let auth = sign_in::of(&config, &shared, &scope);
         Arc::new_cyclic(|this| Self {
+            #[cfg(feature = "http")]
+            auth,
+            #[cfg(feature = "http")]
+            sign_ins: std::sync::atomic::AtomicU32::new(0),
             config,
             shared,
             scope,
@@ -112,7 +128,15 @@ impl Server {
 
     /// Tries a server again that failed; the others are left alone.
     pub(crate) fn retry(&self) {
-        if matches!(self.live.borrow().state, ServerState::Failed { .. }) {
+        // At once, so that whoever waits from now on waits for the attempt.
+        let is_failed = self.live.send_if_modified(|live| {
+            let is_failed = matches!(live.state, ServerState::Failed { .. });
+            if is_failed {
+                live.state = ServerState::Starting;
+            }
+            is_failed
+        });
+        if is_failed {
             self.retry.notify_one();
         }
     }

@@ -69,6 +69,9 @@ impl Server {
             retry_in_ms,
         };
         self.emit(event).await;
+        if failure.stage == FailureStage::Auth {
+            self.tell_of_sign_in().await;
+        }
     }
 
     /// One attempt, with its events.
@@ -122,6 +125,8 @@ impl Server {
             exec: self.shared.exec.clone(),
             #[cfg(feature = "http")]
             http: &self.shared.http,
+            #[cfg(feature = "http")]
+            auth: self.auth.clone(),
             handler,
             log,
             said: self.said.clone(),

@@ -11,4 +11,8 @@ mod http;
 #[cfg(test)]
 mod pins;
 #[cfg(test)]
+mod sign_in;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod web;

@@ -2,6 +2,7 @@
 
 mod edit;
 mod serve;
+mod sign_in;
 
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(crate) fn mcp(app: &AppContext, action: McpAction) -> Outcome<Exit> {
         }
         McpAction::Accept { server, digest } => runtime()?.block_on(accept(app, &server, digest.as_deref())),
         McpAction::Logs { server } => logs(app, &server),
+        McpAction::Login { server, browser } => runtime()?.block_on(sign_in::login(app, &server, browser)),
+        McpAction::Logout { server } => runtime()?.block_on(sign_in::logout(app, &server)),
         McpAction::Serve { http } => serve::serve(app, http),
         McpAction::Add(add) => edit::add(app, add),
         McpAction::Remove { server } => edit::remove(app, &server),

@@ -1,0 +1,100 @@
+//! `zk mcp login` and `zk mcp logout`.
+
+use async_trait::async_trait;
+use zk_auth::{AuthError, AuthorizationCode, Login};
+use zk_mcp::{ServerState, SignInError, SignInOptions, SignInPage};
+
+use super::{chosen, problem};
+use crate::app::AppContext;
+use crate::commands::auth::{SIGN_IN_LIMIT, open, pasted};
+use crate::commands::print;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::mcp::Session;
+use crate::stdin;
+use crate::term::print_stderr;
+
+/// The person's terminal and browser.
+struct Terminal<'a> {
+    app: &'a AppContext,
+    browser: bool,
+}
+
+#[async_trait]
+impl SignInPage for Terminal<'_> {
+    async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError> {
+        print_stderr(&format!("Open this address and sign in:\n\n{}\n", login.url()));
+        let opener = self.app.settings.texts("mcp.opener");
+        if (self.browser || !opener.is_empty()) && !open(self.app, &opener, login.url()).await {
+            print_stderr("zk: no browser could be opened; open the address yourself");
+        }
+        if stdin::is_terminal() {
+            print_stderr("If the browser cannot come back here, paste the address it ends at.");
+        }
+        tokio::select! {
+            code = login.callback(SIGN_IN_LIMIT) => code,
+            code = pasted(login) => code,
+        }
+    }
+}
+
+pub(super) async fn login(app: &AppContext, server: &str, browser: bool) -> Outcome<Exit> {
+    let servers = chosen(app, Some(server))?;
+    if !servers.iter().all(zk_mcp::ServerConfig::takes_sign_in) {
+        return Err(Failure::usage(format!(
+            "MCP server {server} has its credentials in its settings: only servers that are reached by HTTP, and that \
+             have no header `Authorization`, are signed in to"
+        )));
+    }
+    let session = Session::start(app, servers).await?;
+    let done = signed_in(app, &session, server, browser).await;
+    session.close().await;
+    let (lines, exit) = done?;
+    print(app, &lines)?;
+    Ok(exit)
+}
+
+async fn signed_in(
+    app: &AppContext,
+    session: &Session,
+    server: &str,
+    browser: bool,
+) -> Outcome<(Vec<String>, Exit)> {
+    let state = || session.servers.status().into_iter().next().map(|status| status.state);
+    if !session.servers.wants_sign_in(server).await {
+        return Ok(match state().and_then(|state| problem(server, &state)) {
+            None => (vec![format!("MCP server {server} wants no sign-in now")], Exit::Done),
+            Some(lines) => (lines, Exit::Failed),
+        });
+    }
+    let client_metadata_url = app.settings.text("mcp.client_metadata_url").map(str::to_owned);
+    let page = Terminal { app, browser };
+    let signed_in = session.servers.sign_in(server, &page, &SignInOptions { client_metadata_url }).await;
+    signed_in.map_err(|error| match error {
+        SignInError::NotWanted(why) => Failure::usage(why),
+        error => Failure::auth(format!("nobody is signed in to MCP server {server}: {error}")),
+    })?;
+    session.servers.warm_up(session.longest).await;
+    Ok(match state() {
+        Some(ServerState::Ready { .. }) | None => {
+            (vec![format!("signed in to MCP server {server}")], Exit::Done)
+        }
+        Some(state) => {
+            let mut lines = vec![format!("signed in to MCP server {server}, and then:")];
+            lines.extend(problem(server, &state).into_iter().flatten());
+            (lines, Exit::Failed)
+        }
+    })
+}
+
+pub(super) async fn logout(app: &AppContext, server: &str) -> Outcome<Exit> {
+    let mut servers = chosen(app, Some(server))?;
+    // Nothing is asked of it for that.
+    servers.iter_mut().for_each(|server| server.start_cap = std::time::Duration::ZERO);
+    let session = Session::start(app, servers).await?;
+    let removed = session.servers.sign_out(server).await;
+    session.close().await;
+    if !removed.map_err(Failure::failed)? {
+        return Err(Failure::usage(format!("nobody is signed in to MCP server {server}")));
+    }
+    print(app, &[format!("the sign-in to MCP server {server} is removed")])
+}

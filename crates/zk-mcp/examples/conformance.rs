@@ -1,0 +1,169 @@
+//! A client for the conformance suite of the protocol: everything that a server offers is used once, whatever the
+//! scenario. Without an address it says what it is for.
+//!
+//! `cargo run -p zk-mcp --example conformance -- URL`
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "an example shows its result, and the suite tells by a variable"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+use zk_auth::{AuthError, AuthorizationCode, Http, Login};
+use zk_core::kernel::Bus;
+use zk_core::model::{ToolError, ToolErrorKind, ToolOutput};
+use zk_core::service::{Command, Tool, ToolCx};
+use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerState, SignInOptions, SignInPage};
+
+/// Longer than any scenario takes, shorter than the suite waits.
+const LONG: Duration = Duration::from_secs(20);
+/// The document that the suite takes for the description of a client.
+const METADATA: &str = "https://conformance-test.local/client-metadata.json";
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    let Some(url) = std::env::args().nth(1) else {
+        println!("usage: conformance URL (the conformance suite appends it)");
+        return Ok(());
+    };
+    let context: Value = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Value::Null,
+    };
+    let mut oauth = Map::new();
+    for name in ["client_id", "client_secret"] {
+        oauth.extend(context.get(name).map(|value| (name.to_owned(), value.clone())));
+    }
+    let definition = json!({ "url": url, "oauth": oauth, "timeout": 15_000, "start_timeout": 15_000 });
+    let bus = Bus::new();
+    bus.install(&McpPlugin::new([ServerConfig::read("server", &definition)?], std::env::temp_dir()))?;
+    let done = use_all(&bus, &context).await;
+    bus.close().await;
+    done
+}
+
+/// Starts the server, signs in as often as it wants that, and uses what it offers.
+async fn use_all(bus: &Bus, context: &Value) -> Result<(), Failure> {
+    let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
+    servers.warm_up(LONG).await;
+    while !is_ready(&servers) && servers.wants_sign_in("server").await {
+        sign_in(&servers).await?;
+        servers.warm_up(LONG).await;
+    }
+    if !is_ready(&servers) {
+        return Err(format!("{:?}", servers.status()).into());
+    }
+    let calls: Vec<(String, Value)> = match context.get("toolCalls").and_then(Value::as_array) {
+        Some(calls) => calls.iter().filter_map(given).collect(),
+        None => bus.items::<dyn Tool>().iter().filter_map(|tool| made_up(&*tool.value)).collect(),
+    };
+    for (name, args) in calls {
+        match call(bus, &servers, &name, args).await {
+            // A tool may fail; a sign-in that is refused is the end.
+            Ok(output) => {
+                println!("{name}: {}", output.content.to_text().chars().take(100).collect::<String>())
+            }
+            Err(error) if error.kind == ToolErrorKind::Denied => return Err(error.message.into()),
+            Err(error) => println!("{name} failed: {}", error.message),
+        }
+    }
+    read_resource(bus, &servers).await;
+    for command in bus.items::<dyn Command>() {
+        let asked = tokio::time::timeout(LONG, command.value.run("text", &bus.cx())).await;
+        println!("{}: {asked:?}", command.name);
+    }
+    Ok(())
+}
+
+fn is_ready(servers: &McpServers) -> bool {
+    servers.status().iter().all(|status| matches!(status.state, ServerState::Ready { .. }))
+}
+
+fn given(call: &Value) -> Option<(String, Value)> {
+    let name = call.get("name")?.as_str()?;
+    Some((format!("mcp_server_{name}"), call.get("arguments").cloned().unwrap_or_else(|| json!({}))))
+}
+
+/// A call with arguments that fit the schema.
+fn made_up(tool: &dyn Tool) -> Option<(String, Value)> {
+    let spec = tool.spec();
+    spec.name.strip_prefix("mcp_server_")?;
+    let properties = spec.schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let args: Map<String, Value> =
+        properties.iter().map(|(name, schema)| (name.clone(), value_of(schema))).collect();
+    Some((spec.name.clone(), Value::Object(args)))
+}
+
+fn value_of(schema: &Value) -> Value {
+    let first = |name: &str| schema.get(name).and_then(Value::as_array).and_then(|all| all.first()).cloned();
+    if let Some(value) =
+        schema.get("default").or_else(|| schema.get("const")).cloned().or_else(|| first("enum"))
+    {
+        return value;
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("number" | "integer") => json!(1),
+        Some("boolean") => json!(true),
+        Some("array") => json!([]),
+        Some("object") => json!({}),
+        Some(_) | None => json!("text"),
+    }
+}
+
+/// Calls a tool, signing in anew where it needs more than the token is good for.
+async fn call(bus: &Bus, servers: &McpServers, name: &str, args: Value) -> Result<ToolOutput, ToolError> {
+    loop {
+        let Some(tool) = bus.item::<dyn Tool>(name) else {
+            return Err(ToolError::failed("it is not offered"));
+        };
+        let cx = ToolCx::new(bus.cx(), std::env::temp_dir());
+        let approved = cx.approve(Arc::clone(&tool), args.clone()).await?;
+        match tool.call(&approved, &cx).await {
+            Err(error) if error.kind == ToolErrorKind::Denied && servers.wants_sign_in("server").await => {
+                sign_in(servers)
+                    .await
+                    .map_err(|error| ToolError::new(ToolErrorKind::Denied, error.to_string()))?;
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn read_resource(bus: &Bus, servers: &McpServers) {
+    let Ok(listed) = call(bus, servers, "mcp_list_resources", json!({})).await else { return };
+    let listed = listed.content.to_text();
+    let uri = listed.split_whitespace().find(|word| word.contains("://"));
+    if let Some(uri) = uri {
+        let args = json!({"server": "server", "uri": uri});
+        let read = call(bus, servers, "mcp_read_resource", args).await;
+        println!("{uri}: {}", read.map_or_else(|error| error.message, |output| output.content.to_text()));
+    }
+}
+
+async fn sign_in(servers: &McpServers) -> Result<(), Failure> {
+    let options = SignInOptions { client_metadata_url: Some(METADATA.to_owned()) };
+    servers.sign_in("server", &Redirected, &options).await?;
+    Ok(())
+}
+
+/// The page of a server that sends the browser back at once.
+struct Redirected;
+
+#[async_trait]
+impl SignInPage for Redirected {
+    async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError> {
+        let failed = |reason: String| AuthError::Unavailable { place: "the page".to_owned(), reason };
+        let url = reqwest::Url::parse(login.url()).map_err(|error| failed(error.to_string()))?;
+        let client = Http::new().client(&url).map_err(|error| failed(error.to_string()))?;
+        let page = client.get(url).send().await.map_err(|error| failed(error.to_string()))?;
+        let place = page.headers().get("location").and_then(|place| place.to_str().ok());
+        login.pasted(place.unwrap_or_default())
+    }
+}

@@ -1,0 +1,149 @@
+//! Requests with a token, where there is one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue};
+use reqwest::Client;
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
+};
+use secrecy::ExposeSecret;
+use sse_stream::Sse;
+
+use super::challenge::Challenge;
+use super::credentials::ServerAuth;
+
+type Failed = StreamableHttpError<reqwest::Error>;
+
+/// An HTTP client that shows the token of a sign-in. One that is rejected is refreshed once; nothing here ever asks a
+/// person.
+#[derive(Clone)]
+pub(crate) struct Authorised {
+    client: Client,
+    /// Nothing where the settings have a header `Authorization` of their own: then nobody signs in.
+    auth: Option<Arc<ServerAuth>>,
+}
+
+impl Authorised {
+    pub(crate) fn new(client: Client, auth: Option<Arc<ServerAuth>>) -> Self {
+        Self { client, auth }
+    }
+
+    async fn send<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let Some(auth) = &self.auth else { return send(None).await };
+        let token = auth.token().await;
+        let shown = |token: &zk_auth::Secret| token.expose_secret().to_owned();
+        let mut sent = send(token.as_ref().map(shown)).await.map_err(challenged);
+        if let (Err(StreamableHttpError::AuthRequired(_)), Some(rejected)) = (&sent, &token)
+            && let Some(fresh) = auth.replace(rejected).await
+        {
+            sent = send(Some(shown(&fresh))).await.map_err(challenged);
+        }
+        match &sent {
+            Err(StreamableHttpError::AuthRequired(error)) => {
+                auth.note(Challenge::parse(&error.www_authenticate_header));
+            }
+            Err(StreamableHttpError::InsufficientScope(error)) => {
+                auth.note_wanted(Challenge::parse(&error.www_authenticate_header)).await;
+            }
+            Ok(_) | Err(_) => {}
+        }
+        sent
+    }
+}
+
+/// Servers of before 2025-06-18 answer 401 without saying more.
+fn challenged(error: Failed) -> Failed {
+    match error {
+        StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => {
+            StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))
+        }
+        other => other,
+    }
+}
+
+impl StreamableHttpClient for Authorised {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.send(|token| {
+            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
+            self.client.post_message(uri, message.clone(), session, token, headers)
+        })
+        .await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.send(|token| {
+            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
+            let message = message.clone();
+            self.client.post_message_with_response_limits(uri, message, session, token, headers, limits)
+        })
+        .await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failed> {
+        self.send(|token| self.client.delete_session(uri.clone(), session_id.clone(), token, headers.clone()))
+            .await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        self.send(|token| {
+            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
+            self.client.get_stream(uri, session, last_event_id.clone(), token, headers)
+        })
+        .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        largest: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
+        self.send(|token| {
+            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
+            let last = last_event_id.clone();
+            self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, largest)
+        })
+        .await
+    }
+}

@@ -1,0 +1,132 @@
+//! The tokens and the registration of one server, as they are stored.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use secrecy::ExposeSecret;
+use zk_auth::{AuthError, Credential, CredentialStore, Http, OAuthSession, OAuthTokens, Secret, TokenSource};
+use zk_core::kernel::Scope;
+
+use super::challenge::Challenge;
+use super::registration::Registration;
+
+/// What is known of the sign-in to one server.
+pub(crate) struct ServerAuth {
+    url: String,
+    store: Arc<dyn CredentialStore>,
+    http: Http,
+    scope: Scope,
+    /// What the server last said it wants.
+    challenge: Mutex<Option<Challenge>>,
+    /// The session of the registration that is stored.
+    session: Mutex<Option<(Registration, OAuthSession)>>,
+}
+
+impl ServerAuth {
+    pub(crate) fn new(url: &str, store: Arc<dyn CredentialStore>, http: Http, scope: Scope) -> Self {
+        let (challenge, session) = (Mutex::default(), Mutex::default());
+        Self { url: url.to_owned(), store, http, scope, challenge, session }
+    }
+
+    pub(super) fn http(&self) -> &Http {
+        &self.http
+    }
+
+    /// Where the tokens of an issuer for this server are.
+    fn tokens_name(&self, issuer: &str) -> String {
+        format!("{} {issuer}", self.url)
+    }
+
+    pub(super) async fn registration(&self) -> Result<Option<Registration>, AuthError> {
+        match self.store.get(&self.url).await? {
+            Some(Credential::ApiKey(text)) => Ok(serde_json::from_str(text.expose_secret()).ok()),
+            Some(Credential::OAuth(_)) | None => Ok(None),
+        }
+    }
+
+    pub(super) async fn keep(&self, registration: &Registration) -> Result<(), AuthError> {
+        let text = serde_json::to_string(registration).unwrap_or_default();
+        self.store.put(&self.url, &Credential::ApiKey(text.into())).await?;
+        Ok(())
+    }
+
+    pub(super) async fn keep_tokens(&self, issuer: &str, tokens: OAuthTokens) -> Result<(), AuthError> {
+        self.store.put(&self.tokens_name(issuer), &Credential::OAuth(tokens)).await?;
+        Ok(())
+    }
+
+    /// Forgets the tokens and the registration, and says whether there were any.
+    pub(crate) async fn forget(&self) -> Result<bool, AuthError> {
+        let registration = self.registration().await.ok().flatten();
+        let tokens = match registration {
+            Some(known) => self.store.remove(&self.tokens_name(&known.issuer)).await?,
+            None => false,
+        };
+        Ok(self.store.remove(&self.url).await? || tokens)
+    }
+
+    pub(super) fn client(&self, registration: &Registration) -> zk_auth::OAuthClient {
+        registration.client(self.tokens_name(&registration.issuer))
+    }
+
+    /// The session of what is stored now: another program may have signed in meanwhile.
+    async fn session(&self) -> Option<OAuthSession> {
+        let known = self.registration().await.ok().flatten()?;
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, session)) = &*session
+            && *of == known
+        {
+            return Some(session.clone());
+        }
+        let made = OAuthSession::new(self.client(&known), self.store.clone(), self.http.clone());
+        *session = Some((known, made.clone()));
+        Some(made)
+    }
+
+    /// A token for the next request, if somebody signed in and it is or can be made good.
+    pub(super) async fn token(&self) -> Option<Secret> {
+        let session = self.session().await?;
+        session.token(&self.scope.bus()?.cx()).await.ok()
+    }
+
+    /// A token in the place of one that the server rejected.
+    pub(super) async fn replace(&self, rejected: &Secret) -> Option<Secret> {
+        let session = self.session().await?;
+        session.replace(rejected, &self.scope.bus()?.cx()).await.ok().flatten()
+    }
+
+    /// Remembers what the server wants.
+    pub(super) fn note(&self, challenge: Challenge) {
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge);
+    }
+
+    /// Remembers, also for other programs, what a token has to be good for beside what it is.
+    pub(super) async fn note_wanted(&self, challenge: Challenge) {
+        if let Ok(Some(mut known)) = self.registration().await {
+            let more: Vec<String> =
+                challenge.scopes.iter().filter(|scope| !known.wanted.contains(scope)).cloned().collect();
+            if !more.is_empty() {
+                known.wanted.extend(more);
+                // A sign-in asks for it from memory otherwise.
+                let _ = self.keep(&known).await;
+            }
+        }
+        self.note(challenge);
+    }
+
+    /// Whether the server wants a sign-in: as it said since the last one, or to an earlier program.
+    pub(crate) async fn wants_sign_in(&self) -> bool {
+        let waits =
+            || async { self.registration().await.ok().flatten().is_some_and(|one| !one.wanted.is_empty()) };
+        self.challenge().is_some() || waits().await
+    }
+
+    /// The sign-in is done: what was wanted before is no longer news.
+    pub(super) fn settle(&self) {
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What the server wants, if it said so.
+    pub(crate) fn challenge(&self) -> Option<Challenge> {
+        self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,272 @@
+//! Who gives tokens for a server: its own metadata (RFC 9728), then those of the authorisation server (RFC 8414).
+
+use std::time::Duration;
+
+use reqwest::{StatusCode, Url};
+use serde::Deserialize;
+use zk_auth::Http;
+use zk_auth::http::{Received, is_loopback, read_some, root_cause};
+
+use super::SignInError;
+use super::challenge::Challenge;
+
+/// How long one document may take, and the most bytes of it.
+const LIMIT: Duration = Duration::from_secs(10);
+const LARGEST: usize = 256 << 10;
+
+/// Everything that a sign-in to a server needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Discovered {
+    pub(super) server: AuthorizationServer,
+    /// What tokens are asked for, as the server calls itself; nothing for servers of before 2025-06-18.
+    pub(super) resource: Option<String>,
+    /// What the server says tokens can be good for.
+    pub(super) scopes: Vec<String>,
+}
+
+/// The metadata of an authorisation server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct AuthorizationServer {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: String,
+    pub(super) token_endpoint: String,
+    pub(super) registration_endpoint: Option<String>,
+    pub(super) code_challenge_methods_supported: Option<Vec<String>>,
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    pub(super) scopes_supported: Vec<String>,
+    pub(super) client_id_metadata_document_supported: bool,
+    pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ProtectedResource {
+    resource: String,
+    authorization_servers: Vec<String>,
+    scopes_supported: Vec<String>,
+}
+
+/// Finds out who gives tokens for the server at `url`.
+pub(super) async fn discover(
+    http: &Http,
+    url: &Url,
+    challenge: &Challenge,
+) -> Result<Discovered, SignInError> {
+    let Some(resource) = protected_resource(http, url, challenge).await? else {
+        return legacy(http, url).await;
+    };
+    if !covers(&resource.resource, url) {
+        let named = shown(&resource.resource);
+        return Err(SignInError::server(format!("it says that it is {named}, which is another server")));
+    }
+    let issuer = resource.authorization_servers.first();
+    let issuer = issuer.ok_or_else(|| SignInError::server("it names no authorisation server"))?;
+    let found = authorization_server(http, url, issuer).await?;
+    let server = found.ok_or_else(|| {
+        SignInError::server(format!("the authorisation server {} has no metadata", shown(issuer)))
+    })?;
+    check(&server, url)?;
+    Ok(Discovered { server, resource: Some(resource.resource), scopes: resource.scopes_supported })
+}
+
+async fn protected_resource(
+    http: &Http,
+    url: &Url,
+    challenge: &Challenge,
+) -> Result<Option<ProtectedResource>, SignInError> {
+    if let Some(place) = &challenge.resource_metadata {
+        let place = address(place, url)?;
+        return match fetch(http, &place).await? {
+            Some(found) => Ok(Some(found)),
+            None => Err(SignInError::server(format!("{} has no metadata of it", shown(place.as_str())))),
+        };
+    }
+    let path = url.path().trim_end_matches('/');
+    let mut places = vec![format!("/.well-known/oauth-protected-resource{path}")];
+    if !path.is_empty() {
+        places.push("/.well-known/oauth-protected-resource".to_owned());
+    }
+    for place in places {
+        if let Some(found) = fetch(http, &at(url, &place)).await? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Servers of revision 2025-03-26 are their own authorisation servers, with usual places for what they do not say.
+async fn legacy(http: &Http, url: &Url) -> Result<Discovered, SignInError> {
+    let origin = url.origin().ascii_serialization();
+    let server = match authorization_server(http, url, &origin).await? {
+        Some(server) => {
+            check(&server, url)?;
+            server
+        }
+        None => AuthorizationServer {
+            authorization_endpoint: at(url, "/authorize").into(),
+            token_endpoint: at(url, "/token").into(),
+            registration_endpoint: Some(at(url, "/register").into()),
+            token_endpoint_auth_methods_supported: Some(vec!["none".to_owned()]),
+            issuer: origin,
+            ..AuthorizationServer::default()
+        },
+    };
+    Ok(Discovered { server, resource: None, scopes: Vec::new() })
+}
+
+/// The metadata of an issuer, whose name in them has to be that issuer to the letter.
+async fn authorization_server(
+    http: &Http,
+    base: &Url,
+    issuer: &str,
+) -> Result<Option<AuthorizationServer>, SignInError> {
+    let url = address(issuer, base)?;
+    let path = url.path().trim_end_matches('/');
+    let mut places = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        places.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    for place in places {
+        let Some(found) = fetch::<AuthorizationServer>(http, &at(&url, &place)).await? else { continue };
+        if found.issuer != issuer {
+            let (own, asked) = (shown(&found.issuer), shown(issuer));
+            let why = format!("the metadata of {asked} are those of another issuer, {own}");
+            return Err(SignInError::server(why));
+        }
+        return Ok(Some(found));
+    }
+    Ok(None)
+}
+
+/// What has to hold of an authorisation server before anything is sent to it.
+fn check(server: &AuthorizationServer, base: &Url) -> Result<(), SignInError> {
+    let methods = server.code_challenge_methods_supported.as_deref().unwrap_or_default();
+    if !methods.iter().any(|method| method == "S256") {
+        let issuer = shown(&server.issuer);
+        return Err(SignInError::server(format!(
+            "the authorisation server {issuer} does not say that it protects codes (PKCE with S256)"
+        )));
+    }
+    let registration = server.registration_endpoint.iter().map(String::as_str);
+    let endpoints = [server.authorization_endpoint.as_str(), server.token_endpoint.as_str()];
+    for endpoint in endpoints.into_iter().chain(registration) {
+        address(endpoint, base)?;
+    }
+    Ok(())
+}
+
+/// Whether a server that calls itself `resource` is the one at `url`: the same origin, and no other path.
+fn covers(resource: &str, url: &Url) -> bool {
+    let Ok(resource) = Url::parse(resource) else { return false };
+    let own = resource.path().trim_end_matches('/');
+    let rest = url.path().trim_end_matches('/').strip_prefix(own);
+    resource.origin() == url.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// An address that a server names, if it may be asked: over TLS, and not one of this machine or of a private network
+/// unless the server itself is there. Whoever runs a server far away must not have zk ask what only it can reach.
+pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
+    let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", shown(text))));
+    let Ok(url) = Url::parse(text) else { return refuse("is none") };
+    if !url.username().is_empty() || url.password().is_some() {
+        return refuse("holds a user or a password");
+    }
+    match url.scheme() {
+        "https" => {}
+        "http" if is_loopback(&url) => {}
+        _ => return refuse("must begin with https://"),
+    }
+    if is_near(&url) && !is_near(base) {
+        return refuse("is one of this machine or of a private network, and the server is not");
+    }
+    Ok(url)
+}
+
+fn is_near(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let near = match host.parse::<std::net::IpAddr>() {
+        Ok(std::net::IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
+        Ok(std::net::IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
+        Err(_) => false,
+    };
+    near || is_loopback(url)
+}
+
+fn at(url: &Url, path: &str) -> Url {
+    let mut url = url.clone();
+    url.set_path(path);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// A JSON document, or nothing where there is none. Redirections are not followed: they would lead past the checks.
+async fn fetch<T: for<'de> Deserialize<'de>>(http: &Http, url: &Url) -> Result<Option<T>, SignInError> {
+    let failed = |why: String| SignInError::Unreachable { place: shown(url.as_str()), why };
+    let client = http.client(url).map_err(|error| failed(error.to_string()))?;
+    let asking = async {
+        let request = client.get(url.clone()).header("accept", "application/json");
+        let response = request.send().await.map_err(|error| failed(root_cause(&error)))?;
+        match response.status() {
+            StatusCode::OK => {}
+            status if status.is_client_error() => return Ok(None),
+            status => return Err(failed(format!("HTTP {}", status.as_u16()))),
+        }
+        let mut body = Received::default();
+        read_some(response, LARGEST, &mut body).await;
+        if !body.is_whole {
+            return Err(failed(format!("its answer has more than {LARGEST} bytes, or broke off")));
+        }
+        Ok(Some(body.bytes))
+    };
+    let body = tokio::time::timeout(LIMIT, asking)
+        .await
+        .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", LIMIT.as_secs()))))?;
+    let Some(body) = body else { return Ok(None) };
+    let document = serde_json::from_slice(&body);
+    document.map(Some).map_err(|_| failed("its answer is no metadata".to_owned()))
+}
+
+/// Words of a stranger, short and harmless.
+pub(super) fn shown(text: &str) -> String {
+    zk_core::service::visible_line(&text.chars().take(200).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_covered_by_its_own_name_and_paths_above_it_only() {
+        let url = Url::parse("https://h.example/mcp/one").unwrap();
+        for own in ["https://h.example", "https://h.example/mcp", "https://h.example/mcp/one/"] {
+            assert!(covers(own, &url), "{own}");
+        }
+        for other in
+            ["https://h.example/mc", "https://h.example/mcp/two", "https://evil.example/mcp", "", "h"]
+        {
+            assert!(!covers(other, &url), "{other}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_only_this_machine_reaches_are_no_matter_of_servers_elsewhere() {
+        let (far, near) =
+            (Url::parse("https://h.example/").unwrap(), Url::parse("http://127.0.0.1:1/").unwrap());
+        for text in
+            ["http://127.0.0.1/x", "https://localhost/x", "https://10.0.0.1/", "https://169.254.169.254/"]
+        {
+            assert!(address(text, &far).is_err(), "{text}");
+            assert!(address(text, &near).is_ok(), "{text}");
+        }
+        for text in
+            ["http://h.example/", "javascript:alert(1)", "file:///etc/passwd", "https://u:p@h.example/"]
+        {
+            assert!(address(text, &near).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! One sign-in of a person to one server.
+
+use async_trait::async_trait;
+use zk_auth::{AuthError, AuthorizationCode, Callback, Login};
+
+use super::SignInError;
+use super::challenge::Challenge;
+use super::credentials::ServerAuth;
+use super::discovery::{Discovered, discover};
+use super::registration::{Registration, known, register};
+use crate::config::OAuthConfig;
+
+/// Where a person signs in: shows the page, and waits for what comes of it.
+#[async_trait]
+pub trait SignInPage: Send + Sync {
+    /// Leads the person to [`Login::url`] and waits for the answer, by [`Login::callback`] or [`Login::pasted`].
+    ///
+    /// # Errors
+    /// Those of [`Login`].
+    async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError>;
+}
+
+/// What all sign-ins of a host have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignInOptions {
+    /// The address of a document that describes this program to authorisation servers (Client ID Metadata Document):
+    /// somebody has to publish it.
+    pub client_metadata_url: Option<String>,
+}
+
+/// Signs a person in, and stores the tokens.
+pub(crate) async fn sign_in(
+    auth: &ServerAuth,
+    url: &reqwest::Url,
+    config: &OAuthConfig,
+    options: &SignInOptions,
+    page: &dyn SignInPage,
+) -> Result<(), SignInError> {
+    let challenge = auth.challenge().unwrap_or_default();
+    let found = discover(auth.http(), url, &challenge).await?;
+    let before = auth.registration().await?.filter(|known| known.issuer == found.server.issuer);
+    let scopes = scopes(before.as_ref(), &challenge, config, &found);
+    let (registration, callback) = registration(auth, before, &found, config, options, &scopes).await?;
+    let registration = Registration { scopes, wanted: Vec::new(), ..registration };
+    let login = Login::begin_with(auth.client(&registration), Some(callback), auth.http().clone())?;
+    let code = page.code(&login).await?;
+    let tokens = match login.exchange(code).await {
+        Ok(tokens) => tokens,
+        Err(error) => {
+            if let AuthError::Refused { .. } = &error {
+                // It may no longer know the client: the next sign-in registers anew.
+                let _ = auth.forget().await;
+            }
+            return Err(error.into());
+        }
+    };
+    auth.keep_tokens(&registration.issuer, tokens).await?;
+    auth.keep(&registration).await?;
+    auth.settle();
+    Ok(())
+}
+
+/// What tokens are asked to be good for: whatever they were before, what the server wants now, or what it says there is.
+fn scopes(
+    before: Option<&Registration>,
+    challenge: &Challenge,
+    config: &OAuthConfig,
+    found: &Discovered,
+) -> Vec<String> {
+    let earlier = before.into_iter().flat_map(|known| known.scopes.iter().chain(&known.wanted));
+    let mut scopes: Vec<String> = Vec::new();
+    let mut add = |scope: &String| {
+        if !scopes.contains(scope) {
+            scopes.push(scope.clone());
+        }
+    };
+    earlier.chain(&challenge.scopes).chain(&config.scopes).for_each(&mut add);
+    if scopes.is_empty() {
+        scopes.extend(found.scopes.iter().cloned());
+    }
+    let offline = "offline_access".to_owned();
+    let is_known = found.server.scopes_supported.contains(&offline);
+    scopes.retain(|scope| *scope != offline);
+    if is_known {
+        scopes.push(offline);
+    }
+    scopes
+}
+
+/// The client to sign in with, and what listens for the browser.
+async fn registration(
+    auth: &ServerAuth,
+    before: Option<Registration>,
+    found: &Discovered,
+    config: &OAuthConfig,
+    options: &SignInOptions,
+    scopes: &[String],
+) -> Result<(Registration, Callback), SignInError> {
+    if let Some(known) = known(found, config, options.client_metadata_url.as_deref()) {
+        let callback = Callback::listen(&auth.client(&known)).await?;
+        return Ok((known, callback));
+    }
+    if let Some(known) = before {
+        let known = known.renewed(found);
+        // The port is a part of what was registered: without it the client is another one.
+        if let Ok(callback) = Callback::listen(&auth.client(&known)).await {
+            return Ok((known, callback));
+        }
+    }
+    let any = zk_auth::OAuthClient::new("zk", "zk", "https://none.invalid", "https://none.invalid");
+    let any = zk_auth::OAuthClient {
+        redirect: zk_auth::Redirect::Loopback {
+            host: "127.0.0.1".to_owned(),
+            port: config.port,
+            path: "/callback".to_owned(),
+        },
+        ..any
+    };
+    let callback = Callback::listen(&any).await?;
+    let redirect = callback.redirect_uri();
+    let registration = register(auth.http(), found, &redirect, scopes).await?;
+    let port = reqwest::Url::parse(&redirect).ok().and_then(|url| url.port());
+    Ok((Registration { port, ..registration }, callback))
+}

@@ -1,0 +1,123 @@
+//! The sign-in to a server.
+
+#[cfg(not(feature = "http"))]
+use super::Server;
+
+/// How often a person is asked to sign in before a call works.
+#[cfg(feature = "http")]
+const MOST: u32 = 3;
+
+#[cfg(feature = "http")]
+mod with_http {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use async_trait::async_trait;
+    use zk_auth::{AuthError, AuthorizationCode, Login};
+    use zk_core::kernel::Scope;
+
+    use super::super::{Server, Shared};
+    use super::MOST;
+    use crate::auth::{ServerAuth, SignInError, SignInOptions, SignInPage, sign_in};
+    use crate::config::{ServerConfig, ServerTransport};
+    use crate::events::{McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl};
+
+    /// The sign-in of a server that can want one.
+    pub(in crate::server) fn of(
+        config: &ServerConfig,
+        shared: &Shared,
+        scope: &Scope,
+    ) -> Option<Arc<ServerAuth>> {
+        let ServerTransport::Http { url, .. } = &config.transport else { return None };
+        let made = || ServerAuth::new(url, shared.credentials.clone(), shared.http.clone(), scope.clone());
+        config.takes_sign_in().then(|| Arc::new(made()))
+    }
+
+    /// A page that says where it is first.
+    struct Announced<'a> {
+        server: &'a Server,
+        page: &'a dyn SignInPage,
+    }
+
+    #[async_trait]
+    impl SignInPage for Announced<'_> {
+        async fn code(&self, login: &Login) -> Result<AuthorizationCode, AuthError> {
+            let (server, url) = (self.server.config.name.clone(), login.url().to_owned());
+            self.server.emit(McpAuthUrl { server, url }).await;
+            self.page.code(login).await
+        }
+    }
+
+    impl Server {
+        /// Has a person sign in.
+        pub(crate) async fn sign_in(
+            &self,
+            page: &dyn SignInPage,
+            options: &SignInOptions,
+        ) -> Result<(), SignInError> {
+            let done = self.signed_in(page, options).await;
+            let server = self.config.name.clone();
+            match &done {
+                Ok(()) => {
+                    self.emit(McpAuthSuccess { server }).await;
+                    self.retry();
+                }
+                Err(error) => self.emit(McpAuthError { server, error: error.to_string() }).await,
+            }
+            done
+        }
+
+        async fn signed_in(&self, page: &dyn SignInPage, options: &SignInOptions) -> Result<(), SignInError> {
+            let name = self.name();
+            let (Some(auth), ServerTransport::Http { url, .. }) = (&self.auth, &self.config.transport) else {
+                let why = format!("MCP server {name} has its credentials in its settings, or needs none");
+                return Err(SignInError::NotWanted(why));
+            };
+            if self.sign_ins.fetch_add(1, Ordering::AcqRel) >= MOST {
+                let why =
+                    format!("MCP server {name} wants another sign-in after {MOST} of them: it is given up");
+                return Err(SignInError::NotWanted(why));
+            }
+            let url = reqwest::Url::parse(url).map_err(|error| SignInError::NotWanted(error.to_string()))?;
+            let page = Announced { server: self, page };
+            sign_in(auth, &url, &self.config.oauth, options, &page).await
+        }
+
+        /// Forgets the sign-in, and says whether there was one.
+        pub(crate) async fn sign_out(&self) -> Result<bool, SignInError> {
+            match &self.auth {
+                Some(auth) => Ok(auth.forget().await?),
+                None => Ok(false),
+            }
+        }
+
+        /// Whether the server said that it wants a sign-in, to this program or an earlier one.
+        pub(crate) async fn wants_sign_in(&self) -> bool {
+            match &self.auth {
+                Some(auth) => auth.wants_sign_in().await,
+                None => false,
+            }
+        }
+
+        pub(crate) async fn tell_of_sign_in(&self) {
+            let Some(auth) = &self.auth else { return };
+            let scopes = auth.challenge().unwrap_or_default().scopes;
+            self.emit(McpAuthRequired { server: self.config.name.clone(), scopes }).await;
+        }
+
+        /// A call worked.
+        pub(crate) fn note_success(&self) {
+            self.sign_ins.store(0, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(feature = "http")]
+pub(super) use with_http::of;
+
+#[cfg(not(feature = "http"))]
+impl Server {
+    pub(crate) async fn tell_of_sign_in(&self) {}
+
+    pub(crate) fn note_success(&self) {}
+}
