@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use crate::run::{Run, exists, programs};
 use crate::scaffold::{self, Kind};
 use crate::workspace::Workspace;
-use crate::{docs, fuzz, tidy};
+use crate::{conformance, docs, fuzz, tidy};
 
 /// How long an example may run.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(60);
@@ -55,6 +55,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     step("generated docs", &mut || docs::check(workspace))?;
     step("examples", &mut || examples(workspace))?;
     step("packages of examples/", &mut || example_packages(workspace))?;
+    match conformance::install(workspace) {
+        Ok(suite) => step("conformance of MCP", &mut || suite.run(workspace))?,
+        Err(why) => println!("\n==> conformance of MCP: skipped, {why}"),
+    }
     step("documentation", &mut || {
         cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings").wait()
     })?;

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "what it finds is for the person who runs it")]
 
 mod ci;
+mod conformance;
 mod docs;
 mod fuzz;
 mod models;
@@ -26,6 +27,7 @@ cargo xtask <task>
   ci                            everything the CI runs, in its order
   tidy                          the rules no compiler checks: arrows between crates, sizes, words, links
   docs [--check]                write docs/reference from the code, or fail if it is stale
+  conformance                   the conformance suite of MCP, if npm can install it
   fuzz [--seconds N]            every fuzz target for N seconds, 5 by default; needs nightly and cargo-fuzz
   models [--check] [--from FILE]  write the table of models from a catalogue, or fail if it is stale
   new-plugin NAME [--into DIR]    a plugin crate that compiles, with a test and an example
@@ -52,6 +54,10 @@ fn task(args: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(&workspace),
         ["docs"] => docs::write(&workspace),
         ["docs", "--check"] => docs::check(&workspace),
+        ["conformance"] => match conformance::install(&workspace) {
+            Ok(suite) => suite.run(&workspace),
+            Err(why) => bail!("{why}"),
+        },
         ["fuzz"] => fuzz::run(&workspace, fuzz::SECONDS),
         ["fuzz", "--seconds", seconds] => fuzz::run(&workspace, seconds.parse().context("--seconds")?),
         ["models"] => models::write(&workspace, None),

