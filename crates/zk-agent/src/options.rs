@@ -15,7 +15,8 @@ use crate::QueueMode;
 pub struct Behavior {
     /// Turns after which a run stops with an error; without limit by default.
     pub max_turns: Option<u32>,
-    /// Output limit of one response in tokens; 16,384 by default.
+    /// Output limit of one response in tokens; by default two fifths of the model's window, at most 65,536, and 16,384 where
+    /// the window is not known.
     pub max_tokens: Option<u32>,
     /// What may be spent: of an agent by all its runs and their sub-agents together, of a run by itself and its
     /// sub-agents beside that. No limit by default. Before each request the most it could cost is held; when that does

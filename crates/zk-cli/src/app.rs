@@ -21,6 +21,8 @@ pub(crate) struct AppContext {
     pub(crate) settings: Settings,
     /// The directory worked in, canonical.
     pub(crate) cwd: PathBuf,
+    /// Directories to work in beside it, canonical.
+    pub(crate) add_dirs: Vec<PathBuf>,
     /// The root of the project it belongs to.
     pub(crate) project: PathBuf,
     pub(crate) verbose: bool,
@@ -43,6 +45,11 @@ pub(crate) struct AppContext {
 }
 
 impl AppContext {
+    /// The directories to work in, the first one first.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.cwd).chain(&self.add_dirs).cloned().collect()
+    }
+
     /// The demo's app: its own directory, and nobody's settings.
     pub(crate) fn for_demo(&self, dir: &Path) -> Self {
         Self {
@@ -50,6 +57,7 @@ impl AppContext {
             dirs: self.dirs.clone(),
             settings: Settings::default(),
             cwd: dir.to_path_buf(),
+            add_dirs: Vec::new(),
             project: dir.to_path_buf(),
             verbose: false,
             notices: self.notices.clone(),

@@ -1,20 +1,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_agent::{Agent, Behavior, RetryPolicy, Retrying, ToolSet};
+use zk_agent::{Agent, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
 use zk_core::events::PartLeftOut;
 use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
-use zk_core::model::{Budget, Model, ThinkingRequest};
-use zk_core::service::{
-    Blobs, CallPlace, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Tool, Trust, Ui,
-};
+use zk_core::model::{Model, ThinkingRequest};
+use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
 use zk_exec::{Environment, LocalPlugin, ProcessExec, SandboxExec, Supervision, WorkspaceFiles};
 use zk_permission::Mode;
 use zk_providers::{Auth, Clocks, Connection, Http, SetupError, VendorDialect};
 use zk_tools::{
-    PermissionGate, PermissionMode, PlanModes, RedactResults, Spill, ToolsOptions, ToolsPlugin, VisibleTags,
+    OutputHandles, PermissionGate, PermissionMode, PlanModes, RedactResults, ToolsOptions, ToolsPlugin,
+    VisibleTags,
 };
 use zk_view::ViewDriver;
 
@@ -28,8 +27,7 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes};
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::settings::Settings;
-use crate::{agents, commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
+use crate::{agents, behavior, commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,7 +60,8 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     scope.provide_service(Arc::new(modes.clone()));
     scope.provide_service::<dyn PlanModes>(Arc::new(modes.clone()));
     let attended = host.questions.is_some();
-    let tools = ToolsOptions { outside: sandbox.is_some(), attended, ..ToolsOptions::default() };
+    let tools =
+        ToolsOptions { outside: sandbox.is_some(), attended, ..behavior::tools_options(&app.settings) };
     let tools = limits::of_time(&app.settings, tools);
     let outside = sandbox.as_ref().map(|_| provide_outside(app, &bus, children.clone()));
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
@@ -88,6 +87,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     plugins.extend(compaction::plugins(&app.settings)?);
     // Its commands and files take the place of this machine's.
     plugins.push(Arc::new(Place::of(app)?));
+    plugins.extend(behavior::result_policies(&app.settings));
     plugins.extend(session_parts(app, session)?);
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
@@ -168,7 +168,7 @@ fn advise(mode: &str) -> String {
 
 /// The files a conversation may reach.
 pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
-    let mut files = WorkspaceFiles::new([&app.cwd]).map_err(Failure::failed)?;
+    let mut files = WorkspaceFiles::new(app.roots()).map_err(Failure::failed)?;
     if let Some(home) = app.env.path("HOME") {
         files = files.home(home);
     }
@@ -202,7 +202,8 @@ pub(crate) fn session_parts(app: &AppContext, session: &Session) -> Outcome<Vec<
             scope.provide_service::<dyn Blobs>(blobs.clone());
             Ok::<(), BoxError>(())
         })));
-        parts.push(Arc::new(Spill::new(dir)));
+        parts.push(Arc::new(behavior::spill(&app.settings, dir)));
+        parts.push(Arc::new(OutputHandles));
     }
     if let Some(recorder) = &session.recorder {
         parts.push(Arc::new(recorder.clone()));
@@ -378,6 +379,7 @@ pub(crate) fn agent(
     session: &Session,
 ) -> Outcome<Agent> {
     let settings = &app.settings;
+    settings.check_preset(&app.project)?;
     install_sections(app, bus)?;
     commands::note_breaks(bus);
     let level = match session.loaded.thinking {
@@ -389,14 +391,9 @@ pub(crate) fn agent(
         .bus(bus.clone())
         .model(model)
         .system(prompt::own(settings))
-        .tools(tools(settings.text("preset"), bus))
-        .thinking(ThinkingRequest { level, budget: None })
-        .behavior(Behavior {
-            max_turns: settings.count("max_turns"),
-            max_tokens: settings.count("max_tokens"),
-            budget: budget(settings),
-            ..Behavior::default()
-        })
+        .tools(behavior::tool_set(settings, bus))
+        .thinking(ThinkingRequest { level, budget: settings.count("thinking_budget") })
+        .behavior(behavior::behavior(settings, bus))
         .history(session.loaded.messages.clone())
         .spawn(agents::options(app, &name))
         .cwd(Place::cwd(app, bus));
@@ -411,30 +408,11 @@ pub(crate) fn agent(
     builder.build().map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// What the conversation may cost.
-fn budget(settings: &Settings) -> Option<Budget> {
-    let tokens = settings.count("max_tokens_total").map(u64::from);
-    let budget = Budget { usd: settings.number("max_budget_usd"), tokens };
-    (!budget.is_unlimited()).then_some(budget)
-}
-
 /// Whether a thinking level was asked for here and now, so that the session's own does not count.
 pub(crate) fn thinking_is_overridden(app: &AppContext) -> bool {
     use crate::settings::Layer;
     app.settings.origin("thinking").is_some_and(|origin| match origin.layer {
-        Layer::CommandLine | Layer::Managed => true,
+        Layer::CommandLine | Layer::Managed | Layer::Preset | Layer::ProjectPreset => true,
         Layer::Default | Layer::User | Layer::Project | Layer::ProjectLocal | Layer::Environment => false,
     })
-}
-
-/// The tools of a preset.
-fn tools(preset: Option<&str>, bus: &Bus) -> ToolSet {
-    if preset != Some("plan") {
-        return ToolSet::All;
-    }
-    let nothing = serde_json::Value::Object(serde_json::Map::new());
-    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
-    let tools = bus.items::<dyn Tool>().into_iter();
-    let reading = tools.filter(|tool| tool.value.effects(&nothing, &place).is_read_only());
-    ToolSet::Only(reading.map(|tool| tool.name.to_string()).collect())
 }

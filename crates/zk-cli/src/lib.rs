@@ -13,6 +13,7 @@ mod agents;
 mod app;
 mod args;
 mod audit;
+mod behavior;
 mod blobs;
 mod builder;
 mod commands;

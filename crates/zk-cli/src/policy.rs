@@ -43,8 +43,7 @@ pub(crate) fn judge(app: &AppContext, mode: Mode, is_contained: bool) -> Permiss
     let path = app.env.get("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let path: Vec<PathBuf> = std::env::split_paths(path).collect();
     let home = app.env.path("HOME");
-    let surroundings =
-        Arc::new(HostSurroundings::new(std::slice::from_ref(&app.cwd), home.as_deref(), &path));
+    let surroundings = Arc::new(HostSurroundings::new(&app.roots(), home.as_deref(), &path));
     let judge = match approvals(app) {
         Some(approvals) => PermissionJudge::remembering(mode, rules, &app.project, surroundings, approvals),
         None => PermissionJudge::new(mode, rules, &app.project, surroundings),
@@ -55,8 +54,8 @@ pub(crate) fn judge(app: &AppContext, mode: Mode, is_contained: bool) -> Permiss
 fn of_settings(layer: SettingsLayer) -> Layer {
     match layer {
         SettingsLayer::Managed => Layer::Managed,
-        SettingsLayer::CommandLine => Layer::CommandLine,
-        SettingsLayer::ProjectLocal => Layer::ProjectLocal,
+        SettingsLayer::CommandLine | SettingsLayer::Preset => Layer::CommandLine,
+        SettingsLayer::ProjectLocal | SettingsLayer::ProjectPreset => Layer::ProjectLocal,
         SettingsLayer::Project => Layer::Project,
         SettingsLayer::Default | SettingsLayer::Environment | SettingsLayer::User => Layer::User,
     }

@@ -20,7 +20,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::{Settings, SettingsSources};
 use crate::term::Notices;
 use crate::trust::FileTrust;
-use crate::{commands, demo, doctor, mode, output, term};
+use crate::{commands, demo, doctor, mode, output, sandbox, term};
 
 /// The whole program, with what a team adds to it.
 pub(crate) fn run(additions: Additions) -> Exit {
@@ -74,7 +74,7 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 }
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
-    let Task { job, given, base_url, api_key, config, cwd, verbose, trust_mcp, agents } = task;
+    let Task { job, given, base_url, api_key, config, cwd, verbose, add_dirs, trust_mcp, agents } = task;
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
@@ -106,6 +106,11 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
             term::print_stderr(&format!("zk: warning: {warning}"));
         }
     }
+    let home = env.path("HOME");
+    let of_settings = settings.names("add_dirs");
+    let of_settings = of_settings.iter().filter_map(|dir| sandbox::at_home(dir, home.as_deref()));
+    let add_dirs = add_dirs.into_iter().chain(of_settings).map(|dir| directory(Some(dir)));
+    let add_dirs = add_dirs.collect::<Outcome<Vec<_>>>()?;
     let redactor = Arc::new(Redactor::new());
     env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
     term::redact_with(&redactor);
@@ -116,6 +121,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         dirs,
         settings,
         cwd,
+        add_dirs,
         project,
         verbose,
         notices: Notices::default(),

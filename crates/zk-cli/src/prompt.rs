@@ -31,7 +31,8 @@ pub(crate) struct Appended(FixedSection);
 
 impl Appended {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let text = settings.text("append_system").unwrap_or_default();
+        let texts = [settings.text("preset_system"), settings.text("append_system")];
+        let text = texts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         Self(FixedSection::new(section_order::LAST, text))
     }
 }

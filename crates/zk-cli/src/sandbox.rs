@@ -64,6 +64,9 @@ fn policy(app: &AppContext) -> SandboxPolicy {
     for path in paths(&own, "writable", home.as_deref()) {
         policy = policy.writable(path);
     }
+    for path in app.roots().into_iter().skip(1) {
+        policy = policy.writable(path);
+    }
     for path in paths(&own, "hidden", home.as_deref()) {
         policy = policy.hidden(path);
     }
@@ -84,9 +87,13 @@ fn policy(app: &AppContext) -> SandboxPolicy {
 
 fn paths(table: &toml::Table, name: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let listed = table.get(name).and_then(toml::Value::as_array).into_iter().flatten();
-    let path = |path: &str| match path.strip_prefix("~/") {
+    listed.filter_map(|value| at_home(value.as_str()?, home)).collect()
+}
+
+/// A path of the settings, which may begin with `~/`.
+pub(crate) fn at_home(path: &str, home: Option<&Path>) -> Option<PathBuf> {
+    match path.strip_prefix("~/") {
         Some(rest) => Some(home?.join(rest)),
         None => Some(PathBuf::from(path)),
-    };
-    listed.filter_map(|value| path(value.as_str()?)).collect()
+    }
 }

@@ -65,7 +65,10 @@ pub use options::{NAMES, ToolsOptions};
 pub use output::OutputDir;
 pub use person::{AskUser, PlanModes, PresentPlan};
 pub use plugin::ToolsPlugin;
-pub use policy::{PermissionControl, PermissionGate, PermissionMode, RedactResults, Spill, VisibleTags};
+pub use policy::{
+    Compress, Compression, OutputCompressed, OutputHandles, PermissionControl, PermissionGate,
+    PermissionMode, RedactResults, Spill, VisibleTags,
+};
 pub use read_file::ReadFile;
 pub use read_state::ReadState;
 pub use recall::Recall;

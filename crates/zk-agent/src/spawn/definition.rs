@@ -37,6 +37,9 @@ impl AgentDefinition {
         match (&self.tools, parent) {
             (None, parent) => parent.clone(),
             (Some(_), ToolSet::None) => ToolSet::None,
+            (Some(_), ToolSet::Except(all, names)) => {
+                ToolSet::Except(Box::new(self.tools_under(all)), names.clone())
+            }
             (Some(own), parent) => {
                 ToolSet::Only(own.iter().filter(|name| parent.has(name)).cloned().collect())
             }
@@ -57,6 +60,11 @@ mod tests {
         assert_eq!(agent.tools_under(&only(&["grep", "edit"])), only(&["grep"]));
         assert_eq!(agent.tools_under(&only(&["edit"])), only(&[]));
         assert_eq!(agent.tools_under(&ToolSet::None), ToolSet::None);
+        let not_shell = ToolSet::Except(Box::new(ToolSet::All), vec!["shell".into()]);
+        let all_of_it = AgentDefinition { tools: names(&["sh*"]), ..AgentDefinition::default() };
+        assert!(
+            !all_of_it.tools_under(&not_shell).has("shell") && !agent.tools_under(&not_shell).has("shell")
+        );
         assert_eq!(AgentDefinition::default().tools_under(&only(&["edit"])), only(&["edit"]));
     }
 }

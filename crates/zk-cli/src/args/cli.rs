@@ -46,9 +46,26 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<ThinkingLevel>,
 
-    /// Which tools the model is offered: build (all) or plan (those that only read)
-    #[arg(long, value_name = "NAME")]
+    /// Settings under a name: build (the default), plan or explore (tools that only read), or a file of your own, such
+    /// as .zk/presets/NAME.toml
+    #[arg(long, global = true, value_name = "NAME")]
     pub(crate) preset: Option<String>,
+
+    /// The only tools the model is offered, such as read_file,grep,mcp__github__*
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) allowed_tools: Vec<String>,
+
+    /// Tools the model is not offered
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) disallowed_tools: Vec<String>,
+
+    /// Work in this directory, too; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+
+    /// With --print, have the answer follow this JSON Schema of an object
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
 
     /// Where commands run: process (on this machine), sandbox (there, and they write to the project alone),
     /// docker:IMAGE (in a container with the project), remote:unix:PATH (where `zk exec-server` listens,

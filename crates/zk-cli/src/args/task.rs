@@ -22,6 +22,8 @@ pub(crate) struct Task {
     pub(crate) config: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) verbose: bool,
+    /// Directories to work in beside the first.
+    pub(crate) add_dirs: Vec<PathBuf>,
     /// Servers of the project's `.mcp.json` to start although nobody approved them.
     pub(crate) trust_mcp: Vec<String>,
     /// The sub-agents of the command line, as they were given.
@@ -75,6 +77,8 @@ pub(crate) struct Prompt {
     pub(crate) print: bool,
     pub(crate) format: Format,
     pub(crate) resume: Option<Resume>,
+    /// The file with the schema that the answer follows.
+    pub(crate) schema: Option<PathBuf>,
 }
 
 pub(crate) type Format = OutputFormat;
@@ -101,6 +105,8 @@ impl Cli {
         given.text("screen", "--screen", self.screen);
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
+        given.texts("tools.allowed", "--allowed-tools", self.allowed_tools);
+        given.texts("tools.disallowed", "--disallowed-tools", self.disallowed_tools);
         given.number("max_budget_usd", "--max-budget-usd", self.max_budget_usd);
         given.count("max_tokens_total", "--max-tokens-total", self.max_tokens_total);
         given.flag("permissions.allow_all", "--allow-all", self.allow_all.then_some(true));
@@ -126,6 +132,7 @@ impl Cli {
                 print: self.print || format.is_some_and(|format| format != Format::Text),
                 format: format.unwrap_or(Format::Text),
                 resume,
+                schema: self.json_schema,
             }),
             Some(_) if self.prompt.is_some() => {
                 return Err(Failure::usage(
@@ -174,6 +181,7 @@ impl Cli {
             config: self.config,
             cwd: self.cwd,
             verbose: self.verbose,
+            add_dirs: self.add_dir,
             trust_mcp: self.trust_mcp,
             agents: self.agents,
         })

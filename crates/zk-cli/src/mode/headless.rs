@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -5,11 +6,11 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zk_agent::{Agent, RunOptions, RunOutcome};
+use zk_agent::{Agent, Behavior, RunOptions, RunOutcome};
 use zk_core::events::PermissionDecided;
 use zk_core::kernel::{AnyEvent, Bus, Cx, Reach};
 use zk_core::model::AgentError;
-use zk_core::service::{Redactor, StoreError, Tool};
+use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_view::ViewDriver;
 
@@ -36,7 +37,8 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One run without a person.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
-    let Prompt { text, format, resume, .. } = prompt;
+    let Prompt { text, format, resume, schema, .. } = prompt;
+    let schema = schema.map(|file| read_schema(app, &file)).transpose()?;
     let text = stdin::join(text.clone(), stdin::text(text.is_some())?);
     let options = match text {
         Some(text) => RunOptions::from(text),
@@ -47,6 +49,7 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             ));
         }
     };
+    let options = options.behavior(Behavior { schema, ..Behavior::default() });
     let stop = CancellationToken::new();
     let broken = stop.clone();
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot start: {error}"));
@@ -222,7 +225,11 @@ impl Headless {
             Err(error) => (Exit::of(error), Some(summary::run_error(error))),
         };
         let id = session.open.as_ref().map(|open| open.id().clone());
-        let text = self.redactor.redact(&told::final_answer(blocks)).into_owned();
+        let answer = match &outcome.stats.output {
+            Some(output) => format!("{output:#}"),
+            None => told::final_answer(blocks),
+        };
+        let text = self.redactor.redact(&answer).into_owned();
         let error = error.map(|error| self.redactor.redact(&error).into_owned());
         let warning = summary::incomplete(outcome, &text);
         match self.format {
@@ -261,6 +268,22 @@ impl Headless {
             }
         }
         exit
+    }
+}
+
+/// The JSON Schema that an answer is to follow.
+fn read_schema(app: &AppContext, file: &Path) -> Outcome<serde_json::Value> {
+    let cannot =
+        |why: String| Failure::usage(format!("cannot use {} as a JSON Schema: {why}", file.display()));
+    let read = app.host_files.read(&app.cwd.join(file), &HostRead::whole(1 << 20));
+    let read = read.map_err(|error| cannot(error.to_string()))?;
+    let schema: serde_json::Value =
+        serde_json::from_slice(&read.bytes).map_err(|error| cannot(error.to_string()))?;
+    let is_of_an_object = schema.get("type").is_some_and(|kind| kind == "object");
+    if is_of_an_object {
+        Ok(schema)
+    } else {
+        Err(cannot("it has to be that of an object: \"type\": \"object\"".to_owned()))
     }
 }
 

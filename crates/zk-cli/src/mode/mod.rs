@@ -18,12 +18,15 @@ pub(crate) use permission_modes::PermissionModes;
 
 use crate::app::AppContext;
 use crate::args::Prompt;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::stdin;
 
 /// A conversation if a person is at both ends of a terminal and did not ask for less.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     if !prompt.print && stdin::is_terminal() && std::io::stdout().is_terminal() {
+        if prompt.schema.is_some() {
+            return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
+        }
         interactive::run(app, prompt)
     } else {
         headless::run(app, prompt)

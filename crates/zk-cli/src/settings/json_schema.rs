@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{KEYS, Kind};
 
 /// The version of the settings' shape: the second part grows with what is added, the first with what is taken away.
-const VERSION: &str = "1.11";
+const VERSION: &str = "1.12";
 
 /// The JSON Schema of a settings file.
 pub(crate) fn json_schema() -> Value {
@@ -57,6 +57,7 @@ fn of_kind(kind: Kind) -> Value {
         Kind::Count => json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Price => json!({ "type": "number", "minimum": 0 }),
+        Kind::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Kind::Dollars => json!({ "type": "number", "exclusiveMinimum": 0 }),
         Kind::Paths => json!({ "type": "array", "items": { "type": "string", "pattern": "^(/|~/)" } }),
         Kind::Texts | Kind::Efforts | Kind::Names | Kind::Rules => {

@@ -9,6 +9,10 @@ pub(crate) enum Layer {
     User,
     Project,
     ProjectLocal,
+    /// A preset of the project.
+    ProjectPreset,
+    /// A preset of the person, or of zk.
+    Preset,
     CommandLine,
     Managed,
 }
@@ -17,8 +21,13 @@ impl Layer {
     /// Whether whoever wrote the project could have set it.
     pub(crate) fn is_project(self) -> bool {
         match self {
-            Self::Project | Self::ProjectLocal => true,
-            Self::Default | Self::User | Self::Environment | Self::CommandLine | Self::Managed => false,
+            Self::Project | Self::ProjectLocal | Self::ProjectPreset => true,
+            Self::Default
+            | Self::User
+            | Self::Environment
+            | Self::Preset
+            | Self::CommandLine
+            | Self::Managed => false,
         }
     }
 }
@@ -38,6 +47,7 @@ impl fmt::Display for Origin {
             Layer::User => write!(f, "user: {}", self.place),
             Layer::Project => write!(f, "project: {}", self.place),
             Layer::ProjectLocal => write!(f, "project-local: {}", self.place),
+            Layer::ProjectPreset | Layer::Preset => write!(f, "preset: {}", self.place),
             Layer::Environment => write!(f, "environment: {}", self.place),
             Layer::CommandLine => write!(f, "command line: {}", self.place),
             Layer::Managed => write!(f, "managed: {}", self.place),

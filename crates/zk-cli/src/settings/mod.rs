@@ -7,6 +7,7 @@ mod layers;
 mod mcp;
 mod models;
 mod plugins;
+mod presets;
 mod schema;
 
 use std::borrow::Cow;
@@ -92,6 +93,11 @@ impl LayerValues {
         self.put(key, from, value.map(toml::Value::Float));
     }
 
+    pub(crate) fn texts(&mut self, key: &str, from: &str, values: Vec<String>) {
+        let values = values.into_iter().map(toml::Value::String).collect::<Vec<_>>();
+        self.put(key, from, (!values.is_empty()).then_some(toml::Value::Array(values)));
+    }
+
     fn put(&mut self, key: &str, from: &str, value: Option<toml::Value>) {
         self.0.extend(value.map(|value| (key.to_owned(), from.to_owned(), value)));
     }
@@ -140,6 +146,7 @@ impl Settings {
         }
         settings.give(Layer::CommandLine, given, &mut warnings)?;
         settings.file(sources.files, Layer::Managed, Path::new(MANAGED), false, &mut warnings)?;
+        settings.preset(sources, &mut warnings)?;
         warnings.extend(settings.models_of_nobody());
         Ok((settings, warnings))
     }
@@ -257,13 +264,24 @@ impl Settings {
         let (leaves, hooks) = (file.leaves.clone(), file.hooks.clone());
         self.add_hooks(hooks, &mut warnings);
         for (key, value) in leaves {
-            if self.layers.is_outranked(&key, origin.layer) {
-                self.note_rules(&key, &value, origin.layer);
-            } else {
-                self.set(key, value, &origin, &mut warnings)?;
-            }
+            self.set_below(key, value, &origin, &mut warnings)?;
         }
         Ok(warnings)
+    }
+
+    /// Sets what no higher layer says something about.
+    fn set_below(
+        &mut self,
+        key: Vec<String>,
+        value: toml::Value,
+        origin: &Origin,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        if self.layers.is_outranked(&key, origin.layer) {
+            self.note_rules(&key, &value, origin.layer);
+            return Ok(());
+        }
+        self.set(key, value, origin, warnings)
     }
 
     /// What the project sets and nobody approved: a warning for each file.
@@ -343,8 +361,18 @@ impl Settings {
         value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
     }
 
+    /// A list of texts; empty where there is none.
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
+        let list = self.layers.get(key).and_then(|entry| entry.value.as_array()).into_iter().flatten();
+        list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
+    }
+
     pub(crate) fn flag(&self, key: &str) -> bool {
-        self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(false)
+        self.flag_or(key, false)
+    }
+
+    pub(crate) fn flag_or(&self, key: &str, default: bool) -> bool {
+        self.layers.get(key).and_then(|entry| entry.value.as_bool()).unwrap_or(default)
     }
 
     /// What is set about a provider. Its name may have dots.

@@ -16,7 +16,8 @@ pub(super) const KEYS: &[Key] = &[
         "thinking",
         Kind::OneOf(&["off", "minimal", "low", "medium", "high", "xhigh", "max", "adaptive"]),
     ),
-    Key::new("preset", Kind::OneOf(&["build", "plan"])),
+    Key::new("preset", Kind::Text),
+    Key::new("preset_system", Kind::Text),
     Key::new("context", Kind::Context).not_by_projects(),
     Key::new("screen", Kind::OneOf(&["inline", "full", "plain"])).not_by_projects(),
     Key::new("theme", Kind::OneOf(&["auto", "dark", "light", "colour-blind", "mono"])),
@@ -24,6 +25,25 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("max_tokens", Kind::Count),
     Key::new("max_budget_usd", Kind::Dollars).not_by_projects(),
     Key::new("max_tokens_total", Kind::Count).not_by_projects(),
+    Key::new("thinking_budget", Kind::Count),
+    Key::new("thinking_decay.after_turn", Kind::Count),
+    Key::new("thinking_decay.factor", Kind::Share),
+    Key::new("thinking_decay.floor", Kind::Count),
+    Key::new("add_dirs", Kind::Paths).not_by_projects(),
+    Key::new("tools.allowed", Kind::Names),
+    Key::new("tools.disallowed", Kind::Names),
+    Key::new("tools.read_only", Kind::Flag),
+    Key::new("tools.dedup", Kind::Names),
+    Key::new("tools.dedup_reads", Kind::Flag),
+    Key::new("tools.read_before_edit", Kind::Flag),
+    Key::new("tools.line_numbers", Kind::Flag),
+    Key::new("tools.budgets.*", Kind::Count),
+    Key::new("tools.over_budget", Kind::OneOf(&["block", "steer"])),
+    Key::new("tools.output_budget", Kind::Count),
+    Key::new("tools.output_budget_percent", Kind::Count),
+    Key::new("tools.compress", Kind::OneOf(&["off", "rules", "model"])),
+    Key::new("tools.spill_bytes", Kind::Count),
+    Key::new("tools.spill_except", Kind::Names),
     Key::new("sessions", Kind::Flag),
     Key::new("shorten", Kind::Flag),
     Key::new("skills.enabled", Kind::Flag),
@@ -142,6 +162,8 @@ pub(super) enum Kind {
     Price,
     /// US dollars, more than 0.
     Dollars,
+    /// A number from 0 to 1.
+    Share,
     /// A list of levels, each with its word where that is another one: `"high=default"`.
     Efforts,
     /// A list of permission rules. The rules of all layers hold, none outranks another.
@@ -246,6 +268,8 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         }
         (Kind::Price, toml::Value::Integer(0..)) => Check::Valid,
         (Kind::Price, toml::Value::Float(price)) if *price >= 0.0 && price.is_finite() => Check::Valid,
+        (Kind::Share, toml::Value::Integer(0..=1)) => Check::Valid,
+        (Kind::Share, toml::Value::Float(part)) if (0.0..=1.0).contains(part) => Check::Valid,
         (Kind::Dollars, toml::Value::Integer(1..)) => Check::Valid,
         (Kind::Dollars, toml::Value::Float(amount)) if *amount > 0.0 && amount.is_finite() => Check::Valid,
         (Kind::Paths, toml::Value::Array(paths)) if paths.iter().all(is_path) => Check::Valid,
@@ -283,6 +307,7 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
         (Kind::Price, _) => {
             Check::Invalid(format!("`{name}` must be the US dollars for a million tokens, a number from 0"))
         }
+        (Kind::Share, _) => Check::Invalid(format!("`{name}` must be a number from 0 to 1")),
         (Kind::Dollars, _) => Check::Invalid(format!("`{name}` must be an amount of US dollars above 0")),
         (Kind::Paths, _) => Check::Invalid(format!(
             "`{name}` must be a list of paths that begin with / or ~/, such as [\"~/.cache/pip\"]"

@@ -65,6 +65,8 @@ mod switching;
 #[cfg(test)]
 mod terminal;
 #[cfg(test)]
+mod tool_settings;
+#[cfg(test)]
 mod untrusted;
 #[cfg(test)]
 mod waits;

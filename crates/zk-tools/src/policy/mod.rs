@@ -1,9 +1,13 @@
+mod compress;
+mod handles;
 mod permission;
 mod redact;
 mod result_caps;
 mod spill;
 mod tags;
 
+pub use compress::{Compress, Compression, OutputCompressed};
+pub use handles::OutputHandles;
 pub use permission::{PermissionControl, PermissionGate, PermissionMode};
 pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zk_core::events::{ResultPatch, ToolTransform};
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 use zk_core::model::{Block, ToolContent, TurnId};
+use zk_core::service::{ContextId, ContextWindow};
 
 use crate::caps;
 use crate::text::{head, size};
@@ -11,7 +12,14 @@ use crate::text::{head, size};
 /// How many turns are counted at a time: those of agents that work side by side.
 const TURNS: usize = 64;
 
-/// Cuts what exceeds the caps of a result and of a turn before it joins the history, and says which cap it was.
+/// Bytes of text that a token has at least.
+const BYTES_OF_A_TOKEN: u64 = 2;
+
+/// What a result may always have, so that a full window is told of in words.
+const LEAST: usize = 4 << 10;
+
+/// Cuts what exceeds the caps of a result and of a turn, or does not fit what is left of the model's window, before it
+/// joins the history, and says which cap it was.
 ///
 /// It comes last, so that whoever moves large results elsewhere sees them whole.
 #[derive(Debug, Default)]
@@ -27,11 +35,12 @@ impl ResultCaps {
     }
 
     /// Counts a result to its turn; how many bytes may be kept of it.
-    fn grant(&self, turn: &TurnId, bytes: usize) -> usize {
+    fn grant(&self, turn: &TurnId, bytes: usize, room: usize) -> usize {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let at = turns.iter().position(|(known, _)| known == turn);
         let (_, used) = at.and_then(|at| turns.remove(at)).unwrap_or_else(|| (turn.clone(), 0));
-        let granted = bytes.min(caps::RESULT_BYTES).min(caps::TURN_BYTES.saturating_sub(used));
+        let in_window = room.saturating_sub(used).max(LEAST);
+        let granted = bytes.min(caps::RESULT_BYTES).min(caps::TURN_BYTES.saturating_sub(used)).min(in_window);
         turns.push_back((turn.clone(), used + granted));
         if turns.len() > TURNS {
             turns.pop_front();
@@ -41,15 +50,28 @@ impl ResultCaps {
 }
 
 impl Handler<ToolTransform> for ResultCaps {
-    async fn call(&self, event: &ToolTransform, _: &Cx) -> Answer<ToolTransform> {
+    async fn call(&self, event: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
         let bytes = text_bytes(&event.content);
-        let granted = self.grant(&event.call.turn_id, bytes);
+        let granted = self.grant(&event.call.turn_id, bytes, room(cx));
         if granted == bytes {
             return Ok(None);
         }
-        let content = cut(event.content.clone(), granted, bytes);
+        let is_window = room(cx) < caps::TURN_BYTES && granted < caps::RESULT_BYTES;
+        let content = cut(event.content.clone(), granted, bytes, is_window);
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
     }
+}
+
+/// The bytes that fit what is left of the model's window.
+fn room(cx: &Cx) -> usize {
+    let known = cx.service::<dyn ContextWindow>().zip(cx.service::<ContextId>());
+    let left = known.and_then(|(window, context)| {
+        let fill = window.fill(&context)?;
+        let usable = fill.usable?;
+        // A quarter of the window can be made free by leaving out what came before.
+        Some(usable.saturating_sub(fill.estimate).max(usable / 4))
+    });
+    left.map_or(usize::MAX, |tokens| usize::try_from(tokens * BYTES_OF_A_TOKEN).unwrap_or(usize::MAX))
 }
 
 fn text_bytes(content: &ToolContent) -> usize {
@@ -59,9 +81,11 @@ fn text_bytes(content: &ToolContent) -> usize {
     }
 }
 
-fn cut(content: ToolContent, granted: usize, bytes: usize) -> ToolContent {
+fn cut(content: ToolContent, granted: usize, bytes: usize, is_window: bool) -> ToolContent {
     let limit = if granted == caps::RESULT_BYTES {
         format!("one result may have {}", size(caps::RESULT_BYTES as u64))
+    } else if is_window {
+        format!("the context window has room for {} more", size(granted as u64))
     } else {
         format!("all results of one turn may have {} together", size(caps::TURN_BYTES as u64))
     };

@@ -61,7 +61,9 @@ impl Spill {
 
     fn stub(&self, tool: &str, text: &str) -> String {
         let place = match save(&self.dir, tool, text.as_bytes()) {
-            Ok(path) => format!("the whole of it is in {}, read it in parts", path.display()),
+            Ok(path) => {
+                format!("the whole of it is in {}, read it in parts{}", path.display(), handle_of(&path))
+            }
             Err(error) => format!("the whole of it is lost, it could not be written to a file: {error}"),
         };
         format!(
@@ -125,8 +127,16 @@ fn texts(content: &ToolContent) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.iter().filter_map(Block::as_text))
 }
 
+/// What stands for a file of an output in the arguments of tools, as the model is told.
+pub(super) fn handle_of(path: &Path) -> String {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.map_or_else(String::new, |name| {
+        format!("; `{}{name}` stands for it in any argument", super::handles::PREFIX)
+    })
+}
+
 /// Writes a result under a name made of its content, readable by this user only.
-fn save(dir: &Path, tool: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+pub(super) fn save(dir: &Path, tool: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

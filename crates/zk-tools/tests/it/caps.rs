@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::events::ToolTransform;
-use zk_core::model::{CallRef, ToolContent};
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::model::{CallRef, Message, ToolContent};
+use zk_core::service::{ContextId, ContextWindow, WindowFill};
 
 use zk_tools::ToolsOptions;
 
@@ -125,4 +127,50 @@ async fn the_results_of_a_turn_are_cut_before_they_join_the_history() {
     assert!(kept.iter().map(String::len).sum::<usize>() <= TURN + 20 * 200);
     let out = cx.emit(result("next", 1000)).await.unwrap();
     assert_eq!(out.content.to_text().len(), 1000);
+}
+
+/// A window of 100,000 tokens.
+struct Window(u64);
+
+#[async_trait::async_trait]
+impl ContextWindow for Window {
+    fn fill(&self, _: &ContextId) -> Option<WindowFill> {
+        Some(WindowFill { usable: Some(100_000), estimate: self.0, ..WindowFill::default() })
+    }
+
+    fn sent(&self, _: &ContextId, _: &[Arc<Message>]) -> Option<Vec<Arc<Message>>> {
+        None
+    }
+
+    fn reduce(&self, _: &ContextId, _: Option<String>) {}
+
+    async fn restore(&self, _: &ContextId, _: &Cx) -> Result<bool, BoxError> {
+        Ok(false)
+    }
+
+    fn take_refusal(&self, _: &ContextId) -> Option<String> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn a_result_fits_what_is_left_of_the_window_whoever_gave_it() {
+    for (filled, room) in [(20_000, 160_000), (60_000, 80_000), (99_000, 50_000)] {
+        let desk = Desk::new();
+        let scope = desk.bus.scope("window");
+        scope.provide_service::<dyn ContextWindow>(Arc::new(Window(filled)));
+        scope.provide_service(Arc::new(ContextId::fresh()));
+        let call = Arc::new(CallRef {
+            turn_id: "t".into(),
+            call_id: "c".into(),
+            name: "mcp__any".into(),
+            display_name: "any".into(),
+        });
+        let content = ToolContent::from("x".repeat(300_000));
+        let event = ToolTransform { call, content, is_error: false, details: None, output_bytes: 0 };
+        let result = desk.bus.cx().emit(event).await.unwrap().content.to_text();
+        let cut = format!("the context window has room for {}", if room == 50_000 { "48.8 KB" } else { "" });
+        assert!(result.contains(&cut), "{}", result.get(result.len() - 200..).unwrap());
+        assert!((room..room + 200).contains(&result.len()), "{}", result.len());
+    }
 }

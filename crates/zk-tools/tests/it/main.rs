@@ -4,10 +4,12 @@
 mod campaign;
 mod cancel;
 mod caps;
+mod compress;
 mod consent;
 mod context;
 mod edit;
 mod guidance;
+mod handles;
 mod jobs;
 mod media;
 mod no_search;

@@ -1,0 +1,223 @@
+//! Flags, settings and presets that say which tools there are and what becomes of their results.
+
+use serde_json::{Value, json};
+use zk_testkit::{Script, Turn};
+
+use crate::zk::{Person, server};
+
+/// The names of the tools in the first request of a run, and its system prompt.
+fn offered(person: &Person, bodies: impl Fn() -> Vec<Value>, args: &[&str]) -> (Vec<String>, String) {
+    let before = bodies().len();
+    let ended = person.run(&[&["-p", "x"][..], args].concat());
+    assert_eq!(ended.code, 0, "{args:?} {}", ended.stderr);
+    let body = bodies()[before].clone();
+    let tools = body["tools"].as_array().cloned().unwrap_or_default();
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
+    (names, body["system"].to_string())
+}
+
+fn done() -> Script {
+    Script::answering(|_| Turn::new().text("done"))
+}
+
+#[test]
+fn flags_and_settings_say_which_tools_are_offered() {
+    let server = server(done());
+    let person = Person::asking(&server);
+    let ask = |args: &[&str]| offered(&person, || server.bodies(), args).0;
+    assert_eq!(ask(&["--allowed-tools", "read_file,grep"]), ["grep", "read_file"]);
+    assert_eq!(ask(&["--allowed-tools", "read*", "--allowed-tools", "glob"]), ["glob", "read_file"]);
+    let all = ask(&[]);
+    assert!(all.contains(&"shell".to_owned()) && all.contains(&"edit".to_owned()), "{all:?}");
+    let some = ask(&["--disallowed-tools", "shell,jobs"]);
+    let rest: Vec<&String> = all.iter().filter(|name| !["shell", "jobs"].contains(&name.as_str())).collect();
+    assert_eq!(some.iter().collect::<Vec<_>>(), rest);
+    person.settings("[tools]\nallowed = [\"read_file\", \"edit\"]\n");
+    assert_eq!(ask(&[]), ["edit", "read_file"]);
+    assert_eq!(ask(&["--disallowed-tools", "edit"]), ["read_file"]);
+    assert_eq!(ask(&["--allowed-tools", "glob"]), ["glob"]);
+}
+
+#[test]
+fn presets_are_zks_own_or_files_and_what_is_said_beside_them_outranks_them() {
+    let server = server(done());
+    let person = Person::asking(&server);
+    let ask = |args: &[&str]| offered(&person, || server.bodies(), args);
+    for name in ["plan", "explore"] {
+        let (tools, system) = ask(&["--preset", name]);
+        assert!(tools.contains(&"read_file".to_owned()) && !tools.contains(&"edit".to_owned()), "{tools:?}");
+        assert!(system.contains("none that change anything"), "{system}");
+    }
+    let presets = person.home().join("presets");
+    std::fs::create_dir(&presets).unwrap();
+    std::fs::write(
+        presets.join("review.toml"),
+        "append_system = \"Look for mistakes.\"\n[tools]\nallowed = [\"read_file\", \"grep\"]\n",
+    )
+    .unwrap();
+    let (tools, system) = ask(&["--preset", "review"]);
+    assert_eq!(tools, ["grep", "read_file"]);
+    assert!(system.contains("Look for mistakes."), "{system}");
+    assert_eq!(ask(&["--preset", "review", "--allowed-tools", "glob"]).0, ["glob"]);
+    person.settings("preset = \"review\"\n");
+    assert_eq!(ask(&[]).0, ["grep", "read_file"]);
+    assert!(ask(&["--preset", "build"]).0.len() > 2);
+    let unknown = person.run(&["-p", "x", "--preset", "expolre"]);
+    assert_eq!(unknown.code, 2);
+    assert!(
+        unknown.stderr.contains("there is no preset `expolre`")
+            && unknown.stderr.contains("did you mean `explore`?")
+    );
+    for wrong in ["../settings", ""] {
+        assert_eq!(person.run(&["-p", "x", "--preset", wrong]).code, 2, "{wrong}");
+    }
+}
+
+#[test]
+fn a_preset_of_the_project_counts_once_it_is_trusted_and_nothing_runs_before() {
+    let server = server(done());
+    let person = Person::asking(&server);
+    person.write(
+        ".zk/presets/review.toml",
+        "[tools]\nallowed = [\"read_file\"]\n[permissions]\nmode = \"all\"\n",
+    );
+    let ended = person.run(&["-p", "x", "--preset", "review"]);
+    assert_eq!((ended.code, server.bodies().len()), (2, 0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("run `zk trust add --preset review`"), "{}", ended.stderr);
+    let added = person.run(&["trust", "add", "--preset", "review"]);
+    assert!(added.code == 0 && added.stdout.contains(".zk/presets/review.toml: trusted"), "{}", added.stdout);
+    let ended = person.run(&["-p", "x", "--preset", "review"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("`permissions.mode` is ignored"), "{}", ended.stderr);
+    assert_eq!(server.bodies()[0]["tools"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_answer_follows_the_schema_of_a_file() {
+    let script = Script::answering(|asked| match asked.tools.iter().find(|name| name.contains("output")) {
+        Some(tool) => Turn::new().call(tool.as_str(), json!({ "name": "zk", "count": "3" })),
+        None => Turn::new().text("{\"name\": \"zk\", \"count\": 3}"),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let schema = json!({
+        "type": "object",
+        "properties": { "name": { "type": "string" }, "count": { "type": "integer" } },
+        "required": ["name", "count"],
+        "additionalProperties": false,
+    });
+    person.write("schema.json", &schema.to_string());
+    let ended = person.run(&["-p", "x", "--json-schema", "schema.json"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let printed: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(printed, json!({ "name": "zk", "count": 3 }));
+    let ended = person.run(&["-p", "x", "--json-schema", "schema.json", "--output-format", "json"]);
+    assert_eq!(ended.result()["output"], json!({ "name": "zk", "count": 3 }));
+    person.write("list.json", "{\"type\": \"array\"}").write("broken.json", "{");
+    for (file, why) in
+        [("list.json", "that of an object"), ("broken.json", "EOF"), ("none.json", "none.json")]
+    {
+        let ended = person.run(&["-p", "x", "--json-schema", file]);
+        assert_eq!(ended.code, 2);
+        assert!(
+            ended.stderr.contains("cannot use ") && ended.stderr.contains(why),
+            "{file}: {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn another_directory_can_be_worked_in() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = elsewhere.path().canonicalize().unwrap();
+    std::fs::write(elsewhere.join("note.txt"), "found it").unwrap();
+    let path = elsewhere.join("note.txt").display().to_string();
+    let script = Script::answering(move |asked| match asked.results().first() {
+        None => Turn::new().call("read_file", json!({ "path": path })),
+        Some(result) => Turn::new().text(result.text.clone()),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let ask = |args: &[&str]| person.run(&[&["-p", "x"][..], args].concat()).stdout;
+    let dir = elsewhere.display().to_string();
+    assert!(!ask(&[]).contains("found it"));
+    assert!(ask(&["--add-dir", &dir]).contains("found it"));
+    person.settings(&format!("add_dirs = [\"{dir}\"]\n"));
+    assert!(ask(&[]).contains("found it"));
+    assert_eq!(person.run(&["-p", "x", "--add-dir", "/nonexistent/dir"]).code, 2);
+}
+
+#[test]
+fn a_call_that_repeats_the_last_gets_its_result_until_something_changes() {
+    let script = Script::answering(|asked| match asked.number {
+        1 | 2 | 4 => Turn::new().call("grep", json!({ "pattern": "needle" })),
+        3 => Turn::new().call("write_file", json!({ "path": "b.txt", "content": "needle\n" })),
+        _ => Turn::new().text("done"),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings("[tools]\ndedup = [\"grep\"]\n").write("a.txt", "needle\n");
+    let ended = person.run(&["-p", "x", "--allow-all", "--output-format", "stream-json"]);
+    let begun: Vec<Value> = ended.lines().into_iter().filter(|line| line["type"] == "tool:begin").collect();
+    let names: Vec<&str> =
+        begun.iter().map(|line| line["call"]["name"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["grep", "write_file", "grep"], "{}", ended.stdout);
+}
+
+#[test]
+fn a_tool_over_its_budget_is_refused() {
+    let script = Script::answering(|asked| match asked.number {
+        1 => Turn::new().call("glob", json!({ "pattern": "*" })).call("glob", json!({ "pattern": "a*" })),
+        _ => Turn::new()
+            .text(asked.results().iter().map(|one| one.text.clone()).collect::<Vec<_>>().join("; ")),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings("[tools.budgets]\nglob = 1\n");
+    let ended = person.run(&["-p", "x"]);
+    assert!(
+        ended.stdout.contains("`glob` was called 1 times in this run, its limit is 1"),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn a_file_that_was_not_read_is_not_edited_if_the_settings_say_so() {
+    let script = Script::answering(|asked| match asked.results().first() {
+        None => {
+            Turn::new().call("edit", json!({ "path": "a.txt", "old_string": "one", "new_string": "two" }))
+        }
+        Some(result) => Turn::new().text(result.text.clone()),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    for (setting, is_edited) in [("true", false), ("false", true)] {
+        person.settings(&format!("[tools]\nread_before_edit = {setting}\n")).write("a.txt", "one\n");
+        let ended = person.run(&["-p", "x", "--allow-all"]);
+        let text = std::fs::read_to_string(person.project().join("a.txt")).unwrap();
+        assert_eq!(text == "two\n", is_edited, "{setting}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_off() {
+    let command = "for n in $(seq 200); do echo \"test module::case_$n ... ok\"; done; echo 'test result: FAILED'; # cargo";
+    let script = Script::answering(move |asked| match asked.results().first() {
+        None => {
+            Turn::new().call("shell", json!({ "command": format!("cargo() {{ {command}\n}}; cargo test") }))
+        }
+        Some(result) => Turn::new().text(result.text.clone()),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    let text = person.run(&["-p", "x", "--allow-all"]).stdout;
+    assert!(
+        text.contains("[… 199 lines left out: passed tests]") && text.contains("test result: FAILED"),
+        "{text}"
+    );
+    person.settings("[tools]\ncompress = \"off\"\n");
+    let text = person.run(&["-p", "x", "--allow-all"]).stdout;
+    assert!(text.contains("case_77 ... ok"), "{text}");
+}

@@ -1,0 +1,165 @@
+//! One output made smaller.
+
+use std::collections::BTreeMap;
+
+use super::command::runs;
+use super::rules::{Kind, Line, Rules, complains};
+
+/// Lines of noise in a row that are worth a note in their place.
+const LEAST_RUN: usize = 4;
+
+/// Lines alike in a row that are worth a note.
+const LEAST_ALIKE: usize = 5;
+
+/// An output without its noise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Compressed {
+    pub(super) text: String,
+    /// Lines that were left out, by kind.
+    pub(super) left_out: BTreeMap<Kind, usize>,
+}
+
+impl Compressed {
+    pub(super) fn lines(&self) -> usize {
+        self.left_out.values().sum()
+    }
+
+    /// What was left out: `312 lines: progress of a build, passed tests`.
+    pub(super) fn describe(&self) -> String {
+        let kinds: Vec<&str> = self.left_out.keys().map(|kind| kind.words()).collect();
+        format!("{} lines: {}", self.lines(), kinds.join(", "))
+    }
+}
+
+/// What `command` printed, without what nobody needs. Lines that complain stay, and every line that stays is as it was
+/// but for colours and what a carriage return overwrote.
+pub(super) fn compress(command: &str, text: &str) -> Compressed {
+    let mut rules = Rules::of(&runs(command));
+    let shown: Vec<String> = text.split('\n').map(as_shown).collect();
+    let judged = shown.iter().map(|line| match rules.judge(line) {
+        Line::Surely(kind) => Some(kind),
+        Line::Likely(kind) if !complains(line) => Some(kind),
+        Line::Likely(_) | Line::Kept => None,
+    });
+    let mut noise: Vec<Option<Kind>> = judged.collect();
+    mark_alike(&shown, &mut noise);
+    let mut out = Out::default();
+    let mut at = 0;
+    while at < shown.len() {
+        let kind = noise.get(at).copied().flatten();
+        let same = noise.iter().skip(at).take_while(|next| kind.is_some() && **next == kind).count();
+        match kind {
+            Some(kind) if same >= LEAST_RUN => {
+                // The last of them says how far it got.
+                let last = at + same - 1;
+                out.leave_out(kind, same - 1);
+                out.keep(shown.get(last));
+                at += same;
+            }
+            _ => {
+                out.keep(shown.get(at));
+                at += 1;
+            }
+        }
+    }
+    out.finish()
+}
+
+#[derive(Default)]
+struct Out {
+    lines: Vec<String>,
+    left_out: BTreeMap<Kind, usize>,
+}
+
+impl Out {
+    fn keep(&mut self, line: Option<&String>) {
+        self.lines.extend(line.cloned());
+    }
+
+    fn leave_out(&mut self, kind: Kind, lines: usize) {
+        *self.left_out.entry(kind).or_default() += lines;
+        self.lines.push(format!("[… {lines} lines left out: {}]", kind.words()));
+    }
+
+    fn finish(self) -> Compressed {
+        Compressed { text: self.lines.join("\n"), left_out: self.left_out }
+    }
+}
+
+/// A line as a terminal shows it in the end: without colours, and of what was overwritten the last.
+fn as_shown(line: &str) -> String {
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let last = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or(line);
+    without_colours(last)
+}
+
+fn without_colours(line: &str) -> String {
+    if !line.contains('\u{1b}') {
+        return line.to_owned();
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        let end = after.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'));
+        match end.map(|end| after.split_at(end)) {
+            Some((_, code)) if code.starts_with(['m', 'K']) => rest = code.get(1..).unwrap_or_default(),
+            _ => {
+                out.push_str("\u{1b}[");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Marks all but the first of lines that differ in their numbers at most: those of a log. Lines that complain are marked
+/// only if they are the same to the letter.
+fn mark_alike(lines: &[String], noise: &mut [Option<Kind>]) {
+    let mut at = 0;
+    while at < lines.len() {
+        let Some(first) = lines.get(at) else { break };
+        let shape = shape(first);
+        let alike = |line: &&String| {
+            if complains(first) || complains(line) { *line == first } else { self::shape(line) == shape }
+        };
+        let count =
+            if first.trim().is_empty() { 1 } else { lines.iter().skip(at).take_while(alike).count().max(1) };
+        let is_free = noise.iter().skip(at).take(count).all(Option::is_none);
+        if count >= LEAST_ALIKE && is_free {
+            noise.iter_mut().skip(at + 1).take(count - 1).for_each(|one| *one = Some(Kind::Repeated));
+        }
+        at += count;
+    }
+}
+
+/// What lines of a log that say the same have in common: the line without its numbers. Other lines are alike only if
+/// they are the same, for their numbers may be what was asked for.
+fn shape(line: &str) -> String {
+    if !is_of_a_log(line) {
+        return line.to_owned();
+    }
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        let c = if c.is_ascii_digit() { '0' } else { c };
+        if c != '0' || !out.ends_with('0') {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Whether a line begins with a date or a time of day, and names a level below a warning.
+fn is_of_a_log(line: &str) -> bool {
+    let begin = line.trim_start_matches(['[', '(']);
+    let is_time = |text: &str| {
+        let mut parts = text.splitn(3, [':', '-', '/']);
+        let is_number =
+            |part: &str| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_digit());
+        parts.by_ref().take(2).filter(|part| is_number(part)).count() == 2 && parts.next().is_some()
+    };
+    const LEVELS: [&str; 5] = ["INFO", "DEBUG", "TRACE", " info", " debug"];
+    let head: String = line.chars().take(60).collect();
+    is_time(begin) && LEVELS.iter().any(|level| head.contains(level))
+}

@@ -1,0 +1,195 @@
+//! Outputs of commands without their noise.
+
+mod command;
+mod filter;
+mod rules;
+mod summary;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use serde_json::Value;
+use zk_core::events::{DecidedBy, PermissionDecided, ResultPatch, ToolBegin, ToolEnd, ToolTransform};
+use zk_core::kernel::{
+    Answer, BoxError, Cx, Event, Handler, HookOptions, Notify, Plugin, Reach, Scope, Stage,
+};
+use zk_core::model::{CallId, CallRef, ToolContent};
+
+use crate::OutputDir;
+use crate::policy::spill;
+use crate::text::size;
+use filter::compress;
+
+/// Lines below which nothing is compressed.
+const LEAST_LINES: usize = 10;
+
+/// The part of an output that has to be left out for a note about it to be worth reading.
+const LEAST_SAVED: f64 = 0.1;
+
+/// Makes the outputs of builds, tests, listings and logs shorter before they join the history: progress, tests that
+/// passed, repetitions and generated files are left out. Lines that complain stay, so that what failed can be mended
+/// from what is left; the whole output is kept in a file that the result names, and without a place for it nothing is
+/// left out.
+///
+/// Install it before [`Spill`](crate::Spill), which offers that place.
+///
+/// ```
+/// use zk_core::kernel::Bus;
+/// use zk_tools::Compress;
+///
+/// Bus::new().install(&Compress::new()).unwrap();
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Compress {
+    shared: Arc<Shared>,
+    /// Whether a model shortens what the rules leave long.
+    asks_model: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The commands of calls that run.
+    running: Mutex<HashMap<CallId, Running>>,
+    before: AtomicU64,
+    after: AtomicU64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Running {
+    command: String,
+    /// A person let exactly this call run, and wants to see what the model sees.
+    is_confirmed: bool,
+}
+
+/// What compression saved so far, in bytes: `cx.service::<Compression>()`.
+#[derive(Clone, Debug)]
+pub struct Compression(Arc<Shared>);
+
+impl Compression {
+    /// Bytes of the outputs that were compressed, before and after.
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.0.before.load(Ordering::Relaxed), self.0.after.load(Ordering::Relaxed))
+    }
+}
+
+/// An output was made shorter before it joined the history.
+#[derive(Clone, Debug, Serialize)]
+pub struct OutputCompressed {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// What was left out, in words.
+    pub what: String,
+    /// Bytes before.
+    pub before: usize,
+    /// Bytes after.
+    pub after: usize,
+}
+
+impl Event for OutputCompressed {
+    const NAME: &'static str = "output:compressed";
+    type Reply = ();
+    type Mode = Notify;
+}
+
+impl Compress {
+    /// The rules alone.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Has the model of the run, without tools, shorten what the rules leave above some 2,000 tokens. What a person
+    /// approved by hand is not given to it, and where it fails the result stays as it is.
+    #[must_use]
+    pub fn asking_model(mut self) -> Self {
+        self.asks_model = true;
+        self
+    }
+}
+
+impl Plugin for Compress {
+    fn name(&self) -> &'static str {
+        "compress"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        scope.provide_service(Arc::new(Compression(self.shared.clone())));
+        let reach = Reach::Descendants;
+        let shared = self.shared.clone();
+        scope.on_sync_at(reach, move |decided: &PermissionDecided, _: &Cx| {
+            if decided.allowed && decided.by == DecidedBy::Person {
+                shared.running(|running| {
+                    running.entry(decided.call.call_id.clone()).or_default().is_confirmed = true;
+                });
+            }
+        });
+        let shared = self.shared.clone();
+        scope.on_sync_at(reach, move |begin: &ToolBegin, _: &Cx| {
+            let command =
+                begin.args.get("command").and_then(Value::as_str).filter(|_| begin.call.name == "shell");
+            shared.running(|running| match command {
+                Some(command) => {
+                    command.clone_into(&mut running.entry(begin.call.call_id.clone()).or_default().command);
+                }
+                None => drop(running.remove(&begin.call.call_id)),
+            });
+        });
+        let shared = self.shared.clone();
+        scope.on_sync_at(reach, move |end: &ToolEnd, _: &Cx| {
+            shared.running(|running| drop(running.remove(&end.call.call_id)));
+        });
+        let at = HookOptions { stage: Stage::Framework, reach: Some(reach), time_limit: None };
+        scope.handle_at::<ToolTransform, _>(at, Arc::new(self.clone()));
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn running<T>(&self, change: impl FnOnce(&mut HashMap<CallId, Running>) -> T) -> T {
+        change(&mut self.running.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Handler<ToolTransform> for Compress {
+    async fn call(&self, event: &ToolTransform, cx: &Cx) -> Answer<ToolTransform> {
+        let running = self.shared.running(|running| running.get(&event.call.call_id).cloned());
+        let (Some(running), ToolContent::Text(text)) = (running, &event.content) else { return Ok(None) };
+        let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
+        if text.lines().count() < LEAST_LINES {
+            return Ok(None);
+        }
+        let compressed = compress(&running.command, text);
+        let (mut shorter, mut what) = (compressed.text.clone(), compressed.describe());
+        if self.asks_model
+            && !running.is_confirmed
+            && let Some(summary) = summary::of(&running.command, &shorter, cx).await
+        {
+            (shorter, what) = (summary, "a model wrote down what matters".to_owned());
+        }
+        let saved = text.len().saturating_sub(shorter.len());
+        if (saved as f64) < text.len() as f64 * LEAST_SAVED || saved < 400 {
+            return Ok(None);
+        }
+        // What is left out has to be somewhere.
+        let (dir, tool, whole) = (dir.0.clone(), event.call.name.clone(), text.clone());
+        let saved = tokio::task::spawn_blocking(move || spill::save(&dir, &tool, whole.as_bytes())).await?;
+        let Ok(place) = saved else { return Ok(None) };
+        let (before, after) = (text.len(), shorter.len());
+        self.shared.before.fetch_add(before as u64, Ordering::Relaxed);
+        self.shared.after.fetch_add(after as u64, Ordering::Relaxed);
+        let note = format!(
+            "[{} became {}: {what}; the whole of it is in {}{}]",
+            size(before as u64),
+            size(after as u64),
+            place.display(),
+            spill::handle_of(&place)
+        );
+        let separator = if shorter.ends_with('\n') { "" } else { "\n" };
+        let content = ToolContent::Text(format!("{shorter}{separator}{note}"));
+        let _ = cx.emit(OutputCompressed { call: event.call.clone(), what, before, after }).await;
+        Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
+    }
+}

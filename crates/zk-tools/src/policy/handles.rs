@@ -1,0 +1,167 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use zk_core::events::ToolPrepare;
+use zk_core::kernel::{Answer, BoxError, Cx, Handler, HookOptions, Plugin, Reach, Scope, Stage};
+
+use crate::text::size;
+use crate::{OutputDir, caps};
+
+/// What a handle begins with.
+pub(super) const PREFIX: &str = "output:";
+
+/// Arguments that name a file or a place, and get the path of an output instead of its text.
+const PLACES: [&str; 16] = [
+    "path",
+    "paths",
+    "file",
+    "files",
+    "file_path",
+    "filepath",
+    "filename",
+    "handle",
+    "dir",
+    "directory",
+    "cwd",
+    "source",
+    "input_file",
+    "uri",
+    "command",
+    "cmd",
+];
+
+/// Lets every tool be given an output that was too large for a result: `output:NAME`, as the result said it. A tool that
+/// takes a path gets that of the file; in a longer text, such as a command, the path stands in its place; any other
+/// argument gets the whole text. What is judged and shown to a person is what stands there then.
+///
+/// ```
+/// use zk_core::kernel::Bus;
+/// use zk_tools::OutputHandles;
+///
+/// Bus::new().install(&OutputHandles).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OutputHandles;
+
+impl Plugin for OutputHandles {
+    fn name(&self) -> &'static str {
+        "output-handles"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let at = HookOptions { stage: Stage::Early, reach: Some(Reach::Descendants), time_limit: None };
+        scope.handle_at::<ToolPrepare, _>(at, Arc::new(*self));
+        Ok(())
+    }
+}
+
+impl Handler<ToolPrepare> for OutputHandles {
+    async fn call(&self, prepare: &ToolPrepare, cx: &Cx) -> Answer<ToolPrepare> {
+        if !mentions(&prepare.args) {
+            return Ok(None);
+        }
+        let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
+        let (dir, mut args) = (dir.0.clone(), prepare.args.clone());
+        let replaced = tokio::task::spawn_blocking(move || {
+            let changed = replace(&mut args, "", &dir)?;
+            Ok::<_, String>(changed.then_some(args))
+        });
+        Ok(replaced.await??)
+    }
+}
+
+fn mentions(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(PREFIX),
+        Value::Array(all) => all.iter().any(mentions),
+        Value::Object(all) => all.values().any(mentions),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Puts outputs in the place of their handles; `key` is the argument that a value stands under. Gives whether there was
+/// any.
+fn replace(value: &mut Value, key: &str, dir: &Path) -> Result<bool, String> {
+    match value {
+        Value::String(text) => {
+            let found = match whole(text, dir) {
+                Some(path) if PLACES.contains(&key) => Some(path.display().to_string()),
+                Some(path) => Some(content(&path)?),
+                None => inside(text, dir),
+            };
+            let is_one = found.is_some();
+            if let Some(found) = found {
+                *text = found;
+            }
+            Ok(is_one)
+        }
+        Value::Array(all) => all.iter_mut().try_fold(false, |any, one| Ok(replace(one, key, dir)? || any)),
+        Value::Object(all) => {
+            all.iter_mut().try_fold(false, |any, (key, one)| Ok(replace(one, key, dir)? || any))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(false),
+    }
+}
+
+/// The file of an output, if the text is its handle and nothing else.
+fn whole(text: &str, dir: &Path) -> Option<PathBuf> {
+    let name = text.trim().strip_prefix(PREFIX)?;
+    (name.len() == end_of_name(name)).then(|| file(name, dir)).flatten()
+}
+
+/// The text with the paths of outputs in the place of their handles, if there is any.
+fn inside(text: &str, dir: &Path) -> Option<String> {
+    let (mut out, mut rest, mut any) = (String::with_capacity(text.len()), text, false);
+    while let Some((before, after)) = rest.split_once(PREFIX) {
+        let name = after.get(..end_of_name(after)).unwrap_or_default().trim_end_matches('.');
+        let path = file(name, dir);
+        out.push_str(before);
+        match path {
+            Some(path) => {
+                any = true;
+                out.push_str(&path.display().to_string());
+            }
+            None => {
+                out.push_str(PREFIX);
+                out.push_str(name);
+            }
+        }
+        rest = after.get(name.len()..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    any.then_some(out)
+}
+
+/// Where a name at the beginning of a text ends, in bytes.
+fn end_of_name(text: &str) -> usize {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    text.find(|c| !is_of_name(c)).unwrap_or(text.len())
+}
+
+/// The file of that name that zk wrote: no link, and nothing elsewhere.
+fn file(name: &str, dir: &Path) -> Option<PathBuf> {
+    if name.is_empty() || name.starts_with('.') {
+        return None;
+    }
+    let path = dir.canonicalize().ok()?.join(name);
+    path.symlink_metadata().is_ok_and(|found| found.is_file()).then_some(path)
+}
+
+fn content(path: &Path) -> Result<String, String> {
+    let fail = |why: String| format!("the output {} cannot be given as an argument: {why}", path.display());
+    let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+    let most = caps::RESULT_BYTES as u64;
+    let length = file.metadata().map_err(|error| fail(error.to_string()))?.len();
+    if length > most {
+        let (length, most) = (size(length), size(most));
+        return Err(fail(format!(
+            "it has {length}, an argument may have {most}; give a part of it, or its path"
+        )));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
