@@ -131,6 +131,14 @@ pub(crate) async fn of(
     let tokens_before = view.messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
     let marker = Block::Compaction(Compaction { summary: summary.trim().to_owned(), tokens_before });
     let message = Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) };
+    let stands_for: usize = gone.iter().map(|message| message.size()).sum();
+    if message.size() > stands_for {
+        let text = format!(
+            "the summary would take {} bytes, more than the {stands_for} it stands for",
+            message.size()
+        );
+        return Err(text.into());
+    }
     Ok(Some(message.shared()))
 }
 

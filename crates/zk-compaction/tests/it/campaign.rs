@@ -200,3 +200,12 @@ fn under_every_strategy_and_window_pairs_stay_whole_pinned_lines_stay_and_rest_i
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     TestRunner::new_with_rng(config, rng).run(&case(), |case| runtime.block_on(run(&case))).unwrap();
 }
+
+#[test]
+fn a_summary_that_takes_more_than_what_it_stands_for_is_not_used() {
+    let mut turns: Vec<TurnSizes> = vec![(None, Vec::new()); 3];
+    turns.extend([(None, vec![3620]), (Some(1602), Vec::new())]);
+    let case = Case { strategy: 3, summariser: 3, window: Some(18_166), overflows: vec![4], turns };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(run(&case)).unwrap();
+}
