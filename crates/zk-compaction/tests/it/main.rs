@@ -5,6 +5,7 @@ mod campaign;
 mod focus;
 mod overflow;
 mod pairs;
+mod replay;
 mod soundness;
 mod stored;
 mod subgoal;

@@ -1,0 +1,269 @@
+//! A synthetic coding session through the real loop: a scripted model that reads, edits and tests files, turn after turn,
+//! with facts planted at known turns. What is sent is counted, and at the end it is looked which facts are still there.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use zk_agent::{Agent, AgentConversation};
+use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
+use zk_core::events::ContextReduced;
+use zk_core::kernel::{Bus, Cx};
+use zk_core::model::{
+    Approved, Block, Effects, Message, Model, ToolError, ToolOutput, ToolSpec, Usage, context_size,
+};
+use zk_core::service::{CallPlace, Provider, Tool, ToolCx};
+use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
+
+/// How conversations are made smaller.
+pub(crate) const STRATEGIES: [&str; 8] =
+    ["shorten", "tail", "tool_pairs", "rolling", "summary", "subgoal", "subgoal_mig", "focus"];
+
+/// Turns for each prompt of the person.
+const TURNS: usize = 8;
+
+/// Turns between two facts.
+const BETWEEN: usize = 25;
+
+/// What came of a session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    /// Requests of the conversation, and of strategies.
+    pub(crate) requests: usize,
+    pub(crate) side_calls: usize,
+    /// Bytes of messages in all requests of the conversation.
+    pub(crate) sent: usize,
+    /// The most bytes of one request.
+    pub(crate) peak: usize,
+    /// Requests that did not begin as the one before.
+    pub(crate) breaks: usize,
+    pub(crate) facts: usize,
+    /// Facts that the last request still says.
+    pub(crate) present: usize,
+    /// Facts that the model finds with `conversation_recall`.
+    pub(crate) recalled: usize,
+}
+
+/// The fact of a turn: nothing that another text says, and nothing that says where it is.
+pub(crate) fn fact(number: usize) -> String {
+    format!("FACT-{number:03} is {:08x}", (number as u32 + 1).wrapping_mul(0x9e37_79b9))
+}
+
+/// Where a fact is planted: in a prompt, in a prompt that asks to remember it, in an answer, or in a result.
+fn place(number: usize) -> usize {
+    number % 4
+}
+
+fn source(number: usize) -> String {
+    let line = |at: usize| {
+        format!(
+            "    let value_{at} = part_{}(input, {})?; // step {at} of {number}\n",
+            (number * 7 + at) % 97,
+            at * 3
+        )
+    };
+    let body: String = (0..32).map(line).collect();
+    format!("pub fn part_{number}(input: &str) -> Result<usize, Error> {{\n{body}    Ok(value_31)\n}}\n")
+}
+
+/// The fact that is planted at a turn, if one is.
+fn planted(turn: usize) -> Option<usize> {
+    (turn > 0 && turn % BETWEEN == 0).then(|| turn / BETWEEN - 1)
+}
+
+fn prompt(number: usize) -> String {
+    let turns = number * TURNS..(number + 1) * TURNS;
+    let facts = turns.filter_map(planted).filter(|fact| place(*fact) < 2);
+    let lines: String = facts
+        .map(|number| match place(number) {
+            0 => format!("\nBy the way, {}.", fact(number)),
+            _ => format!("\nRemember: {}.", fact(number)),
+        })
+        .collect();
+    format!("Add a check to module {number} and run its tests.{lines}")
+}
+
+/// One turn of the session: what the model does, by how many turns there were.
+fn turn(number: usize) -> Turn {
+    let said = planted(number).filter(|fact| place(*fact) == 2).map(fact);
+    let said =
+        said.map_or_else(|| format!("Step {number}."), |fact| format!("Step {number}: I found that {fact}."));
+    let path = format!("src/module_{}/part_{}.rs", number / TURNS, number % 5);
+    let turn = Turn::new().text(said);
+    match number % TURNS {
+        7 => turn,
+        0..=3 => turn.call("read_file", json!({"path": path, "turn": number})),
+        4 | 5 => turn.call("edit_file", json!({"path": path, "turn": number, "new": source(number)})),
+        _ => turn.call("shell", json!({"command": "cargo test", "turn": number})),
+    }
+}
+
+/// Answers as files, edits and tests do.
+struct Desk(Arc<ToolSpec>);
+
+#[async_trait]
+impl Tool for Desk {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::none()
+    }
+
+    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        let turn = call.args().get("turn").and_then(Value::as_u64).unwrap_or_default() as usize;
+        let found = planted(turn).filter(|fact| place(*fact) == 3).map(fact).unwrap_or_default();
+        let text = match &*self.0.name {
+            "read_file" => format!("{}// {found}\n", source(turn)),
+            "edit_file" => format!("changed 20 lines {found}"),
+            _ => format!(
+                "running 12 tests\n{}test result: ok. 12 passed {found}",
+                "test part ... ok\n".repeat(12)
+            ),
+        };
+        Ok(ToolOutput::text(text))
+    }
+}
+
+/// What a modest model writes when it is asked to summarise: what it wrote before, and the beginning of each part, in 8,000
+/// bytes, of which the newest count most.
+fn summary(asked: &str) -> String {
+    let earlier =
+        asked.split_once("<earlier-summary>").and_then(|(_, rest)| rest.split_once("</earlier-summary>"));
+    let earlier = earlier.map_or("", |(earlier, _)| earlier.trim());
+    let conversation =
+        asked.split_once("<conversation>").and_then(|(_, rest)| rest.split_once("</conversation>"));
+    let parts = conversation.map_or("", |(conversation, _)| conversation).split("\n\n");
+    let first = |part: &str| part.chars().take(120).collect::<String>().replace('\n', " ");
+    let mut lines: Vec<String> = earlier.lines().map(str::to_owned).collect();
+    lines.extend(
+        parts.map(|part| first(part.trim())).filter(|line| !line.is_empty()).map(|line| format!("- {line}")),
+    );
+    let mut room = 8000_usize;
+    let kept = lines.iter().rev().take_while(|line| {
+        let fits = line.len() < room;
+        room = room.saturating_sub(line.len() + 1);
+        fits
+    });
+    let mut kept: Vec<&str> = kept.map(String::as_str).collect();
+    kept.reverse();
+    format!("## Progress\n{}", kept.join("\n"))
+}
+
+fn install(bus: &Bus, strategy: &str) {
+    bus.install(&Window::with(WindowOptions { tokenizer: false, ..WindowOptions::default() })).unwrap();
+    match strategy {
+        "tail" => drop(bus.install(&Tail::default()).unwrap()),
+        "tool_pairs" => drop(bus.install(&ToolPairs).unwrap()),
+        "rolling" => drop(bus.install(&Rolling).unwrap()),
+        "summary" => drop(bus.install(&Summary).unwrap()),
+        "subgoal" => drop(bus.install(&Subgoal::default()).unwrap()),
+        "subgoal_mig" => drop(bus.install(&Subgoal::by_gain()).unwrap()),
+        "focus" => drop(bus.install(&Focus::default()).unwrap()),
+        _ => {}
+    }
+    bus.install(&Shorten).unwrap();
+}
+
+/// What is counted while the session runs.
+#[derive(Default)]
+struct Counting {
+    figures: Figures,
+    before: Vec<Arc<Message>>,
+}
+
+impl Counting {
+    fn note(&mut self, asked: &Asked) {
+        let size = context_size(&asked.messages);
+        self.figures.requests += 1;
+        self.figures.sent += size;
+        self.figures.peak = self.figures.peak.max(size);
+        // The last message may be gone on with in the next request.
+        let before = self.before.get(..self.before.len().saturating_sub(1)).unwrap_or_default();
+        self.figures.breaks += usize::from(!asked.messages.starts_with(before));
+        self.before.clone_from(&asked.messages);
+    }
+}
+
+/// Runs a session of `turns` turns, for a model with a window of `window` tokens.
+pub(crate) async fn replay(strategy: &str, turns: usize, window: u64) -> Figures {
+    let counting = Arc::new(Mutex::new(Counting::default()));
+    let seen = counting.clone();
+    let script = Script::answering(move |asked| {
+        let prompt = asked.last_user_text();
+        if asked.tools.is_empty() {
+            seen.lock().unwrap().figures.side_calls += 1;
+            return match &*asked.system {
+                "" => Turn::new().text("A file with a function of twenty steps, or tests that passed."),
+                system if system.contains("You name what") => {
+                    Turn::new().text(format!("Work on {}", module(&prompt)))
+                }
+                _ => Turn::new().text(summary(&prompt)),
+            };
+        }
+        if let Some(about) = prompt.strip_prefix("look up ").filter(|_| asked.results().is_empty()) {
+            return Turn::new().call("conversation_recall", json!({"action": "search", "query": about}));
+        }
+        if prompt.starts_with("look up ") {
+            return Turn::new().text("That is what there is.");
+        }
+        let mut seen = seen.lock().unwrap();
+        let number = seen.figures.requests;
+        seen.note(asked);
+        let usage =
+            Usage { input: context_size(&asked.messages) as u64 * 10 / 35, output: 60, ..Usage::default() };
+        turn(number).usage(usage)
+    });
+    let provider = ScriptedProvider::new(script);
+    let bus = Bus::new();
+    install(&bus, strategy);
+    let model = Model { window: Some(window), ..provider.model("scripted") };
+    let mut builder =
+        Agent::builder(Arc::new(provider.clone())).bus(bus.clone()).model(model).system("You are an agent.");
+    for name in ["read_file", "edit_file", "shell"] {
+        builder = builder.tool(Arc::new(Desk(ToolSpec::new(name, "Works.", json!({"type": "object"})))));
+    }
+    let conversation = AgentConversation::new(builder.build().unwrap());
+    let mut reduced = 0;
+    let count = Arc::new(Mutex::new(0));
+    let counted = count.clone();
+    bus.scope("counting").on_sync(move |_: &ContextReduced, _: &Cx| *counted.lock().unwrap() += 1);
+    for number in 0..turns / TURNS {
+        conversation.run(prompt(number)).await.unwrap().wait().await.result.unwrap();
+        reduced = *count.lock().unwrap();
+    }
+    let last = counting.lock().unwrap().before.clone();
+    let facts = (1..turns / TURNS * TURNS).filter_map(planted).count();
+    let text = said(&last);
+    let mut figures = counting.lock().unwrap().figures.clone();
+    figures.facts = facts;
+    for number in 0..facts {
+        if text.contains(&fact(number)) {
+            figures.present += 1;
+        } else if reduced > 0 {
+            conversation.run(format!("look up FACT-{number:03}")).await.unwrap().wait().await.result.unwrap();
+            let found = provider.last_results().iter().any(|result| result.text.contains(&fact(number)));
+            figures.recalled += usize::from(found);
+        }
+    }
+    figures
+}
+
+/// The module that a prompt about subgoals was about last.
+fn module(prompt: &str) -> &str {
+    let at = prompt.rfind("src/module_").unwrap_or(0);
+    prompt.get(at..).and_then(|rest| rest.split('/').nth(1)).unwrap_or("a module")
+}
+
+/// All that messages say.
+fn said(messages: &[Arc<Message>]) -> String {
+    let texts = messages.iter().flat_map(|message| &message.content).map(|block| match block {
+        Block::Text(text) => text.text.clone(),
+        Block::ToolResult(result) => result.content.to_text(),
+        Block::Compaction(compaction) => compaction.summary.clone(),
+        Block::ToolCall(call) => call.args.to_string(),
+        Block::Image(_) | Block::Document(_) | Block::Thinking(_) | Block::Provider(_) => String::new(),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
