@@ -3,7 +3,8 @@ use std::sync::Arc;
 use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
 use zk_core::service::{ContextProducer, FixedSection, PromptSection, section_order, visible_line};
 use zk_skills::{
-    CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded, InstructionsPlugin,
+    BudgetPart, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded,
+    InstructionsPlugin,
 };
 
 use crate::app::AppContext;
@@ -62,6 +63,7 @@ pub(crate) fn install_context(app: &AppContext, bus: &Bus) -> Outcome<()> {
     scope.provide::<dyn ContextProducer>("environment", here).map_err(Failure::failed)?;
     let git = Arc::new(GitPart::new(&app.project));
     scope.provide::<dyn ContextProducer>("git", git).map_err(Failure::failed)?;
+    bus.install(&BudgetPart::default()).map_err(Failure::failed)?;
     let user = crate::skills::command_dirs(app);
     bus.install(&CommandFilesPlugin::new(&app.cwd, &app.project, user)).map_err(Failure::failed)?;
     Ok(())

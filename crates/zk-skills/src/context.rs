@@ -1,5 +1,6 @@
 //! The two streams of context: what is put before a prompt and stays, and what stands behind one request.
 
+mod budget;
 mod environment;
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +18,7 @@ use zk_core::service::{
     ContextId, ContextMode, ContextProducer, DYNAMIC_CONTEXT, Entry, EntryKind, QUERY_CONTEXT,
 };
 
+pub use budget::BudgetPart;
 pub use environment::{EnvironmentPart, GitPart, date};
 
 /// How long a part may take.

@@ -14,6 +14,10 @@ const MAX_DEPTH: usize = 5;
 /// The most directories that are looked into below one directory of skills.
 const MAX_DIRS: usize = 2000;
 
+/// From how many skills on several threads read them, and how many at most.
+const MANY: usize = 64;
+const READERS: usize = 4;
+
 /// The kind of what the frontmatter of a project's skill is approved as.
 pub const TRUST_HEAD: &str = "skill";
 
@@ -87,7 +91,7 @@ impl SkillSet {
 /// inline ones.
 #[must_use]
 pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Trust>) -> SkillSet {
-    let mut search = Search { files, seen: BTreeSet::new(), found: Vec::new(), broken: Vec::new() };
+    let mut search = Search { files, seen: BTreeSet::new(), listed: Vec::new(), broken: Vec::new() };
     if !roots.without_project && roots.cwd.is_absolute() {
         for dir in project_dirs(roots) {
             for kind in PROJECT {
@@ -101,7 +105,16 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
     for dir in &roots.user {
         search.root(dir, SkillSource::User, None);
     }
-    let Search { found, broken, .. } = search;
+    let Search { listed, mut broken, .. } = search;
+    let mut found = Vec::with_capacity(listed.len());
+    for (file, read) in listed.iter().zip(read_all(&listed, files)) {
+        match read {
+            Ok(skill) => found.push(skill),
+            Err(diagnostic) => {
+                broken.push(BrokenSkill { path: file.dir.clone(), source: file.source, diagnostic });
+            }
+        }
+    }
     let mut set = SkillSet { broken, ..SkillSet::default() };
     let found: Vec<Arc<Skill>> =
         found.into_iter().chain(roots.inline.iter().cloned()).map(Arc::new).collect();
@@ -123,6 +136,21 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
         }
     }
     set
+}
+
+/// Reads frontmatters, in several threads where there are many. What comes is in the order of `listed`.
+fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Diagnostic>> {
+    let read = |part: &[SkillFile]| part.iter().map(|file| read_skill(file, files)).collect::<Vec<_>>();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READERS);
+    if threads == 1 || listed.len() < MANY {
+        return read(listed);
+    }
+    std::thread::scope(|scope| {
+        let parts: Vec<&[SkillFile]> = listed.chunks(listed.len().div_ceil(threads)).collect();
+        let begun: Vec<_> = parts.iter().map(|part| (*part, scope.spawn(|| read(part)))).collect();
+        // One that panicked is tried again here, where it is caught.
+        begun.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))).collect()
+    })
 }
 
 /// The directories of a project from the working directory up.
@@ -203,7 +231,8 @@ struct Search<'a> {
     files: &'a dyn HostFiles,
     /// Directories that were looked into, canonical.
     seen: BTreeSet<PathBuf>,
-    found: Vec<Skill>,
+    /// Where skills are, not read yet.
+    listed: Vec<SkillFile>,
     broken: Vec<BrokenSkill>,
 }
 
@@ -254,12 +283,8 @@ impl Search<'_> {
         }
         // A directory of skills may have a text about itself.
         if let Some(name) = file.filter(|_| depth > 0) {
-            let file =
-                SkillFile { dir: dir.to_path_buf(), name, source, fence: fence.map(Path::to_path_buf) };
-            match read_skill(&file, self.files) {
-                Ok(skill) => self.found.push(skill),
-                Err(diagnostic) => self.broken.push(BrokenSkill { path: file.dir, source, diagnostic }),
-            }
+            let fence = fence.map(Path::to_path_buf);
+            self.listed.push(SkillFile { dir: dir.to_path_buf(), name, source, fence });
             return;
         }
         if depth == MAX_DEPTH {

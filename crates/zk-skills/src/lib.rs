@@ -36,7 +36,7 @@ mod tools;
 
 pub use catalog::catalog;
 pub use commands::{CommandFile, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name};
-pub use context::{ContextStreams, EnvironmentPart, GitPart, date};
+pub use context::{BudgetPart, ContextStreams, EnvironmentPart, GitPart, date};
 pub use discover::{
     BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,
 };

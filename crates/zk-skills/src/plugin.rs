@@ -9,7 +9,7 @@ use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope, Stage};
 use zk_core::model::{Message, ModelRef, Role, ThinkingRequest, ToolContent};
 use zk_core::service::{Command, Entry, EntryKind, PromptSection, Tool, ToolCx, TurnEnv, section_order};
 
-use crate::catalog::{catalog, description};
+use crate::catalog::description;
 use crate::delivery::TAG;
 use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause};
@@ -128,7 +128,8 @@ impl PromptSection for Catalog {
     }
 
     async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
-        Ok(catalog(&*self.0.resolve(cx).await?))
+        let set = self.0.resolve(cx).await?;
+        Ok(self.0.catalog_of(&set).as_ref().to_owned())
     }
 }
 

@@ -11,6 +11,7 @@ use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, ToolCx, Trust};
 
+use crate::catalog::catalog;
 use crate::delivery::deliver;
 use crate::discover::{SkillApproval, SkillRoots, SkillSet, discover};
 use crate::events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
@@ -59,6 +60,8 @@ struct State {
     /// When somebody looked for them last.
     searched: Option<Instant>,
     contexts: HashMap<Option<ContextId>, InUse>,
+    /// The section of the system prompt, of the set it was made of.
+    catalog: Option<(Arc<SkillSet>, Arc<str>)>,
 }
 
 /// What one agent uses.
@@ -335,6 +338,18 @@ impl Skills {
 }
 
 impl Skills {
+    /// The section of the system prompt about `set`, made once.
+    pub(crate) fn catalog_of(&self, set: &Arc<SkillSet>) -> Arc<str> {
+        if let Some((of, text)) = &self.state().catalog
+            && Arc::ptr_eq(of, set)
+        {
+            return text.clone();
+        }
+        let text: Arc<str> = catalog(set).into();
+        self.state().catalog = Some((set.clone(), text.clone()));
+        text
+    }
+
     /// The model that the skills in use ask for: that of the first by name that asks for one.
     pub(crate) fn model(&self, cx: &Cx) -> Option<String> {
         let state = self.state();

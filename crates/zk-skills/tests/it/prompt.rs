@@ -6,12 +6,14 @@ use std::time::{Duration, UNIX_EPOCH};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_agent::Agent;
+use zk_core::events::{BudgetOutcome, RunBudgetReached, TurnAfter};
 use zk_core::kernel::{BoxError, Bus, Cx};
+use zk_core::model::{Budget, Spent};
 use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, Trust, TrustItem};
 use zk_exec::{Environment, LocalHostFiles, LocalPlugin, WorkspaceFiles};
 use zk_skills::{
-    CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsPlugin, TRUST_COMMAND,
-    command_files,
+    BudgetPart, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsPlugin,
+    TRUST_COMMAND, command_files,
 };
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 use zk_tools::{ToolsOptions, ToolsPlugin};
@@ -306,4 +308,40 @@ async fn what_holds_for_the_moment_stands_behind_the_last_message_and_is_not_kep
     assert!(!rig.agent.history().iter().any(|message| message.text().contains("dynamic_context")));
     assert!(rig.recorder.named("prefix:break").is_empty(), "{:?}", rig.recorder.named("prefix:break"));
     assert!(rig.bus.service::<dyn HostFiles>().is_some());
+}
+
+#[tokio::test]
+async fn a_run_whose_budget_is_nearly_used_up_is_told_so_behind_its_next_request_alone() {
+    let at = Place::new();
+    let rig =
+        rig(&at, calls(&[("read_file", json!({"path": "a"}))]).turn(|turn| turn.text("Again.")), |bus| {
+            bus.install(&ContextStreams::new()).unwrap();
+            bus.install(&BudgetPart::default()).unwrap();
+            bus.scope("test").on_async(async |turn: &TurnAfter, cx: &Cx| {
+                let has_calls = turn.message.as_ref().is_some_and(|message| message.calls().next().is_some());
+                if has_calls {
+                    let spent = Spent { usd: 0.9, tokens: 10 };
+                    let reached = RunBudgetReached {
+                        turn: 1,
+                        turn_id: turn.turn_id.clone(),
+                        budget: Budget::usd(1.0),
+                        spent,
+                        wanted: spent,
+                        outcome: BudgetOutcome::Shortened { max_tokens: 100 },
+                    };
+                    cx.emit(reached).await?;
+                }
+                Ok::<_, BoxError>(())
+            });
+        });
+    at.write("project/a", "text");
+    rig.run("One").await;
+    let told = |at: usize| {
+        let requests = rig.provider.requests();
+        let last = requests[at].history.messages().last().unwrap().text();
+        last.contains("<budget>The budget of this work is nearly used up: $0.90 of $1.00 is spent")
+    };
+    assert_eq!((told(0), told(1)), (false, true), "{:?}", rig.last());
+    rig.run("Two").await;
+    assert!(!told(2), "the next run has not heard of it");
 }

@@ -1,0 +1,63 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use zk_core::events::{AgentDone, BudgetOutcome, RunBudgetReached};
+use zk_core::kernel::{BoxError, Cx, HookOptions, Plugin, Reach, Scope};
+use zk_core::service::{ContextId, ContextMode, ContextProducer};
+
+/// Tells the model of a run whose budget is nearly used up, behind each request from then on, so that it comes to an end
+/// while it can.
+#[derive(Clone, Debug, Default)]
+pub struct BudgetPart {
+    near: Arc<Mutex<HashMap<Option<ContextId>, String>>>,
+}
+
+impl BudgetPart {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<ContextId>, String>> {
+        self.near.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plugin for BudgetPart {
+    fn name(&self) -> &'static str {
+        "budget-context"
+    }
+
+    fn register(&self, scope: &Scope) -> Result<(), BoxError> {
+        let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
+        let part = self.clone();
+        scope.on_sync_at(everywhere, move |event: &RunBudgetReached, cx: &Cx| {
+            let mut near = part.lock();
+            match event.outcome {
+                BudgetOutcome::Shortened { .. } => {
+                    let left = event.budget.describe_shortage(event.spent, event.wanted);
+                    let text = format!(
+                        "The budget of this work is nearly used up: {left}. Begin nothing new; say in a few words what is \
+                         done and what is left."
+                    );
+                    near.insert(super::context(cx), text);
+                }
+                BudgetOutcome::Raised { .. } | BudgetOutcome::Lifted => drop(near.remove(&super::context(cx))),
+                BudgetOutcome::Asked | BudgetOutcome::Stopped => {}
+            }
+        });
+        let part = self.clone();
+        scope.on_sync_at(everywhere, move |_: &AgentDone, cx: &Cx| {
+            drop(part.lock().remove(&super::context(cx)))
+        });
+        scope.provide::<dyn ContextProducer>("budget", Arc::new(self.clone()))?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ContextProducer for BudgetPart {
+    fn mode(&self) -> ContextMode {
+        ContextMode::PerRequest
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
+        Ok(self.lock().get(&super::context(cx)).cloned())
+    }
+}
