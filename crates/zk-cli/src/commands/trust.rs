@@ -1,5 +1,5 @@
-use zk_core::service::{Trust, visible_line, visible_lines};
-use zk_skills::{SkillSource, place};
+use zk_core::service::{HostFiles, HostRead, Trust, TrustItem, visible_line, visible_lines};
+use zk_skills::{SkillSource, TRUST_COMMAND, command_files, command_trust_name, place};
 use zk_tools::PermissionGate;
 
 use super::print;
@@ -9,6 +9,9 @@ use crate::args::cli::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
 use crate::skills;
+
+/// The most that is read of a command file, in bytes.
+const MAX_COMMAND: usize = 256 * 1024;
 
 /// Shows, approves or revokes what was approved in this project.
 pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
@@ -36,8 +39,9 @@ pub(crate) fn trust(app: &AppContext, action: &TrustAction) -> Outcome<Exit> {
     }
     lines.extend(skill_lines(app, action)?);
     lines.extend(agent_lines(app, action)?);
+    lines.extend(command_lines(app, action)?);
     if lines.is_empty() {
-        lines.push(format!("{project} has no settings, skills and agents of its own"));
+        lines.push(format!("{project} has no settings, skills, agents or commands of its own"));
     }
     let approved = app.trust.approved(&app.project).map_err(Failure::failed)?;
     let calls = approved.iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
@@ -84,6 +88,34 @@ fn agent_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
         };
         lines.push(visible_line(&format!("{}: {state}", file.name)));
         lines.extend(rows(&file.describe()));
+    }
+    Ok(lines)
+}
+
+/// The command files of the project that run something, which `add` approves. The others are text.
+fn command_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
+    let mut lines = Vec::new();
+    for file in command_files(&app.cwd, &app.project, &[], &app.host_files) {
+        let read = app.host_files.read(&file.path, &HostRead::whole(MAX_COMMAND).own_only());
+        let Ok(bytes) = read.map(|read| read.bytes) else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        if !text.contains("!`") {
+            continue;
+        }
+        let name = command_trust_name(&file, &app.project);
+        let item = TrustItem { project: &app.project, kind: TRUST_COMMAND, name: &name, bytes: &bytes };
+        let state = match action {
+            TrustAction::Add => {
+                app.trust.approve(&item).map_err(Failure::failed)?;
+                "trusted from now on, as it is"
+            }
+            TrustAction::Status | TrustAction::Remove { .. } if app.trust.is_trusted(&item) => "trusted",
+            TrustAction::Status | TrustAction::Remove { .. } => {
+                "not trusted: commands in its text do not run"
+            }
+        };
+        lines.push(visible_line(&format!("/{} ({name}): {state}", file.name)));
+        lines.extend(rows(&text));
     }
     Ok(lines)
 }

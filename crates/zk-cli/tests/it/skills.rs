@@ -1,7 +1,7 @@
 //! Skills in the program.
 
 use serde_json::{Value, json};
-use zk_testkit::Script;
+use zk_testkit::{Script, Turn};
 
 use crate::zk::{Person, server};
 
@@ -125,4 +125,24 @@ fn skills_can_be_switched_off() {
     person.settings("[skills]\nenabled = false\n");
     assert_eq!(person.run(&["-p", "Hello"]).code, 0);
     assert!(!server.bodies()[0].to_string().contains("skills_use"));
+}
+
+#[test]
+fn commands_in_the_text_of_a_command_file_run_once_zk_trust_add_approved_exactly_that_text() {
+    let server = server(Script::answering(|asked| Turn::new().text(asked.last_user_text())));
+    let person = Person::asking(&server);
+    person.write(".zk/commands/state.md", "State: !`echo r\\un`\n").write(".zk/commands/plain.md", "Plain.");
+    let state = |text: &str| {
+        let ended = person.run(&["-p", "/state", "--allow-all"]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert!(ended.stdout.contains(text), "{text}: {}", ended.stdout);
+    };
+    state("!`echo");
+    let status = person.run(&["trust"]).stdout;
+    assert!(status.contains("/state (.zk/commands/state.md): not trusted"), "{status}");
+    assert!(!status.contains("/plain"), "it runs nothing: {status}");
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    state("State: run");
+    person.write(".zk/commands/state.md", "Now: !`echo r\\un`\n");
+    state("Now: !`echo");
 }

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation, RunOptions};
 use zk_core::model::{AgentError, Block, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions, match_command};
+use zk_skills::Skills;
 use zk_view::{Effect, Intent, ViewDriver, body_of};
 
 use self::attachments::Attachments;
@@ -473,6 +474,12 @@ impl Chat {
     async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
         let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
         let cx = self.agent.bus().cx();
+        // One that was trusted a moment ago may not have been looked for yet.
+        if rest.starts_with("skill:")
+            && let Some(skills) = cx.service::<Skills>()
+        {
+            let _ = skills.refresh(&cx).await;
+        }
         let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
             let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
             let name = name.unwrap_or_default();
