@@ -34,7 +34,7 @@ fn definition(script: &FakeMcpScript) -> Value {
 }
 
 /// Settings with a server called `fake`.
-fn settings(script: &FakeMcpScript) -> String {
+pub(crate) fn settings(script: &FakeMcpScript) -> String {
     let server = toml::Value::try_from(definition(script)).unwrap();
     let table = toml::Table::from_iter([("fake".to_owned(), server)]);
     let table = toml::Table::from_iter([("servers".to_owned(), toml::Value::Table(table))]);

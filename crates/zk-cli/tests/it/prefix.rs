@@ -1,7 +1,16 @@
 //! What every request of a session begins with, in every dialect.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_testkit::{Script, Turn};
+use zk_agent::{Agent, SpawnOptions};
+use zk_core::events::TurnAfter;
+use zk_core::kernel::{Bus, Cx, plugin_fn};
+use zk_core::model::{Approved, Message, Role, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{Provider, RunControl, Tool, ToolCx};
+use zk_providers::{Connection, Vendor};
+use zk_testkit::{FakeMcpScript, Script, Turn};
 
 use crate::zk::{Person, server};
 
@@ -36,6 +45,7 @@ fn every_request_of_a_session_begins_as_the_one_before_it_in_every_dialect() {
             let answers = asked.messages.len() / 2;
             match answers % TURNS {
                 1 => Turn::new().call("skills_use", json!({"skill": "pdf"})),
+                3 => Turn::new().call("mcp_fake_echo", json!({"text": "from a server"})),
                 n if n + 1 == TURNS => Turn::new().text(format!("Answer {answers}.")),
                 n => Turn::new().call(
                     "read_file",
@@ -44,6 +54,7 @@ fn every_request_of_a_session_begins_as_the_one_before_it_in_every_dialect() {
             }
         }));
         let person = Person::new();
+        person.settings(&crate::mcp::settings(&FakeMcpScript::default()));
         let skill = person.home().join(".agents/skills/pdf");
         std::fs::create_dir_all(&skill).unwrap();
         std::fs::write(skill.join("SKILL.md"), "---\nname: pdf\ndescription: Reads.\n---\nDo it.\n").unwrap();
@@ -59,6 +70,7 @@ fn every_request_of_a_session_begins_as_the_one_before_it_in_every_dialect() {
             _ => server.url(),
         };
         let args = ["-p", "go on", "--provider", name, "--base-url", &url, "--api-key", "k", "--model", "m"];
+        let args = [&args[..], &["--allow-all"]].concat();
         for more in [&[][..], &["--continue"]] {
             let ended = person.run(&[&args[..], more].concat());
             assert_eq!(ended.code, 0, "{name}: {}", ended.stderr);
@@ -78,7 +90,8 @@ fn every_request_of_a_session_begins_as_the_one_before_it_in_every_dialect() {
         }
         let first = format!("{:?}", bodies[0]);
         assert!(first.contains("Root."), "{name}: {first}");
-        assert!(bodies[5].0.iter().any(|message| message.to_string().contains("Sub.")), "{name}");
+        assert!(bodies[7].0.iter().any(|message| message.to_string().contains("Sub.")), "{name}");
+        assert!(bodies[7].0.iter().any(|message| message.to_string().contains("from a server")), "{name}");
         let why = person.run(&["cost", "why", &last_session(&person)]);
         assert!(
             why.stdout.contains("every request began as the one before it"),
@@ -146,4 +159,105 @@ fn a_session_says_what_it_read_anew_and_why() {
         none.stdout,
         none.stderr
     );
+}
+
+/// Gives back what it is given.
+struct Echo(Arc<ToolSpec>);
+
+#[async_trait]
+impl Tool for Echo {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text(call.args().to_string()))
+    }
+}
+
+#[tokio::test]
+async fn steering_and_sub_agents_leave_the_beginning_of_every_request_as_it_was_in_every_dialect() {
+    for name in ["anthropic", "openai", "gemini", "openai_compat", "ollama"] {
+        let server = server(Script::answering(|asked| {
+            let answers = asked.messages.iter().filter(|message| message.role == Role::Assistant).count();
+            let is_child = asked.messages[0].text().contains("subtask");
+            match answers % TURNS {
+                2 if is_child => Turn::new().text("The subtask is done."),
+                5 if !is_child => Turn::new().call("spawn", json!({"task": "a subtask"})),
+                n if n + 1 == TURNS => Turn::new().text(format!("Answer {answers}.")),
+                n => Turn::new().call("echo", json!({"text": format!("{n}")})),
+            }
+        }));
+        let url = match name {
+            "openai" | "openai_compat" => server.openai_url(),
+            "gemini" => format!("{}/v1beta", server.url()),
+            _ => server.url(),
+        };
+        let vendor = Vendor::named(name).unwrap();
+        let provider: Arc<dyn Provider> = vendor.provider(Connection::at(&url).key("k").named(name)).unwrap();
+        let bus = Bus::new();
+        let steering = plugin_fn("steering", |scope| {
+            scope.on_sync(|turn: &TurnAfter, cx: &Cx| {
+                if turn.turn % 10 == 0
+                    && let Some(run) = cx.service::<dyn RunControl>()
+                {
+                    run.steer(Message::user_text(format!("Hurry up after turn {}.", turn.turn))).unwrap();
+                }
+            });
+            Ok(())
+        });
+        bus.install(&steering).unwrap();
+        let spec = ToolSpec::new(
+            "echo",
+            "Echoes.",
+            json!({"type": "object", "properties": {"text": {"type": "string"}}}),
+        );
+        let agent = Agent::builder(provider.clone())
+            .bus(bus)
+            .model(provider.model("m"))
+            .system("Be brief.")
+            .tool(Arc::new(Echo(spec)))
+            .spawn(SpawnOptions::default())
+            .build()
+            .unwrap();
+        for prompt in ["go on", "and on"] {
+            agent.run(prompt).unwrap().wait().await.result.unwrap();
+        }
+        assert_eq!(server.violations(), [], "{name}");
+        let is_child = |(messages, _): &(Vec<Value>, Value)| {
+            messages.iter().take(2).any(|message| message.to_string().contains("subtask"))
+        };
+        let (children, own): (Vec<_>, Vec<_>) = server.bodies().iter().map(parts).partition(is_child);
+        assert_eq!((own.len(), children.len()), (2 * TURNS, 2 * 3), "{name}");
+        assert!(
+            own.last().unwrap().0.iter().any(|message| message.to_string().contains("Hurry up")),
+            "{name}"
+        );
+        let runs = std::iter::once(&own[..]).chain(children.chunks(3));
+        for (at, pair) in runs.flat_map(|run| run.windows(2)).enumerate() {
+            let ((before, head), (after, next_head)) = (&pair[0], &pair[1]);
+            assert_eq!(head, next_head, "{name}, request {}", at + 2);
+            assert_eq!(before[..], after[..before.len()], "{name}, request {}", at + 2);
+        }
+    }
+}
+
+#[test]
+fn a_section_that_changed_within_a_conversation_is_named_by_cost_why() {
+    let server = server(Script::answering(|_| Turn::new().text("Hello. END")));
+    let person = Person::asking(&server);
+    person.write("AGENTS.md", "One.");
+    let Some(mut terminal) = crate::terminal::Terminal::open(&person, "'first'") else { return };
+    terminal.expect("END");
+    terminal.expect("› ");
+    person.write("AGENTS.md", "Two, and longer than before.");
+    terminal.keys("second\r");
+    terminal.expect("END");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    let why = person.run(&["cost", "why", &last_session(&person)]);
+    for part in ["instructions", "tokens"] {
+        assert!(why.stdout.contains(part), "{part} in {}{}", why.stdout, why.stderr);
+    }
 }
