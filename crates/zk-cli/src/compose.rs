@@ -22,6 +22,7 @@ use crate::audit::Audit;
 use crate::blobs::FileBlobs;
 use crate::containment::{Containment, widest_mode};
 use crate::credentials;
+use crate::debug_dump::DumpFiles;
 use crate::endpoint::{Endpoint, Key};
 use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes};
@@ -85,6 +86,10 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));
     plugins.extend(compaction::plugins(&app.settings)?);
+    let dump = app.settings.text("debug_dump").map(|dir| app.cwd.join(dir));
+    plugins.extend(dump.map(|dir| {
+        Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
+    }));
     // Its commands and files take the place of this machine's.
     plugins.push(Arc::new(Place::of(app)?));
     plugins.extend(behavior::result_policies(&app.settings));

@@ -21,6 +21,7 @@ mod compaction;
 mod compose;
 mod containment;
 mod credentials;
+mod debug_dump;
 mod demo;
 mod dirs;
 mod doctor;

@@ -146,6 +146,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) trust_mcp: Vec<String>,
 
+    /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
+    #[arg(long, value_name = "DIR")]
+    pub(crate) debug_dump: Option<String>,
+
     /// With --print, show tool calls on standard error
     #[arg(short, long, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,

@@ -103,6 +103,7 @@ impl Cli {
         given.text("preset", "--preset", self.preset);
         given.text("context", "--context", self.context);
         given.text("screen", "--screen", self.screen);
+        given.text("debug_dump", "--debug-dump", self.debug_dump);
         given.count("max_turns", "--max-turns", self.max_turns);
         given.count("max_tokens", "--max-tokens", self.max_tokens);
         given.texts("tools.allowed", "--allowed-tools", self.allowed_tools);

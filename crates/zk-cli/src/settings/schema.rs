@@ -19,6 +19,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("preset", Kind::Text),
     Key::new("preset_system", Kind::Text),
     Key::new("context", Kind::Context).not_by_projects(),
+    Key::new("debug_dump", Kind::Text).not_by_projects(),
     Key::new("screen", Kind::OneOf(&["inline", "full", "plain"])).not_by_projects(),
     Key::new("theme", Kind::OneOf(&["auto", "dark", "light", "colour-blind", "mono"])),
     Key::new("max_turns", Kind::Count),

@@ -97,3 +97,24 @@ fn the_provider_is_asked_to_compact_where_it_can_and_refused_where_it_cannot() {
         ended.stderr
     );
 }
+
+#[test]
+fn what_happens_inside_is_written_to_private_files_where_somebody_asks_for_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let server = server(Script::answering(|_| Turn::new().text("done")));
+    let person = Person::asking(&server);
+    let ended = person.run(&["-p", "hello inside", "--debug-dump", "dumps"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "done\n"), "{}", ended.stderr);
+    let dir = person.project().join("dumps");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    let request = dir.join("0001-request.txt");
+    assert!(std::fs::read_to_string(&request).unwrap().contains("hello inside"));
+    assert_eq!(mode(&request), 0o600);
+    // Another conversation writes beside it.
+    assert_eq!(person.run(&["-p", "again", "--debug-dump", "dumps"]).code, 0);
+    assert!(std::fs::read_to_string(dir.join("0002-request.txt")).unwrap().contains("again"));
+    let nothing = person.run(&["-p", "hello"]);
+    assert_eq!((nothing.code, std::fs::read_dir(&dir).unwrap().count()), (0, 2));
+}
