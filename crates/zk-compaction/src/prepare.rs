@@ -109,7 +109,7 @@ impl Handler<ContextTransform> for Owner {
             self.leave_out(name, self.scope.source().as_str(), &error, cx).await?;
         }
         if self.options.recall
-            && begun.left_out > 0
+            && (begun.left_out > 0 || !strategies.is_empty())
             && let Some(tools) = cx.service::<dyn RunTools>()
         {
             // A run that has no such tool does without.

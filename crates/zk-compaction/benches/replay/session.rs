@@ -62,8 +62,8 @@ fn source(number: usize) -> String {
             at * 3
         )
     };
-    let body: String = (0..32).map(line).collect();
-    format!("pub fn part_{number}(input: &str) -> Result<usize, Error> {{\n{body}    Ok(value_31)\n}}\n")
+    let body: String = (0..42).map(line).collect();
+    format!("pub fn part_{number}(input: &str) -> Result<usize, Error> {{\n{body}    Ok(value_41)\n}}\n")
 }
 
 /// The fact that is planted at a turn, if one is.
@@ -243,7 +243,9 @@ pub(crate) async fn replay(strategy: &str, turns: usize, window: u64) -> Figures
             figures.present += 1;
         } else if reduced > 0 {
             conversation.run(format!("look up FACT-{number:03}")).await.unwrap().wait().await.result.unwrap();
-            let found = provider.last_results().iter().any(|result| result.text.contains(&fact(number)));
+            let history = conversation.agent().history();
+            let mut given = history.iter().rev().take(4).flat_map(|message| message.results());
+            let found = given.any(|result| result.content.to_text().contains(&fact(number)));
             figures.recalled += usize::from(found);
         }
     }
