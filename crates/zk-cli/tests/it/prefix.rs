@@ -198,7 +198,7 @@ async fn steering_and_sub_agents_leave_the_beginning_of_every_request_as_it_was_
         let bus = Bus::new();
         let steering = plugin_fn("steering", |scope| {
             scope.on_sync(|turn: &TurnAfter, cx: &Cx| {
-                if turn.turn % 10 == 0
+                if turn.turn.is_multiple_of(10)
                     && let Some(run) = cx.service::<dyn RunControl>()
                 {
                     run.steer(Message::user_text(format!("Hurry up after turn {}.", turn.turn))).unwrap();

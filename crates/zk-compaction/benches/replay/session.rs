@@ -68,7 +68,7 @@ fn source(number: usize) -> String {
 
 /// The fact that is planted at a turn, if one is.
 fn planted(turn: usize) -> Option<usize> {
-    (turn > 0 && turn % BETWEEN == 0).then(|| turn / BETWEEN - 1)
+    (turn > 0 && turn.is_multiple_of(BETWEEN)).then(|| turn / BETWEEN - 1)
 }
 
 fn prompt(number: usize) -> String {
