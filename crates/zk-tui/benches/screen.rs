@@ -1,4 +1,5 @@
-//! Figures of the screen: `cargo bench -p zk-tui`.
+//! Figures of the screen: `cargo bench -p zk-tui`. A hundredth of each, to see that it works: `cargo test -p zk-tui --bench
+//! screen`.
 //!
 //! | figure | bar |
 //! |---|---|
@@ -16,6 +17,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use zk_tui::{Abilities, App, Asked, Key, Looks, Offered, Size, Theme};
 use zk_view::{Block, Patch, View};
+
+/// A size, or a hundredth of it where nothing is measured.
+fn size(full: usize) -> usize {
+    if std::env::args().any(|arg| arg == "--bench") { full } else { full / 100 }
+}
 
 fn app(view: View, names: Vec<String>) -> App {
     let abilities = Abilities {
@@ -61,10 +67,10 @@ fn begin(app: &mut App) {
 }
 
 fn load() {
-    let text = text(200_000);
+    let text = text(size(200_000));
     let patches: Vec<Patch> = text
         .as_bytes()
-        .chunks(text.len() / 10_000)
+        .chunks(text.len() / size(10_000))
         .map(|delta| grow(&String::from_utf8_lossy(delta)))
         .collect();
     let mut app = app(View::default(), Vec::new());
@@ -93,7 +99,8 @@ fn load() {
     keys.sort_unstable();
     let mean = frames.iter().sum::<Duration>() / u32::try_from(frames.len().max(1)).unwrap_or(u32::MAX);
     println!(
-        "200 KB in {} deltas: {all:?}, {:.2} bytes for each",
+        "{} KB in {} deltas: {all:?}, {:.2} bytes for each",
+        text.len() / 1000,
         patches.len(),
         written as f64 / text.len() as f64
     );
@@ -105,10 +112,10 @@ fn load() {
 }
 
 fn burst() {
-    let text = text(2_000_000);
+    let text = text(size(2_000_000));
     let patches: Vec<Patch> = text
         .as_bytes()
-        .chunks(text.len() / 100_000)
+        .chunks(text.len() / size(100_000))
         .map(|delta| grow(&String::from_utf8_lossy(delta)))
         .collect();
     let mut app = app(View::default(), Vec::new());
@@ -123,7 +130,7 @@ fn burst() {
 
 fn resumed() {
     let mut view = View::default();
-    for n in 0..5000 {
+    for n in 0..size(5000) {
         let prompt = json!({"type": "user", "text": format!("prompt {n}"), "attachments": 0});
         view.blocks.push(block(&format!("u{n}"), true, &prompt));
         view.blocks.push(block(&format!("a{n}"), true, &json!({"type": "answer", "text": section(n)})));
@@ -135,12 +142,17 @@ fn resumed() {
     let _ = app.keys(&[Key::Ctrl('t')], Duration::from_secs(2));
     let began = Instant::now();
     let _ = app.frame(Duration::from_secs(2));
-    println!("10,000 messages: painted in {painted:?}, on the alternate screen in {:?}", began.elapsed());
+    println!(
+        "{} messages: painted in {painted:?}, on the alternate screen in {:?}",
+        2 * size(5000),
+        began.elapsed()
+    );
 }
 
 fn names() {
-    let names =
-        (0..100_000).map(|n| format!("crates/part-{}/src/module_{}/file_{n}.rs", n % 40, n % 900)).collect();
+    let names = (0..size(100_000))
+        .map(|n| format!("crates/part-{}/src/module_{}/file_{n}.rs", n % 40, n % 900))
+        .collect();
     let mut app = app(View::default(), names);
     let mut worst = Duration::ZERO;
     for (n, c) in "see @part7file99".chars().enumerate() {
@@ -149,7 +161,7 @@ fn names() {
         let _ = app.frame(Duration::from_millis(100 * n as u64 + 20));
         worst = worst.max(began.elapsed());
     }
-    println!("100,000 names: a key within {worst:?}");
+    println!("{} names: a key within {worst:?}", size(100_000));
 }
 
 fn main() {

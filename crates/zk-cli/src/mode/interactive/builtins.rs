@@ -302,7 +302,12 @@ fn help(cx: &Cx) -> String {
     lines
         .push("Enter       during a run: keep the text for the next prompt, or try again at once".to_owned());
     lines.push("Shift-Tab   the next permission mode".to_owned());
+    lines.push(
+        "Ctrl-O      choose commands, models, sessions, prompts, files, jobs (not on a plain screen)"
+            .to_owned(),
+    );
     lines.push("Ctrl-T      all of the conversation, with search (not on a plain screen)".to_owned());
+    lines.push("?           alone: all keys; keys.toml beside settings.toml changes them".to_owned());
     lines.push("Ctrl-C      as Esc; at the prompt, twice ends the conversation".to_owned());
     lines.push("Ctrl-D      end the conversation".to_owned());
     lines.join("\n")
