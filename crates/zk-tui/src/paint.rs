@@ -163,7 +163,12 @@ impl InlineScreen {
         if self.abilities.reflows && size.width < self.size.width {
             let broken = |drawn: &Drawn| drawn.columns.div_ceil(size.width).max(1);
             let above: usize = self.live.iter().take(self.caret.row).map(broken).sum();
-            self.caret.row = above + self.caret.column / size.width;
+            let written = self.live.get(self.caret.row).map_or(0, |drawn| drawn.columns);
+            // Behind the last character terminals differ: a row too few stays as it is, one too many would take away what is
+            // not this screen's.
+            let last =
+                if written > self.caret.column { self.caret.column } else { written.saturating_sub(1) };
+            self.caret.row = above + last / size.width;
         }
         self.caret.row = self.caret.row.min(size.height.saturating_sub(1));
         self.size = size;

@@ -233,3 +233,22 @@ fn a_line_that_is_broken_when_the_terminal_gets_narrower_is_whole_again_when_it_
     terminal.resize(Size::new(40, 5));
     assert_eq!(terminal.text(), "$ ls\nabcdefghij kX\nsecond");
 }
+
+#[test]
+fn what_stood_there_before_stays_when_the_caret_stands_behind_a_row_that_fills_the_narrower_terminal() {
+    use zk_tui::{Abilities, Caret, InlineScreen, Row, Style};
+
+    for (text, width) in [("x".repeat(26), 26), ("x".repeat(25), 25), (format!("{}    ", "x".repeat(20)), 22)]
+    {
+        let size = Size::new(27, 3);
+        let mut screen = InlineScreen::new(size, Abilities { reflows: true, ..Abilities::PLAIN });
+        let mut terminal = Reflowing::new(size);
+        let caret = Caret { row: 0, column: text.len() };
+        terminal.send(&screen.frame(&[], &[Row::of(Style::PLAIN, &text)], Some(caret)));
+        let size = Size::new(width, 3);
+        terminal.resize(size);
+        terminal.send(&screen.resize(size));
+        terminal.send(&screen.frame(&[], &[Row::of(Style::PLAIN, "y")], None));
+        assert!(terminal.text().starts_with(BEFORE), "{text:?}: {}", terminal.text());
+    }
+}
