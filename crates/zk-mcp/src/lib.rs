@@ -13,6 +13,7 @@
 //! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
 //! | `tool`, `sanitize`, `names` | a tool as the model has it |
 //! | `resources`, `prompts`, `forms` | resources as tools, prompts as commands, forms as questions |
+//! | `status`, `status_command` | how servers are, in code and for a person |
 //! | `search` | tools that the model is told of once it searched for them |
 //! | `auth/` | signing in to servers that are reached by HTTP |
 //! | `events` | `mcp:*` |
@@ -44,6 +45,7 @@ mod search;
 mod serve;
 mod server;
 mod status;
+mod status_command;
 mod stdio;
 mod tool;
 

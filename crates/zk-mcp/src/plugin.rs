@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::TaskTracker;
 use zk_core::events::{AgentBeforeStart, BeforeStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::Exec;
+use zk_core::service::{Command, Exec};
 
 #[cfg(feature = "http")]
 use crate::auth::{SignInError, SignInOptions, SignInPage};
@@ -21,6 +21,7 @@ use crate::pin::{MemoryPins, PinStore};
 use crate::search::catalogue;
 use crate::server::{Server, ServerLog, Shared, quarantined};
 use crate::status::{ServerState, ServerStatus};
+use crate::status_command::StatusCommand;
 
 /// How many programs are started at once.
 const STARTS: usize = 4;
@@ -247,6 +248,8 @@ impl Plugin for McpPlugin {
         }
         let servers = McpServers { servers: Arc::new(servers) };
         scope.provide_service(Arc::new(servers.clone()));
+        // Somebody else has that name: theirs stays.
+        let _ = scope.provide::<dyn Command>("mcp", Arc::new(StatusCommand(servers.clone())));
         self.listen(scope, &servers);
         // After the tasks: what ends the servers runs before those are dropped.
         scope.on_close(async move || servers.close().await);

@@ -1,9 +1,10 @@
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use zk_core::model::{Block, ToolContent, ToolErrorKind};
-use zk_core::service::{Progress, ToolCx};
+use zk_core::service::{Command, CommandOutcome, Progress, Question, Questions, ToolCx, UiAnswer};
 use zk_mcp::{ServerConfig, ServerState};
 use zk_testkit::{FakeMcpEra, FakeMcpFault, FakeMcpScript};
 
@@ -123,4 +124,61 @@ async fn floods_storms_chatter_and_wrong_ids_do_not_keep_a_call_from_its_result(
         assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x", "{fault:?}");
         host.bus.close().await;
     }
+}
+
+#[tokio::test]
+async fn how_servers_are_is_shown_in_the_running_conversation() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let command = host.bus.item::<dyn Command>("mcp").unwrap();
+    let CommandOutcome::Show(shown) = command.run("", &host.bus.cx()).await.unwrap() else { panic!() };
+    assert!(shown.contains("fake") && shown.contains("ready, 10 tools, 2025-11-25"), "{shown}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn prompts_and_resources_of_a_server_can_be_used() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let listed = host.text("mcp_list_resources", json!({})).await;
+    assert!(listed.contains("fake://readme"), "{listed}");
+    let read = host.text("mcp_read_resource", json!({"server": "fake", "uri": "fake://readme"})).await;
+    assert!(read.contains("A fake."), "{read}");
+    let command = loop {
+        match host.bus.item::<dyn Command>("mcp_fake_review") {
+            Some(command) => break command,
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    let outcome = command.run("src/main.rs", &host.bus.cx()).await.unwrap();
+    assert_eq!(outcome, CommandOutcome::Prompt("Review src/main.rs".to_owned()));
+    assert!(command.run("", &host.bus.cx()).await.is_err(), "its argument is needed");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn forms_of_a_server_are_answered_by_a_person_and_declined_without_one() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    let declined = host.text("mcp_fake_ask", json!({})).await;
+    assert!(declined.contains("decline"), "{declined}");
+    let questions = Arc::new(Questions::new());
+    host.bus.scope("person").provide_service(questions.clone());
+    let person = questions.attach();
+    let answers = async {
+        // Whether to answer at all, then its name, age, whether it is sure, and a colour.
+        for _ in 0..5 {
+            let asked = person.next().await;
+            let text = |text: &str| UiAnswer::Text { text: text.to_owned() };
+            let answer = match &asked.question {
+                Question::Confirm { .. } => UiAnswer::Once,
+                Question::Select { .. } => UiAnswer::Choice { index: 1 },
+                Question::Input { text: about } if about.contains("age") => text("7"),
+                _ => text("Zoe"),
+            };
+            person.answer(asked.id, asked.digest, answer).unwrap();
+        }
+    };
+    let (filled, ()) = tokio::join!(host.text("mcp_fake_ask", json!({})), answers);
+    let filled: serde_json::Value = serde_json::from_str(&filled).unwrap();
+    assert_eq!(filled["action"], "accept");
+    assert_eq!(filled["content"], json!({"name": "Zoe", "age": 7, "sure": true, "colour": "green"}));
+    host.bus.close().await;
 }

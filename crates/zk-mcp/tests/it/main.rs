@@ -5,6 +5,8 @@ mod bootstrap;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod chaos;
+#[cfg(test)]
 mod disclosure;
 #[cfg(test)]
 mod http;

@@ -1,0 +1,121 @@
+//! How long the work around servers takes: prints, asserts nothing.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a program of its own that measures, and that plays the server"
+)]
+
+use std::io::{BufReader, stdin, stdout};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use zk_core::kernel::Bus;
+use zk_core::service::{Exec, Tool, ToolCx};
+use zk_exec::{Environment, ProcessExec};
+use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerState};
+use zk_testkit::{FakeMcpFault, FakeMcpScript, FakeMcpServer};
+
+const ROLE: &str = "ZK_FAKE_MCP";
+const LONG: Duration = Duration::from_secs(60);
+const TOOLS: usize = 500;
+const CALLS: u32 = 500;
+const SILENT: usize = 50;
+
+fn main() {
+    if let Ok(script) = std::env::var(ROLE) {
+        let script: FakeMcpScript = serde_json::from_str(&script).unwrap();
+        let served = FakeMcpServer::new(script, Vec::new(), BufReader::new(stdin()), stdout()).serve();
+        std::process::exit(i32::from(served.is_err()));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        listing().await;
+        prompts().await;
+    });
+}
+
+fn config(name: &str, script: &FakeMcpScript) -> ServerConfig {
+    let program = std::env::current_exe().unwrap();
+    let definition = json!({"command": program, "env": {ROLE: serde_json::to_string(script).unwrap()}});
+    ServerConfig::read(name, &definition).unwrap()
+}
+
+fn bus(servers: impl IntoIterator<Item = ServerConfig>) -> (Bus, Arc<McpServers>) {
+    let exec: Arc<dyn Exec> =
+        Arc::new(ProcessExec::new(Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")])));
+    let bus = Bus::new();
+    bus.install(&McpPlugin::new(servers, std::env::temp_dir()).exec(exec)).unwrap();
+    let servers = bus.service::<McpServers>().unwrap();
+    (bus, servers)
+}
+
+fn tools() -> Vec<Value> {
+    let tool = |at: usize| {
+        let schema = json!({"type": "object", "properties": {
+            "path": {"type": "string", "description": "The path of the file that is read"},
+            "limit": {"type": "integer", "description": "How many lines at most"},
+        }, "required": ["path"]});
+        json!({"name": format!("tool_{at}"), "description": "Reads a part of a file", "inputSchema": schema})
+    };
+    let mut tools: Vec<Value> = (0..TOOLS - 1).map(tool).collect();
+    tools.push(json!({"name": "echo", "inputSchema": {"type": "object"}}));
+    tools
+}
+
+/// From a start to the tools, with 500 of them and with one: the difference is the work of listing.
+async fn listing() {
+    let few = vec![json!({"name": "echo", "inputSchema": {"type": "object"}})];
+    let mut took = [Duration::MAX; 2];
+    for _ in 0..5 {
+        for (at, tools) in [few.clone(), tools()].into_iter().enumerate() {
+            let script = FakeMcpScript { tools: Some(tools), ..FakeMcpScript::default() };
+            let begun = Instant::now();
+            let (bus, servers) = bus([config("s", &script)]);
+            servers.warm_up(LONG).await;
+            if let Some(best) = took.get_mut(at) {
+                *best = begun.elapsed().min(*best);
+            }
+            assert!(matches!(servers.status().remove(0).state, ServerState::Ready { .. }));
+            if at == 1 {
+                calls(&bus).await;
+            }
+            bus.close().await;
+        }
+    }
+    let [few, many] = took;
+    println!("start and one tool            {few:>10.2?}");
+    println!(
+        "start and {TOOLS} tools           {many:>10.2?}   {:.2?} for listing",
+        many.saturating_sub(few)
+    );
+}
+
+async fn calls(bus: &Bus) {
+    let tool = bus.item::<dyn Tool>("mcp_s_echo").unwrap();
+    let cx = ToolCx::new(bus.cx(), std::env::temp_dir());
+    let begun = Instant::now();
+    for _ in 0..CALLS {
+        let approved = cx.approve(tool.clone(), json!({"text": "x"})).await.unwrap();
+        tool.call(&approved, &cx).await.unwrap();
+    }
+    println!("a call, there and back        {:>10.2?}", begun.elapsed() / CALLS);
+}
+
+/// From the installation to a prompt that could be sent, with 50 servers that never answer and with none.
+async fn prompts() {
+    for count in [0, SILENT] {
+        let script = FakeMcpScript { fault: Some(FakeMcpFault::Silent), ..FakeMcpScript::default() };
+        let mut best = Duration::MAX;
+        for _ in 0..5 {
+            let begun = Instant::now();
+            let (bus, servers) = bus((0..count).map(|at| config(&format!("s{at}"), &script)));
+            servers.warm_up(Duration::ZERO).await;
+            best = begun.elapsed().min(best);
+            bus.close().await;
+        }
+        println!("prompt ready, {count:>2} silent servers {best:>8.2?}");
+    }
+}
