@@ -34,7 +34,7 @@ const RUN: &str = "run";
 /// The variable with the token that clients have to know.
 const TOKEN: &str = "ZK_MCP_TOKEN";
 /// Tools that mean something only in the middle of a run.
-const OF_RUNS: [&str; 3] = ["todo_read", "todo_write", "tool_search"];
+const OF_RUNS: [&str; 4] = ["conversation_recall", "todo_read", "todo_write", "tool_search"];
 
 /// Serves one client at standard input and output, or every client of this machine with the token at `http`.
 pub(super) fn serve(app: &AppContext, http: Option<SocketAddr>) -> Outcome<Exit> {
