@@ -83,7 +83,9 @@ fn siblings_do_not_know_each_other() {
 
 #[test]
 fn sign_in_is_known_to_those_who_need_a_token() {
-    for (name, is_allowed) in [("zk-providers", true), ("zk-mcp", true), ("zk-tools", false)] {
+    for (name, is_allowed) in
+        [("zk-providers", true), ("zk-mcp", true), ("zk-tools", true), ("zk-skills", false)]
+    {
         let dir = clean();
         let manifest = MANIFEST.replace("NAME", name);
         let manifest = manifest + "[dependencies]\nzk-auth.workspace = true\n";
@@ -108,10 +110,10 @@ fn an_outside_crate_stays_in_its_home_under_any_name_and_for_any_platform() {
     append(
         &dir,
         manifest,
-        "[target.'cfg(unix)'.dependencies]\nhttp = { workspace = true, package = \"reqwest\" }\n",
+        "[target.'cfg(unix)'.dependencies]\nhttp = { workspace = true, package = \"rmcp\" }\n",
     );
     append(&dir, manifest, "[dev-dependencies]\nrusqlite.workspace = true\n");
-    assert_only(&dir, "reqwest lives only in zk-auth, zk-providers, zk-mcp");
+    assert_only(&dir, "rmcp lives only in zk-mcp");
 }
 
 #[test]
