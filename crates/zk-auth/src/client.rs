@@ -113,7 +113,7 @@ pub enum TokenBody {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssuerRule {
-    /// If it names one, that has to be [`OAuthClient::issuer`]; a slash at the end makes no difference.
+    /// If it names one, that has to be that of the client; a slash at the end makes no difference.
     #[default]
     Lenient,
     /// If it names one, that has to be the issuer to the letter. Another one ends the sign-in.
