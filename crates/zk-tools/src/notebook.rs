@@ -37,7 +37,7 @@ pub(crate) fn render(bytes: &[u8]) -> Option<(String, Vec<Block>)> {
     Some((text, images))
 }
 
-/// A text, or a list of lines.
+/// Source or output of a notebook cell: one string, or a list of lines.
 fn joined(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

@@ -25,7 +25,7 @@ pub struct Call {
     pub tool: Text,
     /// What it does, in one line: what its tool says, before that its name and what its arguments begin with.
     pub summary: Text,
-    /// What sort of thing it does, once it is about to run.
+    /// The kind of the call; known once it is about to run.
     #[serde(default, skip_serializing_if = "CallKind::is_other")]
     pub kind: CallKind,
     /// The paths it reads or changes, as it names them, once it is about to run; the first ones of many.

@@ -49,7 +49,7 @@ pub(super) struct SpawnTool {
     pub(super) running: Arc<AtomicUsize>,
     pub(super) made: AtomicU32,
     pub(super) children: Children,
-    /// Those of the whole tree.
+    /// The number of sub-agents spawned in the whole tree.
     pub(super) total: Arc<SpawnCount>,
 }
 

@@ -161,7 +161,7 @@ fn a_session_says_what_it_read_anew_and_why() {
     );
 }
 
-/// Gives back what it is given.
+/// A tool that echoes its arguments.
 struct Echo(Arc<ToolSpec>);
 
 #[async_trait]

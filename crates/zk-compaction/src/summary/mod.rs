@@ -77,7 +77,7 @@ impl WindowStrategy for Summary {
 }
 
 /// What stands for the messages of `cut`, as the model of the run writes it; `notes` is what is known of them beside.
-/// Nothing outside of a run, where there is no model to ask, and where nothing new would leave.
+/// No summary outside of a run, where there is no model to ask, nor where it would compact nothing new.
 pub(crate) async fn of(
     view: &WindowView<'_>,
     cut: Range<usize>,

@@ -19,7 +19,7 @@ struct Place {
 pub(crate) enum PagerKey {
     /// It was for the pager.
     Done,
-    /// The person leaves.
+    /// Closes the pager.
     Leave,
     /// A text to copy.
     Copy(String),

@@ -100,7 +100,7 @@ pub(crate) enum Picked {
 pub(crate) enum PickerKey {
     /// It was for the picker.
     Done,
-    /// The person leaves.
+    /// Closes the picker without a choice.
     Leave,
     /// Something was chosen.
     Picked(Picked),

@@ -76,7 +76,7 @@ impl Reflowing {
     }
 
     pub(crate) fn resize(&mut self, size: Size) {
-        // What was below the screen's first row stays as near to its end as it can.
+        // After a resize the viewport stays as near to the end of the buffer as it can.
         self.size = size;
         let is_at_end = self.cell == self.lines[self.line].len();
         self.is_pending = is_at_end && self.cell > 0 && self.cell.is_multiple_of(size.width);

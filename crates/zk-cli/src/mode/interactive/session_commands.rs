@@ -180,7 +180,7 @@ async fn stored(switch: &SessionSwitch) -> Result<Vec<Entry>, StoreError> {
     }
 }
 
-/// The text of a prompt of the person.
+/// The text of a user message.
 fn prompt(entry: &Entry) -> Option<String> {
     let EntryKind::Message { message, .. } = &entry.kind else { return None };
     let is_prompt = message.role == Role::User && message.injected_by.is_none();

@@ -21,7 +21,7 @@ impl Run {
     }
 }
 
-/// The programs whose output a command line shows; none where it is passed through a filter of the model's own.
+/// The programs whose output a command line prints; none where the model piped it through a filter itself.
 pub(super) fn runs(command: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     for part in split(command, &["&&", "||", ";", "\n"]) {
