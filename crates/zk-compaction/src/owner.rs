@@ -146,7 +146,15 @@ impl Owner {
         let context = cx.service::<ContextId>();
         let mut state = self.lock();
         let talk = state.talk(context.as_deref());
-        *talk = Talk { model: talk.model.take(), restored_usage: restored.usage, ..Talk::default() };
+        // Whoever resumes a conversation to make it smaller asks for that before it is read.
+        talk.trigger.reset();
+        *talk = Talk {
+            model: talk.model.take(),
+            trigger: talk.trigger.clone(),
+            instructions: talk.instructions.take(),
+            restored_usage: restored.usage,
+            ..Talk::default()
+        };
         if !restored.plans.is_empty() {
             talk.number = restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
             record::replay(&restored.plans, &mut talk.view, &record::messages(&event.entries));

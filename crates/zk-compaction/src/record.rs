@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use zk_core::events::CompactionTrigger;
 use zk_core::model::{Message, MessageId, ModelRef, Usage};
 use zk_core::service::{Entry, EntryKind, NewEntry};
@@ -58,34 +59,18 @@ pub(crate) struct Restored {
 pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
     let mut restored = Restored::default();
     for entry in entries {
-        match &entry.kind {
-            EntryKind::Message { message, usage: Some(turn) } => {
-                restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
-            }
-            EntryKind::Custom(custom)
-                if custom.source == source && custom.kind == KIND && custom.version == VERSION =>
-            {
-                match serde_json::from_value(custom.data.clone()) {
-                    Ok(Record::Plan(plan)) => restored.plans.push(plan),
-                    Ok(Record::Undo) => undo(&mut restored.plans),
-                    Ok(Record::Whole) => restored.plans.clear(),
-                    Err(_) => continue,
-                }
-                // It was counted for what is not sent any more.
-                restored.usage = None;
-            }
-            EntryKind::Message { usage: None, .. }
-            | EntryKind::Model { .. }
-            | EntryKind::Thinking { .. }
-            | EntryKind::RunStart { .. }
-            | EntryKind::RunEnd { .. }
-            | EntryKind::OpenTurn { .. }
-            | EntryKind::CallBegin { .. }
-            | EntryKind::CallEnd { .. }
-            | EntryKind::CallData { .. }
-            | EntryKind::Usage { .. }
-            | EntryKind::Custom(_) => {}
+        if let EntryKind::Message { message, usage: Some(turn) } = &entry.kind {
+            restored.usage = Some((turn.model.clone(), turn.usage, message.clone()));
         }
+        let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
+        match Record::deserialize(data) {
+            Ok(Record::Plan(plan)) => restored.plans.push(plan),
+            Ok(Record::Undo) => undo(&mut restored.plans),
+            Ok(Record::Whole) => restored.plans.clear(),
+            Err(_) => continue,
+        }
+        // It was counted for what is not sent any more.
+        restored.usage = None;
     }
     restored
 }
@@ -118,8 +103,17 @@ pub fn sent_of(entries: &[Entry], history: &[Arc<Message>]) -> Vec<Arc<Message>>
 
 /// The messages of entries, by their ids.
 pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
-    let message = |entry: &Entry| match &entry.kind {
-        EntryKind::Message { message, .. } => Some((message.id.clone()?, message.clone())),
+    entries
+        .iter()
+        .filter_map(message_of)
+        .filter_map(|message| Some((message.id.clone()?, message.clone())))
+        .collect()
+}
+
+/// The message of an entry, if it is one.
+pub(crate) fn message_of(entry: &Entry) -> Option<&Arc<Message>> {
+    match &entry.kind {
+        EntryKind::Message { message, .. } => Some(message),
         EntryKind::Model { .. }
         | EntryKind::Thinking { .. }
         | EntryKind::RunStart { .. }
@@ -130,6 +124,12 @@ pub(crate) fn messages(entries: &[Entry]) -> HashMap<MessageId, Arc<Message>> {
         | EntryKind::CallData { .. }
         | EntryKind::Usage { .. }
         | EntryKind::Custom(_) => None,
-    };
-    entries.iter().filter_map(message).collect()
+    }
+}
+
+/// The entry that the plugin `source` appended as `kind` in the shape of `version`.
+pub(crate) fn custom_of<'a>(entry: &'a Entry, source: &str, kind: &str, version: u32) -> Option<&'a Value> {
+    let EntryKind::Custom(custom) = &entry.kind else { return None };
+    let is_it = custom.source == source && custom.kind == kind && custom.version == version;
+    is_it.then_some(&custom.data)
 }

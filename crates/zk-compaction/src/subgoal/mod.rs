@@ -3,20 +3,24 @@
 mod extract;
 mod registry;
 mod score;
+mod stored;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::{Message, Role};
+use zk_core::events::SessionLoaded;
+use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
+use zk_core::model::{Message, MessageId, Role};
 use zk_core::service::{
-    ContextId, DebugDump, RunControl, WindowCause, WindowPlan, WindowStrategy, WindowView,
+    ContextId, DebugDump, RunControl, SessionLog, WindowCause, WindowPlan, WindowStrategy, WindowView,
 };
 
 use self::extract::Extracted;
 use self::registry::{Registry, Tier};
 use self::score::Block;
+use self::stored::Record;
 use crate::cut::{self, is_prompt};
 use crate::results::without_results;
 use crate::summary::{self, is_from_before};
@@ -28,6 +32,9 @@ const TURNS: usize = 6;
 /// Answers in a row that say nothing, after which nobody asks before the person says something.
 const FAILURES: u32 = 3;
 
+/// The room that a summary is expected to take, in bytes.
+const SUMMARY_BYTES: usize = 16_000;
+
 /// Conversations whose subgoals are remembered.
 const TALKS: usize = 64;
 
@@ -35,8 +42,9 @@ const TALKS: usize = 64;
 /// ones.
 ///
 /// Which subgoal that is the model of the run is asked now and then, about the newest messages, in a request that nobody
-/// waits for. When the conversation has to become smaller, results leave by what they belong to; if that is not enough, a
-/// summary takes the place of what is older than the present subgoal, or of its beginning where it fills the window alone.
+/// waits for. When the conversation has to become smaller, results leave by what they belong to. If that is not enough, a
+/// summary takes the place of the oldest messages, as few as suffice; of what is worked on now only where it fills the
+/// window alone. What is known of subgoals is stored with the conversation, and so is there when it is resumed.
 ///
 /// [`Subgoal::by_gain`] also counts what a result says that no more relevant one says.
 ///
@@ -75,8 +83,14 @@ impl Plugin for Subgoal {
 
     fn register(&self, scope: &Scope) -> Result<(), BoxError> {
         window::refuse_beside(scope, SUBGOAL, crate::tail::TAIL)?;
-        let strategy = Subgoals { gain: self.gain, scope: scope.clone(), state: Arc::default() };
-        window::register(scope, SUBGOAL, strategy)
+        let state = Arc::<Mutex<Talks>>::default();
+        let (known, source) = (state.clone(), scope.source().to_string());
+        scope.on_sync_at(Reach::Own, move |event: &SessionLoaded, cx: &Cx| {
+            let registry = stored::restore(&event.entries, &source);
+            let context = cx.service::<ContextId>().map(|context| (*context).clone());
+            lock(&known).insert(context, Talk::going_on_with(registry));
+        });
+        window::register(scope, SUBGOAL, Subgoals { gain: self.gain, scope: scope.clone(), state })
     }
 }
 
@@ -98,6 +112,16 @@ struct Talk {
     turns: usize,
     failures: u32,
     at_work: bool,
+    /// What is not stored yet.
+    unstored: Vec<Record>,
+}
+
+impl Talk {
+    /// A stored conversation: whoever knows what is worked on need not ask at once.
+    fn going_on_with(registry: Registry) -> Self {
+        let asked = registry.active().map(|_| registry.position());
+        Self { registry, asked, ..Self::default() }
+    }
 }
 
 fn lock(state: &Mutex<Talks>) -> MutexGuard<'_, Talks> {
@@ -174,12 +198,15 @@ impl Subgoals {
             (talk.asked, talk.turns, talk.at_work) = (Some(position), 0, true);
             let active = talk.registry.active().map(|active| active.text.clone());
             let call = extract::request(messages, active.as_deref());
+            let at = At { position, after: messages.last().and_then(|last| last.id.clone()) };
             let work = AtWork { state: self.state.clone(), context };
+            let (log, scope) = (cx.service::<dyn SessionLog>(), self.scope.clone());
             self.scope.spawn(async move {
                 let answer = run.side_call(call).await;
                 let extracted =
                     answer.map_or_else(|_| Extracted::default(), |answer| extract::parse(&answer.text));
-                work.take(extracted, position);
+                work.take(extracted, &at);
+                work.store(log.as_deref(), &scope).await;
             });
         }
     }
@@ -213,7 +240,9 @@ impl Subgoals {
             return Ok((plan.results > 0).then_some(plan));
         }
         let limit = old.end.min(protected_from(messages, known.active_from, view.target));
-        let Some(cut) = cut::up_to(messages, limit) else { return Ok((plan.results > 0).then_some(plan)) };
+        let Some(cut) = oldest(messages, &plan, limit, view.target) else {
+            return Ok((plan.results > 0).then_some(plan));
+        };
         match summary::of(view, cut.clone(), known.notes.as_deref(), cx).await {
             Ok(Some(summary)) => {
                 plan.replace.retain(|(index, _)| *index >= cut.end);
@@ -260,6 +289,33 @@ impl Subgoals {
     }
 }
 
+/// The oldest messages, as few as leave room for what comes after them as `plan` sends it, and for a summary: at most
+/// those before `limit`.
+fn oldest(messages: &[Arc<Message>], plan: &WindowPlan, limit: usize, target: usize) -> Option<Range<usize>> {
+    let room = target.saturating_sub(SUMMARY_BYTES.min(target / 4));
+    let mut sizes: Vec<usize> = messages.iter().map(|message| message.size()).collect();
+    for (index, new) in &plan.replace {
+        if let Some(size) = sizes.get_mut(*index) {
+            *size = new.size();
+        }
+    }
+    let mut rest: usize = sizes.iter().sum();
+    let too_much = sizes.iter().take_while(|size| {
+        let is_too_much = rest > room;
+        rest = rest.saturating_sub(**size);
+        is_too_much
+    });
+    let end = too_much.count().max(1);
+    // Rather a message more than a conversation that is still too large.
+    let is_cut = |at: &usize| messages.get(*at).is_some_and(|message| message.results().next().is_none());
+    let first = (end..=limit).find(is_cut).unwrap_or(limit);
+    // And rather a whole request than one whose beginning has to be told.
+    let size = |from: usize, to: usize| sizes.iter().take(to).skip(from).sum::<usize>();
+    let asked = (first..=limit).find(|at| messages.get(*at).is_some_and(|message| is_prompt(message)));
+    let end = asked.filter(|at| size(first, *at) <= target / 8).unwrap_or(first);
+    cut::up_to(messages, end)
+}
+
 /// Where what stays for belonging to the active subgoal begins: all of it, and as much as has room where it is more.
 fn protected_from(messages: &[Arc<Message>], active_from: Option<usize>, target: usize) -> usize {
     let Some(active_from) = active_from else { return messages.len() };
@@ -287,6 +343,13 @@ fn notes(registry: &Registry) -> Option<String> {
     Some(format!("{done}{}", active.unwrap_or_default()))
 }
 
+/// Where in a conversation somebody was asked.
+struct At {
+    position: usize,
+    /// The last message before it, where it has an id.
+    after: Option<MessageId>,
+}
+
 /// A request about a conversation, which is over however it ends.
 struct AtWork {
     state: Arc<Mutex<Talks>>,
@@ -294,7 +357,7 @@ struct AtWork {
 }
 
 impl AtWork {
-    fn take(&self, extracted: Extracted, position: usize) {
+    fn take(&self, extracted: Extracted, at: &At) {
         let mut state = lock(&self.state);
         let Some(talk) = state.get_mut(&self.context) else { return };
         if extracted == Extracted::default() {
@@ -302,13 +365,25 @@ impl AtWork {
             return;
         }
         talk.failures = 0;
-        if extracted.is_completed {
-            talk.registry.complete(position);
+        if extracted.is_completed && talk.registry.active().is_some() {
+            talk.registry.complete(at.position);
+            talk.unstored.push(Record::Completed { after: at.after.clone() });
         }
         let Some(subgoal) = extracted.subgoal else { return };
         let is_same = talk.registry.active().is_some_and(|active| active.text.eq_ignore_ascii_case(&subgoal));
         if !is_same {
-            talk.registry.begin(subgoal, position);
+            talk.registry.begin(subgoal.clone(), at.position);
+            talk.unstored.push(Record::Begun { text: subgoal, after: at.after.clone() });
+        }
+    }
+
+    /// Stores what is not stored yet; what cannot be is tried again with the next change.
+    async fn store(&self, log: Option<&dyn SessionLog>, scope: &Scope) {
+        let records = lock(&self.state).get_mut(&self.context).map(|talk| std::mem::take(&mut talk.unstored));
+        let (Some(log), Some(records)) = (log, records) else { return };
+        let left = stored::append(records, log, scope).await;
+        if let Some(talk) = lock(&self.state).get_mut(&self.context) {
+            talk.unstored.splice(0..0, left);
         }
     }
 }

@@ -80,6 +80,16 @@ impl Registry {
         }
     }
 
+    /// Takes in one more message of a stored conversation, behind as many `others` that are not stored as messages.
+    pub(crate) fn see(&mut self, message: &Arc<Message>, others: usize) {
+        self.seen += others + 1;
+        self.last = Some(message.clone());
+        let seen = self.seen;
+        if let Some(active) = self.active_mut() {
+            active.span.end = seen;
+        }
+    }
+
     /// The position behind the last message.
     pub(crate) fn position(&self) -> usize {
         self.seen

@@ -14,7 +14,26 @@ use zk_testkit::{Script, ScriptedProvider, Turn};
 
 /// Keeps the entries that plugins append.
 #[derive(Default)]
-struct Log(Mutex<Vec<CustomEntry>>);
+pub(crate) struct Log(pub(crate) Mutex<Vec<CustomEntry>>);
+
+/// The entries of a session with these messages, read again, and what plugins appended.
+pub(crate) fn entries(history: &[Arc<Message>], log: &Log) -> Vec<Entry> {
+    let of = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };
+    let messages = history.iter().map(|message| {
+        let read: Message = serde_json::from_str(&serde_json::to_string(&**message).unwrap()).unwrap();
+        EntryKind::Message { message: read.shared(), usage: None }
+    });
+    messages.chain(log.0.lock().unwrap().iter().cloned().map(EntryKind::Custom)).map(of).collect()
+}
+
+/// The messages of entries.
+pub(crate) fn messages(entries: &[Entry]) -> Vec<Arc<Message>> {
+    let message = |entry: &Entry| match &entry.kind {
+        EntryKind::Message { message, .. } => Some(message.clone()),
+        _ => None,
+    };
+    entries.iter().filter_map(message).collect()
+}
 
 #[async_trait]
 impl SessionLog for Log {
@@ -46,21 +65,8 @@ fn desk(before: Option<&Desk>) -> Desk {
     let provider = ScriptedProvider::new(script);
     let mut builder = Agent::builder(Arc::new(provider.clone())).bus(bus);
     if let Some(before) = before {
-        let history = before.conversation.agent().history();
-        let of = |kind| Entry { id: "e".into(), parent: None, time_ms: 0, kind };
-        let messages = history.iter().map(|message| {
-            let read: Message = serde_json::from_str(&serde_json::to_string(&**message).unwrap()).unwrap();
-            EntryKind::Message { message: read.shared(), usage: None }
-        });
-        let entries: Vec<Entry> = messages
-            .chain(before.log.0.lock().unwrap().iter().cloned().map(EntryKind::Custom))
-            .map(of)
-            .collect();
-        let stored = entries.iter().filter_map(|entry| match &entry.kind {
-            EntryKind::Message { message, .. } => Some(message.clone()),
-            _ => None,
-        });
-        builder = builder.history(stored.collect::<Vec<_>>()).restored(entries);
+        let entries = entries(&before.conversation.agent().history(), &before.log);
+        builder = builder.history(messages(&entries)).restored(entries);
     }
     Desk { conversation: AgentConversation::new(builder.build().unwrap()), provider, log }
 }
@@ -95,6 +101,19 @@ async fn a_resumed_conversation_is_the_compacted_one_and_the_original_messages_s
     assert!(again.starts_with(&sent), "byte for byte as it was sent before");
     assert_eq!(resumed.conversation.agent().history().len(), 20);
     assert!(resumed.log.0.lock().unwrap().is_empty(), "nothing is decided anew");
+}
+
+#[tokio::test]
+async fn a_resumed_conversation_is_made_smaller_before_its_first_prompt_when_somebody_asks() {
+    let before = desk(None);
+    for number in 0..8 {
+        before.say(&format!("question {number}")).await;
+    }
+    let resumed = desk(Some(&before));
+    resumed.conversation.compact(None).await.unwrap();
+    let fill = resumed.window().fill(&resumed.conversation.agent().context()).unwrap();
+    assert_eq!(fill.compactions, 1, "{fill:?}");
+    assert!(resumed.say("and now?").await.len() < 16);
 }
 
 #[tokio::test]

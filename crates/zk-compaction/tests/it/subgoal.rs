@@ -8,8 +8,10 @@ use zk_compaction::{Shorten, Subgoal, Tail, Window, WindowOptions};
 use zk_core::events::ContextReduced;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{ErrorKind, Message, Model, ToolOutput, ToolSpec};
-use zk_core::service::{Conversation, DebugDump, Provider};
+use zk_core::service::{Conversation, DebugDump, Provider, SessionLog};
 use zk_testkit::{Asked, Script, ScriptedProvider, Turn};
+
+use crate::stored::{Log, entries, messages};
 
 fn is_about_subgoal(asked: &Asked) -> bool {
     asked.system.contains("You name what an agent is working on")
@@ -29,10 +31,20 @@ struct Rig {
     provider: ScriptedProvider,
     strategies: Arc<Mutex<Vec<String>>>,
     dumps: Arc<Dumps>,
+    log: Arc<Log>,
 }
 
 /// An agent that reads the file that its prompt names, with 3,000 bytes in each.
 fn rig(strategy: Subgoal, name: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Rig {
+    rig_after(None, strategy, name)
+}
+
+/// The same, going on from `before`.
+fn rig_after(
+    before: Option<&Rig>,
+    strategy: Subgoal,
+    name: impl Fn(&Asked) -> Turn + Send + Sync + 'static,
+) -> Rig {
     let bus = Bus::new();
     bus.install(&Window::with(WindowOptions { keep: 600, ..WindowOptions::default() })).unwrap();
     bus.install(&strategy).unwrap();
@@ -43,13 +55,15 @@ fn rig(strategy: Subgoal, name: impl Fn(&Asked) -> Turn + Send + Sync + 'static)
     test.on_sync(move |event: &ContextReduced, _: &Cx| seen.lock().unwrap().push(event.strategy.clone()));
     let dumps = Arc::<Dumps>::default();
     test.provide_service::<dyn DebugDump>(dumps.clone());
+    let log = Arc::<Log>::default();
+    test.provide_service::<dyn SessionLog>(log.clone());
     let script = Script::answering(move |asked| match asked.last_user_text() {
         _ if is_about_subgoal(asked) => name(asked),
         _ if asked.system.contains("You write down what happened") => {
             Turn::new().text("## Aim\nTo read every file there is.")
         }
         text if text.starts_with("read ") && asked.results().is_empty() => {
-            Turn::new().call("read_file", json!({"path": text}))
+            Turn::new().call("read_file", json!({"path": text.get(..11)}))
         }
         _ => Turn::new().text("I have read it."),
     });
@@ -57,8 +71,12 @@ fn rig(strategy: Subgoal, name: impl Fn(&Asked) -> Turn + Send + Sync + 'static)
     let model = Model { window: Some(100_000), ..provider.model("scripted") };
     let spec = ToolSpec::new("read_file", "Reads.", json!({"type": "object"}));
     let tool = crate::tools::Fixed(spec, ToolOutput::text("content ".repeat(400)));
-    let agent = Agent::builder(Arc::new(provider.clone())).bus(bus).model(model).tool(Arc::new(tool)).build();
-    Rig { conversation: AgentConversation::new(agent.unwrap()), provider, strategies, dumps }
+    let mut agent = Agent::builder(Arc::new(provider.clone())).bus(bus).model(model).tool(Arc::new(tool));
+    if let Some(before) = before {
+        let entries = entries(&before.conversation.agent().history(), &before.log);
+        agent = agent.history(messages(&entries)).restored(entries);
+    }
+    Rig { conversation: AgentConversation::new(agent.build().unwrap()), provider, strategies, dumps, log }
 }
 
 impl Rig {
@@ -68,6 +86,13 @@ impl Rig {
         run.wait().await.result.unwrap();
         let asked = self.provider.asked();
         asked.into_iter().rfind(|asked| asked.tools.contains(&"read_file".to_owned())).unwrap().messages
+    }
+
+    /// What it knows of subgoals, as it is dumped with a compaction.
+    async fn known(&self) -> String {
+        self.conversation.compact(None).await.unwrap();
+        let dumps = self.dumps.0.lock().unwrap();
+        dumps.iter().rfind(|(what, _)| what == "subgoal-registry").unwrap().1.clone()
     }
 
     fn asked_for_subgoals(&self) -> usize {
@@ -82,11 +107,18 @@ fn whole_results(messages: &[Arc<Message>]) -> Vec<bool> {
 
 /// The first three files belong to one subgoal, those from the fourth on to another.
 fn by_file(asked: &Asked) -> Turn {
+    by_number(asked, 3)
+}
+
+/// The files before the one with this number belong to one subgoal, the others to another.
+fn by_number(asked: &Asked, number: u32) -> Turn {
     let prompt = asked.last_user_text();
     let newest = prompt.rfind("read file ").and_then(|at| prompt.get(at + 10..at + 11));
     match newest.and_then(|digit| digit.parse::<u32>().ok()) {
-        Some(0..=2) | None => Turn::new().text("Read the first files"),
-        Some(_) => Turn::new().text("COMPLETED: the first files are read\nRead the other files"),
+        Some(digit) if digit >= number => {
+            Turn::new().text("COMPLETED: the first files are read\nRead the other files")
+        }
+        Some(_) | None => Turn::new().text("Read the first files"),
     }
 }
 
@@ -109,6 +141,41 @@ async fn results_of_what_was_finished_leave_before_those_of_the_present_subgoal(
         assert_eq!(what, "subgoal-registry");
         assert!(text.contains("Active Read the other files") && text.contains("Completed"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_resumed_conversation_knows_what_was_finished_and_what_is_worked_on() {
+    let before = rig(Subgoal::default(), by_file);
+    for number in 0..6 {
+        before.say(&format!("read file {number}")).await;
+    }
+    let resumed = rig_after(Some(&before), Subgoal::default(), |_| Turn::new().text(""));
+    resumed.conversation.compact(None).await.unwrap();
+    let sent = resumed.say("go on").await;
+    let whole = whole_results(&sent);
+    assert_eq!(whole.first(), Some(&false), "{whole:?}");
+    assert!(whole.iter().rev().take(2).all(|whole| *whole), "{whole:?}");
+    let dumps = resumed.dumps.0.lock().unwrap().clone();
+    let (_, text) = dumps.first().unwrap();
+    assert!(text.contains("Active Read the other files"), "{text}");
+    assert!(text.contains("Completed Read the first files"), "{text}");
+    assert_eq!(text, &before.known().await, "spans are as they were");
+}
+
+#[tokio::test]
+async fn a_summary_stands_for_as_little_as_suffices_and_the_steps_after_it_keep_all_but_their_results() {
+    let rig = rig(Subgoal::default(), |asked| by_number(asked, 6));
+    let lengthy = "why it is needed ".repeat(150);
+    for number in 0..8 {
+        rig.say(&format!("read file {number}: {lengthy}")).await;
+    }
+    rig.conversation.compact(None).await.unwrap();
+    let sent = rig.say("go on").await;
+    assert_eq!(*rig.strategies.lock().unwrap(), ["subgoal"]);
+    let prompts = sent.iter().filter(|message| message.text().contains("why it is needed")).count();
+    assert!((4..8).contains(&prompts), "{prompts} of eight");
+    let stubs = whole_results(&sent).iter().filter(|whole| !**whole).count();
+    assert!(stubs >= 1, "their results left");
 }
 
 #[tokio::test(start_paused = true)]
