@@ -38,12 +38,16 @@ pub struct ServerConfig {
     pub disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
     pub pin: bool,
+    /// Whether it may ask the model in the middle of a call.
+    pub sampling: SamplingPolicy,
     /// How to sign in to it, for a server that is reached by HTTP.
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
     definition: Value,
     /// [`ServerConfig::identity`] of that.
     identity: String,
+    /// Whether its definition says that it speaks the transport of revision 2024-11-05.
+    pub(crate) is_event_stream: bool,
 }
 
 /// When the model is told of the tools of a server.
@@ -54,6 +58,19 @@ pub enum ServerDisclosure {
     Eager,
     /// Once it searched for them.
     Lazy,
+}
+
+/// Whether a server may ask the model in the middle of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SamplingPolicy {
+    /// A person is asked each time; without one it is refused.
+    #[default]
+    Ask,
+    /// Always.
+    Allow,
+    /// Never; the server is told that it cannot.
+    Deny,
 }
 
 /// What is set about signing in to a server. Most need nothing of it.
@@ -95,7 +112,7 @@ pub enum ServerTransport {
         /// Where it runs, if not in the project.
         cwd: Option<String>,
     },
-    /// Streamable HTTP.
+    /// Streamable HTTP, or the transport with a stream of events that was there before it.
     Http {
         /// The address.
         url: String,
@@ -173,6 +190,8 @@ struct Written {
     always_load: Option<bool>,
     pin: Option<bool>,
     #[serde(default)]
+    sampling: SamplingPolicy,
+    #[serde(default)]
     oauth: OAuthConfig,
 }
 
@@ -201,9 +220,11 @@ impl ServerConfig {
             request_idle: millis(written.timeout, REQUEST),
             disclosure: written.disclosure.or(always),
             pin: written.pin.unwrap_or(true),
+            sampling: written.sampling,
             oauth: written.oauth,
             definition: definition.clone(),
             identity,
+            is_event_stream: written.kind.as_deref() == Some("sse"),
         })
     }
 
@@ -305,16 +326,12 @@ impl Written {
                     cwd: self.cwd.clone(),
                 })
             }
-            (None | Some("http" | "streamable-http" | "streamableHttp"), None, Some(url)) => {
+            (None | Some("http" | "streamable-http" | "streamableHttp" | "sse"), None, Some(url)) => {
                 Ok(ServerTransport::Http { url: url.clone(), headers: self.headers.clone() })
             }
-            (Some("sse"), _, _) => Err(
-                "the transport `sse` ended with revision 2024-11-05; use the server's address for streamable \
-                 HTTP with type `http`",
-            ),
             (_, Some(_), Some(_)) => Err("it has both a `command` and a `url`; keep one of them"),
             (_, None, None) => Err("it needs a `command` (a program) or a `url` (an address)"),
-            (_, _, _) => Err("its `type` must be `stdio` with a `command`, or `http` with a `url`"),
+            (_, _, _) => Err("its `type` must be `stdio` with a `command`, or `http` or `sse` with a `url`"),
         }
     }
 }
@@ -358,11 +375,12 @@ mod tests {
         assert_eq!(read(&json!({"command": "a", "args": ["b"]})).unwrap().transport.as_str(), "stdio");
         assert_eq!(read(&json!({"type": "http", "url": "http://h"})).unwrap().transport.as_str(), "http");
         assert_eq!(read(&json!({"url": "http://h"})).unwrap().transport.as_str(), "http");
+        assert!(read(&json!({"type": "sse", "url": "http://h"})).unwrap().is_event_stream);
         for (wrong, part) in [
             (json!({}), "needs a `command`"),
             (json!({"command": " "}), "must be `stdio`"),
             (json!({"command": "a", "url": "b"}), "both"),
-            (json!({"type": "sse", "url": "b"}), "streamable"),
+            (json!({"type": "sse", "command": "b"}), "`sse` with a `url`"),
             (json!({"type": "pigeon", "url": "b"}), "must be `stdio`"),
             (json!({"command": 1}), "invalid type"),
         ] {

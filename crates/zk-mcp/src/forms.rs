@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use zk_core::kernel::Scope;
+use zk_core::kernel::{Cx, Scope};
 use zk_core::service::{Question, Questions, UiAnswer, visible_line, visible_lines};
 
-use crate::client::{Answers, Form};
+use crate::client::{Answers, Form, Sampled, Sampling};
+use crate::config::SamplingPolicy;
+use crate::sampling::sample;
 
 /// How long a person may take for one question.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -52,6 +54,16 @@ impl Answers for AskPerson {
             }
         }
         Form::Filled(filled)
+    }
+
+    async fn sample(
+        &self,
+        server: &str,
+        policy: SamplingPolicy,
+        asked: Sampling,
+        cx: &Cx,
+    ) -> Result<Sampled, String> {
+        sample(server, policy, asked, cx).await
     }
 }
 

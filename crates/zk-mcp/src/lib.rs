@@ -8,11 +8,11 @@
 //! |---|---|
 //! | `config`, `expand` | the definition of a server, as settings and `.mcp.json` have it |
 //! | `server/` | one server: attempts, its tools, what follows its end |
-//! | `client/` | one connection: eras, calls, progress, cancellation, what a server asks |
-//! | `stdio/`, `http` | the transports; a program is started with the `Exec` service |
+//! | `client/`, `era` | one connection: eras, calls, progress, cancellation, what a server asks |
+//! | `stdio/`, `http`, `event_stream` | the transports; a program is started with the `Exec` service |
 //! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
 //! | `tool`, `sanitize`, `names` | a tool as the model has it |
-//! | `resources`, `prompts`, `forms` | resources as tools, prompts as commands, forms as questions |
+//! | `resources`, `prompts`, `forms`, `sampling` | resources as tools, prompts as commands, forms as questions, the model for servers |
 //! | `status`, `status_command` | how servers are, in code and for a person |
 //! | `search` | tools that the model is told of once it searched for them |
 //! | `auth/` | signing in to servers that are reached by HTTP |
@@ -29,6 +29,9 @@ mod auth;
 mod canonical;
 mod client;
 mod config;
+mod era;
+#[cfg(feature = "http")]
+mod event_stream;
 mod events;
 mod expand;
 mod forms;
@@ -39,6 +42,7 @@ mod pin;
 mod plugin;
 mod prompts;
 mod resources;
+mod sampling;
 mod sanitize;
 mod search;
 #[cfg(feature = "serve")]
@@ -52,8 +56,10 @@ mod tool;
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
 pub use config::{
-    OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerTransport, definition_of,
+    OAuthConfig, SamplingPolicy, ServerConfig, ServerConfigError, ServerDisclosure, ServerTransport,
+    definition_of,
 };
+pub use era::{EraStore, MemoryEras, ServerEra};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
     McpConnect, McpError, McpQuarantine,

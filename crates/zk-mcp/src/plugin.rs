@@ -15,11 +15,12 @@ use zk_core::service::{Command, Exec};
 #[cfg(feature = "http")]
 use crate::auth::{SignInError, SignInOptions, SignInPage};
 use crate::config::ServerConfig;
+use crate::era::{EraStore, MemoryEras};
 use crate::events::{McpConnect, McpError, McpQuarantine};
 use crate::forms::AskPerson;
 use crate::pin::{MemoryPins, PinStore};
 use crate::search::catalogue;
-use crate::server::{Server, ServerLog, Shared, quarantined};
+use crate::server::{Server, ServerLog, Shared, StartCheck, quarantined};
 use crate::status::{ServerState, ServerStatus};
 use crate::status_command::StatusCommand;
 
@@ -50,8 +51,11 @@ const GONE: Duration = Duration::from_secs(3);
 pub struct McpPlugin {
     servers: Vec<ServerConfig>,
     project: PathBuf,
+    roots: Option<Vec<PathBuf>>,
     exec: Option<Arc<dyn Exec>>,
     pins: Arc<dyn PinStore>,
+    eras: Arc<dyn EraStore>,
+    check: Option<StartCheck>,
     log: Option<ServerLog>,
     #[cfg(feature = "http")]
     credentials: Arc<dyn zk_auth::CredentialStore>,
@@ -71,14 +75,23 @@ impl McpPlugin {
         Self {
             servers: servers.into_iter().filter(|server| server.enabled).collect(),
             project: project.into(),
+            roots: None,
             exec: None,
             pins: Arc::new(MemoryPins::default()),
+            eras: Arc::new(MemoryEras::default()),
+            check: None,
             log: None,
             #[cfg(feature = "http")]
             credentials: Arc::new(zk_auth::MemoryStore::default()),
             wait: Duration::ZERO,
             tell: Arc::new(|_| ()),
         }
+    }
+
+    /// The directories that servers which ask for roots are told of, in the place of the project.
+    pub fn roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.roots = Some(roots.into_iter().collect());
+        self
     }
 
     /// Starts programs with `exec`, such as one outside of the sandbox that the bus has for the model's commands.
@@ -90,6 +103,22 @@ impl McpPlugin {
     /// Keeps the accepted lists of tools in `pins`; without it they are forgotten with the process.
     pub fn pins(mut self, pins: Arc<dyn PinStore>) -> Self {
         self.pins = pins;
+        self
+    }
+
+    /// Keeps the eras of servers in `eras`; without it they are probed again by each process.
+    pub fn eras(mut self, eras: Arc<dyn EraStore>) -> Self {
+        self.eras = eras;
+        self
+    }
+
+    /// Has `check` look at a server before each start, the first and later ones: an error in words keeps it from starting.
+    /// It may block.
+    pub fn checking(
+        mut self,
+        check: impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.check = Some(Arc::new(check));
         self
     }
 
@@ -219,12 +248,15 @@ impl Plugin for McpPlugin {
         let exec = self.exec.clone().or_else(|| scope.bus()?.service::<dyn Exec>());
         let shared = Arc::new(Shared {
             project: self.project.clone(),
+            roots: self.roots.clone().unwrap_or_else(|| vec![self.project.clone()]).into(),
             exec,
             #[cfg(feature = "http")]
             http: zk_auth::Http::new(),
             #[cfg(feature = "http")]
             credentials: self.credentials.clone(),
             pins: self.pins.clone(),
+            eras: self.eras.clone(),
+            check: self.check.clone(),
             log: self.log.clone(),
             answers: Some(Arc::new(AskPerson(scope.clone()))),
             taken: Mutex::new(BTreeSet::new()),

@@ -62,7 +62,7 @@ impl Tool for McpTool {
             args,
             idle: self.server.config.request_idle,
             progress: Arc::new(move |text| progress.show(text)),
-            stop: cx.cx.stop_token(),
+            cx: &cx.cx,
         };
         let result = match connection.call(request).await {
             Ok(result) => result,

@@ -65,8 +65,9 @@ pub enum FakeMcpFault {
 /// A server of the Model Context Protocol on a pair of streams, for a test program that plays it.
 ///
 /// Its tools: `echo` gives back `text`; `add` gives `{"sum"}` as structured content; `image` gives an image; `fail` fails;
-/// `slow` makes `steps` of progress, each `step_ms` apart, and stops when it is told to; `mutate` takes the tools of
-/// [`FakeMcpScript::then`]; `crash` ends the process; `env` lists the names of `vars`; `roots` and `ask` ask the client.
+/// `slow` makes `steps` of progress, each `step_ms` apart, and stops when it is told to, and with `task` it is a task that is
+/// done after that many questions for its state, once it was `asked` the model if so, and that may `fail`; `mutate` takes the tools of
+/// [`FakeMcpScript::then`]; `crash` ends the process; `env` lists the names of `vars`; `roots`, `ask` and `sample` ask the client.
 #[derive(Debug)]
 pub struct FakeMcpServer<W> {
     script: FakeMcpScript,
@@ -76,6 +77,8 @@ pub struct FakeMcpServer<W> {
     input: Receiver<Value>,
     waiting: VecDeque<Value>,
     asked: u64,
+    /// The task of the last call: its arguments, and how often its state was asked for.
+    task: Option<(Value, u64)>,
 }
 
 /// How a fake server is to end.
@@ -106,7 +109,7 @@ impl<W: Write> FakeMcpServer<W> {
             }
         });
         let tools = script.tools.clone().unwrap_or_else(own_tools);
-        Self { script, vars, tools, output, input: received, waiting: VecDeque::new(), asked: 0 }
+        Self { script, vars, tools, output, input: received, waiting: VecDeque::new(), asked: 0, task: None }
     }
 
     /// Serves until the input ends.
@@ -197,6 +200,18 @@ impl<W: Write> FakeMcpServer<W> {
                 {"uri": message["params"]["uri"], "mimeType": "text/plain", "text": "A fake."},
             ], "ttlMs": 0, "cacheScope": "private"}),
             "ping" => json!({}),
+            "tasks/update" if self.task.is_some() => {
+                if let Some((task, _)) = &mut self.task {
+                    task["asked"] = json!(false);
+                }
+                json!({})
+            }
+            "tasks/get" if self.task.is_some() => self.asked_for_task(),
+            "tasks/cancel" if self.task.is_some() => {
+                let told = json!({"level": "info", "data": "the task is cancelled"});
+                self.tell("notifications/message", &told)?;
+                json!({})
+            }
             "tools/call" => match self.call(id, &message["params"])? {
                 Called::Result(result) => result,
                 Called::Nothing => return Ok(None),
@@ -211,7 +226,7 @@ impl<W: Write> FakeMcpServer<W> {
         };
         let mut result = result;
         if is_modern && let Value::Object(result) = &mut result {
-            result.insert("resultType".to_owned(), json!("complete"));
+            result.entry("resultType").or_insert_with(|| json!("complete"));
         }
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
         Ok(None)
@@ -243,6 +258,10 @@ impl<W: Write> FakeMcpServer<W> {
                 json!({"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]})
             }
             "fail" => json!({"content": [{"type": "text", "text": "it is broken"}], "isError": true}),
+            "slow" if args["task"].is_object() => {
+                self.task = Some((args["task"].clone(), 0));
+                self.task_state("working", &json!({"resultType": "task"}))
+            }
             "slow" => return self.slow(id, params),
             "mutate" => {
                 self.tools = self.script.then.clone().unwrap_or_default();
@@ -254,6 +273,21 @@ impl<W: Write> FakeMcpServer<W> {
             "crash" => return Ok(Called::Crash),
             "env" => text(self.vars.join(" ")),
             "roots" => text(self.ask("roots/list", &json!({}))?.to_string()),
+            "sample" => {
+                let asked = json!({
+                    "systemPrompt": "Be brief.",
+                    "messages": [{"role": "user", "content": {"type": "text", "text": "What is a cat?"}}],
+                    "maxTokens": 50,
+                });
+                if self.script.era != FakeMcpEra::Modern {
+                    text(self.ask("sampling/createMessage", &asked)?.to_string())
+                } else if let Some(answer) = params["inputResponses"].get("s") {
+                    text(answer.to_string())
+                } else {
+                    let request = json!({"method": "sampling/createMessage", "params": asked});
+                    json!({"resultType": "input_required", "inputRequests": {"s": request}})
+                }
+            }
             "ask" => {
                 let schema = json!({
                     "type": "object",
@@ -293,6 +327,41 @@ impl<W: Write> FakeMcpServer<W> {
             self.waiting.push_back(message);
         }
         Ok(Value::Null)
+    }
+
+    /// The state of the task, with more fields.
+    fn task_state(&self, status: &str, more: &Value) -> Value {
+        let polled = self.task.as_ref().map_or(0, |(_, polled)| *polled);
+        let mut state = json!({
+            "taskId": "t1", "status": status, "statusMessage": format!("polled {polled} times"),
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": format!("2026-01-01T00:00:{polled:02}Z"),
+            "ttlMs": null, "pollIntervalMs": 1,
+        });
+        if let (Value::Object(state), Value::Object(more)) = (&mut state, more) {
+            state.extend(more.clone());
+        }
+        state
+    }
+
+    fn asked_for_task(&mut self) -> Value {
+        let Some((task, polled)) = &mut self.task else { return Value::Null };
+        *polled += 1;
+        let (task, polled) = (task.clone(), *polled);
+        if polled < task["polls"].as_u64().unwrap_or(2) {
+            return self.task_state("working", &json!({}));
+        }
+        if task["asked"] == json!(true) {
+            let message = json!({"role": "user", "content": {"type": "text", "text": "Go on?"}});
+            let params = json!({"messages": [message], "maxTokens": 5});
+            let request = json!({"method": "sampling/createMessage", "params": params});
+            return self.task_state("input_required", &json!({"inputRequests": {"s": request}}));
+        }
+        if task["fail"] == json!(true) {
+            let error = json!({"code": -32000, "message": "the task is broken"});
+            return self.task_state("failed", &json!({"error": error}));
+        }
+        let result = json!({"content": [{"type": "text", "text": "done as a task"}]});
+        self.task_state("completed", &json!({"result": result}))
     }
 
     fn slow(&mut self, id: &Value, params: &Value) -> io::Result<Called> {
@@ -353,12 +422,13 @@ fn own_tools() -> Vec<Value> {
         tool(
             "slow",
             "Takes its time",
-            json!({"steps": number, "step_ms": number, "is_quiet": {"type": "boolean"}}),
+            json!({"steps": number, "step_ms": number, "is_quiet": {"type": "boolean"}, "task": {"type": "object"}}),
         ),
         tool("mutate", "Changes the tools", json!({})),
         tool("crash", "Ends the server", json!({})),
         tool("env", "Lists the environment", json!({})),
         tool("roots", "Asks for the roots", json!({})),
         tool("ask", "Asks the person", json!({})),
+        tool("sample", "Asks the model", json!({})),
     ]
 }

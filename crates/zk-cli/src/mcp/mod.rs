@@ -1,22 +1,27 @@
 //! MCP servers of the program: which there are, and where what is known of them is kept.
 
+mod eras;
 mod pins;
 mod records;
+mod scripts;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zk_auth::FileStore;
 use zk_core::kernel::{Bus, Cx, Plugin, Scope};
-use zk_core::service::{Exec, visible_lines};
+use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_mcp::{McpBootstrapEnd, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 
+pub(crate) use eras::FileEras;
 pub(crate) use pins::FilePins;
 pub(crate) use records::Records;
+pub(crate) use scripts::Scripts;
 
 /// How long a run without a person waits for servers: what it is asked may need them, and nobody asks again.
 const WAIT: Duration = Duration::from_secs(10);
@@ -51,22 +56,51 @@ pub(crate) fn plugin(
 /// The plugin with the program's own files, for servers with their variables expanded.
 fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     let lookup = |name: &str| app.env.text(name).map(str::to_owned);
+    let check = unchanged(app, &servers);
     let servers: Vec<ServerConfig> = servers.into_iter().map(|server| server.expanded(&lookup)).collect();
     for secret in servers.iter().flat_map(ServerConfig::secrets) {
         app.redactor.learn(secret);
     }
-    let mut plugin = McpPlugin::new(servers, &app.project);
+    let roots = std::iter::once(app.project.clone()).chain(app.add_dirs.iter().cloned());
+    let mut plugin = McpPlugin::new(servers, &app.project).roots(roots).checking(check);
     if let Some(credentials) = app.dirs.credentials() {
         // Apart from those of providers, which `zk auth` lists.
         let store = FileStore::new(credentials.with_file_name("mcp-credentials.json"));
         plugin = plugin.credentials(Arc::new(store));
     }
     if let Some(dir) = app.dirs.mcp() {
+        plugin = plugin.eras(Arc::new(FileEras::new(dir.join("eras"))));
         plugin = plugin.pins(Arc::new(FilePins::new(dir.join("accepted"), app.host_files.clone())));
         let records = Records::new(dir, app.redactor.clone());
         plugin = plugin.logging(move |server, bytes| records.log(server, bytes));
     }
     plugin
+}
+
+/// Whether the scripts of a server of the project are still those that were approved: one that ended may be started again
+/// after they were changed, by the model for example.
+fn unchanged(
+    app: &AppContext,
+    servers: &[ServerConfig],
+) -> impl Fn(&ServerConfig) -> Result<(), String> + Send + Sync + 'static {
+    let approved = app.settings.mcp_scripts();
+    // As they are written: variables are expanded anew.
+    let written: BTreeMap<String, ServerConfig> =
+        servers.iter().map(|server| (server.name.clone(), server.clone())).collect();
+    let (env, project, files) = (app.env.clone(), app.project.clone(), app.host_files.clone());
+    move |server| {
+        let (Some(then), Some(server)) = (approved.get(server.identity()), written.get(&server.name)) else {
+            return Ok(());
+        };
+        let lookup = |name: &str| env.text(name).map(str::to_owned);
+        match Scripts::of(server, &project, &lookup, &files).changed_since(then) {
+            None => Ok(()),
+            Some(path) => Err(format!(
+                "{} changed since it was approved; read it, then `zk trust add` and start anew",
+                visible_line(&path.display().to_string())
+            )),
+        }
+    }
 }
 
 /// Keeps what becomes of servers for `zk mcp list`.

@@ -1,13 +1,15 @@
 //! MCP servers of the settings files and of the project's `.mcp.json`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{ServerConfig, ServerConfigError};
+use zk_mcp::{SamplingPolicy, ServerConfig, ServerConfigError};
 
 use super::plugins::to_json;
 use super::{Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
+use crate::mcp::Scripts;
 
 /// The file of a project that other programs read too.
 pub(crate) const FILE: &str = ".mcp.json";
@@ -39,19 +41,32 @@ impl Settings {
         }
     }
 
-    fn mcp_server_of_project(&mut self, server: ServerConfig, sources: &SettingsSources<'_>) {
+    fn mcp_server_of_project(&mut self, mut server: ServerConfig, sources: &SettingsSources<'_>) {
+        // What only the person may set.
+        server.pin = true;
+        if server.sampling == SamplingPolicy::Allow {
+            server.sampling = SamplingPolicy::Ask;
+        }
         let definition = server.definition();
+        let lookup = |name: &str| sources.env.text(name).map(str::to_owned);
+        let scripts = Scripts::of(&server, sources.project, &lookup, sources.files);
         let shown = String::from_utf8_lossy(&definition).into_owned();
+        let key = format!("mcp.servers.{}", server.name);
+        let mut values = vec![(key.clone(), toml::Value::String(shown))];
+        values.extend(
+            scripts.lines().map(|(path, digest)| (format!("{key} runs {path}"), toml::Value::String(digest))),
+        );
         let mut file = ProjectFile {
             name: format!("{FILE}: {}", server.name).into(),
             kind: KIND,
-            bytes: definition,
+            bytes: scripts.approval(definition),
             trusted: false,
-            values: vec![(format!("mcp.servers.{}", server.name), toml::Value::String(shown))],
+            values,
             layer: Layer::Project,
             leaves: Vec::new(),
             hooks: zk_hooks::HookSet::default(),
             server: Some(server),
+            scripts,
         };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
         self.project_files.push(file);
@@ -78,6 +93,14 @@ impl Settings {
             }
         }
         (servers, wrong)
+    }
+
+    /// The scripts of the project's servers as they were when they were approved, by the identity of the server.
+    pub(crate) fn mcp_scripts(&self) -> BTreeMap<String, Scripts> {
+        let trusted = self.project_files.iter().filter(|file| file.trusted);
+        trusted
+            .filter_map(|file| Some((file.server.as_ref()?.identity().to_owned(), file.scripts.clone())))
+            .collect()
     }
 
     /// Has no MCP server started.

@@ -27,6 +27,7 @@ use crate::additions::Additions;
 use crate::dirs::Dirs;
 use crate::env::Env;
 use crate::exit::{Failure, Outcome};
+use crate::mcp::Scripts;
 use crate::policy;
 
 /// Where the settings that nobody can outrank are.
@@ -63,6 +64,8 @@ pub(crate) struct ProjectFile {
     hooks: HookSet,
     /// The one MCP server it is, of several in a `.mcp.json`.
     server: Option<ServerConfig>,
+    /// What that server runs of this machine's scripts.
+    scripts: Scripts,
 }
 
 impl ProjectFile {
@@ -208,6 +211,7 @@ impl Settings {
             leaves: leaves.clone(),
             hooks,
             server: None,
+            scripts: Scripts::default(),
         };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
         let (trusted, hooks) = (file.trusted, file.hooks.clone());
@@ -240,8 +244,19 @@ impl Settings {
         };
         let (values, kind, leaves) = (hooks::rows(&hooks), "hook", Vec::new());
         let name = name.into();
-        let mut file =
-            ProjectFile { name, kind, bytes, trusted: false, values, layer, leaves, hooks, server: None };
+        let scripts = Scripts::default();
+        let mut file = ProjectFile {
+            name,
+            kind,
+            bytes,
+            trusted: false,
+            values,
+            layer,
+            leaves,
+            hooks,
+            server: None,
+            scripts,
+        };
         file.trusted = sources.trust.is_trusted(&file.item(sources.project));
         if file.trusted {
             self.add_hooks(file.hooks.clone(), warnings);

@@ -64,7 +64,7 @@ fn a_model_calls_the_tool_of_a_server_in_the_settings() {
     let results = bodies.last().unwrap()["messages"].to_string();
     assert!(results.contains("from far away"), "{results}");
     let listed = person.run(&["mcp", "list"]);
-    assert!(listed.stdout.contains("ready, 10 tools"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("ready, 11 tools"), "{}", listed.stdout);
     let logs = person.run(&["mcp", "logs", "fake"]);
     assert!(logs.stdout.contains("the fake server is up"), "{}", logs.stdout);
 }
@@ -160,4 +160,50 @@ fn a_server_that_cannot_start_is_named_and_stops_nothing() {
     let ended = run(&person, &[]);
     assert_eq!((ended.code, ended.stdout.trim()), (0, "Done."), "{}", ended.stderr);
     assert!(ended.stderr.contains("MCP server gone cannot be used: start failed"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_script_that_changed_since_it_was_approved_asks_anew() {
+    let definition = definition(&FakeMcpScript::default());
+    let mut words = vec![definition["command"].as_str().unwrap()];
+    words.extend(definition["args"].as_array().unwrap().iter().filter_map(Value::as_str));
+    let script = |more: &str| format!("#!/bin/sh\n{more}exec '{}'\n", words.join("' '"));
+    let of_project =
+        json!({"mcpServers": {"fake": {"command": "sh", "args": ["tools/serve"], "env": definition["env"]}}});
+    let person = Person::new();
+    person.write(".mcp.json", &of_project.to_string()).write("tools/serve", &script(""));
+    assert!(person.run(&["trust"]).stdout.contains("tools/serve"));
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    let called = || person.run(&["mcp", "call", "fake", "add", r#"{"a":2,"b":3}"#]);
+    assert_eq!(called().code, 0, "{}", called().stderr);
+    person.write("tools/serve", &script("# one more line\n"));
+    let ended = called();
+    assert_eq!(ended.code, 2, "{}", ended.stdout);
+    assert!(ended.stderr.contains("not trusted"), "{}", ended.stderr);
+    person.write("tools/serve", &script(""));
+    assert_eq!(called().code, 0, "the approved bytes are approved");
+}
+
+#[test]
+fn a_project_cannot_have_its_servers_ask_the_model_or_go_unpinned_by_itself() {
+    let with = |sampling: &str, about: &str| {
+        let tool = json!({"name": "sample", "description": about, "inputSchema": {"type": "object"}});
+        let script = FakeMcpScript { tools: Some(vec![tool]), ..FakeMcpScript::default() };
+        let mut definition = definition(&script);
+        (definition["sampling"], definition["pin"]) = (json!(sampling), json!(false));
+        json!({"mcpServers": {"fake": definition}}).to_string()
+    };
+    let server = server(
+        Script::new().turn(|turn| turn.call("mcp_fake_sample", json!({}))).turn(|turn| turn.text("Done.")),
+    );
+    let person = Person::asking(&server);
+    person.write(".mcp.json", &with("allow", "Asks"));
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    let ended = run(&person, &["--allow-all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let results = server.bodies().last().unwrap()["messages"].to_string();
+    assert!(results.contains("nobody is there to allow it"), "{results}");
+    person.write(".mcp.json", &with("allow", "Asks evil.example"));
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    assert_eq!(person.run(&["mcp", "tools", "fake"]).code, 1, "it is pinned");
 }

@@ -47,7 +47,7 @@ fn the_tools_of_zk_are_served_under_its_permission_mode() {
     }
     // The servers of the settings, this one itself among them, are not served again.
     assert!(!listed.stdout.contains("mcp_zk_mcp_"), "{}", listed.stdout);
-    assert!(!listed.stdout.contains("recall"), "there is no conversation: {}", listed.stdout);
+    assert!(!listed.stdout.contains("conversation_recall"), "there is no conversation: {}", listed.stdout);
     let read = person.run(&["mcp", "call", "zk", "read_file", r#"{"path":"a.txt"}"#]);
     assert!(read.code == 0 && read.stdout.contains("hello from a file"), "{}{}", read.stdout, read.stderr);
     let wrong = person.run(&["mcp", "call", "zk", "read_file", r#"{"path":7.5e300}"#]);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
@@ -16,8 +17,10 @@ use sse_stream::Sse;
 
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
+use crate::http::LARGEST;
 
-type Failed = StreamableHttpError<reqwest::Error>;
+/// Why a request to a server failed.
+pub(crate) type Failed = StreamableHttpError<reqwest::Error>;
 
 /// An HTTP client that shows the token of a sign-in. One that is rejected is refreshed once; nothing here ever asks a
 /// person.
@@ -26,14 +29,43 @@ pub(crate) struct Authorised {
     client: Client,
     /// Nothing where the settings have a header `Authorization` of their own: then nobody signs in.
     auth: Option<Arc<ServerAuth>>,
+    refused: Refused,
+}
+
+/// Whether a request was answered with a status from 400 to 499, and no more than that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refused(Arc<AtomicBool>);
+
+impl Refused {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl Authorised {
     pub(crate) fn new(client: Client, auth: Option<Arc<ServerAuth>>) -> Self {
-        Self { client, auth }
+        Self { client, auth, refused: Refused::default() }
+    }
+
+    /// What is known of refused requests from then on.
+    pub(crate) fn refused(&self) -> Refused {
+        self.refused.clone()
     }
 
     async fn send<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let sent = self.send_with_token(send).await;
+        if let Err(StreamableHttpError::UnexpectedServerResponse(text)) = &sent
+            && text.starts_with("HTTP 4")
+        {
+            self.refused.0.store(true, Ordering::Release);
+        }
+        sent
+    }
+
+    async fn send_with_token<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, Failed>
     where
         F: Future<Output = Result<T, Failed>>,
     {
@@ -77,14 +109,11 @@ impl StreamableHttpClient for Authorised {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
-        _: Option<String>,
+        token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        self.send(|token| {
-            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
-            self.client.post_message(uri, message.clone(), session, token, headers)
-        })
-        .await
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(uri, message, session_id, token, headers, limits).await
     }
 
     async fn post_message_with_response_limits(
@@ -120,14 +149,10 @@ impl StreamableHttpClient for Authorised {
         uri: Arc<str>,
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
-        _: Option<String>,
+        token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        self.send(|token| {
-            let (uri, session, headers) = (uri.clone(), session_id.clone(), headers.clone());
-            self.client.get_stream(uri, session, last_event_id.clone(), token, headers)
-        })
-        .await
+        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, LARGEST).await
     }
 
     async fn get_stream_with_max_sse_event_size(

@@ -9,7 +9,7 @@ mod sign_in;
 
 use zk_auth::AuthError;
 
-pub(crate) use client::Authorised;
+pub(crate) use client::{Authorised, Failed};
 pub(crate) use credentials::ServerAuth;
 pub(crate) use sign_in::sign_in;
 pub use sign_in::{SignInOptions, SignInPage};

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
-    GetPromptRequestParams, GetPromptResult, InputRequest, InputRequiredResult, InputResponses,
-    ReadResourceRequestParams, ReadResourceResult, Request, RequestId, ServerResult,
+    GetPromptRequestParams, GetPromptResult, InputRequest, InputRequests, InputRequiredResult,
+    InputResponses, ReadResourceRequestParams, ReadResourceResult, Request, RequestId, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use zk_core::kernel::Cx;
 
 use super::connect::{Connection, root_cause};
 use super::handler::OnProgress;
 use super::result::CallResult;
 
 /// The longest a request may take, whatever progress it makes.
-const LONGEST: Duration = Duration::from_secs(3600);
+pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 /// How often a server may ask for more before it answers.
 const ROUNDS: usize = 10;
 
@@ -28,7 +29,8 @@ pub(crate) struct CallRequest<'a> {
     /// How long it may be without an answer and without progress.
     pub(crate) idle: Duration,
     pub(crate) progress: OnProgress,
-    pub(crate) stop: &'a CancellationToken,
+    /// The call: what it runs in, and what stops it.
+    pub(crate) cx: &'a Cx,
 }
 
 /// Why a request has no result.
@@ -84,12 +86,17 @@ impl Connection {
     /// Calls a tool, answering what the server asks meanwhile.
     pub(crate) async fn call(&self, call: CallRequest<'_>) -> Result<CallResult, CallEnd> {
         let mut params = CallToolRequestParams::new(call.tool.to_owned()).with_arguments(call.args);
+        let _calling = self.handler.callers.enter(call.cx);
+        let stop = call.cx.stop_token();
         for _ in 0..ROUNDS {
             let request = ClientRequest::CallToolRequest(Request::new(params.clone()));
-            match self.request(request, call.idle, Some(call.progress.clone()), call.stop).await? {
+            match self.request(request, call.idle, Some(call.progress.clone()), stop).await? {
                 ServerResult::CallToolResult(result) => return Ok(CallResult::of(result)),
                 ServerResult::InputRequiredResult(more) => {
                     (params.input_responses, params.request_state) = self.answer(more).await?;
+                }
+                ServerResult::CreateTaskResult(created) => {
+                    return self.follow(created.task, call.idle, &call.progress, stop).await;
                 }
                 other => return lenient(&other),
             }
@@ -140,7 +147,7 @@ impl Connection {
         Err(CallEnd::Strange(format!("it asked for more {ROUNDS} times")))
     }
 
-    async fn request(
+    pub(super) async fn request(
         &self,
         request: ClientRequest,
         idle: Duration,
@@ -173,6 +180,12 @@ impl Connection {
         if requests.is_empty() && more.request_state.is_none() {
             return Err(CallEnd::Strange("it asks for more without saying what".to_owned()));
         }
+        let responses = self.responses(requests).await?;
+        Ok(((!responses.is_empty()).then_some(responses), more.request_state))
+    }
+
+    /// The answers to what a server asks.
+    pub(super) async fn responses(&self, requests: InputRequests) -> Result<InputResponses, CallEnd> {
         let mut responses = InputResponses::new();
         for (key, request) in requests {
             let response = match request {
@@ -180,19 +193,24 @@ impl Connection {
                     serde_json::to_value(self.handler.elicit(request.params).await)
                 }
                 InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
+                InputRequest::CreateMessage(request) => {
+                    let refused =
+                        |why| CallEnd::Refused(format!("it asked the model, which did not answer: {why}"));
+                    serde_json::to_value(self.handler.sample(request.params).await.map_err(refused)?)
+                }
                 _ => {
-                    let what = "it asks for an answer of the model, which zk does not give to servers";
+                    let what = "it asks for something that zk does not know";
                     return Err(CallEnd::Refused(what.to_owned()));
                 }
             };
             responses.insert(key, response.map_err(|error| CallEnd::Strange(error.to_string()))?);
         }
-        Ok(((!responses.is_empty()).then_some(responses), more.request_state))
+        Ok(responses)
     }
 }
 
 /// Whether what was sent came back with a challenge.
-fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn wants_sign_in(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(current) = error {
         if is_challenge(current) {

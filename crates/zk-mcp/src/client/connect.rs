@@ -21,6 +21,9 @@ use zk_core::service::Exec;
 
 use super::handler::{Handler, ListChanged};
 use crate::config::{ServerConfig, ServerTransport};
+use crate::era::ServerEra;
+#[cfg(feature = "http")]
+use crate::event_stream::EventStreamTransport;
 use crate::status::FailureStage;
 use crate::stdio::{LogSink, Said, StdioTransport};
 
@@ -52,37 +55,70 @@ pub(crate) struct Connecting<'a> {
 pub(crate) struct ConnectError {
     pub(crate) stage: FailureStage,
     pub(crate) why: String,
+    /// Whether it answered a request with a status from 400 to 499.
+    is_refused: bool,
+}
+
+/// One way to try to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    As(ServerEra),
+    /// Asks which revisions there are, and goes on with a handshake if it does not say.
+    Probe,
 }
 
 impl ConnectError {
     fn start(why: impl Display) -> Self {
-        Self { stage: FailureStage::Start, why: why.to_string() }
+        Self { stage: FailureStage::Start, why: why.to_string(), is_refused: false }
     }
 }
 
 impl Connecting<'_> {
-    /// Connects in the era that the server speaks: the newest revision is tried first, then those with a handshake.
-    pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
-        let newest = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-        };
-        let first = match self.attempt(newest).await {
-            Ok(connection) => return Ok(connection),
-            Err(error) => error,
-        };
-        if !matches!(first.stage, FailureStage::Handshake) {
-            return Err(first);
+    /// Connects in the era that the server spoke last. Where that is not known, or wrong, the newest revision is tried
+    /// first, then those with a handshake, then the transport of the first revision.
+    pub(crate) async fn connect(&self, known: Option<ServerEra>) -> Result<Connection, ConnectError> {
+        let known = known.or(self.server.is_event_stream.then_some(ServerEra::EventStream));
+        let probes = [
+            known.map(Attempt::As),
+            Some(Attempt::Probe),
+            // Some servers of earlier revisions break at a request that they do not know.
+            Some(Attempt::As(ServerEra::Handshake)),
+            Some(Attempt::As(ServerEra::EventStream)),
+        ];
+        let mut failures: Vec<ConnectError> = Vec::new();
+        for (at, attempt) in probes.into_iter().enumerate().filter_map(|(at, one)| Some((at, one?))) {
+            let is_event_stream = matches!(attempt, Attempt::As(ServerEra::EventStream));
+            let was_refused = failures.last().is_some_and(|failure| failure.is_refused);
+            if at > 0 && (known.map(Attempt::As) == Some(attempt) || (is_event_stream && !was_refused)) {
+                continue;
+            }
+            match self.attempt(attempt).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => {
+                    let is_over = !matches!(error.stage, FailureStage::Handshake);
+                    failures.push(error);
+                    if is_over {
+                        break;
+                    }
+                }
+            }
         }
-        // Some servers of earlier revisions break at a request that they do not know.
-        self.attempt(ClientLifecycleMode::Initialize).await.map_err(|second| {
-            let told =
-                if second.why == first.why { first.why } else { format!("{}; {}", first.why, second.why) };
-            ConnectError { stage: second.stage, why: told }
-        })
+        let stage = failures.last().map_or(FailureStage::Handshake, |failure| failure.stage);
+        let mut reasons: Vec<String> = failures.into_iter().map(|failure| failure.why).collect();
+        reasons.dedup();
+        Err(ConnectError { stage, why: reasons.join("; "), is_refused: false })
     }
 
-    async fn attempt(&self, lifecycle: ClientLifecycleMode) -> Result<Connection, ConnectError> {
+    async fn attempt(&self, attempt: Attempt) -> Result<Connection, ConnectError> {
+        let newest = vec![ProtocolVersion::V_2026_07_28];
+        let lifecycle = match attempt {
+            Attempt::Probe => ClientLifecycleMode::Auto {
+                preferred_versions: newest,
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            },
+            Attempt::As(ServerEra::Modern) => ClientLifecycleMode::Discover { preferred_versions: newest },
+            Attempt::As(ServerEra::Handshake | ServerEra::EventStream) => ClientLifecycleMode::Initialize,
+        };
         match &self.server.transport {
             transport @ ServerTransport::Stdio { .. } => {
                 let Some(exec) = &self.exec else {
@@ -101,13 +137,21 @@ impl Connecting<'_> {
                 let transport = started.await.map_err(ConnectError::start)?;
                 drop(permit);
                 let fault = Some(transport.fault());
-                self.agree(transport, fault, lifecycle).await
+                self.agree(transport, fault, lifecycle, ServerEra::Handshake).await
             }
             #[cfg(feature = "http")]
             ServerTransport::Http { url, headers } => {
-                let transport = crate::http::transport(self.http, url, headers, self.auth.clone())
+                let place = crate::http::Place::new(self.http, url, headers, self.auth.clone())
                     .map_err(ConnectError::start)?;
-                self.agree(transport, None, lifecycle).await
+                let refused = place.client.refused();
+                let agreed = if attempt == Attempt::As(ServerEra::EventStream) {
+                    let transport = EventStreamTransport::open(&place).await;
+                    let transport = transport.map_err(|error| self.unopened(&error))?;
+                    self.agree(transport, None, lifecycle, ServerEra::EventStream).await
+                } else {
+                    self.agree(place.transport(), None, lifecycle, ServerEra::Handshake).await
+                };
+                agreed.map_err(|error| ConnectError { is_refused: refused.get(), ..error })
             }
             #[cfg(not(feature = "http"))]
             ServerTransport::Http { .. } => Err(ConnectError::start(
@@ -116,11 +160,22 @@ impl Connecting<'_> {
         }
     }
 
+    /// Why there is no stream of events.
+    #[cfg(feature = "http")]
+    fn unopened(&self, error: &(dyn std::error::Error + 'static)) -> ConnectError {
+        if super::call::wants_sign_in(error) {
+            return unauthorised(self.server);
+        }
+        let why = format!("no stream of events either: {}", root_cause(error));
+        ConnectError { stage: FailureStage::Handshake, why, is_refused: false }
+    }
+
     async fn agree<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
         fault: Option<Arc<Mutex<Option<String>>>>,
         lifecycle: ClientLifecycleMode,
+        with_handshake: ServerEra,
     ) -> Result<Connection, ConnectError> {
         let ended = CancellationToken::new();
         let transport = Guarded { inner: transport, ended: ended.clone(), open: Arc::default() };
@@ -131,10 +186,12 @@ impl Connecting<'_> {
             describe(&error, known, self.server)
         })?;
         let info = service.peer().peer_info();
+        let has_handshake = info.as_ref().is_none_or(|info| info.protocol_version.has_initialize());
         Ok(Connection {
             peer: service.peer().clone(),
             handler: self.handler.clone(),
             info,
+            era: if has_handshake { with_handshake } else { ServerEra::Modern },
             ended,
             fault,
             service: tokio::sync::Mutex::new(Some(service)),
@@ -144,12 +201,7 @@ impl Connecting<'_> {
 
 fn describe(error: &ClientInitializeError, fault: Option<String>, server: &ServerConfig) -> ConnectError {
     if wants_sign_in(error) {
-        let why = if server.takes_sign_in() {
-            format!("it wants a sign-in: `zk mcp login {}`", server.name)
-        } else {
-            "it does not accept the `Authorization` in its `headers`".to_owned()
-        };
-        return ConnectError { stage: FailureStage::Auth, why };
+        return unauthorised(server);
     }
     let why = match error {
         ClientInitializeError::TransportError { error, .. } => root_cause(&*error.error),
@@ -160,7 +212,16 @@ fn describe(error: &ClientInitializeError, fault: Option<String>, server: &Serve
         }
         other => other.to_string(),
     };
-    ConnectError { stage: FailureStage::Handshake, why: fault.unwrap_or(why) }
+    ConnectError { stage: FailureStage::Handshake, why: fault.unwrap_or(why), is_refused: false }
+}
+
+fn unauthorised(server: &ServerConfig) -> ConnectError {
+    let why = if server.takes_sign_in() {
+        format!("it wants a sign-in: `zk mcp login {}`", server.name)
+    } else {
+        "it does not accept the `Authorization` in its `headers`".to_owned()
+    };
+    ConnectError { stage: FailureStage::Auth, why, is_refused: false }
 }
 
 #[cfg(feature = "http")]
@@ -187,6 +248,7 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) handler: Handler,
     info: Option<Arc<ServerPeerInfo>>,
+    era: ServerEra,
     /// Cancelled when the server can send nothing more.
     pub(crate) ended: CancellationToken,
     fault: Option<Arc<Mutex<Option<String>>>>,
@@ -217,6 +279,10 @@ impl Connection {
     /// The revision of the protocol that was agreed on.
     pub(crate) fn protocol(&self) -> String {
         self.info.as_ref().map_or(String::new(), |info| info.protocol_version.to_string())
+    }
+
+    pub(crate) fn era(&self) -> ServerEra {
+        self.era
     }
 
     /// What the server says about its use.

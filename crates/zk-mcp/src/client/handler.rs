@@ -1,5 +1,8 @@
 //! What a server may ask of zk, and tell it.
-#![expect(deprecated, reason = "servers of earlier revisions ask for roots and tell by log messages")]
+#![expect(
+    deprecated,
+    reason = "servers of earlier revisions ask for roots and the model, and tell by log messages"
+)]
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,14 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ListRootsResult,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, Root, RootsCapabilities,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProgressToken, Root, RootsCapabilities, SamplingCapability, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
+use zk_core::kernel::Cx;
 
+use super::sampling::{Callers, Sampled, Sampling};
+use crate::config::SamplingPolicy;
 use crate::stdio::LogSink;
 
 /// Who answers what a server asks in the middle of a call.
@@ -23,6 +30,15 @@ use crate::stdio::LogSink;
 pub(crate) trait Answers: Send + Sync {
     /// The fields of a form, filled in by a person; nothing if the person or nobody's presence declines.
     async fn form(&self, server: &str, message: &str, schema: &Value) -> Form;
+
+    /// The answer of the model of the run of `cx`, if the policy or a person allows it; otherwise why not.
+    async fn sample(
+        &self,
+        server: &str,
+        policy: SamplingPolicy,
+        asked: Sampling,
+        cx: &Cx,
+    ) -> Result<Sampled, String>;
 }
 
 /// What became of a form.
@@ -98,7 +114,9 @@ impl Drop for WatchGuard {
 #[derive(Clone)]
 pub(crate) struct Handler {
     pub(crate) server: String,
-    pub(crate) root: PathBuf,
+    pub(crate) roots: Arc<[PathBuf]>,
+    pub(crate) sampling: SamplingPolicy,
+    pub(crate) callers: Callers,
     pub(crate) changed: Arc<ListChanged>,
     pub(crate) watched: Watched,
     pub(crate) answers: Option<Arc<dyn Answers>>,
@@ -123,14 +141,29 @@ impl Handler {
         }
     }
 
+    /// The directories that the conversation works in.
     pub(crate) fn roots(&self) -> ListRootsResult {
-        let path = self.root.to_string_lossy();
-        let name = self.root.file_name().map(|name| name.to_string_lossy().into_owned());
-        let root = Root::new(format!("file://{}", encode_path(&path)));
-        ListRootsResult::new(vec![match name {
-            Some(name) => root.with_name(name),
-            None => root,
-        }])
+        let roots = self.roots.iter().map(|path| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let root = Root::new(format!("file://{}", encode_path(&path.to_string_lossy())));
+            match name {
+                Some(name) => root.with_name(name),
+                None => root,
+            }
+        });
+        ListRootsResult::new(roots.collect())
+    }
+
+    /// The answer of the model to what a server asks it, or why there is none.
+    pub(crate) async fn sample(
+        &self,
+        request: CreateMessageRequestParams,
+    ) -> Result<CreateMessageResult, String> {
+        let answers = self.answers.as_ref().ok_or("zk asks no model for servers here")?;
+        let cx = self.callers.last().ok_or("the model answers only in the middle of a call")?;
+        let asked = Sampling::read(request)?;
+        let sampled = answers.sample(&self.server, self.sampling, asked, &cx).await?;
+        Ok(sampled.into_result())
     }
 }
 
@@ -155,13 +188,27 @@ impl ClientHandler for Handler {
             let mut elicitation = ElicitationCapability::default();
             elicitation.form = Some(FormElicitationCapability::default());
             capabilities.elicitation = Some(elicitation);
+            if self.sampling != SamplingPolicy::Deny {
+                capabilities.sampling = Some(SamplingCapability::default());
+            }
         }
+        let extensions = [(TASKS_EXTENSION_ID.to_owned(), Map::new())];
+        capabilities.extensions = Some(extensions.into_iter().collect());
         let zk = Implementation::new("zk", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, zk)
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         Ok(self.roots())
+    }
+
+    async fn create_message(
+        &self,
+        request: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        // The code that the protocol has for a person who declines.
+        self.sample(request).await.map_err(|why| ErrorData::new(ErrorCode(-1), why, None))
     }
 
     async fn create_elicitation(

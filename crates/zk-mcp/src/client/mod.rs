@@ -4,8 +4,11 @@ mod call;
 mod connect;
 mod handler;
 mod result;
+mod sampling;
+mod task;
 
 pub(crate) use call::{CallEnd, CallRequest};
 pub(crate) use connect::{Connecting, Connection, Prompted};
 pub(crate) use handler::{Answers, Form, Handler, ListChanged, Watched};
 pub(crate) use result::{prompt_text, resource_output};
+pub(crate) use sampling::{Callers, Sampled, Sampling};

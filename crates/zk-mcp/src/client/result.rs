@@ -64,10 +64,20 @@ fn block(content: ContentBlock) -> Block {
     }
 }
 
+/// A media type without its parameters.
+fn bare(media_type: &str) -> String {
+    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Whether a model is shown images of this type.
+pub(super) fn is_shown_image(media_type: &str) -> bool {
+    IMAGES.contains(&bare(media_type).as_str())
+}
+
 /// Bytes as an image or a document where a model can read them, otherwise a line that says what is missing.
 fn binary(media_type: &str, data: String, what: &str) -> Block {
-    let kind = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if IMAGES.contains(&kind.as_str()) {
+    let kind = bare(media_type);
+    if is_shown_image(&kind) {
         Block::Image(Image::new(kind, data))
     } else if kind == "application/pdf" {
         Block::Document(Document { media_type: kind, name: None, data })

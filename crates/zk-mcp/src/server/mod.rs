@@ -16,6 +16,7 @@ use zk_core::service::{Exec, Redactor};
 
 use crate::client::{Answers, Connection};
 use crate::config::ServerConfig;
+use crate::era::EraStore;
 use crate::pin::PinStore;
 use crate::resources::Servers;
 use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
@@ -28,9 +29,14 @@ const QUOTED: usize = 300;
 /// Takes what the program of a server prints to standard error, by the server's name.
 pub(crate) type ServerLog = Arc<dyn Fn(&str, &[u8]) + Send + Sync>;
 
+/// Looks at a server before each start.
+pub(crate) type StartCheck = Arc<dyn Fn(&ServerConfig) -> Result<(), String> + Send + Sync>;
+
 /// What all servers of a plugin share.
 pub(crate) struct Shared {
     pub(crate) project: PathBuf,
+    /// The directories that servers are told of.
+    pub(crate) roots: Arc<[PathBuf]>,
     pub(crate) exec: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: zk_auth::Http,
@@ -38,6 +44,8 @@ pub(crate) struct Shared {
     #[cfg(feature = "http")]
     pub(crate) credentials: Arc<dyn zk_auth::CredentialStore>,
     pub(crate) pins: Arc<dyn PinStore>,
+    pub(crate) eras: Arc<dyn EraStore>,
+    pub(crate) check: Option<StartCheck>,
     pub(crate) log: Option<ServerLog>,
     pub(crate) answers: Option<Arc<dyn Answers>>,
     /// Canonical names of tools that are taken.

@@ -7,7 +7,7 @@ use rmcp::model::ServerNotification;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Server;
-use crate::client::{Connecting, Connection, Handler, ListChanged, Watched};
+use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, Watched};
 use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
 use crate::status::{FailureStage, ServerFailure, ServerState};
 use crate::stdio::LogSink;
@@ -98,12 +98,25 @@ impl Server {
         let failed = |stage, why: String| self.failure(stage, began.elapsed(), &why);
         let late =
             |stage| failed(stage, format!("it took longer than {} s", self.config.start_cap.as_secs_f64()));
-        let connected = timeout_at(until, self.connecting().connect()).await;
+        self.check_start().await.map_err(|why| failed(FailureStage::Start, why))?;
+        let known = self.shared.eras.load(self.config.identity());
+        let connected = timeout_at(until, self.connecting().connect(known)).await;
         let connected = connected.map_err(|_| late(FailureStage::Handshake))?;
         let connection = Arc::new(connected.map_err(|error| failed(error.stage, error.why))?);
+        if known != Some(connection.era()) {
+            self.shared.eras.save(self.config.identity(), connection.era());
+        }
         let listed = timeout_at(until, self.list(&connection)).await;
         listed.map_err(|_| late(FailureStage::List))?.map_err(|why| failed(FailureStage::List, why))?;
         Ok(connection)
+    }
+
+    /// What the host has against a start.
+    async fn check_start(&self) -> Result<(), String> {
+        let Some(check) = self.shared.check.clone() else { return Ok(()) };
+        let server = self.config.clone();
+        let checked = tokio::task::spawn_blocking(move || check(&server)).await;
+        checked.map_err(|error| error.to_string())?
     }
 
     fn connecting(&self) -> Connecting<'_> {
@@ -113,7 +126,9 @@ impl Server {
         });
         let handler = Handler {
             server: self.config.name.clone(),
-            root: self.shared.project.clone(),
+            roots: self.shared.roots.clone(),
+            sampling: self.config.sampling,
+            callers: Callers::default(),
             changed: Arc::new(ListChanged::default()),
             watched: Watched::default(),
             answers: self.shared.answers.clone(),

@@ -61,7 +61,7 @@ async fn every_start_has_an_end_and_only_a_good_one_connects() {
         assert_eq!(named("mcp:connect", server).len(), usize::from(ok), "{server}");
         assert_eq!(named("mcp:error", server).len(), usize::from(!ok), "{server}");
     }
-    assert_eq!(named("mcp:bootstrap:end", "good")[0]["tools"], 10);
+    assert_eq!(named("mcp:bootstrap:end", "good")[0]["tools"], 11);
     let bad = named("mcp:error", "bad");
     assert_eq!(bad[0]["stage"], "start", "{bad:?}");
     let dead = named("mcp:error", "dead");

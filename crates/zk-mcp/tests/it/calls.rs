@@ -131,7 +131,7 @@ async fn how_servers_are_is_shown_in_the_running_conversation() {
     let host = Host::ready(&FakeMcpScript::default()).await;
     let command = host.bus.item::<dyn Command>("mcp").unwrap();
     let CommandOutcome::Show(shown) = command.run("", &host.bus.cx()).await.unwrap() else { panic!() };
-    assert!(shown.contains("fake") && shown.contains("ready, 10 tools, 2025-11-25"), "{shown}");
+    assert!(shown.contains("fake") && shown.contains("ready, 11 tools, 2025-11-25"), "{shown}");
     host.bus.close().await;
 }
 

@@ -1,6 +1,8 @@
 //! MCP servers as real processes.
 
 #[cfg(test)]
+mod asking;
+#[cfg(test)]
 mod bootstrap;
 #[cfg(test)]
 mod calls;
@@ -9,6 +11,10 @@ mod chaos;
 #[cfg(test)]
 mod disclosure;
 #[cfg(test)]
+mod eras;
+#[cfg(test)]
+mod event_stream;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod pins;
@@ -16,5 +22,7 @@ mod pins;
 mod sign_in;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tasks;
 #[cfg(test)]
 mod web;

@@ -93,7 +93,8 @@ impl Web {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Asked> {
+/// A request as it comes; nothing where none does.
+pub(crate) async fn read(stream: &mut TcpStream) -> Option<Asked> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];
     let head = loop {

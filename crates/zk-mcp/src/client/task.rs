@@ -1,0 +1,113 @@
+//! Calls that a server answers with a task, to be asked for its state until it is over.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolResult, CancelTaskParams, ClientRequest, GetTaskParams, Request, ServerResult, Task, TaskPayload,
+    UpdateTaskParams,
+};
+use rmcp::service::{Peer, RoleClient};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::call::{CallEnd, LONGEST};
+use super::connect::Connection;
+use super::handler::OnProgress;
+use super::result::CallResult;
+
+/// The pause between two questions for the state of a task: unless the server says otherwise, and at least and at most
+/// whatever it says.
+const USUAL: Duration = Duration::from_secs(1);
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+impl Connection {
+    /// The result of a task. A task that says nothing new for as long as `idle` is given up, and cancelled as one that
+    /// nobody waits for any more.
+    pub(super) async fn follow(
+        &self,
+        mut task: Task,
+        idle: Duration,
+        progress: &OnProgress,
+        stop: &CancellationToken,
+    ) -> Result<CallResult, CallEnd> {
+        let mut cancel = CancelTask { peer: Some(self.peer.clone()), id: task.task_id.clone() };
+        let give_up = Instant::now() + LONGEST.max(idle);
+        let (mut heard, mut answered) = (Instant::now(), BTreeSet::new());
+        loop {
+            if let Some(message) = &task.status_message {
+                progress(&format!("{message}\n"));
+            }
+            let pause = task.poll_interval_ms.map_or(USUAL, Duration::from_millis);
+            tokio::select! {
+                () = sleep(pause.clamp(SHORTEST, LONGEST_PAUSE)) => {}
+                () = self.ended.cancelled() => return Err(CallEnd::Closed(self.fault())),
+                () = stop.cancelled() => return Err(CallEnd::Stopped),
+            }
+            let params = GetTaskParams::new(cancel.id.clone());
+            let request = ClientRequest::GetTaskRequest(Request::new(params));
+            let ServerResult::GetTaskResult(got) = self.request(request, idle, None, stop).await? else {
+                return Err(CallEnd::Strange("no state of a task".to_owned()));
+            };
+            let told = |task: &Task| (task.status, task.status_message.clone(), task.last_updated_at.clone());
+            if told(&got.task.task) != told(&task) {
+                heard = Instant::now();
+            }
+            task = got.task.task;
+            match got.task.payload {
+                TaskPayload::Completed { result } => {
+                    cancel.peer = None;
+                    let result: Result<CallToolResult, _> = serde_json::from_value(Value::Object(result));
+                    return result
+                        .map(CallResult::of)
+                        .map_err(|error| CallEnd::Strange(format!("the result of a task: {error}")));
+                }
+                TaskPayload::Failed { error } => {
+                    cancel.peer = None;
+                    let why = error.get("message").and_then(Value::as_str).unwrap_or("its task failed");
+                    return Err(CallEnd::Refused(why.to_owned()));
+                }
+                TaskPayload::Cancelled => {
+                    cancel.peer = None;
+                    return Err(CallEnd::Refused("it cancelled the task of this call".to_owned()));
+                }
+                TaskPayload::InputRequired { mut input_requests } => {
+                    // An answer may take a while to count: what was answered is not asked again.
+                    input_requests.retain(|key, _| answered.insert(key.clone()));
+                    if !input_requests.is_empty() {
+                        let responses = self.responses(input_requests).await?;
+                        let params = UpdateTaskParams::new(cancel.id.clone(), responses);
+                        let request = ClientRequest::UpdateTaskRequest(Request::new(params));
+                        self.request(request, idle, None, stop).await?;
+                        heard = Instant::now();
+                    }
+                }
+                // It works, or does something that later revisions know.
+                _ => {}
+            }
+            if heard.elapsed() >= idle || Instant::now() >= give_up {
+                return Err(CallEnd::TimedOut(idle));
+            }
+        }
+    }
+}
+
+/// Tells the server that nobody waits for a task any more.
+struct CancelTask {
+    peer: Option<Peer<RoleClient>>,
+    id: String,
+}
+
+impl Drop for CancelTask {
+    fn drop(&mut self) {
+        let (Some(peer), Ok(runtime)) = (self.peer.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let params = CancelTaskParams::new(self.id.clone());
+        runtime.spawn(async move {
+            let _ = peer.cancel_task(params).await;
+        });
+    }
+}
