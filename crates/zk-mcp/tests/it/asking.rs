@@ -128,13 +128,13 @@ async fn a_person_sees_what_the_model_would_be_asked_and_may_decline_it() {
 #[tokio::test]
 async fn a_server_is_told_of_all_directories_of_the_conversation() {
     let servers = [config("fake", &FakeMcpScript::default())];
-    let roots = ["/work/my project".into(), "/elsewhere".into()];
+    let roots = ["/home/me/my project".into(), "/elsewhere".into()];
     let host = Host::new(McpPlugin::new(servers, std::env::temp_dir()).roots(roots));
     host.servers.warm_up(LONG).await;
     let told: Value = serde_json::from_str(&host.text("mcp_fake_roots", json!({})).await).unwrap();
     assert_eq!(
         told["roots"],
-        json!([{"uri": "file:///work/my%20project", "name": "my project"},
+        json!([{"uri": "file:///home/me/my%20project", "name": "my project"},
                {"uri": "file:///elsewhere", "name": "elsewhere"}])
     );
     host.bus.close().await;
