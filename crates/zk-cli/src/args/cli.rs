@@ -368,10 +368,18 @@ pub(crate) struct McpAdd {
 pub(crate) enum PolicyAction {
     /// List the rules that hold here, and what was approved
     List,
-    /// Judge a command without running it: allow, ask or deny, then why
+    /// Judge a command without running it, or a host: allow, ask or deny, then why
     Test {
+        /// A host that the tool fetch would connect to, such as docs.rs or localhost:8000, in place of a command
+        #[arg(long, value_name = "HOST")]
+        host: Option<String>,
         /// The command: one text in quotes, or its words
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(
+            required_unless_present = "host",
+            conflicts_with = "host",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
         command: Vec<String>,
     },
     /// Show what each rule matches and what not, by examples

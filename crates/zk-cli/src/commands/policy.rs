@@ -1,4 +1,4 @@
-use zk_core::model::Effects;
+use zk_core::model::{Effect, Effects};
 use zk_core::service::visible_lines;
 use zk_permission::{Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, quote_all};
 
@@ -12,7 +12,8 @@ use crate::policy;
 /// Says what may run and why, and takes back what was approved.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
     match action {
-        PolicyAction::Test { command } => test(app, command),
+        PolicyAction::Test { host: Some(host), .. } => test_host(app, host),
+        PolicyAction::Test { host: None, command } => test(app, command),
         PolicyAction::List => list(app),
         PolicyAction::Explain { rule } => explain(app, rule.as_deref()),
         PolicyAction::Revoke { which } => revoke(app, which),
@@ -25,9 +26,21 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
         [only] => only.clone(),
         words => quote_all(words),
     };
+    judged(app, "shell", &Effects::executes(text))
+}
+
+fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
+    if host.contains('/') {
+        let text = format!("rules are about hosts, not about pages; give the host of `{host}` alone");
+        return Err(Failure::usage(text));
+    }
+    judged(app, "fetch", &Effects::one(Effect::Network { hosts: vec![host.to_owned()] }))
+}
+
+fn judged(app: &AppContext, tool: &str, effects: &Effects) -> Outcome<Exit> {
     let Containment { mode, is_contained, .. } =
         Containment::of(app, app.settings.flag("permissions.allow_all"))?;
-    let verdict = policy::judge(app, mode, is_contained).verdict("shell", &Effects::executes(text), &app.cwd);
+    let verdict = policy::judge(app, mode, is_contained).verdict(tool, effects, &app.cwd);
     let mut lines = vec![format!("{} (mode {mode})", verdict.decision)];
     lines.extend(
         verdict

@@ -39,6 +39,21 @@ fn a_command_is_judged_by_the_rules_of_the_settings() {
 }
 
 #[test]
+fn a_host_is_judged_by_the_rules_of_the_settings() {
+    let person = Person::new();
+    person.settings("[permissions]\nallow = [\"fetch(docs.rs)\"]\ndeny = [\"fetch(*.evil.example)\"]\n");
+    let says = |host: &str| person.run(&["policy", "test", "--host", host]).stdout;
+    assert!(says("docs.rs").contains("rule: allow `fetch(docs.rs)` (user settings)"), "{}", says("docs.rs"));
+    assert!(says("crates.io").starts_with("ask (mode ask)\n"), "{}", says("crates.io"));
+    assert!(says("www.evil.example").starts_with("deny (mode ask)\n"), "{}", says("www.evil.example"));
+    let ended = person.run(&["policy", "test", "--host", "https://docs.rs/serde"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("give the host of `https://docs.rs/serde` alone"), "{}", ended.stderr);
+    let ended = person.run(&["policy", "explain", "fetch(docs.rs)"]);
+    assert!(ended.stdout.contains("does not match www.docs.rs: it is another host"), "{}", ended.stdout);
+}
+
+#[test]
 fn rules_of_a_project_hold_once_it_is_trusted_and_take_none_away() {
     let person = Person::new();
     person.settings("[permissions]\ndeny = [\"touch x\"]\n");

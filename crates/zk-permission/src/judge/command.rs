@@ -229,14 +229,19 @@ impl Bench<'_> {
         spoke
     }
 
-    /// Says which rules deny or ask about the files that a command is known to read or write; whether any did.
+    /// Says which rules deny or ask about the files that a command is known to read or write, or about the hosts that it
+    /// connects to; whether any did.
     fn restricted_files(&mut self, leaf: &Leaf, place: &Whereabouts, subject: &str) -> bool {
         let mut spoke = false;
         for effect in &leaf.effects {
             let (access, paths) = match effect {
                 Effect::Reads { paths } => (Access::Read, paths),
                 Effect::Writes { paths } => (Access::Write, paths),
-                Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => continue,
+                Effect::Network { .. } => {
+                    spoke |= self.host_rules(None, subject);
+                    continue;
+                }
+                Effect::Executes { .. } | Effect::LeavesContext { .. } => continue,
             };
             for full in paths.iter().filter_map(|path| place.of(path)).flatten() {
                 spoke |= self.path_rules(access, &full, subject);

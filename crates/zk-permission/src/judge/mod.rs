@@ -186,13 +186,58 @@ impl<'a> Bench<'a> {
             }
             Effect::Network { hosts } => {
                 self.effects.push(effect.clone());
-                let subject = if hosts.is_empty() { self.tool.to_owned() } else { hosts.join(", ") };
-                match self.tool_allowance() {
-                    Some(rule) => self.say(Decision::Allow, &subject, "a rule about this tool", Some(rule)),
-                    None => self.otherwise(&subject, "it opens connections"),
-                }
+                self.hosts(hosts);
             }
         }
+    }
+
+    /// Hosts that a tool connects to.
+    fn hosts(&mut self, hosts: &[String]) {
+        let tool = self.tool;
+        let subjects: Vec<&str> =
+            if hosts.is_empty() { vec![tool] } else { hosts.iter().map(String::as_str).collect() };
+        for (at, subject) in subjects.into_iter().enumerate() {
+            let host = hosts.get(at).map(String::as_str);
+            if self.host_rules(host, subject) && self.mode != Mode::ReadOnly {
+                continue;
+            }
+            let about_host = host.and_then(|host| self.host_allowance(host));
+            match (about_host, self.tool_allowance()) {
+                (Some(rule), _) => self.say(Decision::Allow, subject, "a rule about this host", Some(rule)),
+                (None, Some(rule)) => {
+                    self.say(Decision::Allow, subject, "a rule about this tool", Some(rule))
+                }
+                (None, None) => self.otherwise(subject, "it opens connections"),
+            }
+        }
+    }
+
+    /// Says what rules deny or ask about a host, or about any host where it is not said which; whether any did.
+    fn host_rules(&mut self, host: Option<&str>, subject: &str) -> bool {
+        let mut spoke = false;
+        for decision in [Decision::Deny, Decision::Ask] {
+            for rule in self.rules.saying(decision).filter(|rule| rule.host().is_some()) {
+                match host {
+                    Some(host) if rule.matches_host(host) => {
+                        self.say(decision, subject, "a rule about this host", Some(rule.into()));
+                    }
+                    Some(_) => continue,
+                    None => {
+                        let why = "it opens connections and does not say to whom, and a rule restricts some";
+                        self.say(Decision::Ask, subject, why, Some(rule.into()));
+                    }
+                }
+                spoke = true;
+            }
+        }
+        spoke
+    }
+
+    fn host_allowance(&self, host: &str) -> Option<RuleRef> {
+        if self.mode == Mode::ReadOnly {
+            return None;
+        }
+        self.rules.saying(Decision::Allow).find(|rule| rule.matches_host(host)).map(RuleRef::from)
     }
 
     /// Files that a tool itself reads or writes, through the path service that bounds it.

@@ -1,3 +1,4 @@
+use super::host::HostPattern;
 use super::pattern::PatternWord;
 use super::{Access, CommandPattern, Decision, Rule, Subject};
 use crate::shell::{quote, quote_all};
@@ -29,6 +30,7 @@ impl Rule {
             },
             Subject::Path { access, .. } => path(*access, self),
             Subject::Below(_) => path(Access::Write, self),
+            Subject::Host(pattern) => host(pattern, self.decision),
             Subject::Tool(name) => Explanation {
                 says: format!("{}: every call of the tools named {}", self.decision, name.glob()),
                 matches: vec![name.glob().glob().replace('*', "x")],
@@ -109,6 +111,32 @@ fn path(access: Access, rule: &Rule) -> Explanation {
     if rule.decision == Decision::Allow {
         let why = "what a program does with files is not known; only files that a tool or a redirection names count";
         explanation.misses.push((format!("python script.py {sample}"), why.to_owned()));
+    }
+    explanation
+}
+
+fn host(pattern: &HostPattern, decision: Decision) -> Explanation {
+    let (matched, other) = pattern.examples();
+    let restricts = decision != Decision::Allow;
+    let mut explanation = Explanation {
+        says: format!("{decision}: a call that connects to {pattern}"),
+        matches: vec![matched.clone()],
+        misses: other.into_iter().map(|(host, why)| (host, why.to_owned())).collect(),
+    };
+    if let Some(parent) = pattern.parent().filter(|_| !pattern.has_port()) {
+        if restricts {
+            explanation.matches.push(parent.to_owned());
+        } else {
+            explanation.misses.push((parent.to_owned(), "only names below it are meant".to_owned()));
+        }
+    }
+    if !pattern.has_port() {
+        let other_port = format!("{matched}:8080");
+        if restricts {
+            explanation.matches.push(other_port);
+        } else {
+            explanation.misses.push((other_port, "it is not the usual port; name it in a rule".to_owned()));
+        }
     }
     explanation
 }

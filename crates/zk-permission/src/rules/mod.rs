@@ -1,6 +1,7 @@
 //! Rules: what a person or an administrator wrote down about calls.
 
 mod explain;
+mod host;
 mod pattern;
 
 use std::fmt;
@@ -13,6 +14,7 @@ pub use pattern::CommandPattern;
 pub(crate) use pattern::Likeness;
 
 use crate::surroundings::normalise;
+use host::HostPattern;
 
 /// What is to become of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +121,7 @@ pub struct RuleBase {
 /// |---|---|
 /// | `git push **` | commands, see [`CommandPattern`] |
 /// | `read(docs/**)`, `write(src/*.rs)` | files that a call says it reads or writes; relative to the project |
+/// | `fetch(docs.rs)`, `fetch(*.rust-lang.org)`, `fetch(localhost:8000)` | hosts that a call says it connects to |
 /// | `tool(fetch)`, `tool(mcp__*)` | calls of tools by their names |
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -143,6 +146,7 @@ pub(crate) enum Subject {
     },
     /// Writing below this directory.
     Below(PathBuf),
+    Host(HostPattern),
     Tool(GlobMatcher),
 }
 
@@ -158,6 +162,8 @@ impl Rule {
             path_subject(Access::Read, pattern, decision, base).map_err(wrong)?
         } else if let Some(pattern) = inside(text, "write") {
             path_subject(Access::Write, pattern, decision, base).map_err(wrong)?
+        } else if let Some(host) = inside(text, "fetch") {
+            Subject::Host(HostPattern::parse(host).map_err(wrong)?)
         } else if let Some(name) = inside(text, "tool") {
             Subject::Tool(glob(name, false).map_err(wrong)?)
         } else {
@@ -201,14 +207,35 @@ impl Rule {
                 *access == wanted && (glob.is_match(&path) || and_itself.as_ref() == Some(&path))
             }
             Subject::Below(directory) => wanted == Access::Write && normalise(path).starts_with(directory),
-            Subject::Command(_) | Subject::Exact(_) | Subject::Tool(_) => false,
+            Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
+        }
+    }
+
+    /// Whether a host, with its port if that is not the usual one, is one that this rule is about.
+    pub(crate) fn matches_host(&self, host: &str) -> bool {
+        self.host().is_some_and(|pattern| pattern.matches(host, self.decision))
+    }
+
+    /// The hosts it is about, if it is about hosts.
+    pub(crate) fn host(&self) -> Option<&HostPattern> {
+        match &self.subject {
+            Subject::Host(pattern) => Some(pattern),
+            Subject::Command(_)
+            | Subject::Exact(_)
+            | Subject::Path { .. }
+            | Subject::Below(_)
+            | Subject::Tool(_) => None,
         }
     }
 
     pub(crate) fn matches_tool(&self, tool: &str) -> bool {
         match &self.subject {
             Subject::Tool(name) => name.is_match(tool),
-            Subject::Command(_) | Subject::Exact(_) | Subject::Path { .. } | Subject::Below(_) => false,
+            Subject::Command(_)
+            | Subject::Exact(_)
+            | Subject::Path { .. }
+            | Subject::Below(_)
+            | Subject::Host(_) => false,
         }
     }
 
@@ -217,21 +244,29 @@ impl Rule {
         match &self.subject {
             Subject::Path { access, .. } => *access == wanted,
             Subject::Below(_) => wanted == Access::Write,
-            Subject::Command(_) | Subject::Exact(_) | Subject::Tool(_) => false,
+            Subject::Command(_) | Subject::Exact(_) | Subject::Host(_) | Subject::Tool(_) => false,
         }
     }
 
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
         match &self.subject {
             Subject::Exact(text) => text == command,
-            Subject::Command(_) | Subject::Path { .. } | Subject::Below(_) | Subject::Tool(_) => false,
+            Subject::Command(_)
+            | Subject::Path { .. }
+            | Subject::Below(_)
+            | Subject::Host(_)
+            | Subject::Tool(_) => false,
         }
     }
 
     pub(crate) fn pattern(&self) -> Option<&CommandPattern> {
         match &self.subject {
             Subject::Command(pattern) => Some(pattern),
-            Subject::Exact(_) | Subject::Path { .. } | Subject::Below(_) | Subject::Tool(_) => None,
+            Subject::Exact(_)
+            | Subject::Path { .. }
+            | Subject::Below(_)
+            | Subject::Host(_)
+            | Subject::Tool(_) => None,
         }
     }
 }

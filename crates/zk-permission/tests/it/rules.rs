@@ -30,6 +30,13 @@ fn a_rule_that_cannot_be_read_says_why() {
         ("write(../x)", "`..` is not resolved"),
         ("write(a[)", "unclosed character class"),
         ("tool()", "it names no tool"),
+        ("fetch()", "it names no host"),
+        ("fetch(https://docs.rs/x)", "write the host alone"),
+        ("fetch(docs.*)", "a star stands for all of a name"),
+        ("fetch(docs.rs:443)", "leave 80 and 443 out"),
+        ("fetch(docs.rs:x)", "no port"),
+        ("fetch(bücher.example)", "begins with `xn--`"),
+        ("fetch(a b)", "it is no name of a host"),
     ] {
         let base = RuleBase { root: "/p".into(), home: None };
         let error = Rule::parse(Layer::User, Decision::Allow, text, &base).unwrap_err();
@@ -175,6 +182,87 @@ fn rules_about_tools_go_by_name() {
     assert_eq!(setup.call("mcp__evil__read", &Effects::none()).decision, Decision::Deny);
     assert_eq!(setup.call("ls", &Effects::none()).decision, Decision::Ask);
     assert_eq!(setup.call("other", &Effects::none()).decision, Decision::Allow);
+}
+
+fn network<const N: usize>(hosts: [&str; N]) -> Effects {
+    Effects::one(Effect::Network { hosts: hosts.map(str::to_owned).to_vec() })
+}
+
+#[test]
+fn rules_about_hosts_allow_ask_and_deny_by_host() {
+    let setup = with(&[
+        (Decision::Allow, "fetch(docs.rs)"),
+        (Decision::Allow, "fetch(*.rust-lang.org)"),
+        (Decision::Allow, "fetch(localhost:8000)"),
+        (Decision::Allow, "fetch([::1])"),
+        (Decision::Ask, "fetch(blog.rust-lang.org)"),
+        (Decision::Deny, "fetch(*.evil.example)"),
+        (Decision::Deny, "fetch(tracker.example)"),
+    ]);
+    for (host, decision) in [
+        ("docs.rs", Decision::Allow),
+        ("DOCS.RS.", Decision::Allow),
+        ("docs.rs:8080", Decision::Ask),
+        ("www.docs.rs", Decision::Ask),
+        ("notdocs.rs", Decision::Ask),
+        ("doc.rust-lang.org", Decision::Allow),
+        ("rust-lang.org", Decision::Ask),
+        ("evilrust-lang.org", Decision::Ask),
+        ("blog.rust-lang.org", Decision::Ask),
+        ("localhost:8000", Decision::Allow),
+        ("localhost", Decision::Ask),
+        ("[::1]", Decision::Allow),
+        ("[::1]:9", Decision::Ask),
+        ("evil.example", Decision::Deny),
+        ("a.b.evil.example:8443", Decision::Deny),
+        ("Tracker.Example.", Decision::Deny),
+        ("tracker.example:8080", Decision::Deny),
+        ("other.example", Decision::Ask),
+    ] {
+        assert_eq!(setup.call("fetch", &network([host])).decision, decision, "{host}");
+    }
+    let all = Setup::new(Mode::All, setup.rules.clone());
+    assert_eq!(all.call("fetch", &network(["other.example"])).decision, Decision::Allow);
+    assert_eq!(all.call("fetch", &network(["docs.rs", "evil.example"])).decision, Decision::Deny);
+    let read_only = Setup::new(Mode::ReadOnly, setup.rules);
+    assert_eq!(read_only.call("fetch", &network(["docs.rs"])).decision, Decision::Deny);
+}
+
+#[test]
+fn who_does_not_say_which_hosts_is_asked_about_where_a_rule_restricts_some() {
+    let free = Setup::new(Mode::All, Rules::new());
+    assert_eq!(free.call("fetch", &network([])).decision, Decision::Allow);
+    let mut setup = with(&[(Decision::Deny, "fetch(*.evil.example)"), (Decision::Allow, "tool(fetch)")]);
+    setup.mode = Mode::All;
+    assert_eq!(setup.call("fetch", &network([])).decision, Decision::Ask);
+    for command in ["curl https://www.evil.example", "git fetch"] {
+        let verdict = setup.command(command);
+        assert_eq!(verdict.decision, Decision::Ask, "{command}");
+        assert!(verdict.to_string().contains("rule: deny `fetch(*.evil.example)`"), "{verdict}");
+    }
+    assert_eq!(setup.command("make").decision, Decision::Allow);
+}
+
+#[test]
+fn every_example_of_an_explained_rule_about_hosts_is_true() {
+    for decision in [Decision::Allow, Decision::Ask, Decision::Deny] {
+        for text in
+            ["fetch(docs.rs)", "fetch(*.rust-lang.org)", "fetch(localhost:8000)", "fetch([::1])", "fetch(*)"]
+        {
+            let setup = with(&[(decision, text)]);
+            let explanation = setup.rules.iter().next().unwrap().explain();
+            let speaks = |host: &str| {
+                setup.call("fetch", &network([host])).reasons.iter().any(|reason| reason.rule.is_some())
+            };
+            assert!(!explanation.matches.is_empty());
+            for host in &explanation.matches {
+                assert!(speaks(host), "{decision} {text} matches {host}");
+            }
+            for (host, why) in &explanation.misses {
+                assert!(!speaks(host), "{decision} {text} misses {host}: {why}");
+            }
+        }
+    }
 }
 
 /// A `PATH` whose first directory is writable for everybody.
