@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zk_core::model::{CallId, Effect, Effects, ToolCall};
+use zk_core::model::{CallId, CallKind, CallLocation, ToolCall};
 
 use crate::{Body, Text};
 
@@ -31,6 +31,9 @@ pub struct Call {
     /// The paths it reads or changes, as it names them, once it is about to run; the first ones of many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<Text>,
+    /// The line of the first of them, from 1, where the call is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
     /// How far it is.
     pub state: CallState,
     /// Why it did not run, where somebody said so.
@@ -39,6 +42,9 @@ pub struct Call {
     /// The end of what it printed so far; empty once it is over.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub progress: Text,
+    /// What was remarked on it, such as arguments that were converted or lines that the model does not see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Text>,
     /// Its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
@@ -47,59 +53,9 @@ pub struct Call {
     pub elapsed_ms: Option<u64>,
 }
 
-/// What sort of thing a call does: the most that its effects say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum CallKind {
-    /// It reads files, and does nothing else.
-    Read,
-    /// It changes files.
-    Edit,
-    /// It runs a program.
-    Execute,
-    /// It opens connections.
-    Fetch,
-    /// Anything else, or its tool does not say.
-    #[default]
-    Other,
-}
-
-impl CallKind {
-    pub(crate) fn of(effects: &Effects) -> Self {
-        let Effects::Known { list } = effects else { return Self::Other };
-        let kind = |effect: &Effect| match effect {
-            Effect::Executes { .. } | Effect::LeavesContext { .. } => Self::Execute,
-            Effect::Writes { .. } => Self::Edit,
-            Effect::Network { .. } => Self::Fetch,
-            Effect::Reads { .. } => Self::Read,
-        };
-        let kinds: Vec<Self> = list.iter().map(kind).collect();
-        let by_weight = [Self::Execute, Self::Edit, Self::Fetch, Self::Read];
-        by_weight.into_iter().find(|kind| kinds.contains(kind)).unwrap_or_default()
-    }
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde asks for")]
-    pub(crate) fn is_other(&self) -> bool {
-        *self == Self::Other
-    }
-}
-
-/// The paths that effects name.
-pub(crate) fn locations(effects: &Effects) -> Vec<String> {
-    let Effects::Known { list } = effects else { return Vec::new() };
-    let paths = |effect: &Effect| match effect {
-        Effect::Reads { paths } | Effect::Writes { paths } => paths.clone(),
-        Effect::Executes { .. } | Effect::Network { .. } | Effect::LeavesContext { .. } => Vec::new(),
-    };
-    let mut named: Vec<String> = Vec::new();
-    for path in list.iter().flat_map(paths) {
-        let path = path.display().to_string();
-        if named.len() < LOCATIONS && !named.contains(&path) {
-            named.push(path);
-        }
-    }
-    named
+/// The paths that a call names, the first ones of many.
+pub(crate) fn paths(locations: &[CallLocation]) -> Vec<String> {
+    locations.iter().take(LOCATIONS).map(|place| place.path.display().to_string()).collect()
 }
 
 /// How far a call is.
@@ -161,9 +117,11 @@ impl Call {
             summary: Text::line(tool),
             kind: CallKind::Other,
             locations: Vec::new(),
+            line: None,
             state,
             reason: None,
             progress: Text::default(),
+            remarks: Vec::new(),
             body: None,
             elapsed_ms: None,
         }
@@ -200,24 +158,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_of_a_call_is_the_most_that_its_effects_say_and_its_places_are_named_once() {
-        let both = Effects::Known {
-            list: vec![
-                Effect::Reads { paths: vec!["a".into(), "b".into()] },
-                Effect::Writes { paths: vec!["b".into()] },
-            ],
-        };
-        assert_eq!((CallKind::of(&both), locations(&both)), (CallKind::Edit, vec!["a".into(), "b".into()]));
-        for (effects, kind) in [
-            (Effects::reads(["x"]), CallKind::Read),
-            (Effects::executes("ls"), CallKind::Execute),
-            (Effects::none(), CallKind::Other),
-            (Effects::Unknown, CallKind::Other),
-        ] {
-            assert_eq!(CallKind::of(&effects), kind);
-        }
-        let many = Effects::reads((0..100).map(|n| n.to_string()));
-        assert_eq!(locations(&many).len(), LOCATIONS);
+    fn the_first_places_of_a_call_are_named() {
+        let many: Vec<CallLocation> =
+            (0..100).map(|n| CallLocation { path: n.to_string().into(), line: None }).collect();
+        assert_eq!(paths(&many).len(), LOCATIONS);
+        assert_eq!(paths(&many).first().map(String::as_str), Some("0"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod view;
 
 pub use block::{AnswerEnd, Block, BlockId, Content, NoteLevel, RunEnd, SubAgent};
 pub use body::{Body, Form};
-pub use call::{Call, CallKind, CallState};
+pub use call::{Call, CallState};
 pub use driver::{Drained, Reader, ViewDriver};
 pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};

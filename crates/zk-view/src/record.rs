@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::events::DecidedBy;
-use zk_core::model::{CallId, Display, RunId, TurnId};
+use zk_core::model::{CallId, CallKind, Display, RunId, TurnId};
 use zk_core::service::{CustomEntry, Entry, EntryKind, NewEntry};
 
-use crate::call::{CallKind, CallState};
+use crate::call::CallState;
 use crate::{Block, Lines, RunEnd};
 
 /// The source of the entries of this crate.
@@ -61,6 +61,10 @@ pub(crate) struct CallFact {
     pub(crate) kind: CallKind,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) locations: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) remarks: Vec<String>,
     /// Who refused it, and why, until it is known that it does not run.
     #[serde(skip)]
     pub(crate) refused_by: Option<(DecidedBy, Vec<String>)>,
@@ -109,6 +113,8 @@ impl CallFact {
             elapsed_ms: None,
             kind: CallKind::Other,
             locations: Vec::new(),
+            line: None,
+            remarks: Vec::new(),
             refused_by: None,
             is_stored: false,
             is_running: false,
@@ -163,7 +169,11 @@ impl RunRecord {
     /// Whether it has something that nothing else in the session says.
     pub(crate) fn says_more_than_the_session(&self) -> bool {
         let says_more = |fact: &CallFact| {
-            fact.state.is_some() || fact.reason.is_some() || !fact.kind.is_other() || !fact.is_stored
+            fact.state.is_some()
+                || fact.reason.is_some()
+                || !fact.kind.is_other()
+                || !fact.remarks.is_empty()
+                || !fact.is_stored
         };
         !self.agents.is_empty()
             || self.turns.iter().any(|turn| turn.texts.is_some() || turn.calls.iter().any(says_more))

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{
-    CallRef, ToolAfter, ToolBefore, ToolBegin, ToolEnd, ToolErrored, ToolProgress, ToolTransform,
+    CallRef, Coercion, ToolAfter, ToolBefore, ToolBegin, ToolEnd, ToolErrored, ToolProgress, ToolTransform,
 };
 use zk_core::kernel::EmitError;
 use zk_core::model::{
@@ -35,6 +36,8 @@ pub(super) struct CallCancel {
 pub(super) struct Begun {
     read_only: bool,
     summary: String,
+    /// What the model is told of its arguments, behind the result.
+    told: Option<String>,
 }
 
 impl Calls<'_> {
@@ -47,6 +50,8 @@ impl Calls<'_> {
         let kind = catch_panic(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
         let locations = catch_panic(|| tool.locations(args)).filter(|found| !found.is_empty());
         let locations = locations.unwrap_or_else(|| approved.effects().locations());
+        let told = describe_coercions(&coercions);
+        let begun = Begun { read_only, summary: summary.clone(), told };
         let begin = || ToolBegin {
             run_id: self.driver.shared.id.clone(),
             call: call.clone(),
@@ -84,7 +89,7 @@ impl Calls<'_> {
                 if let Some(key) = dedup {
                     self.driver.agent.dedup.record(&call.name, key, &output);
                 }
-                self.finish(call, output, false, elapsed, Some(Begun { read_only, summary })).await
+                self.finish(call, output, false, elapsed, Some(begun)).await
             }
             Err(error) => {
                 let errored = ToolErrored { call: call.clone(), error: error.clone(), result: None };
@@ -92,8 +97,7 @@ impl Calls<'_> {
                 let is_error = substitute.is_none();
                 let content = substitute.unwrap_or(ToolContent::Text(error.message));
                 let output = ToolOutput { content, display: error.display, details: None };
-                let mut settled =
-                    self.finish(call, output, is_error, elapsed, Some(Begun { read_only, summary })).await;
+                let mut settled = self.finish(call, output, is_error, elapsed, Some(begun)).await;
                 settled.cancels_siblings = is_error && tool.failure_cancels_siblings();
                 settled
             }
@@ -206,11 +210,14 @@ impl Calls<'_> {
         if !self.driver.model.capabilities.vision {
             content = without_images(content);
         }
+        if let Some(told) = begun.as_ref().and_then(|begun| begun.told.as_deref()) {
+            content = with_note(content, told);
+        }
         let bytes = output_bytes(&content);
         let elapsed_ms = elapsed.as_millis() as u64;
         let exit_code = display.as_ref().and_then(Display::exit_code);
         let mut settled = Settled { bytes, ..settled(&call, content.clone(), is_error) };
-        if let Some(Begun { read_only, summary }) = begun {
+        if let Some(Begun { read_only, summary, .. }) = begun {
             let end = || ToolEnd {
                 run_id: self.driver.shared.id.clone(),
                 call: call.clone(),
@@ -237,6 +244,38 @@ impl Calls<'_> {
         };
         let _ = self.cx.emit_with(after).await;
         settled
+    }
+}
+
+/// Conversions of arguments that are told, and characters of a value that are shown.
+const TOLD: (usize, usize) = (4, 60);
+
+/// What a model is told of arguments that came as another type than the tool asks for.
+fn describe_coercions(coercions: &[Coercion]) -> Option<String> {
+    let shown = |value: &Value| {
+        let text = value.to_string();
+        let cut = if text.chars().nth(TOLD.1).is_some() { "…" } else { "" };
+        format!("{}{cut}", text.chars().take(TOLD.1).collect::<String>())
+    };
+    let one = |coercion: &Coercion| {
+        format!("`{}` as {} instead of {}", coercion.key, shown(&coercion.to), shown(&coercion.from))
+    };
+    let all: Vec<String> = coercions.iter().take(TOLD.0).map(one).collect();
+    (!all.is_empty()).then(|| format!("[Arguments were converted: give {} next time.]", all.join(", ")))
+}
+
+/// The content with a line behind it.
+fn with_note(content: ToolContent, note: &str) -> ToolContent {
+    match content {
+        ToolContent::Text(text) if text.is_empty() => ToolContent::Text(note.to_owned()),
+        ToolContent::Text(text) => {
+            let separator = if text.ends_with('\n') { "" } else { "\n" };
+            ToolContent::Text(format!("{text}{separator}{note}"))
+        }
+        ToolContent::Blocks(mut blocks) => {
+            blocks.push(Block::text(note));
+            ToolContent::Blocks(blocks)
+        }
     }
 }
 

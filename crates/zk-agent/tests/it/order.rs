@@ -183,9 +183,9 @@ async fn a_coercion_is_announced_and_the_tool_gets_the_coerced_arguments() {
         tool:begin  echo#1 args={text="5"} effects={effects="unknown"} summary="echo {\"text\":\"5\"}"
         tool:before  echo#1 args={text="5"} coercions=[{from=5 key="text" to="5"}] summary="echo {\"text\":\"5\"}"
         tool:transform  echo#1 content="5" output_bytes=1
-        tool:end  echo#1 result={#1 content="5"} summary="echo {\"text\":\"5\"}"
-        tool:after  echo#1 content="5" display={kind="line" text="5"} output_bytes=1
-        tool-results:after  assistant=assistant(echo#1 {"text":5}) results=user(result#1 "5") usage={model=scripted/scripted-1}
+        tool:end  echo#1 result={#1 content="5\n[Arguments were converted: give `text` as \"5\" instead of 5 next time.]"} summary="echo {\"text\":\"5\"}"
+        tool:after  echo#1 content="5\n[Arguments were converted: give `text` as \"5\" instead of 5 next time.]" display={kind="line" text="5"} output_bytes=72
+        tool-results:after  assistant=assistant(echo#1 {"text":5}) results=user(result#1 "5\n[Arguments were converted: give `text` as \"5\" instead of 5 next time.]") usage={model=scripted/scripted-1}
         "##,
     );
 }

@@ -92,7 +92,7 @@ pub(crate) fn call(call: &Call) -> Vec<(Style, String)> {
         let why = reason.map_or(String::new(), |reason| format!(": {reason}"));
         vec![(Style::Yellow, shorten(&format!("✗ {} {what}{why}", call.tool)))]
     };
-    match (call.state, &call.body) {
+    let mut lines = match (call.state, &call.body) {
         (CallState::Refused, _) => not_run("was refused"),
         (CallState::Parked, _) => not_run("waits for approval"),
         (CallState::Skipped | CallState::NotRun, _) => not_run("was not run"),
@@ -102,7 +102,9 @@ pub(crate) fn call(call: &Call) -> Vec<(Style, String)> {
         (CallState::Writing | CallState::Waiting | CallState::Running, _) | (_, None) => Vec::new(),
         (CallState::Done, Some(body)) => result(body, call.elapsed_ms, false),
         (CallState::Failed, Some(body)) => result(body, call.elapsed_ms, true),
-    }
+    };
+    lines.extend(call.remarks.iter().map(|text| (Style::Dim, shorten(&format!("  ↳ {text}")))));
+    lines
 }
 
 fn result(body: &Body, elapsed_ms: Option<u64>, failed: bool) -> Vec<(Style, String)> {

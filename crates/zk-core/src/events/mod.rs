@@ -66,8 +66,8 @@ pub use stream::{
 pub use tool::{
     CallRef, Coercion, DecidedBy, Decision, Passed, PermissionDecided, PermissionReply, PermissionRequest,
     ResultPatch, Ruling, ToolAfter, ToolBefore, ToolBegin, ToolBlocked, ToolChange, ToolChangeKind, ToolEnd,
-    ToolErrored, ToolGate, ToolLeftOut, ToolParked, ToolPrepare, ToolProgress, ToolResultsAfter, ToolSkipped,
-    ToolTransform, ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
+    ToolErrored, ToolGate, ToolLeftOut, ToolParked, ToolPrepare, ToolProgress, ToolRemark, ToolResultsAfter,
+    ToolSkipped, ToolTransform, ToolUnknown, ToolsChanged, UnknownReply, ValidationCoerce, ValidationReject,
 };
 pub use turn::{
     BudgetExceeded, BudgetMode, BudgetOutcome, HistoryRepaired, MessageEnd, OutputReady, PrefixBreak,
@@ -78,7 +78,7 @@ pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.8";
+pub const EVENTS_VERSION: &str = "1.9";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

@@ -34,8 +34,26 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    pub(crate) fn is_other(&self) -> bool {
+    /// Whether nothing is known of what it does.
+    #[must_use]
+    pub fn is_other(&self) -> bool {
         matches!(self, Self::Other)
+    }
+
+    /// The kind in one word, for a person: `read`, `search`, `edit`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Search => "search",
+            Self::Edit => "edit",
+            Self::Execute => "execute",
+            Self::Fetch => "fetch",
+            Self::Ask => "ask",
+            Self::Plan => "plan",
+            Self::Delegate => "delegate",
+            Self::Other => "other",
+        }
     }
 
     /// The kind of a call with these effects, for a tool that does not say.

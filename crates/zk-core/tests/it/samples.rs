@@ -365,6 +365,7 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             run_tool_counts: counts(),
         },
         ToolProgress { call: call(), text: "…".into() },
+        ToolRemark { call: call(), text: "90 of 100 lines left out".into() },
     );
 }
 

@@ -99,7 +99,9 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         }
         Content::Call(call) => {
             let mut rows = vec![head(call)];
+            rows.extend((detail == Detail::All).then(|| about(call)).flatten());
             rows.extend(outcome(call, detail));
+            rows.extend(call.remarks.iter().map(remark));
             rows
         }
         Content::Provider { text } => vec![Row::of(Style::DIM, &format!("◦ {text}"))],
@@ -230,6 +232,21 @@ pub(super) const LINE: usize = 300;
 
 fn head(call: &Call) -> Row {
     Row::of(Style::CYAN, &format!("● {}", clip(call.summary.as_str(), LINE)))
+}
+
+/// What kind of work a call was, and where.
+fn about(call: &Call) -> Option<Row> {
+    let line = call.line.map(|line| format!(":{line}")).unwrap_or_default();
+    let mut places = call.locations.iter().map(Text::to_string);
+    let first = places.next().map(|first| format!("{first}{line}"));
+    let places: Vec<String> = first.into_iter().chain(places).collect();
+    let places = if places.is_empty() { String::new() } else { format!(" · {}", places.join(", ")) };
+    (!call.kind.is_other())
+        .then(|| Row::of(Style::DIM, &format!("  {}{}", call.kind.name(), clip(&places, LINE))))
+}
+
+fn remark(text: &Text) -> Row {
+    Row::of(Style::DIM, &format!("  ↳ {}", clip(text.as_str(), LINE)))
 }
 
 /// What a call came to: what happened first, then the end of its output or what it changed.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use zk_view::{Block, Call, CallKind, CallState, Content};
+use zk_core::model::CallKind;
+use zk_view::{Block, Call, CallState, Content};
 
 use super::block::{LINE, block_rows, indented};
 use super::{Detail, counted};
@@ -8,7 +9,7 @@ use crate::row::Row;
 use crate::style::Style;
 use crate::text::clip;
 
-/// Reads of one agent that follow each other and ended well: they share one row.
+/// Reads and searches of one agent that follow each other and ended well: they share one row.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Vec<Arc<Block>>);
 
@@ -16,11 +17,15 @@ fn call(block: &Block) -> Option<&Call> {
     if let Content::Call(call) = &block.content { Some(call) } else { None }
 }
 
+/// Whether a call of this kind only looks at something.
+fn looks(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Read | CallKind::Search)
+}
+
 impl Reads {
     /// Takes a block in; false if it is none of these reads.
     pub(crate) fn take_in(&mut self, block: &Arc<Block>) -> bool {
-        let is_read =
-            call(block).is_some_and(|call| call.kind == CallKind::Read && call.state == CallState::Done);
+        let is_read = call(block).is_some_and(|call| looks(call.kind) && call.state == CallState::Done);
         let is_next = self.0.first().is_none_or(|first| first.agent == block.agent);
         if is_read && block.closed && is_next {
             self.0.push(block.clone());
@@ -34,7 +39,7 @@ impl Reads {
         let Some(call) = call(block).filter(|_| !block.closed) else { return false };
         let may_be_read = match call.state {
             CallState::Writing | CallState::Waiting => true,
-            _ => call.kind == CallKind::Read,
+            _ => looks(call.kind),
         };
         may_be_read && self.0.first().is_some_and(|first| first.agent == block.agent)
     }

@@ -57,6 +57,20 @@ fn reads_that_follow_each_other_share_one_counted_row() {
 }
 
 #[test]
+fn searches_share_the_row_of_reads_and_remarks_stand_under_their_call() {
+    let mut desk = desk_of(Size::new(80, 20));
+    call(&mut desk, "b0", "read a.rs", "read", "done");
+    call(&mut desk, "b1", "grep x", "search", "done");
+    let content = json!({"type": "call", "call_id": "b2", "step": 0, "tool": "t", "summary": "$ make",
+        "kind": "execute", "state": "done", "remarks": ["the model sees 1.0 KB of 9.0 KB"],
+        "body": {"form": {"form": "line"}, "lines": ["ok"], "total_lines": 1, "expandable": false}});
+    desk.patch(Patch::Close { block: block("b2", true, None, &content) });
+    let shown = desk.shown();
+    assert!(shown.contains("● 2 reads: read a.rs, grep x"), "{shown}");
+    assert!(shown.contains("● $ make\n  ✓ ok\n  ↳ the model sees 1.0 KB of 9.0 KB"), "{shown}");
+}
+
+#[test]
 fn reads_are_not_lost_when_the_screen_is_left_before_anything_follows() {
     let mut desk = desk_of(Size::new(80, 20));
     call(&mut desk, "b0", "read a.rs", "read", "done");

@@ -321,6 +321,8 @@ impl Lane {
             shown.reason = fact.reason.as_deref().map(Text::line);
             shown.kind = fact.kind;
             shown.locations = fact.locations.iter().map(|path| Text::line(path)).collect();
+            shown.line = fact.line;
+            shown.remarks = fact.remarks.iter().map(|text| Text::line(text)).collect();
             shown.elapsed_ms = fact.elapsed_ms;
         }
         if let Some(result) = result {

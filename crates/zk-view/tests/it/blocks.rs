@@ -1,6 +1,6 @@
 use serde_json::json;
-use zk_core::events::{Ruling, StreamTransform, ToolGate};
-use zk_core::kernel::Cx;
+use zk_core::events::{Ruling, StreamTransform, ToolGate, ToolRemark, ToolTransform};
+use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{ErrorKind, StopReason};
 use zk_testkit::Script;
 use zk_view::{CallState, Effect, Intent, Text};
@@ -54,6 +54,24 @@ async fn calls_that_do_not_run_say_why_live_and_from_the_store() {
     let states: Vec<CallState> = rig.calls().iter().map(|call| call.state).collect();
     assert_eq!(states, [CallState::Refused, CallState::Done, CallState::Unknown, CallState::Invalid]);
     assert_eq!(rig.calls()[0].reason, Some(Text::new("not today")));
+}
+
+#[tokio::test]
+async fn a_call_says_which_arguments_were_converted_and_what_is_remarked_on_it() {
+    let script = Script::new()
+        .turn(|t| t.call("echo", json!({"text": 7})).call("run", json!({"text": "a"})))
+        .turn(|t| t.text("Well."));
+    let mut rig = rig(script).await;
+    rig.agent.bus().scope("plugin").on_async(async |end: &ToolTransform, cx: &Cx| {
+        if end.call.name == "run" {
+            cx.emit(ToolRemark { call: end.call.clone(), text: "half of it\nis left out".into() }).await?;
+        }
+        Ok::<_, BoxError>(None)
+    });
+    rig.run("do it").await;
+    let remarks: Vec<Vec<Text>> = rig.calls().into_iter().map(|call| call.remarks).collect();
+    let converted = Text::new("`text` came as 7 and was read as \"7\"");
+    assert_eq!(remarks, [vec![converted], vec![Text::new("half of it is left out")]]);
 }
 
 #[tokio::test]

@@ -75,6 +75,17 @@ pub struct ToolProgress {
 }
 notify!(ToolProgress, "tool:progress");
 
+/// A remark on a call for the person, such as what was left out of its output. Front-ends show it with the call.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct ToolRemark {
+    /// The call.
+    pub call: Arc<CallRef>,
+    /// The remark, in one line.
+    pub text: String,
+}
+notify!(ToolRemark, "tool:remark", CANCELLABLE = false);
+
 /// A call waits for somebody who is not here. It is not counted, and the run ends after its batch.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

@@ -1,13 +1,14 @@
+use serde_json::Value;
 use zk_core::events::{
-    BudgetOutcome, DecidedBy, PermissionDecided, RunBudgetReached, ToolAfter, ToolBefore, ToolBegin,
-    ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolSkipped, ToolUnknown,
-    ValidationReject,
+    BudgetOutcome, Coercion, DecidedBy, PermissionDecided, RunBudgetReached, ToolAfter, ToolBefore,
+    ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolRemark, ToolSkipped,
+    ToolUnknown, ValidationCoerce, ValidationReject,
 };
 use zk_core::kernel::Origin;
 use zk_core::model::{CallId, ToolResult};
 
 use super::{Engine, Reduce};
-use crate::call::{CallKind, locations};
+use crate::call::paths;
 use crate::{CallState, Content, NoteLevel, Patch, Text};
 
 impl Engine {
@@ -23,7 +24,7 @@ impl Engine {
         let Some(fact) = lane.facts.of(call_id) else { return };
         note(fact);
         let (summary, reason) = (fact.summary.clone(), fact.reason.clone());
-        let (kind, places) = (fact.kind, fact.locations.clone());
+        let (kind, places, line) = (fact.kind, fact.locations.clone(), fact.line);
         if let Some(id) = lane.open_call(core, call_id) {
             core.change(&id, |content| {
                 if let Content::Call(call) = content {
@@ -34,6 +35,7 @@ impl Engine {
                     }
                     call.kind = kind;
                     call.locations = places.iter().map(|path| Text::line(path)).collect();
+                    call.line = line;
                 }
             });
         }
@@ -53,7 +55,8 @@ impl Reduce for ToolBegin {
         // The session has it from here on, also when the call is stopped before it runs.
         if let Some(fact) = engine.lane(origin).0.facts.of(&self.call.call_id) {
             fact.summary = Some(self.summary.clone());
-            (fact.kind, fact.locations) = (CallKind::of(&self.effects), locations(&self.effects));
+            (fact.kind, fact.locations) = (self.kind, paths(&self.locations));
+            fact.line = self.locations.first().and_then(|place| place.line);
         }
     }
 }
@@ -178,6 +181,43 @@ impl Reduce for ToolAfter {
             ended.map(|at| run.calls.remove(at));
         }
         engine.set_calls();
+    }
+}
+
+/// The most remarks of one call.
+const REMARKS: usize = 8;
+
+/// Characters of a value that a remark shows.
+const VALUE: usize = 60;
+
+impl Reduce for ToolRemark {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        engine.remark(origin, &self.call.call_id, &self.text);
+    }
+}
+
+impl Reduce for ValidationCoerce {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        let shown = |value: &Value| {
+            let text = value.to_string();
+            let cut = if text.chars().nth(VALUE).is_some() { "…" } else { "" };
+            format!("{}{cut}", text.chars().take(VALUE).collect::<String>())
+        };
+        for Coercion { key, from, to } in &self.coercions {
+            let text = format!("`{key}` came as {} and was read as {}", shown(from), shown(to));
+            engine.remark(origin, &self.call.call_id, &text);
+        }
+    }
+}
+
+impl Engine {
+    /// Notes a remark on a call; it is shown with the result.
+    fn remark(&mut self, origin: &Origin, call_id: &CallId, text: &str) {
+        if let Some(fact) = self.lane(origin).0.facts.of(call_id)
+            && fact.remarks.len() < REMARKS
+        {
+            fact.remarks.push(text.to_owned());
+        }
     }
 }
 

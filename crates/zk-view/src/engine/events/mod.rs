@@ -9,8 +9,9 @@ use zk_core::events::{
     ProviderRetry, RunBudgetReached, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn,
     SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject, StreamIdle,
     StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired,
-    ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress,
-    ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationReject, ViewBlock,
+    ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolRemark,
+    ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationCoerce, ValidationReject,
+    ViewBlock,
 };
 use zk_core::kernel::Origin;
 
@@ -53,6 +54,8 @@ macro_rules! with_events {
             ToolSkipped,
             ToolUnknown,
             ValidationReject,
+            ValidationCoerce,
+            ToolRemark,
             ToolEnd,
             ToolAfter,
             ToolResultsAfter,
