@@ -387,6 +387,33 @@ fn markdown(html: &str) -> String {
 }
 
 #[test]
+fn a_hostile_page_is_converted_on_a_small_stack_and_grows_by_little() {
+    for piece in [
+        "<div>",
+        "<b>",
+        "<ul><li>",
+        "<blockquote>a",
+        "<table><tr><td>",
+        "<a href=x>",
+        "<p><b><i>",
+        "<font>x<p>",
+        "<pre><code>",
+        "</div></ul></table>",
+        "&amp",
+        "<!--",
+        "<x y='",
+    ] {
+        let html = piece.repeat(400_000 / piece.len());
+        let converted = std::thread::Builder::new().stack_size(128 << 10).spawn(move || {
+            let text = markdown(&html);
+            (html.len(), text.len())
+        });
+        let (before, after) = converted.unwrap().join().unwrap();
+        assert!(after <= 20 * before, "{piece}: {before} bytes became {after}");
+    }
+}
+
+#[test]
 fn the_structure_of_a_page_stays() {
     assert_eq!(markdown("<h2>A</h2>text<p>b<br>c</p>"), "## A\n\ntext\n\nb\nc");
     assert_eq!(markdown("<ul><li>a<li>b<ol><li>c</ol></ul>d"), "- a\n- b\n  1. c\n\nd");
