@@ -387,6 +387,7 @@ pub(crate) fn agent(
     settings.check_preset(&app.project)?;
     install_sections(app, bus)?;
     commands::note_breaks(bus);
+    commands::note_savings(bus);
     let level = match session.loaded.thinking {
         Some(level) if !thinking_is_overridden(app) => level,
         Some(_) | None => settings.thinking(),

@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use zk_core::events::PrefixBreak;
-use zk_core::kernel::{BoxError, Bus, Cx, Scope};
+use zk_core::events::{PrefixBreak, SessionBeforeEnd};
+use zk_core::kernel::{BoxError, Bus, Cx, Reach, Scope};
 use zk_core::model::{ModelRef, Usage};
 use zk_core::service::{Entry, EntryKind, NewEntry, SessionFilter, SessionLog, SessionStore, visible_line};
 use zk_session::read_matching;
+use zk_tools::OutputCompressed;
 
 use super::print;
 use crate::app::{AppContext, runtime};
@@ -17,6 +19,7 @@ use crate::sessions::{given, refused, store};
 /// Who appends to sessions why a request began differently, and what the entry is called.
 const SOURCE: &str = "cost";
 const BREAK: &str = "prefix-break";
+const SAVINGS: &str = "output-savings";
 
 /// Shows what sessions used and cost, or why one read more than it had to.
 pub(crate) fn cost(
@@ -43,6 +46,23 @@ pub(crate) fn note_breaks(bus: &Bus) {
     });
 }
 
+/// Keeps with the session how much smaller the outputs of commands became before the model got them: one entry for each
+/// run that made any smaller.
+pub(crate) fn note_savings(bus: &Bus) {
+    let scope = bus.scope(SOURCE);
+    let saved = Arc::new(Mutex::new((0_u64, 0_u64)));
+    let counted = saved.clone();
+    scope.on_sync_at(Reach::Descendants, move |event: &OutputCompressed, _: &Cx| {
+        let mut saved = counted.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.0 += event.before as u64;
+        saved.1 += event.after as u64;
+    });
+    scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| {
+        let (before, after) = std::mem::take(&mut *saved.lock().unwrap_or_else(PoisonError::into_inner));
+        (before > 0).then(|| NewEntry::hidden(SAVINGS, 1, json!({ "before": before, "after": after })))
+    });
+}
+
 /// What several answers used and cost.
 #[derive(Default)]
 struct Sum {
@@ -51,6 +71,44 @@ struct Sum {
     cost: Option<f64>,
     /// Answers whose cost nobody knows.
     unknown: u64,
+    outputs: Outputs,
+}
+
+/// Bytes of the outputs of commands that were made smaller, before and after.
+#[derive(Clone, Copy, Default)]
+struct Outputs {
+    before: u64,
+    after: u64,
+}
+
+impl Outputs {
+    /// What the entries of a session say of its runs, each with its time.
+    fn of(entries: &[Entry]) -> impl Iterator<Item = (u64, Self)> {
+        entries.iter().filter_map(|entry| match &entry.kind {
+            EntryKind::Custom(custom) if custom.source == SOURCE && custom.kind == SAVINGS => {
+                let bytes = |name: &str| custom.data.get(name).and_then(Value::as_u64).unwrap_or_default();
+                Some((entry.time_ms, Self { before: bytes("before"), after: bytes("after") }))
+            }
+            _ => None,
+        })
+    }
+
+    fn add(&mut self, more: Self) {
+        self.before += more.before;
+        self.after += more.after;
+    }
+
+    /// What was saved, in words.
+    fn line(self) -> Option<String> {
+        let percent = (self.before.saturating_sub(self.after) * 100).checked_div(self.before)?;
+        let kb = |bytes: u64| bytes.div_ceil(1024);
+        Some(format!(
+            "outputs of commands: {} KB became {} KB before a model got them, {percent} % less; the whole of each is kept \
+             (`tools.compress`)",
+            kb(self.before),
+            kb(self.after)
+        ))
+    }
 }
 
 impl Sum {
@@ -88,6 +146,8 @@ impl Sum {
             "output": self.usage.output,
             "cost": self.cost,
             "without_price": self.unknown,
+            "output_bytes": self.outputs.before,
+            "output_bytes_sent": self.outputs.after,
         })
     }
 }
@@ -109,14 +169,25 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
                     continue;
                 }
             };
+            let session = || format!("{}  {}", info.id, shorten(&info.title.replace('\n', " ")));
             for (time_ms, model, usage, cost) in answers(&snapshot.entries) {
                 let name = match by {
-                    CostBy::Session => format!("{}  {}", info.id, shorten(&info.title.replace('\n', " "))),
+                    CostBy::Session => session(),
                     CostBy::Model => model.to_string(),
                     CostBy::Day => zk_skills::date(time_ms / 1000),
                 };
                 sums.entry(name).or_default().add(usage, cost);
                 total.add(usage, cost);
+            }
+            for (time_ms, saved) in Outputs::of(&snapshot.entries) {
+                total.outputs.add(saved);
+                let name = match by {
+                    CostBy::Session => session(),
+                    CostBy::Day => zk_skills::date(time_ms / 1000),
+                    // Several may have answered in one run.
+                    CostBy::Model => continue,
+                };
+                sums.entry(name).or_default().outputs.add(saved);
             }
         }
         Ok::<_, Failure>(notices)
@@ -134,6 +205,7 @@ fn totals(app: &AppContext, by: CostBy, all: bool, as_json: bool) -> Outcome<Exi
     } else if lines.len() > 1 {
         lines.push(total.line("all"));
     }
+    lines.extend(total.outputs.line());
     lines.extend(notices.iter().map(|notice| visible_line(notice)));
     print(app, &lines)
 }
@@ -156,6 +228,8 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
     let mut sum = Sum::default();
     answers(&snapshot.entries).for_each(|(_, _, usage, cost)| sum.add(usage, cost));
     lines.push(sum.line(snapshot.info.id.as_str()));
+    Outputs::of(&snapshot.entries).for_each(|(_, saved)| sum.outputs.add(saved));
+    let answered = lines.len();
     for entry in &snapshot.entries {
         if let EntryKind::Custom(custom) = &entry.kind
             && custom.source == SOURCE
@@ -164,12 +238,13 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
             lines.push(visible_line(&describe(entry.time_ms, &custom.data)));
         }
     }
-    if lines.len() == 1 {
+    if lines.len() == answered {
         lines.push(
             "every request began as the one before it: nothing was read twice that a cache could have kept"
                 .to_owned(),
         );
     }
+    lines.extend(sum.outputs.line());
     print(app, &lines)
 }
 

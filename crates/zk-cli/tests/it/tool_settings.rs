@@ -217,6 +217,14 @@ fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_of
         text.contains("[… 199 lines left out: passed tests]") && text.contains("test result: FAILED"),
         "{text}"
     );
+    let cost = person.run(&["cost"]).stdout;
+    assert!(
+        cost.contains("outputs of commands: 6 KB became 1 KB before a model got them, 98 % less"),
+        "{cost}"
+    );
+    let sums: Value = serde_json::from_str(&person.run(&["cost", "--json"]).stdout).unwrap();
+    assert_eq!(sums[0]["output_bytes"], 5_711, "{sums}");
+    assert!(sums[0]["output_bytes_sent"].as_u64().unwrap() < 200, "{sums}");
     person.settings("[tools]\ncompress = \"off\"\n");
     let text = person.run(&["-p", "x", "--allow-all"]).stdout;
     assert!(text.contains("case_77 ... ok"), "{text}");

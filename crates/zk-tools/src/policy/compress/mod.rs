@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::Value;
-use zk_core::events::{DecidedBy, PermissionDecided, ResultPatch, ToolBegin, ToolEnd, ToolTransform};
+use zk_core::events::{
+    DecidedBy, PermissionDecided, ResultPatch, ToolBegin, ToolEnd, ToolRemark, ToolTransform,
+};
 use zk_core::kernel::{
     Answer, BoxError, Cx, Event, Handler, HookOptions, Notify, Plugin, Reach, Scope, Stage,
 };
@@ -189,6 +191,13 @@ impl Handler<ToolTransform> for Compress {
         );
         let separator = if shorter.ends_with('\n') { "" } else { "\n" };
         let content = ToolContent::Text(format!("{shorter}{separator}{note}"));
+        let percent = (before - after) * 100 / before.max(1);
+        let text = format!(
+            "the model sees {} of {}, {percent} % less: {what}",
+            size(after as u64),
+            size(before as u64)
+        );
+        let _ = cx.emit(ToolRemark { call: event.call.clone(), text }).await;
         let _ = cx.emit(OutputCompressed { call: event.call.clone(), what, before, after }).await;
         Ok(Some(ResultPatch { content: Some(content), ..ResultPatch::default() }))
     }

@@ -1,13 +1,14 @@
 //! Outputs of commands without their noise.
 
 mod corpus;
+mod model;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_core::events::{CallRef, ToolBegin, ToolTransform};
-use zk_core::kernel::Bus;
+use zk_core::events::{CallRef, ToolBegin, ToolRemark, ToolTransform};
+use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{CallId, Effects, RunId, ToolContent, TurnId};
 use zk_tools::{Compress, Compression, OutputDir};
 
@@ -90,6 +91,21 @@ async fn the_whole_output_is_in_the_file_that_the_result_names() {
         result.starts_with("[… 199 lines left out: passed tests]\ntest module::case_199 ... ok\n"),
         "{result}"
     );
+}
+
+#[tokio::test]
+async fn the_person_is_told_with_the_call_how_much_was_saved() {
+    let bench = Bench::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    bench.bus.scope("screen").on_sync(move |remark: &ToolRemark, _: &Cx| {
+        heard.lock().unwrap().push(remark.text.clone());
+    });
+    let text: String = (0..200).map(|n| format!("test module::case_{n} ... ok\n")).collect();
+    bench.result("shell", "cargo test", &text).await;
+    bench.result("shell", "cat data.txt", &text).await;
+    let told = told.lock().unwrap();
+    assert_eq!(*told, ["the model sees 68 B of 5.6 KB, 98 % less: 199 lines: passed tests"]);
 }
 
 #[tokio::test]
