@@ -145,16 +145,27 @@ impl Ledger {
     /// Tokens of the request as it would be sent now. `beside` is what is sent beside the messages, where no usage has
     /// shown it.
     pub(crate) fn estimate(&self, beside: u64) -> u64 {
+        let tail = self.scaled(self.tail());
         match &self.anchor {
-            Some(Anchor { messages, read, output }) => {
-                let answer =
-                    self.counted.get(*messages).filter(|counted| counted.message.role == Role::Assistant);
-                let (from, output) = if answer.is_some() { (messages + 1, *output) } else { (*messages, 0) };
-                let tail: u64 = self.counted.iter().skip(from).map(|counted| counted.tokens).sum();
-                read + output + self.scaled(tail)
-            }
-            None => self.scaled(self.tokens) + self.shown.map_or(beside, |shown| shown.overhead),
+            Some(anchor) => anchor.read + tail + if self.answered(anchor) { anchor.output } else { 0 },
+            None => tail + self.shown.map_or(beside, |shown| shown.overhead),
         }
+    }
+
+    /// Tokens of what no provider has counted yet.
+    pub(crate) fn uncounted(&self) -> u64 {
+        self.scaled(self.tail())
+    }
+
+    fn tail(&self) -> u64 {
+        let Some(anchor) = &self.anchor else { return self.tokens };
+        let from = anchor.messages + usize::from(self.answered(anchor));
+        self.counted.iter().skip(from).map(|counted| counted.tokens).sum()
+    }
+
+    /// Whether the answer to the request that a provider counted is among the messages.
+    fn answered(&self, anchor: &Anchor) -> bool {
+        self.counted.get(anchor.messages).is_some_and(|counted| counted.message.role == Role::Assistant)
     }
 
     fn scaled(&self, tokens: u64) -> u64 {

@@ -17,7 +17,7 @@ use crate::{LazyCounter, WindowOptions};
 /// Conversations that are remembered.
 const TALKS: usize = 64;
 
-/// From how many bytes of messages on a tokenizer is worth its 80 ms and 26 MB.
+/// From how many bytes of messages on a tokenizer is worth its 80 ms and 26 MB, if anything depends on its count.
 const TOKENIZED: usize = 64 * 1024;
 
 /// The one who decides how much of each conversation is sent.
@@ -75,7 +75,7 @@ impl Owner {
         let messages = {
             let mut state = self.lock();
             let talk = state.talk(context);
-            if self.options.tokenizer && talk.fill.bytes >= TOKENIZED {
+            if self.options.tokenizer && talk.fill.bytes >= TOKENIZED && talk.hinges_on_count {
                 self.counter.load_in_background();
             }
             if !talk.ledger.needs_recount(&self.counter) {

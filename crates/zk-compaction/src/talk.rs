@@ -44,6 +44,8 @@ pub(crate) struct Talk {
     pub(crate) beside: Option<u64>,
     /// The turn of the request that was last prepared.
     pub(crate) turn: Option<TurnId>,
+    /// Whether twice as many tokens in what no provider has counted would exceed a threshold.
+    pub(crate) hinges_on_count: bool,
 }
 
 impl Talk {
@@ -95,6 +97,9 @@ impl Talk {
         let (estimate, bytes) = (self.estimate(), self.ledger.bytes());
         let level = budget.level(estimate, bytes);
         let usable = budget.usable();
+        // Where the window is not known, no count of tokens decides anything.
+        self.hinges_on_count =
+            usable.is_some() && budget.level(estimate + self.ledger.uncounted(), bytes) != WindowLevel::Low;
         self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };
     }
 
