@@ -5,7 +5,10 @@ use aho_corasick::packed::Searcher;
 /// Finds where any of a few byte strings begins: vectorised, so that text without a candidate costs next to nothing.
 #[derive(Default)]
 pub(super) struct Starts {
+    /// Sorted.
     all: Vec<Box<[u8]>>,
+    /// Where in `all` those with each first byte begin; the end of the last ones behind them.
+    by_first: Vec<usize>,
     /// One for each part of them; none where the processor has no vector instructions for it.
     searchers: Vec<Searcher>,
     /// What is shorter is looked through byte by byte: searchers take long to begin.
@@ -67,7 +70,11 @@ impl Starts {
             searchers.iter().map(Searcher::minimum_len).max().map_or(usize::MAX, |least| least.max(LEAST));
         let mut pairs = Pairs::default();
         all.iter().for_each(|start| pairs.add(start));
-        Self { all, searchers, least, pairs }
+        let before = |first: u16| {
+            all.partition_point(|start| start.first().is_some_and(|own| u16::from(*own) < first))
+        };
+        let by_first = (0..=256).map(before).collect();
+        Self { all, by_first, searchers, least, pairs }
     }
 
     /// The first place at or behind `at` where one begins.
@@ -79,15 +86,24 @@ impl Starts {
         let found = if rest.len() < self.least {
             let follows = rest.iter().skip(1).copied().map(Some).chain([None]);
             let mut pairs = rest.iter().zip(follows).enumerate();
-            let begins =
-                |at| rest.get(at..).is_some_and(|rest| self.all.iter().any(|start| rest.starts_with(start)));
             pairs
-                .find(|(at, (first, second))| self.pairs.may_begin(**first, *second) && begins(*at))
+                .find(|(at, (first, second))| {
+                    self.pairs.may_begin(**first, *second)
+                        && self.begins(**first, rest.get(*at..).unwrap_or_default())
+                })
                 .map(|(at, _)| at)
         } else {
             self.searchers.iter().filter_map(|searcher| searcher.find(rest)).map(|found| found.start()).min()
         };
         found.map(|found| at + found)
+    }
+
+    /// Whether one begins `text`, whose first byte is `first`.
+    fn begins(&self, first: u8, text: &[u8]) -> bool {
+        let place = |first: usize| self.by_first.get(first).copied().unwrap_or_default();
+        let first = usize::from(first);
+        let with_first = self.all.get(place(first)..place(first + 1)).unwrap_or_default();
+        with_first.iter().any(|start| text.starts_with(start))
     }
 }
 
