@@ -34,10 +34,18 @@ struct Told {
     loaded: Option<InstructionsLoaded>,
     /// Files in the system prompt, canonical.
     prompt: BTreeSet<PathBuf>,
-    /// Files that came with results, by agent.
-    results: HashMap<Option<ContextId>, BTreeSet<PathBuf>>,
+    /// What came with results, by agent.
+    results: HashMap<Option<ContextId>, Known>,
     /// Directories that calls work in which have no result yet.
     calls: Vec<(CallId, Vec<PathBuf>)>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Files that came with a result, canonical.
+    files: BTreeSet<PathBuf>,
+    /// Directories looked at since the run began: nobody looks again for every file in them.
+    looked: BTreeSet<PathBuf>,
 }
 
 /// The instructions of a conversation were read: at its first run, and when they are others than before.
@@ -100,6 +108,7 @@ impl InstructionsPlugin {
         let mut told = self.told();
         let real = found.files.iter().filter_map(|file| file.path.canonicalize().ok());
         told.prompt = real.collect();
+        told.results.values_mut().for_each(|known| known.looked.clear());
         let news = (told.loaded.as_ref() != Some(&loaded)).then(|| loaded.clone());
         told.loaded = Some(loaded);
         let own = self.own.as_deref();
@@ -114,7 +123,12 @@ impl InstructionsPlugin {
         for effect in list {
             let (Effect::Reads { paths } | Effect::Writes { paths }) = effect else { continue };
             for path in paths {
-                let path = self.cwd.join(path);
+                let mut path = self.cwd.join(path);
+                // A name with an extension is a file's. The instructions of a directory with such a name come with the
+                // first file in it.
+                if path.extension().is_some() {
+                    path.pop();
+                }
                 let is_below = path.starts_with(&self.cwd) && path != self.cwd;
                 // What is above a place counts as much as its own.
                 dirs.extend(is_below.then_some(path));
@@ -131,19 +145,29 @@ impl InstructionsPlugin {
 
     /// The instructions that come with the result of a call, if it is the first one there.
     async fn news(&self, call: &CallId, cx: &Cx) -> Result<Option<String>, BoxError> {
-        let dirs = {
+        let context = cx.service::<ContextId>().map(|id| (*id).clone());
+        let mut dirs = {
             let mut told = self.told();
-            let at = told.calls.iter().position(|(id, _)| id == call);
-            at.map(|at| told.calls.remove(at).1)
+            let Some(at) = told.calls.iter().position(|(id, _)| id == call) else { return Ok(None) };
+            let (_, mut dirs) = told.calls.remove(at);
+            if let Some(known) = told.results.get(&context) {
+                dirs.retain(|dir| !known.looked.contains(dir));
+            }
+            dirs
         };
-        let (Some(dirs), Some(files)) = (dirs, cx.service::<dyn HostFiles>()) else { return Ok(None) };
+        let Some(files) = cx.service::<dyn HostFiles>().filter(|_| !dirs.is_empty()) else { return Ok(None) };
         let (cwd, root) = (self.cwd.clone(), self.root.clone());
-        let found = tokio::task::spawn_blocking(move || nearest(&dirs, &cwd, &root, &*files)).await?;
+        let find = move || {
+            let found = nearest(&dirs, &cwd, &root, &*files);
+            (found, std::mem::take(&mut dirs))
+        };
+        let (found, dirs) = tokio::task::spawn_blocking(find).await?;
         let mut told = self.told();
         let Told { prompt, results, .. } = &mut *told;
-        let known = results.entry(cx.service::<ContextId>().map(|id| (*id).clone())).or_default();
+        let known = results.entry(context).or_default();
+        known.looked.extend(dirs);
         let is_news =
-            |file: &&(PathBuf, Instruction)| !prompt.contains(&file.0) && known.insert(file.0.clone());
+            |file: &&(PathBuf, Instruction)| !prompt.contains(&file.0) && known.files.insert(file.0.clone());
         let texts: Vec<String> = found.iter().filter(is_news).map(|(_, file)| frame(file)).collect();
         Ok((!texts.is_empty()).then(|| texts.join("\n")))
     }
