@@ -232,7 +232,8 @@ fn page(
     let hashed = stat.len <= HASHED_UP_TO;
     let mut hasher = ContentHasher::default();
     let mut keep = Keep::new(slice);
-    let mut buffer = vec![0_u8; 64 * 1024];
+    // As large as a small file and its end; what says it is empty may still grow or be made up as it is read.
+    let mut buffer = vec![0_u8; (stat.len as usize).saturating_add(1).clamp(4 * 1024, 64 * 1024)];
     let mut begun = false;
     let mut at_end = false;
     while hashed || !keep.full {

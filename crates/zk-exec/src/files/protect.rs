@@ -142,30 +142,42 @@ pub(crate) fn paths_of_system() -> impl Iterator<Item = (&'static str, Rule)> {
 /// that some file systems ignore.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Protection {
-    home: Option<PathBuf>,
-    places: Vec<(PathBuf, Rule)>,
+    home: Option<Place>,
+    places: Vec<(Place, Rule)>,
+}
+
+/// A place of the host, with its names as they are compared.
+#[derive(Clone, Debug)]
+struct Place {
+    path: PathBuf,
+    names: Vec<String>,
+}
+
+impl Place {
+    fn new(path: PathBuf) -> Self {
+        Self { names: plain_names(&path), path }
+    }
 }
 
 impl Protection {
     pub(super) fn home(&mut self, home: &Path) {
-        self.home = Some(home.canonicalize().unwrap_or_else(|_| home.to_owned()));
+        self.home = Some(Place::new(home.canonicalize().unwrap_or_else(|_| home.to_owned())));
     }
 
     /// Also a file or directory of the host's that is neither read nor written.
     pub(super) fn secret(&mut self, path: &Path) {
-        self.places.push((physical(path), Rule::Secret));
+        self.places.push((Place::new(physical(path)), Rule::Secret));
     }
 
     /// Also one that is not written.
     pub(super) fn read_only(&mut self, path: &Path) {
-        self.places.push((physical(path), Rule::ReadOnly));
+        self.places.push((Place::new(physical(path)), Rule::ReadOnly));
     }
 
     /// Why a path may not be used this way.
     pub(super) fn refusal(&self, path: &Path, access: Access) -> Option<&'static str> {
         let names = plain_names(path);
         let applies = |rule: Rule| rule == Rule::Secret || access == Access::Write;
-        let is_below = |place: &Path| starts_with(&names, &plain_names(place));
         if let [first, second, ..] = names.as_slice()
             && first == "proc"
             && (second.bytes().all(|byte| byte.is_ascii_digit())
@@ -174,8 +186,10 @@ impl Protection {
         {
             return Some(PROCESS);
         }
-        let system = SYSTEM_WIDE.iter().find(|(place, rule, _)| applies(*rule) && is_below(Path::new(place)));
-        let host = self.places.iter().find(|(place, rule)| applies(*rule) && is_below(place));
+        let system = SYSTEM_WIDE.iter().find(|(place, rule, _)| applies(*rule) && is_below(&names, place));
+        let host = self.places.iter().find(|(place, rule)| {
+            applies(*rule) && !place.names.is_empty() && names.starts_with(&place.names)
+        });
         let host = host.map(|(_, rule)| match rule {
             Rule::Secret => CREDENTIALS,
             Rule::ReadOnly => ZK,
@@ -183,11 +197,8 @@ impl Protection {
         let anywhere =
             ANYWHERE.iter().find(|(name, rule, _)| applies(*rule) && names.iter().any(|part| part == name));
         system.map(|(_, _, why)| *why).or(host).or(anywhere.map(|(_, _, why)| *why)).or_else(|| {
-            let home = plain_names(self.home.as_deref()?);
-            let below = names.strip_prefix(home.as_slice())?;
-            let found = AT_HOME.iter().find(|(place, rule, _)| {
-                applies(*rule) && starts_with(below, &plain_names(Path::new(place)))
-            });
+            let below = names.strip_prefix(self.home.as_ref()?.names.as_slice())?;
+            let found = AT_HOME.iter().find(|(place, rule, _)| applies(*rule) && is_below(below, place));
             found.map(|(_, _, why)| *why)
         })
     }
@@ -195,14 +206,18 @@ impl Protection {
     /// The files with credentials that are there now, to be found again under other names of theirs.
     pub(super) fn secret_files(&self) -> Vec<PathBuf> {
         let secret = |rule: Rule| rule == Rule::Secret;
-        let mut places: Vec<PathBuf> =
-            self.places.iter().filter(|(_, rule)| secret(*rule)).map(|(place, _)| place.clone()).collect();
+        let mut places: Vec<PathBuf> = self
+            .places
+            .iter()
+            .filter(|(_, rule)| secret(*rule))
+            .map(|(place, _)| place.path.clone())
+            .collect();
         places.extend(
             SYSTEM_WIDE.iter().filter(|(_, rule, _)| secret(*rule)).map(|(place, _, _)| place.into()),
         );
         if let Some(home) = &self.home {
             let names = ANYWHERE.iter().chain(&AT_HOME).filter(|(_, rule, _)| secret(*rule));
-            places.extend(names.map(|(name, _, _)| home.join(name)));
+            places.extend(names.map(|(name, _, _)| home.path.join(name)));
         }
         let inside = |place: &PathBuf| {
             let entries = place.read_dir().into_iter().flatten().take(256);
@@ -222,12 +237,17 @@ fn plain_names(path: &Path) -> Vec<String> {
             Component::Normal(name) => Some(name.to_string_lossy()),
             Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
         })
-        .map(|name| name.chars().filter(|char| !ignored(char)).flat_map(char::to_lowercase).collect())
+        .map(|name| match name.is_ascii() {
+            true => name.to_ascii_lowercase(),
+            false => name.chars().filter(|char| !ignored(char)).flat_map(char::to_lowercase).collect(),
+        })
         .collect()
 }
 
-fn starts_with(names: &[String], prefix: &[String]) -> bool {
-    !prefix.is_empty() && names.starts_with(prefix)
+/// Whether these names begin with those of a place in one of the tables, which are plain as they stand.
+fn is_below(names: &[String], place: &str) -> bool {
+    let mut names = names.iter();
+    place.trim_start_matches('/').split('/').all(|part| names.next().is_some_and(|name| name == part))
 }
 
 /// A path whose existing part has no links.
