@@ -2,7 +2,7 @@
 // scenarios that need no tools of their own against `zk mcp serve`. Usage: run.mjs CLIENT ZK DIR
 import { spawn } from "node:child_process";
 import { createServer, request } from "node:http";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -63,6 +63,30 @@ const SERVER = {
   "2026-07-28": ["tools-list", "dns-rebinding-protection", "http-header-validation"],
 };
 
+// Checks of these scenarios that need what zk as a server does not have: the tools of a test server, prompts and resources.
+const BESIDE = {
+  "server-stateless": [
+    "sep-2575-server-rejects-undeclared-capability",
+    "sep-2575-missing-capability-http-400",
+    "sep-2575-http-server-no-independent-requests-on-stream",
+    "sep-2575-server-no-log-without-loglevel",
+  ],
+  caching: [
+    "sep-2549-prompts-list-caching-hints",
+    "sep-2549-resources-list-caching-hints",
+    "sep-2549-resources-templates-list-caching-hints",
+  ],
+};
+
+// The checks of a scenario but for those: how many there are, and which failed.
+function checks(folder, scenario) {
+  const run = readdirSync(folder).find((name) => name.startsWith(`server-${scenario}-2`));
+  if (!run) return { count: 0, failed: ["it did not run"] };
+  const all = JSON.parse(readFileSync(join(folder, run, "checks.json"), "utf8"));
+  const counted = all.filter(({ id, status }) => status !== "SKIPPED" && !BESIDE[scenario].includes(id));
+  return { count: counted.length, failed: counted.filter(({ status }) => status !== "SUCCESS").map(({ id }) => id) };
+}
+
 async function serverScenarios() {
   const home = join(dir, "home");
   mkdirSync(home, { recursive: true });
@@ -90,6 +114,13 @@ async function serverScenarios() {
     console.log(`server, ${revision}: ${ran.length - bad.length} of ${names.length} scenarios passed`);
     bad.forEach((line) => console.log(`  ${line}`));
     if (bad.length > 0 || ran.length !== names.length) failures.push(`server scenarios of ${revision}`);
+    if (revision !== "2026-07-28") continue;
+    for (const scenario of Object.keys(BESIDE)) {
+      const { count, failed } = checks(folder, scenario);
+      console.log(`server, ${revision}, ${scenario}: ${count - failed.length} of ${count} checks passed`);
+      failed.forEach((id) => console.log(`  ${id}`));
+      if (failed.length > 0 || count === 0) failures.push(scenario);
+    }
   }
   serving.removeAllListeners("close");
   serving.kill("SIGTERM");

@@ -1,4 +1,4 @@
-//! The conformance suite of the Model Context Protocol, installed with npm from a lock file.
+//! The conformance suite of the Model Context Protocol, and programs that speak it, installed with npm from a lock file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::run::{Run, exists, programs};
 use crate::workspace::Workspace;
 
 /// How long the suite may take to be installed, and to run.
-const INSTALL: Duration = Duration::from_secs(50);
+const INSTALL: Duration = Duration::from_secs(120);
 const RUN: Duration = Duration::from_secs(120);
 /// The oldest Node that runs the suite.
 const NODE: u32 = 22;
 /// What is kept in the repository of it.
-const FILES: [&str; 3] = ["package.json", "package-lock.json", "run.mjs"];
+const FILES: [&str; 5] = ["package.json", "package-lock.json", "run.mjs", "servers.mjs", "modern.mjs"];
 
 /// Installs the suite, or says why it is not there.
 pub(crate) fn install(workspace: &Workspace) -> Result<Suite, String> {
@@ -46,13 +46,15 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// Runs it against zk's client and against `zk mcp serve`.
+    /// Runs it against zk's client and against `zk mcp serve`, then both with servers and a client that others use.
     pub(crate) fn run(&self, workspace: &Workspace) -> Result<()> {
         let programs = programs(workspace.root())?;
         let client = programs.join("examples/conformance");
         let (client, zk) = (client.to_string_lossy(), programs.join("zk"));
         let results = self.dir.join("results");
         let args = ["run.mjs", &client, &zk.to_string_lossy(), &results.to_string_lossy()];
+        Run::new(&self.node.to_string_lossy(), &args, &self.dir).wait_at_most(RUN)?;
+        let args = ["servers.mjs", &zk.to_string_lossy(), &results.to_string_lossy()];
         Run::new(&self.node.to_string_lossy(), &args, &self.dir).wait_at_most(RUN)
     }
 }

@@ -34,6 +34,8 @@ mod limits;
 mod mcp;
 #[cfg(test)]
 mod mcp_serve;
+#[cfg(test)]
+mod mcp_sign_in;
 mod model_names;
 mod models;
 #[cfg(test)]
