@@ -7,9 +7,11 @@ use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, 
 use zk_core::kernel::Plugin;
 use zk_providers::VendorDialect;
 
+use crate::app::AppContext;
 use crate::endpoint::NamedProvider;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
+use crate::shared_lines::SharedLines;
 
 /// What `compaction.strategy` can be.
 pub(crate) const STRATEGIES: &[&str] =
@@ -53,6 +55,13 @@ pub(crate) fn plugins(settings: &Settings) -> Outcome<Vec<Arc<dyn Plugin>>> {
     // What needs no model helps where the others cannot.
     plugins.push(Arc::new(Shorten));
     Ok(plugins)
+}
+
+/// Where lines of what left conversations are kept for later ones: only where a person is there.
+pub(crate) fn shared_lines(app: &AppContext) -> Option<Arc<dyn Plugin>> {
+    let path = app.dirs.shared_lines().filter(|_| app.settings.flag("shorten"))?;
+    let writes = app.settings.flag_or("compaction.shared_lines", true);
+    Some(Arc::new(SharedLines::new(path, &app.project, writes, app.redactor.clone())))
 }
 
 /// Refuses choices that contradict each other.

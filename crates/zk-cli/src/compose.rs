@@ -86,6 +86,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));
     plugins.extend(compaction::plugins(&app.settings)?);
+    plugins.extend(compaction::shared_lines(app).filter(|_| attended));
     let dump = app.settings.text("debug_dump").map(|dir| app.cwd.join(dir));
     plugins.extend(dump.map(|dir| {
         Arc::new(DumpFiles::new(dir, app.redactor.clone(), app.notices.clone())) as Arc<dyn Plugin>
@@ -186,6 +187,7 @@ pub(crate) fn files(app: &AppContext) -> Outcome<WorkspaceFiles> {
         app.dirs.audit(),
         app.dirs.sessions(),
         app.dirs.line_history(),
+        app.dirs.shared_lines(),
     ]
     .into_iter()
     .flatten()

@@ -62,6 +62,11 @@ impl Dirs {
         Some(self.config.as_ref()?.join("approvals.toml"))
     }
 
+    /// Lines of what left conversations, for later ones.
+    pub(crate) fn shared_lines(&self) -> Option<PathBuf> {
+        Some(self.state.as_ref()?.join("lines.jsonl"))
+    }
+
     pub(crate) fn line_history(&self) -> Option<PathBuf> {
         Some(self.state.as_ref()?.join("history"))
     }

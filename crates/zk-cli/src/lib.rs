@@ -46,6 +46,7 @@ mod sandbox;
 mod session_switch;
 mod sessions;
 mod settings;
+mod shared_lines;
 mod signals;
 mod skills;
 mod stdin;

@@ -7,7 +7,8 @@ use zk_core::model::{Approved, Block, Concurrency, Effects, Message, ToolError, 
 use zk_core::service::{CallPlace, ContextId, Tool, ToolCx};
 
 use crate::line;
-use crate::owner::Owner;
+use crate::lines::LineStore;
+use crate::owner::{Owner, now_ms};
 
 /// The name of the tool.
 pub(crate) const RECALL: &str = "conversation_recall";
@@ -29,13 +30,15 @@ impl Recall {
         let spec = ToolSpec::lazy(
             RECALL,
             "Looks up earlier messages of this conversation that left the context. `browse` lists them in a line \
-             each, from a number on; `search` finds those that contain all words; `expand` shows one in full.",
+             each, from a number on; `search` finds those that contain all words; `expand` shows one in full. With \
+             `others`, browse and search find lines of earlier conversations about this project, the newest first.",
             json!({
                 "type": "object",
                 "properties": {
                     "action": {"type": "string", "enum": ["browse", "search", "expand"]},
                     "number": {"type": "integer", "minimum": 1, "description": "browse: the first; expand: which"},
-                    "query": {"type": "string", "description": "search: the words"}
+                    "query": {"type": "string", "description": "search: the words"},
+                    "others": {"type": "boolean", "description": "earlier conversations, not this one"}
                 },
                 "required": ["action"]
             }),
@@ -65,6 +68,9 @@ impl Tool for Recall {
 
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args = call.args();
+        if args.get("others").and_then(Value::as_bool).unwrap_or_default() {
+            return others(args, cx).await.map(ToolOutput::text);
+        }
         let history = self.history(cx);
         let number =
             args.get("number").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
@@ -79,6 +85,67 @@ impl Tool for Recall {
     }
 }
 
+/// Lines of earlier conversations.
+async fn others(args: &Value, cx: &ToolCx) -> Result<String, ToolError> {
+    let Some(store) = cx.cx.service::<dyn LineStore>() else {
+        return Ok("no lines of other conversations are kept here".to_owned());
+    };
+    let words: Vec<String> = match args.get("action").and_then(Value::as_str) {
+        Some("search") => words_of(args.get("query").and_then(Value::as_str).unwrap_or_default())?,
+        Some("expand") => {
+            return Err(ToolError::invalid(
+                "of other conversations only lines are kept: `browse` or `search` them",
+            ));
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let from = args.get("number").and_then(Value::as_u64).unwrap_or(1).max(1);
+    let now = now_ms(&cx.cx);
+    let read = tokio::task::spawn_blocking(move || {
+        let (mut text, mut seen, mut more) = (String::new(), 0, false);
+        store.read(&mut |line| {
+            let lower = line.text.to_lowercase();
+            if !words.iter().all(|word| lower.contains(word)) {
+                return true;
+            }
+            seen += 1;
+            more = seen >= from + PAGE as u64;
+            if seen >= from && !more {
+                let _ = writeln!(text, "{} {} {}", day_of(line.time_ms, now), line.session, line.text);
+            }
+            !more
+        })?;
+        if more {
+            let _ = write!(text, "(older ones: from number {} on)", from + PAGE as u64);
+        }
+        Ok::<_, std::io::Error>(text)
+    });
+    let failed = |error: &dyn std::fmt::Display| {
+        ToolError::failed(format!("cannot read lines of other conversations: {error}"))
+    };
+    let text = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    Ok(if text.is_empty() { "no line of another conversation was found".to_owned() } else { text })
+}
+
+/// How long ago, in days.
+fn day_of(time_ms: u64, now_ms: u64) -> String {
+    let days = now_ms.saturating_sub(time_ms) / 86_400_000;
+    match days {
+        0 => "today".to_owned(),
+        1 => "yesterday".to_owned(),
+        days => format!("{days} days ago"),
+    }
+}
+
+/// The words that are looked for.
+fn words_of(query: &str) -> Result<Vec<String>, ToolError> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    if words.is_empty() {
+        return Err(ToolError::invalid("`search` needs a `query` of at least a word"));
+    }
+    Ok(words)
+}
+
 fn browse(history: &[Arc<Message>], from: usize) -> String {
     let messages = history.iter().enumerate().skip(from.saturating_sub(1));
     let mut text = listed(messages.clone().take(PAGE));
@@ -90,10 +157,7 @@ fn browse(history: &[Arc<Message>], from: usize) -> String {
 }
 
 fn search(history: &[Arc<Message>], query: &str) -> Result<String, ToolError> {
-    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-    if words.is_empty() {
-        return Err(ToolError::invalid("`search` needs a `query` of at least a word"));
-    }
+    let words = words_of(query)?;
     let mut found = String::new();
     let mut count = 0;
     // The newest first: what was found out last counts.

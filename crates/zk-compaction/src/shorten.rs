@@ -105,11 +105,16 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
 /// The oldest messages, as few as it takes, and at most all before the newest turn.
 fn oldest(messages: &[Arc<Message>], answered: usize, target: usize) -> Option<(usize, usize)> {
     // The task, or a summary of all that was, is worth more than what was said of it, unless it is what fills the window.
-    let first = messages
-        .first()
-        .filter(|first| (is_prompt(first) || summary_of(first).is_some()) && first.size() <= target / 4);
-    let start = usize::from(first.is_some());
-    let kept = first.map_or(0, |first| first.size());
+    let is_summary = |message: &Arc<Message>| summary_of(message).is_some();
+    let first = messages.first().filter(|first| is_prompt(first) || is_summary(first));
+    let second = first.and_then(|_| messages.get(1)).filter(|second| is_summary(second));
+    let mut kept = 0;
+    let fits = |message: &&Arc<Message>| {
+        kept += message.size();
+        kept <= target / 4
+    };
+    let start = first.into_iter().chain(second).take_while(fits).count();
+    let kept: usize = messages.iter().take(start).map(|message| message.size()).sum();
     let mut rest: usize = messages.iter().skip(start).map(|message| message.size()).sum();
     let mut best = None;
     for (at, message) in messages.iter().enumerate().take(answered + 1).skip(start) {

@@ -54,6 +54,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("skills.max_active", Kind::Count),
     Key::new("compaction.strategy", Kind::OneOf(compaction::STRATEGIES)),
     Key::new("compaction.auto_consolidate_min_window", Kind::Count),
+    Key::new("compaction.shared_lines", Kind::Flag).not_by_projects(),
     Key::new("compaction.tail", Kind::Flag),
     Key::new("compaction.tool_pairs", Kind::Flag),
     Key::new("permissions.allow_all", Kind::Flag).not_by_projects(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use zk_agent::{Agent, AgentConversation};
-use zk_compaction::{Rolling, Shorten, Summary, Window, WindowOptions};
+use zk_compaction::{KeptLine, LineStore, Rolling, Shorten, Summary, Window, WindowOptions};
 use zk_core::events::{CompactionStage, ContextCompaction, ContextReduced};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Block, ErrorKind, Message, Model, ToolOutput, ToolSpec};
@@ -48,6 +48,12 @@ fn rig_with(install: impl FnOnce(&Bus), summarise: impl Fn(&Asked) -> Turn + Sen
             && !asked.messages.iter().any(|m| m.calls().any(|c| c.name == "conversation_recall")) =>
         {
             Turn::new().call("conversation_recall", json!({"action": "search", "query": "code word"}))
+        }
+        text if text == "look around"
+            && !asked.messages.iter().any(|m| m.calls().any(|c| c.name == "conversation_recall")) =>
+        {
+            let about = json!({"action": "search", "query": "code word", "others": true});
+            Turn::new().call("conversation_recall", about)
         }
         _ => Turn::new().text(format!("Answer. {}", "word ".repeat(150))),
     });
@@ -167,7 +173,7 @@ async fn lines_take_the_place_of_what_leaves_without_a_model_and_the_model_looks
     rig.conversation.compact(None).await.unwrap();
     let sent = text_of(&rig.say("question 9").await);
     assert!(
-        sent.contains("#1 person: the code word is xylophone") && sent.contains("#3 person: question 0"),
+        sent.starts_with("the code word is xylophone, for later") && sent.contains("#3 person: question 0"),
         "{sent}"
     );
     for number in 10..18 {
@@ -183,4 +189,49 @@ async fn lines_take_the_place_of_what_leaves_without_a_model_and_the_model_looks
     let sent = rig.say("look back").await;
     assert!(rig.provider.asked().pop().unwrap().tools.contains(&"conversation_recall".to_owned()));
     assert!(text_of(&sent).contains("xylophone, for later"), "{}", text_of(&sent));
+}
+
+/// Lines in memory.
+#[derive(Default)]
+struct Lines(Mutex<Vec<String>>);
+
+impl LineStore for Lines {
+    fn append(&self, lines: &[String]) -> std::io::Result<()> {
+        self.0.lock().unwrap().extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn read(&self, take: &mut dyn FnMut(KeptLine) -> bool) -> std::io::Result<()> {
+        let kept = |text: &String| KeptLine { time_ms: 0, session: "s_1".to_owned(), text: text.clone() };
+        let _ = self.0.lock().unwrap().iter().rev().map(kept).all(take);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn lines_of_what_left_are_kept_for_later_conversations_whose_model_finds_them() {
+    let lines = Arc::<Lines>::default();
+    let kept = lines.clone();
+    let with_lines = move |bus: &Bus| {
+        bus.install(&Rolling).unwrap();
+        bus.scope("lines").provide_service::<dyn LineStore>(kept.clone());
+    };
+    let first = rig_with(with_lines.clone(), |_| Turn::new().text("never asked"));
+    first.say("what is this about").await;
+    first.say("the code word is xylophone").await;
+    for number in 0..8 {
+        first.say(&format!("question {number}")).await;
+    }
+    first.conversation.compact(None).await.unwrap();
+    let sent = text_of(&first.say("and now").await);
+    assert!(sent.starts_with("what is this about"), "what it is about stays in its own words: {sent}");
+    assert!(lines.0.lock().unwrap().contains(&"person: the code word is xylophone".to_owned()));
+
+    let later = rig_with(with_lines, |_| Turn::new().text("never asked"));
+    for number in 0..8 {
+        later.say(&format!("another question {number}")).await;
+    }
+    later.conversation.compact(None).await.unwrap();
+    let sent = text_of(&later.say("look around").await);
+    assert!(sent.contains("s_1 person: the code word is xylophone"), "{sent}");
 }
