@@ -1,23 +1,30 @@
 //! Generated conversations under every strategy and many windows: what is sent stays sound, whatever is left out.
 //! `ZK_COMPACTION_CASES=10000` runs the whole campaign.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
-use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, Window, WindowOptions};
-use zk_core::events::{ContextOverflow, ContextTransform};
+use zk_compaction::{Focus, Rolling, Shorten, Subgoal, Summary, Tail, ToolPairs, Window, WindowOptions};
+use zk_core::events::{CompactionStage, ContextCompaction, ContextOverflow, ContextTransform};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    AgentError, Block, Message, MessageId, ModelRef, RunId, ToolCall, TurnUsage, Usage, WireReady, WireRules,
-    context_size,
+    AgentError, Block, Message, MessageId, ModelRef, Role, RunId, ToolCall, TurnUsage, Usage, WireReady,
+    WireRules, context_size,
 };
 use zk_core::service::{
     ContextId, ContextWindow, RunControl, RunEnded, RunState, SideAnswer, SideCall, WindowLevel,
 };
+
+/// How many strategies there are, and the one that prepares what it does beside the conversation.
+const STRATEGIES: usize = 9;
+const PAIRS: usize = 6;
+
+/// Bytes that may be sent where the window is not known.
+const FALLBACK: usize = 100_000;
 
 const PINNED: &str = "Remember:  keep\tthis line, ünd its bytes";
 
@@ -66,6 +73,8 @@ struct Case {
     strategy: usize,
     summariser: u8,
     window: Option<u64>,
+    /// Where less is sent: the lower threshold, the upper one, tokens that stay, turns of rest.
+    thresholds: (f64, f64, u64, u32),
     /// Turns after which the provider says that it did not fit.
     overflows: Vec<usize>,
     turns: Vec<TurnSizes>,
@@ -74,17 +83,25 @@ struct Case {
 fn case() -> impl Strategy<Value = Case> {
     let size = || prop_oneof![8 => 0..200usize, 8 => 200..9000usize, 1 => Just(60_000usize)];
     let turn = (prop::option::of(size()), prop::collection::vec(size(), 0..4));
+    let thresholds = (
+        prop_oneof![Just(0.6), Just(0.3), Just(0.05)],
+        prop_oneof![Just(0.9), Just(0.6), Just(1.0)],
+        prop_oneof![Just(20_000), Just(0), 100..4000u64],
+        0..4u32,
+    );
     (
-        0..7usize,
+        0..STRATEGIES,
         0..5u8,
         prop::option::of(prop_oneof![500..4000u64, 4000..64_000u64]),
+        thresholds,
         prop::collection::vec(0..25usize, 0..3),
         prop::collection::vec(turn, 1..25),
     )
-        .prop_map(|(strategy, summariser, window, overflows, turns)| Case {
+        .prop_map(|(strategy, summariser, window, thresholds, overflows, turns)| Case {
             strategy,
             summariser,
             window,
+            thresholds,
             overflows,
             turns,
         })
@@ -93,8 +110,16 @@ fn case() -> impl Strategy<Value = Case> {
 fn bus(case: &Case) -> Bus {
     let bus = Bus::new();
     // A tokenizer that is there from some turn on would change the sizes between two requests.
-    let options =
-        WindowOptions { cooldown: 1, fallback_bytes: 100_000, tokenizer: false, ..WindowOptions::default() };
+    let (soft, hard, keep, cooldown) = case.thresholds;
+    let options = WindowOptions {
+        soft,
+        hard,
+        keep,
+        cooldown,
+        fallback_bytes: FALLBACK,
+        tokenizer: false,
+        ..WindowOptions::default()
+    };
     bus.install(&Window::with(options)).unwrap();
     match case.strategy {
         0 => {}
@@ -103,6 +128,11 @@ fn bus(case: &Case) -> Bus {
         3 => drop(bus.install(&Summary).unwrap()),
         4 => drop(bus.install(&Subgoal::default()).unwrap()),
         5 => drop(bus.install(&Subgoal::by_gain()).unwrap()),
+        PAIRS => drop(bus.install(&ToolPairs).unwrap()),
+        7 => {
+            bus.install(&Tail::default().threshold(20_000).keep_turns(2)).unwrap();
+            bus.install(&Summary).unwrap();
+        }
         _ => drop(bus.install(&Focus::default().auto_consolidate_min_window(1)).unwrap()),
     }
     bus.install(&Shorten).unwrap();
@@ -145,12 +175,24 @@ fn check_sent(case: &Case, history: &[Arc<Message>], sent: &[Arc<Message>]) -> R
     Ok(())
 }
 
+/// Whether of the conversation nothing is left that could leave: its first message, what was put in, and the newest turn.
+fn is_least(sent: &[Arc<Message>]) -> bool {
+    let answered = sent.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(0);
+    let older = sent.get(1..answered).unwrap_or_default();
+    older.iter().all(|message| message.injected_by.is_some())
+}
+
 async fn run(case: &Case) -> Result<(), TestCaseError> {
     let bus = bus(case);
     let context = Arc::new(ContextId::fresh());
     let run = Arc::new(Run(case.summariser));
     let cx: Cx = bus.cx().with_service::<dyn RunControl>(run).with_service(context.clone());
     let window = bus.service::<dyn ContextWindow>().unwrap();
+    let stopped = Arc::new(Mutex::new(false));
+    let seen = stopped.clone();
+    bus.scope("test").on_sync(move |event: &ContextCompaction, _: &Cx| {
+        *seen.lock().unwrap() |= event.stage == CompactionStage::Stopped;
+    });
     let mut history = vec![Message { id: Some("m".into()), ..Message::user_text("go") }.shared()];
     let emit = async |history: &[Arc<Message>], turn: &str| {
         let event =
@@ -177,9 +219,21 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
             sent = emit(&history, &id).await;
             check_sent(case, &history, &sent)?;
             prop_assert!(context_size(&sent) <= before.max(3000) + 400, "it grew: {case:?}");
+            prop_assert!(context_size(&sent) < before || is_least(&sent), "it stayed as large: {case:?}");
         }
-        if window.fill(&context).unwrap().level < WindowLevel::Hard {
-            let again = emit(&history, &id).await;
+        let fill = window.fill(&context).unwrap();
+        let exceeds = fill.usable.map_or(fill.bytes >= FALLBACK, |usable| fill.estimate >= usable);
+        prop_assert!(
+            !exceeds || is_least(&sent) || *stopped.lock().unwrap(),
+            "it does not fit, and nobody says so: {fill:?} {case:?}"
+        );
+        if fill.level < WindowLevel::Hard {
+            let mut again = emit(&history, &id).await;
+            // What was prepared meanwhile is applied, a few at a time.
+            for _ in 0..if case.strategy == PAIRS { 30 } else { 0 } {
+                tokio::task::yield_now().await;
+                sent = std::mem::replace(&mut again, emit(&history, &id).await);
+            }
             prop_assert_eq!(again, sent, "at rest nothing changes");
         }
         prop_assert!(stored.iter().zip(&history).all(|(stored, now)| Arc::ptr_eq(stored, now)));
@@ -205,7 +259,14 @@ fn under_every_strategy_and_window_pairs_stay_whole_pinned_lines_stay_and_rest_i
 fn a_summary_that_takes_more_than_what_it_stands_for_is_not_used() {
     let mut turns: Vec<TurnSizes> = vec![(None, Vec::new()); 3];
     turns.extend([(None, vec![3620]), (Some(1602), Vec::new())]);
-    let case = Case { strategy: 3, summariser: 3, window: Some(18_166), overflows: vec![4], turns };
+    let case = Case {
+        strategy: 3,
+        summariser: 3,
+        window: Some(18_166),
+        overflows: vec![4],
+        turns,
+        thresholds: (0.6, 0.9, 20_000, 1),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(run(&case)).unwrap();
 }

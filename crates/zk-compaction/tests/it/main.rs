@@ -3,6 +3,7 @@
 
 mod campaign;
 mod focus;
+mod never_twice;
 mod overflow;
 mod pairs;
 mod replay;
