@@ -1,5 +1,6 @@
 use zk_agent::section_texts;
 use zk_compaction::{LazyCounter, TokenCounter};
+use zk_core::model::Disclosure;
 use zk_core::service::{ContextMode, ContextProducer, Tool, visible_line, visible_lines};
 
 use super::print;
@@ -26,25 +27,31 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
         let mut lines = Vec::new();
         let mut total = 0;
         let counter = LazyCounter::default().loaded();
-        let mut part = |what: &str, source: &str, all: &str, text: &str| {
+        let mut part = |what: &str, source: &str, all: &str, text: &str, is_sent: bool| {
             let tokens = counter.count(all);
-            total += tokens;
-            let head = format!("{what:<26} {tokens:>6} tokens  of {source}");
+            total += if is_sent { tokens } else { 0 };
+            let when = match (is_sent, tokens) {
+                (false, _) => ", once it is looked for: not counted",
+                (true, 0) => ", nothing now",
+                (true, _) => "",
+            };
+            let head = format!("{what:<30} {tokens:>6} tokens  of {source}{when}");
             if *sizes {
                 lines.push(visible_line(&head));
             } else {
                 lines.push(format!("=== {}", visible_line(&head)));
-                lines.extend(visible_lines(text));
+                lines.extend(visible_lines(text).into_iter().filter(|_| tokens > 0));
                 lines.push(String::new());
             }
         };
         for section in section_texts(&cx, &prompt::own(&app.settings)).await.map_err(Failure::failed)? {
-            part(&format!("section {}", section.id), &section.source, &section.text, &section.text);
+            part(&format!("section {}", section.id), &section.source, &section.text, &section.text, true);
         }
         for tool in cx.items::<dyn Tool>() {
             let spec = tool.value.spec();
             let all = format!("{}\n{}\n{}", spec.name, spec.description, spec.schema);
-            part(&format!("tool {}", tool.name), tool.source.as_str(), &all, &spec.description);
+            let is_sent = spec.disclosure == Disclosure::Always;
+            part(&format!("tool {}", tool.name), tool.source.as_str(), &all, &spec.description, is_sent);
         }
         for context in cx.items::<dyn ContextProducer>() {
             let when = match context.value.mode() {
@@ -52,9 +59,9 @@ pub(crate) fn prompt_command(app: &AppContext, action: &PromptAction) -> Outcome
                 ContextMode::PerRequest => "behind a request",
             };
             let text = context.value.text(&cx).await.ok().flatten().unwrap_or_default();
-            part(&format!("{when}: {}", context.name), context.source.as_str(), &text, &text);
+            part(&format!("{when}: {}", context.name), context.source.as_str(), &text, &text, true);
         }
-        lines.push(format!("{:<26} {total:>6} tokens, by an estimate", "all"));
+        lines.push(format!("{:<30} {total:>6} tokens, by an estimate", "all"));
         bus.close().await;
         print(app, &lines)
     })

@@ -124,6 +124,7 @@ fn what_the_model_is_told_is_shown_with_who_says_it_and_how_much_it_is() {
     ] {
         assert!(shown.stdout.contains(part), "{part} in {}", shown.stdout);
     }
+    assert!(shown.stdout.contains("not counted"), "what is not offered at first: {}", shown.stdout);
     let sizes = person.run(&["prompt", "show", "--sizes"]);
     assert!(sizes.stdout.contains("tokens") && !sizes.stdout.contains("Write tests."), "{}", sizes.stdout);
 }
