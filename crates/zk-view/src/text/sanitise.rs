@@ -20,14 +20,14 @@ const LONGEST_STRING: usize = 4096;
 /// ```
 ///
 /// It remembers what it is inside of, so a sequence that is split over several pieces is removed as well. Variation
-/// selectors and joiners stay where they belong to an emoji.
+/// selectors and joiners stay where they belong to an emoji, joiners also within words of scripts that need them.
 #[derive(Debug, Default)]
 pub struct Sanitiser {
     state: State,
     /// The last character that came through.
     last: char,
-    /// Whether a joiner came after an emoji: it stays if another emoji follows.
-    joiner: bool,
+    /// A joiner that came after an emoji, or a letter of a script that has joiners: it stays if another one follows.
+    joiner: Option<char>,
     /// How many combining marks came through since the last character of its own.
     marks: usize,
 }
@@ -49,7 +49,7 @@ enum State {
 impl Sanitiser {
     /// Appends what is harmless of `text` to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
-        if self.state == State::Ground && !self.joiner && is_plain(text) {
+        if self.state == State::Ground && self.joiner.is_none() && is_plain(text) {
             out.push_str(text);
             self.last = text.chars().next_back().unwrap_or(self.last);
             self.marks = 0;
@@ -99,7 +99,8 @@ impl Sanitiser {
             '\u{1b}' => return State::Escape,
             '\u{9b}' => return State::Control,
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => return State::String { length: 0 },
-            JOINER => self.joiner = is_emoji(self.last) || is_emoji_style(self.last),
+            JOINER if is_emoji(self.last) || is_emoji_style(self.last) => self.joiner = Some(c),
+            JOINER | NON_JOINER if has_joiners(self.last) => self.joiner = Some(c),
             c if is_combining_mark(c) => {
                 self.marks += 1;
                 if self.marks <= MAX_MARKS {
@@ -107,9 +108,8 @@ impl Sanitiser {
                 }
             }
             c if is_harmless(c) || (is_emoji_style(c) && is_emoji(self.last)) => {
-                if joiner && is_emoji(c) {
-                    out.push(JOINER);
-                }
+                let is_joined = is_emoji(c) || (has_joiners(c) && has_joiners(self.last));
+                out.extend(joiner.filter(|_| is_joined));
                 out.push(c);
                 self.last = c;
                 self.marks = 0;
@@ -149,8 +149,17 @@ pub fn is_plain_ascii(text: &[u8]) -> bool {
     blocks.iter().all(|block| plain(block)) && plain(rest)
 }
 
-/// Joins two emoji to one.
+/// Joins two emoji to one, or two letters.
 const JOINER: char = '\u{200d}';
+/// Keeps two letters apart that would be joined.
+const NON_JOINER: char = '\u{200c}';
+
+/// Whether `c` is part of a word in a script whose words are spelt with joiners: Arabic and Syriac, and those of India, with
+/// the sign that takes the vowel from a letter.
+fn has_joiners(c: char) -> bool {
+    let is_virama = c == '\u{dca}' || (c >= '\u{900}' && u32::from(c) & 0x7f == 0x4d);
+    matches!(c, '\u{600}'..='\u{77f}' | '\u{8a0}'..='\u{dff}') && (c.is_alphabetic() || is_virama)
+}
 
 /// Whether `c` asks for the text or the picture form of the emoji before it.
 fn is_emoji_style(c: char) -> bool {

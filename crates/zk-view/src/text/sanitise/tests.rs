@@ -177,3 +177,31 @@ proptest! {
         prop_assert_eq!(split(&pieces), sanitise(&text).into_owned());
     }
 }
+
+#[test]
+fn joiners_stay_within_words_of_scripts_that_need_them_and_nowhere_else() {
+    let persian = "می\u{200c}خواهم";
+    let hindi = "क्\u{200d}ष";
+    for word in [persian, hindi] {
+        assert_eq!(sanitise(word), word);
+        // However it is split.
+        for (at, _) in word.char_indices() {
+            let (mut sanitiser, mut out) = (Sanitiser::default(), String::new());
+            let (one, other) = word.split_at(at);
+            sanitiser.push(one, &mut out);
+            sanitiser.push(other, &mut out);
+            assert_eq!(out, word);
+        }
+    }
+    for (text, expected) in [
+        ("a\u{200d}b", "ab"),
+        ("a\u{200c}b", "ab"),
+        ("م\u{200c} x", "م x"),
+        ("x\u{200c}م", "xم"),
+        ("م\u{200c}\u{200c}م", "م\u{200c}م"),
+        ("م\u{200d}x", "مx"),
+        ("👩\u{200c}🚀", "👩🚀"),
+    ] {
+        assert_eq!(sanitise(text), expected, "{text:?}");
+    }
+}
