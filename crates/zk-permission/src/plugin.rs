@@ -256,7 +256,11 @@ fn describe(kind: &ApprovalKind) -> String {
             let words = crate::shell::quote_all(words);
             format!("commands that begin with `{words}`, so also `{words} --more`, but not `{words} > file`")
         }
-        ApprovalKind::Directory { path } => format!("changing files below {}", path.display()),
+        ApprovalKind::Directory { path } => {
+            let outside = path.parent().unwrap_or(path).join("file");
+            let (path, outside) = (path.display(), outside.display());
+            format!("changing files below {path}, so also {path}/any/file, but not {outside}")
+        }
     }
 }
 

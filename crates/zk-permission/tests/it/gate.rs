@@ -152,7 +152,8 @@ async fn a_prefix_is_offered_and_holds_until_another_session_is_loaded() {
     let Wider { kind, allows } = wider.unwrap();
     assert_eq!(kind, WiderKind::Prefix);
     assert!(allows.starts_with("commands that begin with `cargo test`"), "{allows}");
-    for command in ["cargo test", "cargo test --all | tail"] {
+    assert!(allows.ends_with("so also `cargo test --more`, but not `cargo test > file`"), "{allows}");
+    for command in ["cargo test", "cargo test --all | tail", "cargo test --more"] {
         assert_eq!(desk.shell(command).await, None, "{command}");
     }
     assert_eq!(desk.asked(), 1);
@@ -173,10 +174,14 @@ async fn a_directory_is_offered_for_files_and_can_be_kept_for_good() {
     assert_eq!(desk.write("src/gen/a.rs").await, None);
     let Wider { kind, allows } = desk.asked.lock().unwrap()[0].wider.clone().unwrap();
     assert_eq!(kind, WiderKind::Directory);
-    assert!(allows.starts_with("changing files below /p/src/gen"), "{allows}");
-    assert_eq!(desk.write("src/gen/b/c.rs").await, None);
+    assert_eq!(
+        allows,
+        "changing files below /p/src/gen, so also /p/src/gen/any/file, but not /p/src/file",
+        "the rule, what it matches and what not"
+    );
+    assert_eq!(desk.write("src/gen/any/file").await, None);
     assert_eq!(desk.asked(), 1);
-    desk.write("src/main.rs").await;
+    desk.write("src/file").await;
     assert_eq!(desk.asked(), 2);
 
     let mut rules = Rules::new();

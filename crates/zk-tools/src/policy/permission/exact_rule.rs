@@ -53,6 +53,10 @@ impl ExactRule {
     }
 
     pub(super) fn describe(&self) -> String {
-        format!("exactly this call in {}, in later sessions too; `zk trust` lists and revokes it", self.cwd)
+        format!(
+            "exactly this call in {}, in later sessions too, but not with any other argument; `zk trust` lists and \
+             revokes it",
+            self.cwd
+        )
     }
 }
