@@ -134,8 +134,8 @@ pub(crate) fn store(app: &AppContext) -> Outcome<SqliteStore> {
 /// unless a session was asked for.
 pub(crate) async fn begin(app: &AppContext, resume: Option<&Resume>) -> Outcome<Session> {
     match resume {
-        None if !app.settings.flag("sessions") => Ok(Session::default()),
-        None => {
+        None | Some(Resume::Choose) if !app.settings.flag("sessions") => Ok(Session::default()),
+        None | Some(Resume::Choose) => {
             let created = match store(app).map_err(|failure| failure.message).and_then(writable(app)) {
                 Ok(store) => {
                     let new = NewSession { id: None, cwd: app.cwd.clone(), parent: None };

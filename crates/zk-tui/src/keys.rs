@@ -74,6 +74,8 @@ const GROUND: &[u8] = b"11;";
 /// The most bytes of a paste: what is more is left out.
 const PASTE: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
+/// Moments without a byte after which a paste counts as complete whose end never came: about a second.
+const PASTE_WAITS: u8 = 33;
 
 /// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
 /// key.
@@ -87,8 +89,9 @@ pub struct KeyDecoder {
     string: Vec<u8>,
     /// Keys of what looked like the beginning of a string, and was none.
     taken_back: Vec<Key>,
-    /// A paste that has begun.
+    /// A paste that has begun, and for how many moments nothing of it has come.
     paste: Option<Vec<u8>>,
+    waits: u8,
     /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
     is_owed: bool,
     escaped: bool,
@@ -118,12 +121,11 @@ impl KeyDecoder {
         let mut keys = Vec::new();
         for byte in bytes {
             if let Some(paste) = &mut self.paste {
+                self.waits = 0;
                 paste.push(*byte);
                 if paste.ends_with(PASTE_END) {
                     paste.truncate(paste.len() - PASTE_END.len());
-                    let text = String::from_utf8_lossy(paste).replace("\r\n", "\n").replace('\r', "\n");
-                    self.paste = None;
-                    keys.push(Key::Paste(text));
+                    keys.extend(self.end_paste());
                 } else if paste.len() > PASTE {
                     paste.drain(PASTE / 2..paste.len() - PASTE_END.len());
                 }
@@ -136,14 +138,25 @@ impl KeyDecoder {
         keys
     }
 
-    /// Whether more bytes may follow at once.
-    #[must_use]
-    pub fn is_within(&self) -> bool {
-        self.state == State::Escape
+    fn end_paste(&mut self) -> Option<Key> {
+        let pasted = self.paste.take()?;
+        let text = String::from_utf8_lossy(&pasted).replace("\r\n", "\n").replace('\r', "\n");
+        (!text.is_empty()).then_some(Key::Paste(text))
     }
 
-    /// Nothing came for a moment: what looked like the beginning of a sequence was the Escape key.
+    /// Whether more bytes may follow at once: [`idle`](Self::idle) has something to do if none do.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        self.state == State::Escape || self.paste.is_some()
+    }
+
+    /// Nothing came for a moment: what looked like the beginning of a sequence was the Escape key, and a paste whose end
+    /// does not come is over after some of them.
     pub fn idle(&mut self) -> Option<Key> {
+        if self.paste.is_some() {
+            self.waits += 1;
+            return if self.waits < PASTE_WAITS { None } else { self.end_paste() };
+        }
         if self.state != State::Escape {
             return None;
         }
@@ -224,7 +237,7 @@ impl KeyDecoder {
                 5 => moved(Direction::PageUp),
                 6 => moved(Direction::PageDown),
                 200 => {
-                    self.paste = Some(Vec::new());
+                    (self.paste, self.waits) = (Some(Vec::new()), 0);
                     None
                 }
                 _ => None,

@@ -24,6 +24,7 @@ mod edit;
 mod keymap;
 mod keys;
 mod layout;
+mod link;
 mod markdown;
 mod notice;
 mod pager;
@@ -39,6 +40,7 @@ mod transcript;
 mod view;
 
 pub use app::{Action, App, Mask};
+pub use edit::Recall;
 pub use keymap::Keymap;
 pub use keys::{Direction, Key, KeyDecoder};
 pub use markdown::Markdown;

@@ -1,4 +1,5 @@
 use std::fmt::Write;
+use std::sync::Arc;
 
 use crate::notice::Notices;
 use crate::row::{Looks, Row};
@@ -29,7 +30,7 @@ impl Size {
 }
 
 /// What a terminal does with what it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// Colours and links.
     pub looks: Looks,
@@ -43,6 +44,8 @@ pub struct Abilities {
     pub notices: Notices,
     /// Whether its ground is asked for, and chooses the theme.
     pub follows_ground: bool,
+    /// The directory whose files links may open, absolute; without one only pages are links.
+    pub workspace: Option<Arc<str>>,
 }
 
 impl Abilities {
@@ -54,6 +57,7 @@ impl Abilities {
         tmux: false,
         notices: Notices::Bell,
         follows_ground: false,
+        workspace: None,
     };
 }
 
@@ -100,8 +104,8 @@ impl InlineScreen {
 
     /// What it can do.
     #[must_use]
-    pub fn abilities(&self) -> Abilities {
-        self.abilities
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
     }
 
     /// The terminal said what its ground is like; where that chooses the theme, what is drawn from now on fits it.
@@ -131,7 +135,7 @@ impl InlineScreen {
         } else {
             self.erase(&mut out);
             for row in closed {
-                out.push_str(&row.encode(self.abilities.looks));
+                out.push_str(&self.encode(row));
                 out.push_str("\r\n");
             }
             self.live.clear();
@@ -185,12 +189,13 @@ impl InlineScreen {
         (self.live, self.caret, self.is_caret_shown) = (Vec::new(), Caret::default(), true);
     }
 
+    fn encode(&self, row: &Row) -> String {
+        row.encode(self.abilities.looks, self.abilities.workspace.as_deref())
+    }
+
     fn draw(&self, row: &Row) -> Drawn {
         let row = soft_split(row, self.size.width).into_iter().next().unwrap_or_default();
-        Drawn {
-            encoded: row.encode(self.abilities.looks),
-            columns: columns(row.text().trim_end_matches(' ')),
-        }
+        Drawn { encoded: self.encode(&row), columns: columns(row.text().trim_end_matches(' ')) }
     }
 
     /// Erases from the first live row down, and leaves the cursor there. The first row is erased by itself: tmux would

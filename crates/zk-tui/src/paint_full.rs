@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
-use crate::paint::{Caret, Size};
-use crate::row::{Looks, Row};
+use crate::paint::{Abilities, Caret, Size};
+use crate::row::Row;
 
 /// Draws on the alternate screen of a terminal: every row has its place, and those that changed are written.
 #[derive(Debug, Default)]
@@ -29,10 +29,9 @@ impl FullScreen {
         rows: &[Row],
         caret: Option<Caret>,
         size: Size,
-        looks: Looks,
-        synchronized: bool,
+        abilities: &Abilities,
     ) -> String {
-        let mut out = String::new();
+        let (mut out, workspace) = (String::new(), abilities.workspace.as_deref());
         if !self.is_known {
             out.push_str("\u{1b}[m\u{1b}[H\u{1b}[2J");
             (self.shown, self.is_known) = (vec![String::new(); size.height], true);
@@ -42,7 +41,7 @@ impl FullScreen {
         let is_shown = self.caret.is_some();
         let mut moved = !out.is_empty();
         for (at, old) in self.shown.iter_mut().enumerate() {
-            let new = rows.get(at).map(|row| row.encode(looks)).unwrap_or_default();
+            let new = rows.get(at).map(|row| row.encode(abilities.looks, workspace)).unwrap_or_default();
             if *old != new {
                 let _ = write!(out, "\u{1b}[{};1H{new}", at + 1);
                 // After a full row the cursor stands in its last column, which would be erased.
@@ -62,7 +61,7 @@ impl FullScreen {
             }
             self.caret = caret;
         }
-        if out.is_empty() || !synchronized {
+        if out.is_empty() || !abilities.synchronized {
             return out;
         }
         format!("\u{1b}[?2026h{out}\u{1b}[?2026l")

@@ -1,7 +1,6 @@
-use std::sync::Arc;
-
 use zk_view::sanitise;
 
+use crate::link::Link;
 use crate::style::{Style, Theme};
 use crate::text::{columns, graphemes};
 
@@ -14,7 +13,7 @@ const TAB: usize = 4;
 pub struct Span {
     style: Style,
     text: String,
-    link: Option<Arc<str>>,
+    link: Option<Link>,
 }
 
 impl Span {
@@ -30,10 +29,11 @@ impl Span {
         Self { style, text, link: None }
     }
 
-    /// The same text as a link, if its target is one that a terminal may open: `http`, `https` or `mailto`.
+    /// The same text as a link, if its target is one that a terminal may open: an `http` or `https` address, or the path of
+    /// a file, which is a link where the file is one of the workspace.
     #[must_use]
     pub fn linked(mut self, target: &str) -> Self {
-        self.link = safe_link(target);
+        self.link = Link::of(target);
         self
     }
 
@@ -59,15 +59,6 @@ impl Span {
     pub(crate) fn continues(&self, other: &Self) -> bool {
         self.style == other.style && self.link == other.link
     }
-}
-
-/// The target of a link if it is safe to hand to a terminal.
-fn safe_link(target: &str) -> Option<Arc<str>> {
-    let lower = target.get(..8.min(target.len())).unwrap_or_default().to_ascii_lowercase();
-    let is_known = ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
-    // Everything else would have to be encoded; an escape or a bell would end the sequence.
-    let is_printable = target.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
-    (is_known && is_printable && target.len() <= 2000).then(|| target.into())
 }
 
 /// A row of a screen, or a line that the terminal itself breaks.
@@ -171,8 +162,8 @@ impl Row {
         row
     }
 
-    /// What a terminal is sent for it.
-    pub(crate) fn encode(&self, looks: Looks) -> String {
+    /// What a terminal is sent for it. Files below `workspace` can be opened there.
+    pub(crate) fn encode(&self, looks: Looks, workspace: Option<&str>) -> String {
         let mut out = String::new();
         // A span of blanks at the end is not seen, and would be part of every copy.
         let mut spans = self.spans.as_slice();
@@ -184,8 +175,8 @@ impl Row {
         }
         for (at, span) in spans.iter().enumerate() {
             let text = if at + 1 == spans.len() { span.text.trim_end_matches(' ') } else { &span.text };
-            let link = span.link.as_deref().filter(|_| looks.links);
-            if let Some(link) = link {
+            let link = span.link.as_ref().filter(|_| looks.links).and_then(|link| link.address(workspace));
+            if let Some(link) = &link {
                 out.extend(["\u{1b}]8;;", link, "\u{1b}\\"]);
             }
             if span.style == Style::PLAIN {
@@ -221,16 +212,15 @@ mod tests {
     fn no_span_can_control_a_terminal() {
         let row = Row::of(Style::RED, "a\u{1b}[2Jb\u{7}\u{9b}31mc\u{202e}d\ne\tf\r");
         assert_eq!(row.text(), "abcd e    f");
-        assert_eq!(row.encode(ALL), "\u{1b}[31mabcd e    f\u{1b}[m");
+        assert_eq!(row.encode(ALL, None), "\u{1b}[31mabcd e    f\u{1b}[m");
     }
 
     #[test]
     fn only_safe_targets_become_links() {
         let encoded =
-            |target: &str| Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)] }.encode(ALL);
+            |target: &str| Row { spans: vec![Span::new(Style::PLAIN, "x").linked(target)] }.encode(ALL, None);
         assert_eq!(encoded("https://a.b/c"), "\u{1b}]8;;https://a.b/c\u{1b}\\x\u{1b}]8;;\u{1b}\\");
-        for target in ["javascript:alert(1)", "file:///etc/passwd", "https://a\u{1b}\\b", "https://a b", "é"]
-        {
+        for target in ["javascript:alert(1)", "file:///etc/passwd", "https://a\u{1b}\\b", "mailto:a@b.c"] {
             assert_eq!(encoded(target), "x", "{target}");
         }
     }

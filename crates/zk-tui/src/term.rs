@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::getpgrp;
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcgetwinsize,
+    tcsetattr,
 };
 use tokio::sync::mpsc;
 
@@ -18,6 +20,9 @@ use crate::paint_full::LEAVE as LEAVE_ALTERNATE;
 /// How long after ESC the rest of a sequence may come, in nanoseconds: longer than a terminal needs, also over a slow
 /// line, shorter than a person notices.
 const SEQUENCE: i64 = 30_000_000;
+
+/// How often a process in the background looks whether the terminal is its own again, in nanoseconds.
+const AWAY: i64 = 250_000_000;
 
 /// Marks pastes, tells whether the person looks at it, tells Shift-Enter from Enter where the terminal can, and asks whether
 /// it shows frames at once.
@@ -109,7 +114,20 @@ impl Modes {
         Ok(())
     }
 
-    /// Puts the terminal back as it was found.
+    /// Whether what is typed is for this process; a terminal that does not say so counts as its own.
+    #[must_use]
+    pub fn is_in_foreground(&self) -> bool {
+        is_in_foreground()
+    }
+
+    /// Whether somebody else changed the modes since they were entered: a shell did, while the process was stopped.
+    #[must_use]
+    pub fn are_changed(&self) -> bool {
+        let is_usual = |mode: Termios| mode.local_modes.contains(LocalModes::ICANON);
+        *self.0.entered() == Entered::Yes && tcgetattr(io::stdin()).is_ok_and(is_usual)
+    }
+
+    /// Puts the terminal back as it was found; nothing in the background, where a shell has modes of its own.
     pub fn leave(&self) {
         self.0.leave(Entered::No);
     }
@@ -145,7 +163,7 @@ impl State {
 
     fn leave(&self, next: Entered) {
         let mut entered = self.entered();
-        if *entered == Entered::Yes {
+        if *entered == Entered::Yes && is_in_foreground() {
             // A terminal that is gone needs no repair.
             if self.is_alternate.swap(false, Ordering::SeqCst) {
                 let _ = write(LEAVE_ALTERNATE);
@@ -163,6 +181,10 @@ impl Drop for State {
     fn drop(&mut self) {
         self.leave(Entered::Never);
     }
+}
+
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 fn write(text: &str) -> io::Result<()> {
@@ -230,15 +252,28 @@ fn read(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result
     decoder.expect_reply();
     let mut buffer = [0; 4096];
     loop {
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
-        let sequence = Timespec { tv_sec: 0, tv_nsec: SEQUENCE };
-        match poll(&mut fds, decoder.is_within().then_some(&sequence)) {
+        // In the background the keys are for somebody else, and reading them would stop the process.
+        let is_ours = is_in_foreground();
+        let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
+        let wait = match is_ours {
+            false => Some(AWAY),
+            true => decoder.is_within().then_some(SEQUENCE),
+        };
+        let wait = wait.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
+        match poll(&mut fds, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let [typed, woken] = fds.map(|fd| fd.revents());
         if !woken.is_empty() {
             return Ok(());
+        }
+        if !is_ours && !typed.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !is_in_foreground() {
+            continue;
         }
         let keys = if typed.is_empty() {
             decoder.idle().into_iter().collect()

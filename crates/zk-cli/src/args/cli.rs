@@ -118,8 +118,8 @@ pub(crate) struct Cli {
     #[arg(short, long = "continue", conflicts_with = "resume")]
     pub(crate) continue_: bool,
 
-    /// Go on with this session; the beginning of its id is enough
-    #[arg(long, value_name = "ID")]
+    /// Go on with this session; the beginning of its id is enough. Without one, choose it in a list
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "")]
     pub(crate) resume: Option<String>,
 
     /// Keep nothing of this conversation on disk

@@ -90,6 +90,8 @@ pub(crate) enum Resume {
     Latest,
     /// The one whose id begins so.
     Id(String),
+    /// One that the person chooses once the conversation is open.
+    Choose,
 }
 
 impl Cli {
@@ -118,7 +120,13 @@ impl Cli {
         let resume = match (self.continue_, self.resume) {
             (true, _) => Some(Resume::Latest),
             (false, Some(id)) if id.trim().is_empty() => {
-                return Err(Failure::usage("--resume needs an ID; `zk sessions` lists them"));
+                let is_print = self.print || self.view.is_some() || self.output_format.is_some();
+                if is_print || self.prompt.is_some() {
+                    return Err(Failure::usage(
+                        "--resume needs an ID where there is a prompt; `zk sessions` lists them",
+                    ));
+                }
+                Some(Resume::Choose)
             }
             (false, Some(id)) => Some(Resume::Id(id)),
             (false, None) => None,

@@ -17,7 +17,7 @@ pub(crate) use job_rows::JobRows;
 pub(crate) use permission_modes::PermissionModes;
 
 use crate::app::AppContext;
-use crate::args::Prompt;
+use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::stdin;
 
@@ -28,6 +28,8 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
             return Err(Failure::usage("--json-schema shapes the answer of one run: use it with --print"));
         }
         interactive::run(app, prompt)
+    } else if prompt.resume == Some(Resume::Choose) {
+        Err(Failure::usage("--resume needs an ID where no terminal can list them; `zk sessions` does"))
     } else {
         headless::run(app, prompt)
     }

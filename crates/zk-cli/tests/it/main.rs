@@ -52,6 +52,8 @@ mod providers;
 #[cfg(test)]
 mod questions;
 #[cfg(test)]
+mod screen;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod sessions;

@@ -89,6 +89,11 @@ impl Terminal {
         before
     }
 
+    /// Bytes that were written and not expected yet.
+    pub(crate) fn seen_len(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
     /// Waits for a question and presses a key once it hears answers.
     pub(crate) fn answer(&mut self, key: &str) {
         self.expect("Run? [y]es once");

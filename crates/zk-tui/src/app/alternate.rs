@@ -110,8 +110,7 @@ impl App {
             row: (height + caret.row).min(size.height.saturating_sub(1)),
             column: caret.column.min(size.width.saturating_sub(1)),
         });
-        let abilities = self.screen.abilities();
-        let frame = screen.frame(&rows, caret, size, abilities.looks, abilities.synchronized);
+        let frame = screen.frame(&rows, caret, size, self.screen.abilities());
         self.alternate = Some(Alternate { screen, pager });
         frame
     }

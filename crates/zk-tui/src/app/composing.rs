@@ -92,7 +92,10 @@ impl App {
             Key::Ctrl('x') => self.is_prefixed = true,
             Key::Ctrl('e') if is_prefixed => actions.push(Action::Edit(self.composer.expanded())),
             Key::Ctrl('g') => actions.push(Action::Edit(self.composer.expanded())),
-            Key::Ctrl('r') => self.search = Some((String::new(), 0)),
+            Key::Ctrl('r') => {
+                self.history.refresh();
+                self.search = Some((String::new(), 0));
+            }
             Key::Move { to: Direction::Up, word: true } => self.take_back(actions),
             Key::Move { to: Direction::Up, .. } | Key::Ctrl('p') => {
                 if !self.composer.up()

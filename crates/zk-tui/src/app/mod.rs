@@ -10,7 +10,7 @@ use zk_core::service::Question;
 use zk_view::{Activity, Card, Intent, Patch, View};
 
 use self::alternate::Alternate;
-use crate::edit::{Buffer, History, Vim};
+use crate::edit::{Buffer, History, Recall, Vim};
 use crate::keymap::Keymap;
 use crate::keys::Key;
 use crate::layout::{Parts, Rooms, card_room, live_rows};
@@ -175,6 +175,13 @@ impl App {
         self
     }
 
+    /// Has whoever looks for an earlier text find those of other processes too.
+    #[must_use]
+    pub fn with_recall(mut self, recall: Recall) -> Self {
+        self.history.recall_with(recall);
+        self
+    }
+
     /// Takes in what changed in the view.
     pub fn patches(&mut self, patches: &[Patch], now: Duration) {
         let before = self.transcript.view().status.run_ms;
@@ -205,7 +212,7 @@ impl App {
     fn notify(&mut self, text: &str) {
         if !self.is_focused {
             let Abilities { notices, tmux, .. } = self.screen.abilities();
-            self.pending += &notice_sequence(notices, tmux, text);
+            self.pending += &notice_sequence(*notices, *tmux, text);
         }
     }
 
@@ -392,9 +399,14 @@ impl App {
         back + &shown + &self.screen.clear()
     }
 
-    /// The terminal is this screen's again.
+    /// Draws nothing any more: somebody else has the terminal, and what stands there is not known.
+    pub fn abandon(&mut self) {
+        self.is_left = true;
+    }
+
+    /// The terminal is this screen's again, and its cursor stands at the beginning of an empty row.
     pub fn enter(&mut self, now: Duration) {
-        self.is_left = false;
+        (self.is_left, self.alternate) = (false, None);
         self.screen.forget();
         if let Some(card) = self.card.take() {
             self.ask(Some(card.card().clone()), now);
@@ -454,7 +466,7 @@ impl App {
         let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
         queue.extend(agent_rows(&view.agents));
         queue.extend(job_rows(&view.jobs));
-        queue.extend(queue_rows(&view.queue));
+        queue.extend(queue_rows(&view.queue, self.is_running()));
         let more = view.cards.len().saturating_sub(1);
         if more > 0 {
             queue.push(Row::of(Style::YELLOW, &format!("{more} more questions wait")));

@@ -8,6 +8,12 @@ use crate::pager::Log;
 use crate::pick::{Picked, Picker, PickerKey, Place};
 
 impl App {
+    /// Lets the person choose the session to go on with.
+    pub fn choose_session(&mut self) {
+        self.open_picker(Place::Sessions);
+        self.is_dirty = true;
+    }
+
     pub(super) fn open_picker(&mut self, place: Place) {
         if self.card.is_some() {
             self.hint = Some("a question waits: answer it first");

@@ -1,14 +1,32 @@
+/// Gives the texts that were typed before, oldest first, in other processes too; nothing if they are the same as when it
+/// was asked last. It answers at once.
+pub type Recall = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
+
 /// Texts that were typed before, oldest first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct History {
     texts: Vec<String>,
+    recall: Option<Recall>,
     /// Which one is shown, and the draft that stood there before.
     shown: Option<(usize, String)>,
 }
 
 impl History {
     pub(crate) fn new(texts: Vec<String>) -> Self {
-        Self { texts, shown: None }
+        Self { texts, recall: None, shown: None }
+    }
+
+    /// Asks `recall` for what was typed elsewhere, whenever somebody begins to look for something.
+    pub(crate) fn recall_with(&mut self, recall: Recall) {
+        self.recall = Some(recall);
+    }
+
+    /// Takes in what was typed elsewhere meanwhile.
+    pub(crate) fn refresh(&mut self) {
+        let is_idle = self.shown.is_none();
+        if let Some(texts) = self.recall.as_mut().filter(|_| is_idle).and_then(|recall| recall()) {
+            self.texts = texts;
+        }
     }
 
     pub(crate) fn push(&mut self, text: &str) {
@@ -20,6 +38,7 @@ impl History {
 
     /// The text before the one shown.
     pub(crate) fn older(&mut self, draft: &str) -> Option<&str> {
+        self.refresh();
         let at = self.shown.as_ref().map_or(self.texts.len(), |(at, _)| *at).checked_sub(1)?;
         let draft = self.shown.take().map_or_else(|| draft.to_owned(), |(_, draft)| draft);
         self.shown = Some((at, draft));

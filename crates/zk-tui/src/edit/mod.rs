@@ -6,4 +6,5 @@ mod vim;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use history::History;
+pub use history::Recall;
 pub(crate) use vim::Vim;

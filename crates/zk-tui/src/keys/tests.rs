@@ -114,6 +114,26 @@ fn nothing_in_a_paste_is_a_key() {
     assert_eq!(pressed, [Key::Paste("y\n\u{3}\u{1b}[A".to_owned()), Key::Char('z')]);
 }
 
+#[test]
+fn a_paste_whose_end_never_comes_is_over_after_a_while_and_keys_are_keys_again() {
+    let mut decoder = KeyDecoder::default();
+    assert_eq!(decoder.push(b"\x1b[200~half\r"), []);
+    assert!(decoder.is_within());
+    for _ in 1..PASTE_WAITS {
+        assert_eq!(decoder.idle(), None);
+    }
+    assert_eq!(decoder.idle(), Some(Key::Paste("half\n".to_owned())));
+    assert!(!decoder.is_within());
+    assert_eq!(decoder.push(b"\x03"), [Key::Ctrl('c')]);
+    // One that goes on slowly stays whole.
+    assert_eq!(decoder.push(b"\x1b[200~a"), []);
+    for _ in 0..3 {
+        (1..PASTE_WAITS).for_each(|_| assert_eq!(decoder.idle(), None));
+        assert_eq!(decoder.push(b"b"), []);
+    }
+    assert_eq!(decoder.push(b"\x1b[201~"), [Key::Paste("abbb".to_owned())]);
+}
+
 proptest! {
     #[test]
     fn the_pieces_that_bytes_came_in_change_no_key(bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0..60usize) {

@@ -63,12 +63,16 @@ fn a_table_fits_the_screen_and_wide_characters_keep_its_columns() {
 #[test]
 fn a_link_says_where_it_leads_and_only_safe_ones_can_be_opened() {
     let looks = crate::row::Looks { theme: crate::style::Theme::Mono, links: true };
-    let encoded =
-        |source: &str| rows_of(&[source], 80).iter().map(|row| row.encode(looks)).collect::<String>();
+    let encoded = |source: &str| {
+        rows_of(&[source], 80).iter().map(|row| row.encode(looks, Some("/w"))).collect::<String>()
+    };
     let link = encoded("[safe](https://example.org)\n");
     assert!(link.contains("\u{1b}]8;;https://example.org\u{1b}\\") && link.contains("(https://example.org)"));
-    for target in ["javascript:x", "file:///x", "vscode://x"] {
+    let file = encoded("[the parser](src/parse.rs)\n");
+    assert!(file.contains("\u{1b}]8;;file:///w/src/parse.rs\u{1b}\\") && file.contains("(src/parse.rs)"));
+    for target in ["javascript:x", "file:///x", "vscode://x", "mailto:a@b.c", "../x", "/etc/passwd"] {
         let shown = encoded(&format!("[click]({target})\n"));
+        let target = target.trim_start_matches("mailto:");
         assert!(!shown.contains("\u{1b}]8") && shown.contains(target), "{shown:?}");
     }
 }

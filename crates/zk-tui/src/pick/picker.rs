@@ -57,6 +57,19 @@ impl Place {
         }
     }
 
+    /// What to say where there is nothing to choose.
+    fn empty(self) -> &'static str {
+        match self {
+            Self::Commands => "no command yet: the conversation is being opened",
+            Self::Models => "no model is known so far",
+            Self::Sessions => "no session of this directory is stored yet",
+            Self::Tree => "no earlier prompt of this session is stored",
+            Self::Files => "no file found so far",
+            Self::Agents => "no sub-agent has worked yet",
+            Self::Jobs => "no command runs in the background: `/jobs start COMMAND` starts one",
+        }
+    }
+
     fn asked(self) -> Option<Asked> {
         let argument = |command: &str| Some(Asked::Argument(command.to_owned()));
         match self {
@@ -72,6 +85,7 @@ impl Place {
     /// The place that a line without arguments opens.
     pub(crate) fn of_line(line: &str) -> Option<Self> {
         match line {
+            "/" => Some(Self::Commands),
             "/model" => Some(Self::Models),
             "/resume" => Some(Self::Sessions),
             "/tree" => Some(Self::Tree),
@@ -242,7 +256,7 @@ impl Picker {
             rows.push(self.row(*at, place == self.chosen, width));
         }
         let hint = match self.found.len() {
-            0 if self.searched.is_empty() => "nothing yet".to_owned(),
+            0 if self.searched.is_empty() => self.place.empty().to_owned(),
             0 => format!("nothing fits `{}`", self.query),
             RANKED => format!("many fit · {}", self.place.hint()),
             count => format!("{count} fit · {}", self.place.hint()),

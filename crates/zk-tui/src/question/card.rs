@@ -4,7 +4,7 @@ use zk_core::service::{Question, UiAnswer, WiderKind, visible_lines};
 use zk_view::{Card, Intent};
 
 use super::answer_keys::{AnswerKeys, Choice, DEAF, Effect, Offer};
-use super::frame::Frame;
+use super::frame::{Frame, key_rows};
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
 use crate::row::Row;
@@ -21,6 +21,7 @@ pub(crate) struct CardState {
     /// The first row of its body that is drawn.
     from: usize,
     room: usize,
+    width: usize,
     frame: Frame,
     line: Option<Line>,
 }
@@ -53,7 +54,7 @@ impl CardState {
         };
         let keys = AnswerKeys::new(offer(&card.question, false), has_draft, now);
         let frame = frame(&card, width);
-        let mut state = Self { card, keys, from: 0, room, frame, line };
+        let mut state = Self { card, keys, from: 0, room, width, frame, line };
         state.keys.offer(offer(&state.card.question, state.next().is_some()));
         state
     }
@@ -65,6 +66,7 @@ impl CardState {
     /// The screen has another size: what is answered has to be in sight, so it is drawn from its beginning.
     pub(crate) fn resize(&mut self, width: usize, room: usize, now: Duration) {
         let frame = frame(&self.card, width);
+        self.width = width;
         if room != self.room || frame != self.frame {
             (self.frame, self.room, self.from) = (frame, room, 0);
             self.keys.offer(offer(&self.card.question, self.next().is_some()));
@@ -74,7 +76,7 @@ impl CardState {
 
     /// The question comes back into sight: it is deaf for a moment.
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
-        self.frame = frame(&self.card, width);
+        (self.frame, self.width) = (frame(&self.card, width), width);
         self.keys.redrawn(now);
         if let Some(until) = self.line.as_mut().and_then(|line| line.deaf_until.as_mut()) {
             *until = now + DEAF;
@@ -134,13 +136,13 @@ impl CardState {
         if self.is_too_large() {
             return vec![Row::of(Style::YELLOW, "too small for a question: make the terminal larger")];
         }
-        let (mut rows, _) = self.frame.page(self.from, self.room, ABOVE);
-        if self.is_worded() {
-            rows.pop();
-            rows.push(Row::of(Style::BOLD, "└ Words for the model · Enter sends them"));
-        }
+        let keys = self.key_rows();
+        self.frame.page_with(self.from, self.room, ABOVE, keys.as_deref().unwrap_or(&self.frame.keys)).0
+    }
+
+    /// What stands in the place of the keys; nothing where they themselves do.
+    fn key_rows(&self) -> Option<Vec<Row>> {
         if let Some(chosen) = self.keys.chosen() {
-            rows.pop();
             let text = match chosen {
                 chosen if chosen.is_lasting() => {
                     let key = match (chosen, self.wider()) {
@@ -152,13 +154,20 @@ impl CardState {
                 }
                 chosen => format!("└ → {} · Enter confirms", describe(chosen)),
             };
-            rows.push(Row::of(Style::YELLOW, &text));
-        } else if self.keys.is_typing() && self.line.is_none() {
-            rows.pop();
-            let keys = self.frame.keys.text();
-            rows.push(Row::of(Style::BOLD, &keys).with(Style::DIM, " · Alt-Q answers"));
+            return Some(vec![Row::of(Style::YELLOW, &text)]);
         }
-        rows
+        if self.is_worded() {
+            return Some(vec![Row::of(Style::BOLD, "└ Words for the model · Enter sends them")]);
+        }
+        if !self.keys.is_typing() || self.line.is_some() {
+            return None;
+        }
+        // What is typed is the draft; how to answer stands first, where a narrow terminal shows it.
+        let keys: String = self.frame.keys.iter().map(Row::text).collect();
+        let keys = keys.trim_start_matches("└ ").trim_start_matches("Run? ").replace(" ·   ", " · ");
+        let mut rows = key_rows(&format!("└ Alt-Q answers: {keys}"), self.width);
+        rows.truncate(self.frame.keys.len());
+        Some(rows)
     }
 
     /// The answer that is being typed, if the person types one.
@@ -171,7 +180,7 @@ impl CardState {
     }
 
     fn body_room(&self) -> usize {
-        self.room.saturating_sub(4).max(1)
+        self.frame.body_room(self.room)
     }
 
     fn scroll(&mut self, from: usize, now: Duration) {

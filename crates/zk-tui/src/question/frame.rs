@@ -20,8 +20,8 @@ pub struct Frame {
     pub body: Vec<Row>,
     /// What the choices allow.
     pub rules: Vec<Row>,
-    /// The keys.
-    pub keys: Row,
+    /// The keys, all of them, however narrow the terminal is.
+    pub keys: Vec<Row>,
 }
 
 impl Frame {
@@ -42,7 +42,7 @@ impl Frame {
         let mut rule = |key: &str, text: &Option<String>| {
             for (at, line) in text.iter().flat_map(|text| visible_lines(text)).enumerate() {
                 let name = if at == 0 { key } else { "" };
-                wrap("├ ", "", Style::DIM, &format!("{name}{line}"), width, &mut rules);
+                wrap_words("├ ", Style::DIM, &format!("{name}{line}"), width, &mut rules);
             }
         };
         rule("session allows ", &approval.session);
@@ -63,7 +63,7 @@ impl Frame {
             None => {}
         }
         keys += " · [n]o · no, with [w]ords";
-        Self { head: Row::of(Style::BOLD, &head), body, rules, keys: Row::of(Style::BOLD, &keys) }
+        Self { head: Row::of(Style::BOLD, &head), body, rules, keys: key_rows(&keys, width) }
     }
 
     /// The frame of a question that is answered with yes or no.
@@ -71,8 +71,8 @@ impl Frame {
     pub fn of_confirmation(text: &str, width: usize) -> Self {
         let mut body = Vec::new();
         visible_lines(text).iter().for_each(|line| wrap(GUTTER, "", Style::PLAIN, line, width, &mut body));
-        let (head, keys) = ("┌ Question".to_owned(), "└ [y]es · [n]o".to_owned());
-        Self { head: Row::of(Style::BOLD, &head), body, rules: Vec::new(), keys: Row::of(Style::BOLD, &keys) }
+        let keys = key_rows("└ [y]es · [n]o", width);
+        Self { head: Row::of(Style::BOLD, "┌ Question"), body, rules: Vec::new(), keys }
     }
 
     /// The frame of a question that is answered with a line.
@@ -86,7 +86,7 @@ impl Frame {
             }
         }
         let keys = if options.is_empty() { "└ Type a line" } else { "└ Type a number" };
-        frame.keys = Row::of(Style::BOLD, &format!("{keys} · Enter answers"));
+        frame.keys = key_rows(&format!("{keys} · Enter answers"), width);
         frame
     }
 
@@ -94,8 +94,18 @@ impl Frame {
     /// Whatever is not shown is counted; `above` says how to see what is above.
     #[must_use]
     pub fn page(&self, from: usize, room: usize, above: &str) -> (Vec<Row>, Option<usize>) {
-        // The head, the counts above and below, the rules and the keys.
-        let room = room.saturating_sub(4 + self.rules.len()).max(1);
+        self.page_with(from, room, above, &self.keys)
+    }
+
+    /// As [`page`](Self::page), with other rows in the place of the keys.
+    pub(super) fn page_with(
+        &self,
+        from: usize,
+        room: usize,
+        above: &str,
+        keys: &[Row],
+    ) -> (Vec<Row>, Option<usize>) {
+        let room = self.body_room(room);
         let mut rows = vec![self.head.clone()];
         if from > 0 {
             rows.push(Row::of(Style::YELLOW, &format!("├ {from} rows are above{above}")));
@@ -111,9 +121,30 @@ impl Frame {
             ));
         }
         rows.extend(self.rules.iter().cloned());
-        rows.push(self.keys.clone());
+        rows.extend(keys.iter().cloned());
         (rows, (left > 0).then_some(next))
     }
+
+    /// Rows of the body that fit in `room`.
+    pub(super) fn body_room(&self, room: usize) -> usize {
+        // The head, and the counts above and below.
+        room.saturating_sub(3 + self.rules.len() + self.keys.len()).max(1)
+    }
+}
+
+/// The rows of the keys, broken between two of them.
+pub(super) fn key_rows(keys: &str, width: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    for key in keys.split_inclusive(" · ") {
+        let taken: usize = row.chars().chain(key.trim_end_matches(" · ").chars()).count();
+        if !row.is_empty() && taken > width {
+            rows.push(std::mem::replace(&mut row, "  ".to_owned()));
+        }
+        row.push_str(key);
+    }
+    rows.push(row);
+    rows.iter().map(|row| Row::of(Style::BOLD, row)).collect()
 }
 
 fn diff_style(heading: &str, line: &str) -> Style {
@@ -145,6 +176,22 @@ fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: 
         taken += columns(c);
     }
     rows.push(Row::of(style, &format!("{edge}{indent}{row}")));
+}
+
+/// As [`wrap`], broken at blanks where there are some: for words of zk's own.
+fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
+    let room = width.saturating_sub(3).max(8);
+    let mut edge = edge;
+    let mut row = String::new();
+    for word in line.split_inclusive(' ') {
+        let taken: usize = row.chars().chain(word.trim_end().chars()).map(columns).sum();
+        if taken > room && !row.is_empty() {
+            wrap(edge, "", style, &std::mem::take(&mut row), width, rows);
+            edge = CONTINUED;
+        }
+        row.push_str(word);
+    }
+    wrap(edge, "", style, &row, width, rows);
 }
 
 /// The beginning of a text that fits in a row.
@@ -195,7 +242,7 @@ mod tests {
              │↪  +202E⟩⟨U+000D⟩# list\n\
              │   echo done\n\
              ├ session allows exactly this call\n\
-             └ Run? [y]es once · [s]ession · [n]o · no, with [w]ords\n"
+             └ Run? [y]es once · [s]ession · [n]o · \n  no, with [w]ords\n"
         );
         assert!(shown(&approval(json!({ "command": 7 }), None)).contains("│   7\n"));
     }

@@ -27,7 +27,8 @@ pub(crate) fn wrap(line: &Row, first: &Row, rest: &Row, width: usize) -> Vec<Row
 /// Breaks a row where the screen ends, as a terminal does.
 pub(crate) fn soft_split(row: &Row, width: usize) -> Vec<Row> {
     let width = width.max(1);
-    if row.columns() <= width {
+    // Blanks at the end of a row are not written: they need no room.
+    if row.columns() <= width || columns(row.text().trim_end_matches(' ')) <= width {
         return vec![row.clone()];
     }
     let (mut rows, mut part, mut taken) = (Vec::new(), Row::default(), 0);
@@ -134,5 +135,6 @@ mod tests {
         let rows = soft_split(&Row::of(Style::PLAIN, "ab漢字c"), 3);
         assert_eq!(rows.iter().map(Row::text).collect::<Vec<_>>(), ["ab", "漢", "字c"]);
         assert_eq!(soft_split(&Row::of(Style::PLAIN, "漢"), 1).len(), 1);
+        assert_eq!(soft_split(&Row::of(Style::PLAIN, "full "), 4).len(), 1, "a blank at the end is not seen");
     }
 }

@@ -207,9 +207,9 @@ fn answer_end(end: &AnswerEnd) -> Option<String> {
 
 /// How a run ended, and what it took.
 fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
+    let is_stopped = end.status == RunStatus::Aborted;
     let mut rows = match (end.status, &end.error) {
-        (RunStatus::Completed, _) => Vec::new(),
-        (RunStatus::Aborted, _) => vec![Row::of(Style::YELLOW, "stopped")],
+        (RunStatus::Completed | RunStatus::Aborted, _) => Vec::new(),
         (RunStatus::Error, None) => vec![Row::of(Style::RED, "the run failed")],
         (RunStatus::Error, Some(error)) => {
             error.as_str().lines().flat_map(|line| wrapped(Style::RED, line, width)).collect()
@@ -222,7 +222,14 @@ fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
             text += &format!(" · {}${cost:.4}", if end.cost_is_partial { "at least " } else { "" });
         }
         text += &format!(" · {:.1} s", end.duration_ms as f64 / 1e3);
-        rows.push(Row::of(Style::DIM, &text));
+        let row = if is_stopped {
+            Row::of(Style::YELLOW, "stopped").with(Style::DIM, " · ")
+        } else {
+            Row::default()
+        };
+        rows.push(row.with(Style::DIM, &text));
+    } else if is_stopped {
+        rows.push(Row::of(Style::YELLOW, "stopped"));
     }
     rows
 }

@@ -150,13 +150,18 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Opt
     Some(row)
 }
 
-/// The texts that wait: those that interrupt the run, and those that wait for its end.
-pub(crate) fn queue_rows(queue: &[Queued]) -> Vec<Row> {
+/// The texts that wait: those that interrupt the run, and those that wait for its end; while nothing runs, for the end of the
+/// next one.
+pub(crate) fn queue_rows(queue: &[Queued], is_running: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = queue
         .iter()
         .take(QUEUE)
         .map(|queued| {
-            let mark = if queued.steers { "↳ steers: " } else { "⏎ next: " };
+            let mark = match (queued.steers, is_running) {
+                (true, true) => "↳ steers: ",
+                (false, true) => "⏎ next: ",
+                (true | false, false) => "⏎ waits for your next prompt (Alt-Up takes it back): ",
+            };
             Row::of(Style::YELLOW, mark).with(Style::DIM, queued.text.as_str())
         })
         .collect();

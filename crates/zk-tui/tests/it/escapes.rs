@@ -83,6 +83,9 @@ const PIECES: &[&str] = &[
     "> ",
     "[x](http://a/\u{1b}]0;t\u{7})",
     "[x](javascript:alert(1))",
+    "[x](src/a\u{7}b.rs)",
+    "[x](../../etc/passwd)",
+    "[x](src/main.rs:3)",
     "<http://b\u{9c}>",
     "**",
     "`",
@@ -145,8 +148,9 @@ fn allowed(after: &str) -> Option<&str> {
     }
     if let Some(link) = after.strip_prefix("]8;;") {
         let (target, rest) = link.split_once("\u{1b}\\")?;
-        let is_safe =
-            ["http://", "https://", "mailto:"].iter().any(|scheme| target.to_lowercase().starts_with(scheme));
+        let is_safe = ["http://", "https://", "file:///w/"]
+            .iter()
+            .any(|scheme| target.to_lowercase().starts_with(scheme));
         let is_plain = target.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
         return (target.is_empty() || (is_safe && is_plain)).then_some(rest);
     }
@@ -163,7 +167,8 @@ fn allowed(after: &str) -> Option<&str> {
 #[test]
 fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split() {
     let size = Size::new(40, 12);
-    let abilities = Abilities { looks: Looks { theme: Theme::Dark, links: true }, ..Abilities::PLAIN };
+    let looks = Looks { theme: Theme::Dark, links: true };
+    let abilities = Abilities { looks, workspace: Some("/w".into()), ..Abilities::PLAIN };
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(
         ProptestConfig::default(),
         TestRng::from_seed(RngAlgorithm::ChaCha, &[14; 32]),
@@ -173,7 +178,7 @@ fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split(
     for _ in 0..crate::cases() {
         let (text, salt) = strategy.new_tree(&mut runner).unwrap().current();
         let mut app =
-            App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
+            App::new(View::default(), size, abilities.clone(), Vec::new(), Box::new(|_| Offered::default()));
         let mut emulator = Emulator::new(size);
         let mut now = Duration::ZERO;
         let mut sent = String::new();

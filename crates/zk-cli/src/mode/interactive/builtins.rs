@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use super::help::help;
 use super::models;
 use super::screen_kind::{ScreenKind, WantedScreen};
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::mode::permission_modes::{PermissionModes, explain};
+use crate::term::terminal_size;
 use crate::{commands, compose, model_name, sessions};
 use async_trait::async_trait;
 use zk_agent::Agent;
@@ -95,9 +97,9 @@ impl Command for Builtin {
     fn help(&self) -> &str {
         match self.kind {
             BuiltinKind::Copy => "put the last answer into the clipboard, through ssh and tmux as well",
-            BuiltinKind::Help => "list the commands",
+            BuiltinKind::Help => "list the commands and keys",
             BuiltinKind::Model => {
-                "show the model, or go on with another: /model NAME, as /models prints it or a family such as opus"
+                "show the model, or go on with another: /model NAME, or a family such as opus"
             }
             BuiltinKind::Models => "list the models there are: /models [WORD …]",
             BuiltinKind::Permissions => {
@@ -117,7 +119,7 @@ impl Command for Builtin {
         let text = match self.kind {
             BuiltinKind::Quit => return Ok(CommandOutcome::Quit),
             BuiltinKind::Copy => self.context.copy(),
-            BuiltinKind::Help => help(cx),
+            BuiltinKind::Help => help(cx, self.context.wanted.is_drawn(), terminal_size().0),
             BuiltinKind::Permissions => permissions(args, cx)?,
             BuiltinKind::Model => self.context.model(args).await?,
             BuiltinKind::Models => models::list(args, &self.context.agent.model().reference(), cx).await?,
@@ -288,29 +290,6 @@ fn permissions(name: &str, cx: &Cx) -> Result<String, BoxError> {
     }
     let mode = modes.chosen();
     Ok(format!("{mode}: {}", explain(mode)))
-}
-
-fn help(cx: &Cx) -> String {
-    let mut lines: Vec<String> = cx
-        .items::<dyn Command>()
-        .iter()
-        .map(|command| format!("/{:<10} {}", command.name, command.value.help()))
-        .collect();
-    lines.push("!command    run a command of your own; the model sees its output".to_owned());
-    lines.push("!!command   the same, and the model does not see it".to_owned());
-    lines.push("Esc         stop the run; what is typed meanwhile waits at the prompt".to_owned());
-    lines
-        .push("Enter       during a run: keep the text for the next prompt, or try again at once".to_owned());
-    lines.push("Shift-Tab   the next permission mode".to_owned());
-    lines.push(
-        "Ctrl-O      choose commands, models, sessions, prompts, files, jobs (not on a plain screen)"
-            .to_owned(),
-    );
-    lines.push("Ctrl-T      all of the conversation, with search (not on a plain screen)".to_owned());
-    lines.push("?           alone: all keys; keys.toml beside settings.toml changes them".to_owned());
-    lines.push("Ctrl-C      as Esc; at the prompt, twice ends the conversation".to_owned());
-    lines.push("Ctrl-D      end the conversation".to_owned());
-    lines.join("\n")
 }
 
 fn tools(cx: &Cx) -> String {

@@ -9,8 +9,8 @@ use zk_core::kernel::Cx;
 use zk_core::service::{Command, Files, SessionFilter, SessionStore, WalkOptions};
 use zk_tui::{Asked, Offered};
 
-use super::inline::{Note, Opened};
 use super::session_commands::prompts;
+use super::worker::{Note, Opened};
 use crate::app::AppContext;
 use crate::sessions;
 

@@ -8,7 +8,7 @@ use zk_core::service::{
 };
 use zk_tui::{Input, Modes, Typed};
 
-use super::inline::Opened;
+use super::worker::Opened;
 use crate::app::AppContext;
 use crate::sessions::make_private;
 

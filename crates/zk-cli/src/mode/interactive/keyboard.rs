@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use zk_agent::RateLimits;
+use zk_tui::{Key, KeyDecoder};
 
-use super::keys::{Key, Keys};
 use super::question::{AnswerKeys, DEAF, Effect, Offer};
 use super::tty::{KeyMode, Tty};
 use crate::mode::shared_screen::SharedScreen;
@@ -275,7 +275,7 @@ impl Inner {
     /// Reads until the other end of `woken` is gone; fails when the terminal is.
     fn read(&self, mode: &KeyMode, woken: &UnixStream) -> io::Result<()> {
         let stdin = io::stdin();
-        let mut keys = Keys::default();
+        let mut keys = KeyDecoder::default();
         let mut buffer = [0; 4096];
         let mut is_ours = true;
         loop {
@@ -312,8 +312,7 @@ impl Inner {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let bytes = buffer.get(..read).unwrap_or_default();
-            let pressed: Vec<Key> = bytes.iter().filter_map(|byte| keys.push(*byte)).collect();
-            self.press_all(mode, &pressed);
+            self.press_all(mode, &keys.push(bytes));
         }
     }
 
@@ -342,14 +341,14 @@ impl Inner {
         for (at, key) in keys.iter().enumerate() {
             let is_last = at + 1 == keys.len();
             match key {
-                Key::Suspend => {
+                Key::Ctrl('z') => {
                     self.screen.lock().set_draft("");
                     mode.send(Signal::TSTP);
                     if mode.mend() {
                         self.show(&self.state());
                     }
                 }
-                Key::Quit => mode.send(Signal::QUIT),
+                Key::Ctrl('\\') => mode.send(Signal::QUIT),
                 Key::BackTab => {
                     if let Some(cycle) = self.cycle.get() {
                         cycle();
@@ -360,8 +359,8 @@ impl Inner {
                         stop.cancel();
                     }
                 }
-                Key::Enter if !is_last => together.push(Key::Pasted('\n')),
-                key => together.push(*key),
+                Key::Enter if !is_last => together.push(Key::Paste("\n".to_owned())),
+                key => together.push(key.clone()),
             }
         }
         if !together.is_empty() {
@@ -374,10 +373,10 @@ impl Inner {
         let state = &mut *state;
         let now = self.began.elapsed();
         match &mut state.question {
-            None => keys.iter().for_each(|key| self.press_draft(&mut state.typed, *key)),
+            None => keys.iter().for_each(|key| self.press_draft(&mut state.typed, key)),
             Some(Question::Keys { keys: answer, effects }) => {
                 for effect in answer.press(keys, now) {
-                    if let Effect::Draft(key) = effect {
+                    if let Effect::Draft(key) = &effect {
                         self.press_draft(&mut state.typed, key);
                     }
                     // Whoever asked may be gone already.
@@ -386,11 +385,11 @@ impl Inner {
             }
             Some(Question::Line { deaf_until: Some(until), .. }) if keys.len() > 1 || now < *until => {
                 *until = now + DEAF;
-                keys.iter().for_each(|key| self.press_draft(&mut state.typed, *key));
+                keys.iter().for_each(|key| self.press_draft(&mut state.typed, key));
             }
             Some(Question::Line { typed, deaf_until, .. }) => {
                 let ends = keys.last() == Some(&Key::Enter);
-                keys.iter().for_each(|key| edit(typed, *key));
+                keys.iter().for_each(|key| edit(typed, key));
                 // Enter alone answers nothing, unless an empty answer was asked for on purpose.
                 if ends && (deaf_until.is_none() || !typed.is_empty()) {
                     if let Some(Question::Line { typed, answer, .. }) = state.question.take() {
@@ -404,7 +403,7 @@ impl Inner {
         self.show(state);
     }
 
-    fn press_draft(&self, typed: &mut TypeAhead, key: Key) {
+    fn press_draft(&self, typed: &mut TypeAhead, key: &Key) {
         match key {
             Key::Enter => self.enter(typed),
             key => edit(&mut typed.draft, key),
@@ -439,15 +438,53 @@ fn timespec(wait: Duration) -> Timespec {
     Timespec { tv_sec: 0, tv_nsec: wait.min(LOOK).subsec_nanos().into() }
 }
 
-fn edit(text: &mut String, key: Key) {
+/// What a key does to a line that is typed without being seen whole: it grows and shrinks at its end.
+fn edit(text: &mut String, key: &Key) {
     match key {
-        Key::Char(c) | Key::Pasted(c) => text.push(c),
+        Key::Char(c) => text.push(*c),
+        Key::Paste(pasted) => text.extend(pasted.chars().filter(|c| *c == '\n' || !c.is_control())),
+        Key::Newline => text.push('\n'),
+        Key::Tab => text.push(' '),
         Key::Back => drop(text.pop()),
-        Key::BackAll => text.clear(),
-        Key::BackWord => {
+        Key::Ctrl('u') => text.clear(),
+        Key::Ctrl('w') => {
             let kept = text.trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len();
             text.truncate(kept);
         }
-        Key::Enter | Key::Escape | Key::BackTab | Key::Suspend | Key::Quit => {}
+        Key::Ctrl(_)
+        | Key::Alt(_)
+        | Key::Enter
+        | Key::Escape
+        | Key::BackTab
+        | Key::Delete
+        | Key::Move { .. }
+        | Key::Synchronized(_)
+        | Key::Ground { .. }
+        | Key::Focus(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_edits_a_line_does_so_and_other_keys_do_nothing() {
+        let edited = |bytes: &str| {
+            let mut text = String::new();
+            KeyDecoder::default().push(bytes.as_bytes()).iter().for_each(|key| edit(&mut text, key));
+            text
+        };
+        for (bytes, expected) in [
+            ("aé語🙂", "aé語🙂"),
+            ("ab\u{7f}c\u{8}d", "ad"),
+            ("one two\u{17}x", "one x"),
+            ("one\u{15}two", "two"),
+            ("a\tb", "a b"),
+            ("a\u{1b}[A\u{1b}[3~\u{1}\u{4}\u{b}\u{1b}bz", "az"),
+            ("\u{1b}[200~y\ré\u{3}\u{1b}\u{15}\u{1b}[201~z", "y\néz"),
+        ] {
+            assert_eq!(edited(bytes), expected, "{bytes:?}");
+        }
     }
 }

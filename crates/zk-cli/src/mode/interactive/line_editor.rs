@@ -1,11 +1,15 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rustyline::error::ReadlineError;
+use rustyline::history::{FileHistory, History};
 use rustyline::{
     Cmd, ConditionalEventHandler, Config, DefaultEditor, Event, EventContext, EventHandler, KeyCode,
     KeyEvent, Modifiers, RepeatCount,
 };
+
+use zk_tui::Recall;
 
 use crate::sessions::make_private;
 use crate::term::redacted;
@@ -53,6 +57,16 @@ pub(crate) struct LineEditor {
     back_tab: BackTab,
     /// The file of the history, once its directory can be written.
     kept: Option<PathBuf>,
+    /// As the file was when it was read or written last.
+    seen: Option<Stamp>,
+}
+
+/// When a file was changed, and how long it was then.
+type Stamp = (SystemTime, u64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
 }
 
 impl LineEditor {
@@ -68,11 +82,13 @@ impl LineEditor {
         let key = KeyEvent(KeyCode::BackTab, Modifiers::NONE);
         let handler = EventHandler::Conditional(Box::new(back_tab.clone()));
         editor.bind_sequence(key, handler);
-        Ok(Self { editor, back_tab, kept })
+        let seen = kept.as_deref().and_then(stamp);
+        Ok(Self { editor, back_tab, kept, seen })
     }
 
     /// Reads a line that begins with `draft`.
     pub(crate) fn read(&mut self, draft: &str) -> ReadLine {
+        self.refresh();
         let typed = match self.editor.readline_with_initial("› ", (draft, "")) {
             Ok(line) => ReadLine::Line(line),
             Err(ReadlineError::Interrupted) => match self.back_tab.take() {
@@ -93,6 +109,32 @@ impl LineEditor {
         self.editor.history().iter().cloned().collect()
     }
 
+    /// Gives the lines as they are by then, those of other processes too, if they are others than it gave before.
+    pub(crate) fn recall(&self) -> Recall {
+        let (kept, mut seen) = (self.kept.clone(), self.seen);
+        Box::new(move || {
+            let path = kept.as_deref()?;
+            let now = stamp(path)?;
+            if seen.replace(now) == Some(now) {
+                return None;
+            }
+            let config = Config::builder().max_history_size(KEPT).ok()?.build();
+            let mut history = FileHistory::with_config(&config);
+            history.load(path).ok()?;
+            Some(history.iter().cloned().collect())
+        })
+    }
+
+    /// Reads the history anew if another process wrote to it.
+    fn refresh(&mut self) {
+        let Some(path) = &self.kept else { return };
+        let now = stamp(path);
+        if now.is_some() && std::mem::replace(&mut self.seen, now) != now {
+            // What cannot be read any more stays as it was typed here.
+            let _ = self.editor.clear_history().and_then(|()| self.editor.load_history(path));
+        }
+    }
+
     /// Remembers a line that was typed, here or elsewhere.
     pub(crate) fn remember(&mut self, line: &str) {
         // A line that is not remembered is typed again.
@@ -105,6 +147,7 @@ impl LineEditor {
         if let Some(path) = &self.kept {
             // A history that cannot be written costs the arrow keys, not the conversation.
             let _ = self.editor.append_history(path);
+            self.seen = stamp(path);
         }
     }
 }

@@ -1,16 +1,18 @@
 //! A conversation on a terminal.
 
+mod abilities;
+mod actions;
 mod attachments;
 mod bash;
 mod builtins;
 mod completions;
 mod drafts;
 mod editor;
+mod help;
 mod inline;
 mod job_commands;
 mod key_file;
 mod keyboard;
-mod keys;
 mod line_editor;
 mod models;
 mod question;
@@ -19,6 +21,7 @@ mod session_commands;
 mod terminal_guard;
 mod trust_question;
 mod tty;
+mod worker;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,7 +46,7 @@ use super::permission_modes::{PermissionModes, explain};
 use super::shared_screen::SharedScreen;
 use super::summary;
 use crate::app::{AppContext, runtime};
-use crate::args::Prompt;
+use crate::args::{Prompt, Resume};
 use crate::commands::window_commands;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
@@ -118,7 +121,8 @@ fn run_lines(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             let opening = Chat::open(app, &prompt, desk, seat.signals.clone());
             let (chat, app) = runtime.block_on(opening)?;
             chat.greet(&app);
-            (Box::new(chat), prompt.text)
+            let choice = (prompt.resume == Some(Resume::Choose)).then(|| "/resume".to_owned());
+            (Box::new(chat), prompt.text.or(choice))
         }
         Start::GoOn { chat, draft } => {
             runtime.block_on(async { chat.draw_lines(Screen::new(&app.env)) });
@@ -298,6 +302,7 @@ impl Chat {
             .provide::<dyn Provider>(provider.name(), provider.clone())
             .map_err(Failure::failed)?;
         let wanted = WantedScreen::default();
+        wanted.set_drawn(!draws_lines);
         let mut commands = builtins::all(&agent, &app, &view, &wanted);
         commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard));
         commands.extend(window_commands(&conversation));
@@ -429,6 +434,7 @@ impl Chat {
 
     /// Draws the conversation in lines on `screen` from now on.
     fn draw_lines(&self, screen: Screen) {
+        self.wanted.set_drawn(false);
         self.screen.replace(screen);
         let attending = attend(&self.view, &self.ui);
         *self.lines() = Some(Lines::draw(&self.view, &self.screen, &self.ui, attending));
@@ -436,6 +442,7 @@ impl Chat {
 
     /// Somebody else draws the conversation from now on, and what is written to `screen`.
     fn draw_elsewhere(&self, screen: Screen) {
+        self.wanted.set_drawn(true);
         *self.lines() = None;
         self.screen.replace(screen);
     }
@@ -483,6 +490,10 @@ impl Chat {
         let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
             let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
             let name = name.unwrap_or_default();
+            if rest.trim().is_empty() {
+                let text = "a command begins with / and its name; /help lists them";
+                return Ok(Some(CommandOutcome::Show(text.to_owned())));
+            }
             // Something like `/etc/hosts` is the beginning of a prompt.
             if name.is_empty() || name.contains('/') {
                 return Ok(None);

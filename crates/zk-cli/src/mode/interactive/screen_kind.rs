@@ -48,7 +48,8 @@ impl FromStr for ScreenKind {
     }
 }
 
-/// What a command wants of the screen, until the host takes it: another one to go on with, or a text in the clipboard.
+/// What commands and the host of the screen tell each other: how it is drawn now, another one to go on with, or a text for
+/// the clipboard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
 
@@ -56,6 +57,7 @@ pub(crate) struct WantedScreen(Arc<Mutex<Wanted>>);
 struct Wanted {
     kind: Option<ScreenKind>,
     copy: Option<String>,
+    is_drawn: bool,
 }
 
 impl WantedScreen {
@@ -65,6 +67,15 @@ impl WantedScreen {
 
     pub(super) fn take(&self) -> Option<ScreenKind> {
         self.lock().kind.take()
+    }
+
+    /// Says whether the conversation is drawn now, or printed in plain lines.
+    pub(super) fn set_drawn(&self, is_drawn: bool) {
+        self.lock().is_drawn = is_drawn;
+    }
+
+    pub(super) fn is_drawn(&self) -> bool {
+        self.lock().is_drawn
     }
 
     pub(super) fn copy(&self, text: String) {

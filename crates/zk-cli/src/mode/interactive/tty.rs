@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 
 use crate::term::{Place, SafeText};
@@ -42,6 +42,8 @@ impl Tty {
     pub(super) fn keys(&self) -> io::Result<KeyMode> {
         let mut raw = self.0.usual.clone();
         raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // Enter and Ctrl-J are two keys.
+        raw.input_modes.remove(InputModes::ICRNL | InputModes::INLCR);
         // Ctrl-C would throw away what was typed before it.
         raw.local_modes.insert(LocalModes::NOFLSH);
         // Whoever reads the keys puts the terminal back before these have their effect.

@@ -4,9 +4,5 @@
 mod terminal_ui;
 
 pub(super) use terminal_ui::{TerminalUi, attend};
+pub(super) use zk_tui::answer_keys::{AnswerKeys, Effect};
 pub(super) use zk_tui::answer_keys::{Choice, DEAF, Offer};
-
-use super::keys::Key;
-
-pub(super) type AnswerKeys = zk_tui::answer_keys::AnswerKeys<Key>;
-pub(super) type Effect = zk_tui::answer_keys::Effect<Key>;

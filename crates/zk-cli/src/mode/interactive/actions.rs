@@ -1,0 +1,135 @@
+//! What the screen has to do for a person beside drawing.
+
+use zk_core::model::Message;
+use zk_core::service::Conversation;
+use zk_tools::Jobs;
+use zk_tui::{Action, App, Modes};
+use zk_view::{Effect, NoteLevel};
+
+use super::editor::Editing;
+use super::inline::{Edited, InlineScreen};
+use super::job_commands;
+use super::line_editor::LineEditor;
+use super::worker::{Opened, Work};
+use crate::exit::{Failure, Outcome};
+
+impl InlineScreen {
+    pub(super) async fn act(
+        &mut self,
+        action: Action,
+        app: &mut App,
+        editor: &mut LineEditor,
+    ) -> Outcome<()> {
+        match action {
+            Action::Line(line) => self.work(Work::Line(line)),
+            Action::Intent(intent) => {
+                self.view.intent(&intent);
+                self.follow_view().await;
+            }
+            Action::Stop => self.keyboard.stop(),
+            Action::Hurry => _ = self.app.limits.skip_waits(),
+            Action::Job { id, kill } => self.job(&id, kill),
+            Action::Attach(path) => self.attach(&path, app),
+            Action::NextMode => self.keyboard.back_tab(),
+            Action::Remember(text) => editor.remember(&text),
+            Action::Suspend => self.suspend(app, true).map_err(|error| {
+                Failure::failed(format!("cannot use the terminal after zk was stopped: {error}"))
+            })?,
+            Action::Quit => self.work(Work::Quit),
+            // The loop does it, since what is typed goes elsewhere then.
+            Action::Edit(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Attaches an image whose path was pasted, where the model sees images; its path stays text otherwise.
+    fn attach(&self, path: &str, app: &mut App) {
+        let Some(opened) = self.opened.get() else { return app.insert(path) };
+        let model = opened.agent.model();
+        let added = if model.capabilities.vision {
+            opened.attachments.add(&self.app, path)
+        } else {
+            Err(format!("{} does not see images: the path stays text", model.reference()))
+        };
+        match added {
+            Ok(mark) => app.attach(&mark),
+            Err(why) => {
+                app.insert(path);
+                app.print(zk_tui::Style::YELLOW, &why);
+            }
+        }
+    }
+
+    /// Steers the run with a text; with the images of its marks.
+    async fn steer(&self, opened: &Opened, effect: Effect) {
+        if let Effect::Steer { text } = &effect {
+            let images = opened.attachments.of(text);
+            if !images.is_empty() {
+                let mut message = Message::injected(text.as_str(), "steer");
+                message.content.extend(images);
+                // What comes too late waits in the queue of the view, which knows that the run is over.
+                let _ = opened.conversation.steer(message);
+                return;
+            }
+        }
+        let _ = self.view.carry_out(&opened.conversation, effect).await;
+    }
+
+    /// Shows the output of a command in the background, or has it end, also while a run goes on.
+    fn job(&self, id: &str, kill: bool) {
+        let Some(jobs) = self.opened.get().and_then(|opened| opened.agent.bus().service::<Jobs>()) else {
+            return;
+        };
+        let done = if kill { job_commands::kill(&jobs, id) } else { job_commands::tail(&jobs, id) };
+        let (level, text) = match done {
+            Ok(text) => (NoteLevel::Info, text),
+            Err(why) => (NoteLevel::Warning, why),
+        };
+        let text = if kill { text } else { format!("{id}:\n{text}") };
+        self.view.note(level, &text);
+    }
+
+    /// Does what the view asks of a conversation that runs; the rest waits for its turn.
+    async fn follow_view(&self) {
+        while let Some(effect) = self.view.take_effect() {
+            match (&effect, self.opened.get()) {
+                (Effect::Steer { .. } | Effect::Abort | Effect::Reply { .. }, Some(opened)) => {
+                    self.steer(opened, effect).await;
+                }
+                (_, _) => self.work(Work::Effect(effect)),
+            }
+        }
+    }
+
+    pub(super) fn work(&self, work: Work) {
+        // The conversation may have ended.
+        let _ = self.todo.send(work);
+    }
+
+    /// Gives the terminal to an editor.
+    pub(super) async fn begin_editing(&self, text: &str, app: &mut App) -> Result<Edited, String> {
+        let Some(opened) = self.opened.get() else {
+            return Err("the conversation has not begun yet".to_owned());
+        };
+        let cannot = |error: std::io::Error| format!("cannot use the terminal: {error}");
+        let bytes = app.leave();
+        self.write(&bytes, app).map_err(cannot)?;
+        self.guard.modes().leave();
+        self.guard.modes().enter_raw().map_err(cannot)?;
+        Ok(Box::pin(Editing::begin(&self.app, opened, text).await?.finish()))
+    }
+
+    /// Takes the terminal back, and the text that was edited.
+    pub(super) fn end_editing(&self, edited: Result<String, String>, app: &mut App) -> std::io::Result<()> {
+        self.guard.modes().leave();
+        self.guard.modes().enter(false)?;
+        let bytes = app.resize(Modes::size(), self.began.elapsed());
+        self.write(&bytes, app)?;
+        app.enter(self.began.elapsed());
+        match edited {
+            Ok(text) => app.set_draft(&text),
+            Err(why) => app.print(zk_tui::Style::YELLOW, &why),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! The conversation beside the screen: it runs prompts and commands, one after the other.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use zk_view::Effect;
+
+use super::attachments::Attachments;
+use super::screen_kind::ScreenKind;
+use super::{Chat, Desk, LineOutcome};
+use crate::app::AppContext;
+use crate::args::{Prompt, Resume};
+use crate::exit::{Exit, Outcome};
+use crate::session_switch::SessionSwitch;
+use crate::signals::Signals;
+use crate::term::Style;
+
+/// How the conversation begins.
+pub(super) enum Begin {
+    Open(Box<Opening>),
+    GoOn(Box<Chat>),
+}
+
+/// What a new conversation begins with.
+pub(super) struct Opening {
+    pub(super) app: AppContext,
+    pub(super) prompt: Prompt,
+    pub(super) desk: Desk,
+    pub(super) signals: Signals,
+}
+
+/// How it ends for this screen: for good, or with another one that was asked for.
+pub(super) enum WorkEnd {
+    Exit(Exit),
+    Screen(ScreenKind, Box<Chat>),
+}
+
+/// What the conversation has to do.
+pub(super) enum Work {
+    Line(String),
+    Effect(Effect),
+    Quit,
+}
+
+/// What it tells the screen.
+pub(super) enum Note {
+    /// It runs a command, of which the view knows nothing.
+    Busy(bool),
+    GiveBack(String),
+    /// Draw on all of the terminal, or below what it shows.
+    Full(bool),
+    /// Names were found that may be typed.
+    Names,
+    /// A text for the clipboard.
+    Copy(String),
+    /// Which session to go on with is to be chosen.
+    ChooseSession,
+}
+
+/// The part of a conversation that both sides use.
+pub(super) struct Opened {
+    pub(super) agent: zk_agent::Agent,
+    pub(super) conversation: zk_agent::AgentConversation,
+    pub(super) sessions: Arc<SessionSwitch>,
+    pub(super) attachments: Attachments,
+}
+
+/// Runs prompts and commands, one after the other.
+pub(super) struct Worker {
+    pub(super) work: UnboundedReceiver<Work>,
+    pub(super) notes: UnboundedSender<Note>,
+    pub(super) opened: Arc<OnceLock<Opened>>,
+}
+
+impl Worker {
+    pub(super) async fn run(mut self, begin: Begin) -> Outcome<WorkEnd> {
+        let mut chooses = false;
+        let (chat, mut given) = match begin {
+            Begin::Open(opening) => {
+                let Opening { app, prompt, desk, signals } = *opening;
+                let (chat, app) = Chat::open(&app, &prompt, desk, signals).await?;
+                chat.greet(&app);
+                chooses = prompt.resume == Some(Resume::Choose);
+                (Box::new(chat), prompt.text.map(Work::Line))
+            }
+            Begin::GoOn(chat) => (chat, None),
+        };
+        let opened = Opened {
+            agent: chat.agent.clone(),
+            conversation: chat.conversation.clone(),
+            sessions: chat.sessions.clone(),
+            attachments: chat.attachments.clone(),
+        };
+        let _ = self.opened.set(opened);
+        // What was asked for meanwhile is known from now on.
+        self.tell(if chooses { Note::ChooseSession } else { Note::Names });
+        let exit = loop {
+            let work = match given.take() {
+                Some(work) => Some(work),
+                None => self.work.recv().await,
+            };
+            let outcome = match work {
+                None | Some(Work::Quit) => break Exit::Done,
+                Some(Work::Line(line)) => self.line(&chat, line.trim()).await,
+                Some(Work::Effect(Effect::Run { text })) => chat.run_prompt(&text).await,
+                Some(Work::Effect(effect)) => {
+                    if let Some(Effect::GiveBack { text }) =
+                        chat.view.carry_out(&chat.conversation, effect).await
+                    {
+                        self.tell(Note::GiveBack(text));
+                    }
+                    LineOutcome::Done
+                }
+            };
+            while let Some(text) = chat.keyboard.next_queued() {
+                self.tell(Note::GiveBack(text));
+            }
+            let draft = chat.keyboard.take_draft();
+            if !draft.is_empty() {
+                self.tell(Note::GiveBack(draft));
+            }
+            match outcome {
+                LineOutcome::Done | LineOutcome::Failed => {}
+                LineOutcome::Quit(exit) => break exit,
+            }
+            if let Some(text) = chat.wanted.take_copy() {
+                self.tell(Note::Copy(text));
+            }
+            match chat.wanted.take() {
+                Some(ScreenKind::Plain) => return Ok(WorkEnd::Screen(ScreenKind::Plain, chat)),
+                Some(kind) => self.tell(Note::Full(kind == ScreenKind::Full)),
+                None => {}
+            }
+        };
+        chat.close().await;
+        Ok(WorkEnd::Exit(exit))
+    }
+
+    async fn line(&self, chat: &Chat, line: &str) -> LineOutcome {
+        let is_command = line.starts_with(['/', '!']);
+        if is_command {
+            chat.screen.line(Style::Bold, &format!("› {line}"));
+            self.tell(Note::Busy(true));
+        }
+        let outcome = chat.handle_line(line).await;
+        if is_command {
+            self.tell(Note::Busy(false));
+        }
+        outcome
+    }
+
+    fn tell(&self, note: Note) {
+        // The screen may have ended.
+        let _ = self.notes.send(note);
+    }
+}
