@@ -28,7 +28,11 @@ impl Link {
             let is_printable = target.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
             return is_printable.then(|| Self::Web(target.into()));
         }
-        let path = target.strip_prefix("file://").unwrap_or(target);
+        let path = match target.strip_prefix("file://") {
+            // What stands there otherwise is a host.
+            Some(path) => Some(path).filter(|path| path.starts_with('/'))?,
+            None => target,
+        };
         let path = path.split(['#', '?']).next().unwrap_or_default();
         let path = without_position(path);
         let is_plain = !path.contains(|c: char| c.is_control() || c == '\\' || c == ':');

@@ -360,7 +360,21 @@ impl Inner {
                     }
                 }
                 Key::Enter if !is_last => together.push(Key::Paste("\n".to_owned())),
-                key => together.push(key.clone()),
+                key @ (Key::Char(_)
+                | Key::Paste(_)
+                | Key::Enter
+                | Key::Newline
+                | Key::Tab
+                | Key::Back
+                | Key::Ctrl('u' | 'w')) => together.push(key.clone()),
+                // The others have no use for a line: they neither edit it nor answer.
+                Key::Ctrl(_)
+                | Key::Alt(_)
+                | Key::Delete
+                | Key::Move { .. }
+                | Key::Synchronized(_)
+                | Key::Ground { .. }
+                | Key::Focus(_) => {}
             }
         }
         if !together.is_empty() {
