@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn address(target: &str) -> Option<String> {
-        Some(Link::of(target)?.address(Some("/work/a b"))?.to_string())
+        Some(Link::of(target)?.address(Some("/proj/a b"))?.to_string())
     }
 
     #[test]
@@ -106,16 +106,16 @@ mod tests {
         for (target, expected) in [
             ("https://a.b/c?d#e", Some("https://a.b/c?d#e")),
             ("HTTP://a.b", Some("HTTP://a.b")),
-            ("src/main.rs", Some("file:///work/a%20b/src/main.rs")),
-            ("./src/main.rs:12:3", Some("file:///work/a%20b/src/main.rs")),
-            ("docs/é.md#part", Some("file:///work/a%20b/docs/%C3%A9.md")),
-            ("my%20notes.md", Some("file:///work/a%20b/my%20notes.md")),
-            ("/work/a b/x.rs", Some("file:///work/a%20b/x.rs")),
-            ("file:///work/a b/x.rs", Some("file:///work/a%20b/x.rs")),
-            ("/work/a bc/x.rs", None),
+            ("src/main.rs", Some("file:///proj/a%20b/src/main.rs")),
+            ("./src/main.rs:12:3", Some("file:///proj/a%20b/src/main.rs")),
+            ("docs/é.md#part", Some("file:///proj/a%20b/docs/%C3%A9.md")),
+            ("my%20notes.md", Some("file:///proj/a%20b/my%20notes.md")),
+            ("/proj/a b/x.rs", Some("file:///proj/a%20b/x.rs")),
+            ("file:///proj/a b/x.rs", Some("file:///proj/a%20b/x.rs")),
+            ("/proj/a bc/x.rs", None),
             ("/etc/passwd", None),
             ("file:///etc/passwd", None),
-            ("file://host/work/a b/x.rs", None),
+            ("file://host/proj/a b/x.rs", None),
             ("../x.rs", None),
             ("src/../../x.rs", None),
             ("src/%2e%2e/%2E./x.rs", None),
