@@ -2,7 +2,7 @@
 // scenarios that need no tools of their own against `zk mcp serve`. Usage: run.mjs CLIENT ZK DIR
 import { spawn } from "node:child_process";
 import { createServer, request } from "node:http";
-import { mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -128,8 +128,34 @@ async function serverScenarios() {
   proxy.close();
 }
 
+// Scenarios of the extension for skills, which no revision requires: what lists them, and what is told to use them.
+async function skillScenarios() {
+  let good = 0;
+  const names = ["no-prefetch", "verify-digest", "verify-size", "verify-frontmatter"];
+  for (const name of names) {
+    const scenario = `sep-2640-client-${name}`;
+    const folder = join(dir, scenario);
+    rmSync(folder, { recursive: true, force: true });
+    const env = name === "no-prefetch" ? {} : { ZK_LOAD_SKILLS: "1" };
+    const args = ["client", "--command", client, "--scenario", scenario, "--spec-version", "2026-07-28", "--force", "-o", folder];
+    const { output } = await run(args, env);
+    const runs = existsSync(folder) ? readdirSync(folder).map((one) => join(folder, one, "checks.json")) : [];
+    const all = runs.filter((file) => existsSync(file)).flatMap((file) => JSON.parse(readFileSync(file, "utf8")));
+    const wrong = all.filter(({ status }) => status === "FAILURE" || status === "WARNING");
+    const passed = all.filter(({ status }) => status === "SUCCESS").length;
+    if (wrong.length === 0 && passed > 0) {
+      good += 1;
+    } else {
+      failures.push(scenario);
+      console.log(`  ${scenario}: ${passed} passed, failed: ${wrong.map(({ id }) => id).join(", ")}\n${output.slice(-600)}`);
+    }
+  }
+  console.log(`client, skills: ${good} of ${names.length} scenarios passed`);
+}
+
 await clientScenarios("2025-11-25");
 await clientScenarios("2026-07-28");
+await skillScenarios();
 await serverScenarios();
 if (failures.length > 0) {
   console.log(`failed: ${failures.join("; ")}`);

@@ -100,6 +100,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         bus.install(plugin).map_err(Failure::failed)?;
     }
     mcp::record(app, &bus);
+    mcp::offer_skills(&bus).map_err(Failure::failed)?;
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let notices = app.notices.clone();

@@ -1,5 +1,6 @@
 //! A client for the conformance suite of the protocol: everything that a server offers is used once, whatever the
-//! scenario. Without an address it says what it is for.
+//! scenario. Without an address it says what it is for. With `ZK_LOAD_SKILLS` it takes every skill into use and reads its
+//! files: a skill is not read before somebody wants it.
 //!
 //! `cargo run -p zk-mcp --example conformance -- URL`
 
@@ -15,10 +16,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use zk_auth::{AuthError, AuthorizationCode, Http, Login};
-use zk_core::kernel::Bus;
+use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{ToolError, ToolErrorKind, ToolOutput};
-use zk_core::service::{Command, Tool, ToolCx};
+use zk_core::service::{Command, HostFiles, Tool, ToolCx};
+use zk_exec::LocalHostFiles;
 use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerState, SignInOptions, SignInPage};
+use zk_skills::{ServedSkill, SkillHost, SkillRoots, SkillsOptions, SkillsPlugin};
 
 /// Longer than any scenario takes, shorter than the suite waits.
 const LONG: Duration = Duration::from_secs(20);
@@ -41,10 +44,14 @@ async fn main() -> Result<(), Failure> {
     for name in ["client_id", "client_secret"] {
         oauth.extend(context.get(name).map(|value| (name.to_owned(), value.clone())));
     }
-    let definition = json!({ "url": url, "oauth": oauth, "timeout": 15_000, "start_timeout": 15_000 });
+    let definition =
+        json!({ "url": url, "oauth": oauth, "skills": "allow", "timeout": 15_000, "start_timeout": 15_000 });
     let bus = Bus::new();
     bus.install(&McpPlugin::new([ServerConfig::read("server", &definition)?], std::env::temp_dir()))?;
-    let done = use_all(&bus, &context).await;
+    let mut done = use_all(&bus, &context).await;
+    if done.is_ok() && std::env::var_os("ZK_LOAD_SKILLS").is_some() {
+        done = load_skills(&bus).await;
+    }
     bus.close().await;
     done
 }
@@ -145,6 +152,56 @@ async fn read_resource(bus: &Bus, servers: &McpServers) {
         let read = call(bus, servers, "mcp_read_resource", args).await;
         println!("{uri}: {}", read.map_or_else(|error| error.message, |output| output.content.to_text()));
     }
+}
+
+/// The skills of the server as those of the conversation.
+struct Served(Arc<McpServers>);
+
+#[async_trait]
+impl SkillHost for Served {
+    fn skills(&self) -> Vec<ServedSkill> {
+        let listed = self.0.skills().into_iter();
+        listed
+            .map(|skill| ServedSkill {
+                uri: skill.uri,
+                frontmatter: skill.frontmatter,
+                files: skill.files.into_iter().map(|file| (file.uri, file.digest)).collect(),
+                is_allowed: skill.is_allowed,
+            })
+            .collect()
+    }
+
+    async fn read(&self, skill: &str, file: &str, cx: &Cx) -> Result<Vec<u8>, String> {
+        self.0.read_skill("server", skill, file, cx).await
+    }
+}
+
+/// Takes each skill into use, and reads its files. The first that is refused is the end.
+async fn load_skills(bus: &Bus) -> Result<(), Failure> {
+    let servers = bus.service::<McpServers>().ok_or("the plugin is not there")?;
+    let scope = bus.scope("skills");
+    scope.provide_service::<dyn HostFiles>(Arc::new(LocalHostFiles::new()));
+    scope.provide::<dyn SkillHost>("server", Arc::new(Served(servers.clone())))?;
+    let options = SkillsOptions { max_active: usize::MAX, ..SkillsOptions::new(SkillRoots::default()) };
+    let plugin = SkillsPlugin::new(options);
+    bus.install(&plugin)?;
+    let found = plugin.skills().reload(&bus.cx()).await?;
+    for skill in &found.skills {
+        let used = call(bus, &servers, "skills_use", json!({"skill": skill.name()})).await?;
+        println!("{}: {}", skill.name(), used.content.to_text());
+        let files = skill.served.iter().flat_map(|served| &served.entry.files);
+        for (uri, _) in files {
+            let Some((_, path)) =
+                uri.rsplit_once(&format!("/{}/", skill.manifest.name.trim_start_matches("server:")))
+            else {
+                continue;
+            };
+            let read =
+                call(bus, &servers, "skills_read", json!({"skill": skill.name(), "path": path})).await?;
+            println!("{path}: {}", read.content.to_text());
+        }
+    }
+    Ok(())
 }
 
 async fn sign_in(servers: &McpServers) -> Result<(), Failure> {

@@ -40,6 +40,8 @@ pub struct ServerConfig {
     pub pin: bool,
     /// Whether it may ask the model in the middle of a call.
     pub sampling: SamplingPolicy,
+    /// Whether its skills may be taken into use.
+    pub skills: SamplingPolicy,
     /// How to sign in to it, for a server that is reached by HTTP.
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
@@ -60,7 +62,7 @@ pub enum ServerDisclosure {
     Lazy,
 }
 
-/// Whether a server may ask the model in the middle of a call.
+/// Whether a server may do what a person should know of: ask the model in the middle of a call, or have its skills used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SamplingPolicy {
@@ -192,6 +194,8 @@ struct Written {
     #[serde(default)]
     sampling: SamplingPolicy,
     #[serde(default)]
+    skills: SamplingPolicy,
+    #[serde(default)]
     oauth: OAuthConfig,
 }
 
@@ -221,6 +225,7 @@ impl ServerConfig {
             disclosure: written.disclosure.or(always),
             pin: written.pin.unwrap_or(true),
             sampling: written.sampling,
+            skills: written.skills,
             oauth: written.oauth,
             definition: definition.clone(),
             identity,

@@ -81,6 +81,16 @@ pub struct McpAuthRequired {
 }
 notify!(McpAuthRequired, "mcp:auth:required");
 
+/// The skills of a server are listed, or are others than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpSkills {
+    /// The server.
+    pub server: String,
+    /// The names of its skills.
+    pub skills: Vec<String>,
+}
+notify!(McpSkills, "mcp:skills");
+
 /// A sign-in began: the person goes to this address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpAuthUrl {

@@ -14,6 +14,7 @@
 //! | `tool`, `sanitize`, `names` | a tool as the model has it |
 //! | `resources`, `prompts`, `forms`, `sampling` | resources as tools, prompts as commands, forms as questions, the model for servers |
 //! | `status`, `status_command` | how servers are, in code and for a person |
+//! | `skills` | skills that servers list, for whoever uses them |
 //! | `search` | tools that the model is told of once it searched for them |
 //! | `auth/` | signing in to servers that are reached by HTTP |
 //! | `events` | `mcp:*` |
@@ -48,6 +49,7 @@ mod search;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
+mod skills;
 mod status;
 mod status_command;
 mod stdio;
@@ -62,10 +64,11 @@ pub use config::{
 pub use era::{EraStore, MemoryEras, ServerEra};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
-    McpConnect, McpError, McpQuarantine,
+    McpConnect, McpError, McpQuarantine, McpSkills,
 };
 pub use pin::{MemoryPins, PinStore};
 pub use plugin::{McpPlugin, McpServers};
 #[cfg(feature = "serve")]
 pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
+pub use skills::{RemoteFile, RemoteSkill};
 pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};

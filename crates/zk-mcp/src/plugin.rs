@@ -21,6 +21,7 @@ use crate::forms::AskPerson;
 use crate::pin::{MemoryPins, PinStore};
 use crate::search::catalogue;
 use crate::server::{Server, ServerLog, Shared, StartCheck, quarantined};
+use crate::skills::RemoteSkill;
 use crate::status::{ServerState, ServerStatus};
 use crate::status_command::StatusCommand;
 
@@ -219,6 +220,27 @@ impl McpServers {
             Ok(server) => server.wants_sign_in().await,
             Err(_) => false,
         }
+    }
+
+    /// The skills of all servers, as they were listed last.
+    #[must_use]
+    pub fn skills(&self) -> Vec<RemoteSkill> {
+        self.servers.iter().flat_map(|server| server.remote_skills()).collect()
+    }
+
+    /// A file of a skill, by the server and the addresses of both. It has the size and the digest that the list names;
+    /// what its frontmatter says is for the caller to compare.
+    ///
+    /// # Errors
+    /// In words, when it is not listed, cannot be read, or is another file.
+    pub async fn read_skill(
+        &self,
+        server: &str,
+        skill: &str,
+        file: &str,
+        cx: &Cx,
+    ) -> Result<Vec<u8>, String> {
+        self.named(server)?.read_skill(skill, file, cx.stop_token()).await
     }
 
     fn named(&self, name: &str) -> Result<&Arc<Server>, String> {

@@ -23,9 +23,12 @@ pub(crate) fn deliver(skill: &Skill, body: &str, bundle: &Bundle) -> String {
     }
     if let Some(dir) = &skill.dir {
         text.push_str(&format!("\nDirectory of the skill: {}\n", escape(&dir.display().to_string())));
+    }
+    if skill.dir.is_some() || skill.served.is_some() {
         let resources = bundle.resources();
         if !resources.is_empty() {
-            text.push_str("Its files, to read with skills_read and to run with skills_run_script:\n");
+            let run = if skill.dir.is_some() { " and to run with skills_run_script" } else { "" };
+            text.push_str(&format!("Its files, to read with skills_read{run}:\n"));
             for name in resources.iter().take(MAX_RESOURCES) {
                 text.push_str(&format!("- {}\n", escape(name)));
             }

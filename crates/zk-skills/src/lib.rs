@@ -8,6 +8,7 @@
 //! | [`SkillsPlugin`], [`Skills`] | which are in use; three tools to use one, read its files and run its scripts |
 //! | [`InstructionsPlugin`] | instructions in the system prompt, and those of a subdirectory when the agent first works there |
 //! | [`CommandFilesPlugin`] | slash commands that are files |
+//! | [`SkillHost`] | skills that somebody else serves |
 //! | [`ContextStreams`] | what stands before a prompt, and behind one request |
 //! | [`validate`] | the strict validator behind `zk skills check` |
 //!
@@ -30,6 +31,7 @@ mod interpolate;
 mod plugin;
 mod prompt_command;
 mod relevant;
+mod served;
 mod skill;
 mod skills;
 mod tools;
@@ -47,6 +49,7 @@ pub use instructions::{
     instructions, limit, project,
 };
 pub use plugin::{PREFIX, SkillsPlugin};
+pub use served::{Served, ServedSkill, SkillHost, TRUST_SERVED};
 pub use skill::{
     BodyError, Bundle, BundleError, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest, SKILL_FILE,
     Skill, SkillSource, body, name_faults, validate,

@@ -15,6 +15,7 @@ use crate::catalog::catalog;
 use crate::delivery::deliver;
 use crate::discover::{SkillApproval, SkillRoots, SkillSet, discover};
 use crate::events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
+use crate::served::served;
 use crate::skill::{Bundle, Skill, SkillSource};
 use crate::{allowed, interpolate, tools};
 
@@ -154,7 +155,8 @@ impl Skills {
             Some(discover(&roots, &*files, trust.as_deref()))
         });
         // A search that broke, or a host that reads no files: what was there stays.
-        let Ok(Some(found)) = found.await else { return Ok(self.found().unwrap_or_default()) };
+        let Ok(Some(mut found)) = found.await else { return Ok(self.found().unwrap_or_default()) };
+        self.add_served(&mut found, cx);
         let (set, reloaded) = {
             let mut state = self.state();
             state.searched = Some(Instant::now());
@@ -178,6 +180,16 @@ impl Skills {
         })
         .await?;
         Ok(set)
+    }
+
+    /// Adds the skills that are served. Their names are their hosts', so that none takes the place of another.
+    fn add_served(&self, set: &mut SkillSet, cx: &Cx) {
+        let exclude = &self.inner.options.roots.exclude;
+        for skill in served(cx).into_iter().filter(|skill| exclude.iter().all(|name| name != skill.name())) {
+            if let Err(at) = set.skills.binary_search_by(|other| other.name().cmp(skill.name())) {
+                set.skills.insert(at, Arc::new(skill));
+            }
+        }
     }
 
     /// The names of the skills that the agent of `cx` uses.
@@ -237,11 +249,24 @@ impl Skills {
             cx.cx.service::<dyn HostFiles>().ok_or_else(|| ToolError::failed("nothing here reads files"))?;
         let (trust, project) = (cx.cx.service::<dyn Trust>(), self.inner.options.roots.project.clone());
         let reading = skill.clone();
-        let read =
-            tokio::task::spawn_blocking(move || read(&reading, &*files, trust.as_deref(), &project)).await;
-        let (body, bundle) = read.map_err(|error| ToolError::failed(error.to_string()))??;
-        let (body, placed) = crate::arguments::substitute(&body, arguments);
-        let body = interpolate::interpolate(&body, cx).await;
+        let (body, bundle) = match &skill.served {
+            Some(served) => {
+                if !self.active(&cx.cx).iter().any(|name| name == skill.name()) {
+                    served.check(&skill, &project, &cx.cx).await?;
+                }
+                (served.body(skill.name(), &cx.cx).await?, served.bundle())
+            }
+            None => {
+                let read = move || read(&reading, &*files, trust.as_deref(), &project);
+                let read = tokio::task::spawn_blocking(read).await;
+                read.map_err(|error| ToolError::failed(error.to_string()))??
+            }
+        };
+        let (mut body, placed) = crate::arguments::substitute(&body, arguments);
+        // Commands in a text from elsewhere are text.
+        if skill.served.is_none() {
+            body = interpolate::interpolate(&body, cx).await;
+        }
         let mut text = deliver(&skill, &body, &bundle);
         if !placed && !arguments.trim().is_empty() {
             text.push_str(&format!("\n\nWith these arguments: {}", arguments.trim()));
@@ -392,6 +417,8 @@ pub(crate) fn check_approval(
 ) -> Result<(), ToolError> {
     match skill.source {
         SkillSource::Configured | SkillSource::User | SkillSource::Inline | SkillSource::Builtin => Ok(()),
+        // A person was asked before it was taken into use.
+        SkillSource::Server => Ok(()),
         SkillSource::Project => {
             let approval = SkillApproval::of(skill, project, files);
             let approval = approval.map_err(|error| ToolError::failed(error.to_string()))?;

@@ -140,6 +140,10 @@ impl Tool for ReadResource {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: ReadArgs = call.parse()?;
         let skill = self.skills.in_use(&args.skill, &cx.cx)?;
+        if let Some(served) = &skill.served {
+            let text = served.text(&args.path, &cx.cx).await?;
+            return Ok(ToolOutput::text(lines(&text, args.offset.unwrap_or(1), args.limit)));
+        }
         let files = host_files(cx)?;
         let read = tokio::task::spawn_blocking(move || {
             let file = inside(&skill, &args.path)?;

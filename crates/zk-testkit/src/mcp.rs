@@ -1,7 +1,7 @@
 //! A fake MCP server, well-behaved or not.
 #![expect(clippy::indexing_slicing, reason = "what JSON does not have is null")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -21,6 +21,10 @@ pub struct FakeMcpScript {
     pub instructions: Option<String>,
     /// Which era it speaks.
     pub era: FakeMcpEra,
+    /// The skills it lists, as entries; it has the extension if there are any.
+    pub skills: Vec<Value>,
+    /// The texts of its resources, by address, beside the usual one.
+    pub files: BTreeMap<String, String>,
     /// What is wrong with it.
     pub fault: Option<FakeMcpFault>,
     /// Whether a call of `mutate` says that the tools are others.
@@ -168,7 +172,10 @@ impl<W: Write> FakeMcpServer<W> {
             Some(FakeMcpFault::Silent | FakeMcpFault::Huge | FakeMcpFault::Storms) | None => {}
         }
         let is_modern = self.script.era == FakeMcpEra::Modern;
-        let capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}});
+        let mut capabilities = json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}});
+        if !self.script.skills.is_empty() {
+            capabilities["extensions"] = json!({"io.modelcontextprotocol/skills": {}});
+        }
         let result = match method {
             "initialize" if !is_modern => json!({
                 "protocolVersion": "2025-11-25",
@@ -196,9 +203,14 @@ impl<W: Write> FakeMcpServer<W> {
             "resources/list" => json!({"resources": [
                 {"uri": "fake://readme", "name": "readme", "description": "What it is", "mimeType": "text/plain"},
             ], "ttlMs": 0, "cacheScope": "private"}),
-            "resources/read" => json!({"contents": [
-                {"uri": message["params"]["uri"], "mimeType": "text/plain", "text": "A fake."},
-            ], "ttlMs": 0, "cacheScope": "private"}),
+            "skills/list" => json!({"skills": self.script.skills, "ttlMs": 0, "cacheScope": "private"}),
+            "resources/read" => {
+                let uri = &message["params"]["uri"];
+                let text =
+                    uri.as_str().and_then(|uri| self.script.files.get(uri)).map_or("A fake.", |text| text);
+                json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}],
+                       "ttlMs": 0, "cacheScope": "private"})
+            }
             "ping" => json!({}),
             "tasks/update" if self.task.is_some() => {
                 if let Some((task, _)) = &mut self.task {

@@ -4,6 +4,7 @@ mod eras;
 mod pins;
 mod records;
 mod scripts;
+mod skills;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub(crate) use eras::FileEras;
 pub(crate) use pins::FilePins;
 pub(crate) use records::Records;
 pub(crate) use scripts::Scripts;
+pub(crate) use skills::offer_skills;
 
 /// How long a run without a person waits for servers: what it is asked may need them, and nobody asks again.
 const WAIT: Duration = Duration::from_secs(10);

@@ -44,8 +44,10 @@ impl Settings {
     fn mcp_server_of_project(&mut self, mut server: ServerConfig, sources: &SettingsSources<'_>) {
         // What only the person may set.
         server.pin = true;
-        if server.sampling == SamplingPolicy::Allow {
-            server.sampling = SamplingPolicy::Ask;
+        for policy in [&mut server.sampling, &mut server.skills] {
+            if *policy == SamplingPolicy::Allow {
+                *policy = SamplingPolicy::Ask;
+            }
         }
         let definition = server.definition();
         let lookup = |name: &str| sources.env.text(name).map(str::to_owned);

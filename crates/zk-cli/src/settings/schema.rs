@@ -97,6 +97,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("mcp.servers.*.start_timeout", Kind::Count),
     Key::new("mcp.servers.*.disclosure", Kind::OneOf(&["eager", "lazy"])),
     Key::new("mcp.servers.*.pin", Kind::Flag).not_by_projects(),
+    Key::new("mcp.servers.*.skills", Kind::OneOf(&["ask", "allow", "deny"])).not_by_projects(),
     Key::new("mcp.servers.*.sampling", Kind::OneOf(&["ask", "allow", "deny"])).not_by_projects(),
     Key::new("permissions.allow", Kind::Rules),
     Key::new("permissions.ask", Kind::Rules),

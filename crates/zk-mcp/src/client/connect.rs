@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    JsonRpcMessage, Prompt, ProtocolVersion, RequestId, Resource, ServerPeerInfo, SubscriptionFilter, Tool,
+    JsonRpcMessage, Prompt, ProtocolVersion, RequestId, Resource, ServerPeerInfo, Skill, SubscriptionFilter,
+    Tool,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService,
@@ -335,6 +336,13 @@ impl Connection {
             return Ok(Vec::new());
         }
         self.peer.list_all_resources().await.map_err(|error| self.explain(&error))
+    }
+
+    pub(crate) async fn skills(&self) -> Result<Vec<Skill>, String> {
+        if !self.info.as_ref().is_some_and(|info| info.capabilities.supports_skills()) {
+            return Ok(Vec::new());
+        }
+        self.peer.list_all_skills().await.map_err(|error| self.explain(&error))
     }
 
     /// Hears of changed lists where a server tells of them only to who asked for that.

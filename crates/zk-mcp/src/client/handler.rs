@@ -14,7 +14,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability,
     Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProgressToken, Root, RootsCapabilities, SamplingCapability, TASKS_EXTENSION_ID,
+    ProgressToken, Root, RootsCapabilities, SKILLS_EXTENSION_ID, SamplingCapability, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Map, Value};
@@ -192,7 +192,8 @@ impl ClientHandler for Handler {
                 capabilities.sampling = Some(SamplingCapability::default());
             }
         }
-        let extensions = [(TASKS_EXTENSION_ID.to_owned(), Map::new())];
+        let extensions = [TASKS_EXTENSION_ID, SKILLS_EXTENSION_ID];
+        let extensions = extensions.map(|id| (id.to_owned(), Map::new()));
         capabilities.extensions = Some(extensions.into_iter().collect());
         let zk = Implementation::new("zk", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, zk)

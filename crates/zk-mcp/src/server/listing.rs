@@ -12,13 +12,14 @@ use zk_core::service::{Command, Tool};
 
 use super::{Server, quarantined};
 use crate::client::Connection;
-use crate::config::ServerDisclosure;
-use crate::events::McpQuarantine;
+use crate::config::{SamplingPolicy, ServerDisclosure};
+use crate::events::{McpQuarantine, McpSkills};
 use crate::names::tool_name;
 use crate::pin::Listing;
 use crate::prompts::PromptCommand;
 use crate::resources::{ListResources, ReadResource};
 use crate::search;
+use crate::skills;
 use crate::status::ServerState;
 use crate::tool::{McpTool, spec_of};
 
@@ -67,6 +68,7 @@ impl Server {
             Ok(()) => {
                 self.offer_resources(connection);
                 self.register(&tools).await;
+                self.offer_skills(connection).await;
                 let protocol = connection.protocol();
                 self.set(ServerState::Ready { protocol }, Some(connection.clone()));
             }
@@ -168,6 +170,21 @@ impl Server {
                 let _ = self.scope.provide::<dyn Tool>(&tool.spec().name.clone(), tool);
             }
         }
+    }
+
+    /// Lists the skills, and says so where they are others than before. Nothing of them is read.
+    pub(super) async fn offer_skills(&self, connection: &Connection) {
+        if self.config.skills == SamplingPolicy::Deny {
+            return;
+        }
+        let Ok(Ok(listed)) = timeout(LIST, connection.skills()).await else { return };
+        let listed = skills::usable(listed);
+        let names = listed.iter().map(|skill| skill.name().to_owned()).collect();
+        if *self.skills() == listed {
+            return;
+        }
+        *self.skills() = listed;
+        self.emit(McpSkills { server: self.config.name.clone(), skills: names }).await;
     }
 
     /// Offers what the server has beside tools: prompts as commands.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use rmcp::model::Skill;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use zk_core::kernel::{Event, Scope};
@@ -71,6 +72,8 @@ pub(crate) struct Server {
     listed: Mutex<Listed>,
     /// The count of other changed lists that the commands have, and the scope they are registered in.
     offered: Mutex<(u64, Option<Scope>)>,
+    /// The skills that were listed last.
+    skills: Mutex<Vec<Skill>>,
     /// The count of changed lists that the listing in use has; held while it is brought up to date.
     applied: tokio::sync::Mutex<u64>,
     /// Asks for another attempt.
@@ -110,6 +113,7 @@ impl Server {
             live,
             listed: Mutex::default(),
             offered: Mutex::default(),
+            skills: Mutex::default(),
             applied: tokio::sync::Mutex::default(),
             retry: Notify::new(),
             said: Said::default(),
@@ -182,6 +186,10 @@ impl Server {
 
     fn listed(&self) -> MutexGuard<'_, Listed> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn skills(&self) -> MutexGuard<'_, Vec<Skill>> {
+        self.skills.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, state: ServerState, connection: Option<Arc<Connection>>) {

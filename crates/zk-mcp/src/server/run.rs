@@ -162,6 +162,7 @@ impl Server {
                 {
                 }
                 self.refresh(connection).await;
+                self.offer_skills(connection).await;
                 self.offer(connection).await;
             }
         };

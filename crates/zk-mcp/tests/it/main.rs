@@ -21,6 +21,8 @@ mod pins;
 #[cfg(test)]
 mod sign_in;
 #[cfg(test)]
+mod skills;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tasks;

@@ -13,7 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 use zk_core::service::{FileOwner, HostFiles, HostRead, Overflow};
+
+use crate::served::Served;
 
 pub use body::{BodyError, body};
 pub use bundle::{Bundle, BundleError};
@@ -38,6 +41,12 @@ pub(crate) fn yaml_fields(text: &str) -> BTreeMap<String, Vec<String>> {
     entries.into_iter().filter_map(|(key, node)| Some((key, texts(node)?))).collect()
 }
 
+/// Whether a frontmatter has exactly these fields with these values.
+pub(crate) fn has_fields(yaml: &str, fields: &Value) -> bool {
+    let Ok(document) = yaml::parse(yaml) else { return false };
+    document.root.is_some_and(|root| root.says(fields))
+}
+
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
 
@@ -58,6 +67,8 @@ pub enum SkillSource {
     Inline,
     /// zk itself.
     Builtin,
+    /// An MCP server, or whoever else serves skills.
+    Server,
 }
 
 impl SkillSource {
@@ -70,6 +81,7 @@ impl SkillSource {
             Self::User => "user",
             Self::Inline => "inline",
             Self::Builtin => "builtin",
+            Self::Server => "server",
         }
     }
 }
@@ -85,6 +97,8 @@ pub struct Skill {
     pub dir: Option<PathBuf>,
     /// The text of one that is no directory.
     pub inline: Option<Arc<str>>,
+    /// Where it is to be had, for one that is served.
+    pub served: Option<Arc<Served>>,
     /// What its author should know.
     pub diagnostics: Vec<Diagnostic>,
     /// The bytes of its frontmatter, which are all that counts until it is used.
@@ -110,7 +124,23 @@ impl Skill {
         let head = text.as_bytes().get(..parts.head).unwrap_or_default().into();
         // It is in no directory that it could differ from.
         diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
-        Ok(Self { manifest, source, dir: None, inline: Some(text), diagnostics, head })
+        Ok(Self { manifest, source, dir: None, inline: Some(text), served: None, diagnostics, head })
+    }
+
+    /// A skill that is served, under the name of its host and its own.
+    ///
+    /// # Errors
+    /// What keeps it from being used.
+    pub(crate) fn served(served: Served) -> Result<Self, Diagnostic> {
+        let mut diagnostics = Vec::new();
+        let head: Arc<[u8]> = served.entry.frontmatter.to_string().into_bytes().into();
+        // JSON is YAML.
+        let mut manifest = Manifest::read(&String::from_utf8_lossy(&head), "", &mut diagnostics)?;
+        manifest.name = format!("{}:{}", served.host, manifest.name);
+        // What it costs is not for a server to say.
+        (manifest.model, manifest.thinking) = (None, None);
+        let (source, served) = (SkillSource::Server, Some(Arc::new(served)));
+        Ok(Self { manifest, source, dir: None, inline: None, served, diagnostics: Vec::new(), head })
     }
 }
 
@@ -160,6 +190,7 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
                 source: file.source,
                 dir: Some(file.dir.clone()),
                 inline: None,
+                served: None,
                 diagnostics,
                 head: head.into(),
             });

@@ -2,6 +2,7 @@
 //! that `version: 1.10` stays `1.10`.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use serde_json::Value;
 
 /// The most nodes a document may have once its aliases are resolved.
 const MAX_NODES: usize = 10_000;
@@ -16,6 +17,28 @@ pub(super) enum Node {
     List(Vec<Node>),
     /// In the order of the document; a key may come twice.
     Map(Vec<(String, Node)>),
+}
+
+impl Node {
+    /// Whether this is the same as a value of JSON. A scalar here is only its text.
+    pub(super) fn says(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text(text), Value::String(value)) => text == value,
+            (Self::Text(text), Value::Null) => matches!(text.as_str(), "" | "~" | "null"),
+            (Self::Text(text), Value::Bool(value)) => text == if *value { "true" } else { "false" },
+            (Self::Text(text), Value::Number(value)) => {
+                *text == value.to_string() || text.parse::<f64>().ok() == value.as_f64()
+            }
+            (Self::List(items), Value::Array(values)) => {
+                items.len() == values.len() && items.iter().zip(values).all(|(item, value)| item.says(value))
+            }
+            (Self::Map(entries), Value::Object(fields)) => {
+                entries.len() == fields.len()
+                    && entries.iter().all(|(key, node)| fields.get(key).is_some_and(|value| node.says(value)))
+            }
+            (Self::Text(_) | Self::List(_) | Self::Map(_), _) => false,
+        }
+    }
 }
 
 /// What was read of a document, and what StrictYAML would not have in it.

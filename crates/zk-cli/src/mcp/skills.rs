@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Bus, Cx};
+use zk_mcp::{McpServers, McpSkills, RemoteSkill};
+use zk_skills::{ServedSkill, SkillHost, Skills};
+
+/// The skills of one MCP server.
+struct ServerSkills {
+    servers: Arc<McpServers>,
+    server: String,
+}
+
+#[async_trait]
+impl SkillHost for ServerSkills {
+    fn skills(&self) -> Vec<ServedSkill> {
+        let own = self.servers.skills().into_iter().filter(|skill| skill.server == self.server);
+        own.map(|skill| {
+            let RemoteSkill { server: _, uri, frontmatter, files, is_allowed } = skill;
+            let files = files.into_iter().map(|file| (file.uri, file.digest)).collect();
+            ServedSkill { uri, frontmatter, files, is_allowed }
+        })
+        .collect()
+    }
+
+    async fn read(&self, skill: &str, file: &str, cx: &Cx) -> Result<Vec<u8>, String> {
+        self.servers.read_skill(&self.server, skill, file, cx).await
+    }
+}
+
+/// Hands the skills of MCP servers to those of the conversation, now and whenever a server lists others.
+pub(crate) fn offer_skills(bus: &Bus) -> Result<(), BoxError> {
+    let Some(servers) = bus.service::<McpServers>() else { return Ok(()) };
+    let scope = bus.scope("mcp-skills");
+    for status in servers.status() {
+        let host = ServerSkills { servers: servers.clone(), server: status.server.clone() };
+        scope.provide::<dyn SkillHost>(&status.server, Arc::new(host))?;
+    }
+    scope.on_async_with((), async |(): &(), _: &McpSkills, cx: &Cx| reload(cx).await);
+    let early = scope.clone();
+    scope.spawn(async move {
+        // One may have been faster than this.
+        if let Some(bus) = early.bus().filter(|_| !servers.skills().is_empty()) {
+            let _ = reload(&bus.cx()).await;
+        }
+    });
+    Ok(())
+}
+
+async fn reload(cx: &Cx) -> Result<(), BoxError> {
+    if let Some(skills) = cx.service::<Skills>() {
+        skills.reload(cx).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Skills of servers (`io.modelcontextprotocol/skills`): listed, and read file by file once somebody uses them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{ReadResourceResult, ResourceContents, Skill, SkillResource, SkillResources};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::SamplingPolicy;
+use crate::server::Server;
+
+/// The most skills of one server, the most files of one skill, and the most bytes of them.
+const MOST_SKILLS: usize = 500;
+const MOST_FILES: usize = 512;
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A skill that a server lists. The server and the address together are what makes it this skill.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RemoteSkill {
+    /// The server.
+    pub server: String,
+    /// The address of its `SKILL.md`.
+    pub uri: String,
+    /// Its frontmatter, as JSON.
+    pub frontmatter: Value,
+    /// Its files; none where the content changes.
+    pub files: Vec<RemoteFile>,
+    /// Whether the settings of the server allow its use without asking.
+    pub is_allowed: bool,
+}
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteFile {
+    /// Its address.
+    pub uri: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+impl RemoteSkill {
+    fn new(server: &Server, skill: &Skill) -> Option<Self> {
+        let file = |file: &SkillResource| RemoteFile {
+            uri: file.uri.clone(),
+            digest: file.digest.clone(),
+            size: file.size,
+        };
+        Some(Self {
+            server: server.name().to_owned(),
+            uri: skill.uri.clone(),
+            frontmatter: serde_json::to_value(&skill.frontmatter).ok()?,
+            files: files(skill).iter().map(file).collect(),
+            is_allowed: server.config.skills == SamplingPolicy::Allow,
+        })
+    }
+}
+
+fn files(skill: &Skill) -> &[SkillResource] {
+    match &skill.resources {
+        SkillResources::Files(files) => files,
+        _ => &[],
+    }
+}
+
+/// The skills that can be used of those that a server lists.
+pub(crate) fn usable(skills: Vec<Skill>) -> Vec<Skill> {
+    let is_usable = |skill: &Skill| {
+        let size = files(skill).iter().try_fold(0_u64, |sum, file| sum.checked_add(file.size));
+        skill.validate().is_ok()
+            && files(skill).len() <= MOST_FILES
+            && size.is_some_and(|size| size <= MOST_BYTES)
+    };
+    skills.into_iter().filter(is_usable).take(MOST_SKILLS).collect()
+}
+
+impl Server {
+    /// The skills as they were listed last.
+    pub(crate) fn remote_skills(&self) -> Vec<RemoteSkill> {
+        self.skills().iter().filter_map(|skill| RemoteSkill::new(self, skill)).collect()
+    }
+
+    /// A file of a skill, with the size and digest that the list names.
+    pub(crate) async fn read_skill(
+        &self,
+        skill: &str,
+        file: &str,
+        stop: &CancellationToken,
+    ) -> Result<Vec<u8>, String> {
+        let found = self.skills().iter().find(|one| one.uri == skill).cloned();
+        let found = found.ok_or_else(|| format!("MCP server {} lists no skill {skill}", self.name()))?;
+        let listed = files(&found).iter().find(|one| one.uri == file);
+        // One whose content changes has nothing to compare with, and no files beside the one that is its address.
+        if listed.is_none() && (!files(&found).is_empty() || file != skill) {
+            return Err(format!("the skill {skill} has no file {file}"));
+        }
+        let connection = self.connection_for_call().await.map_err(|error| error.message)?;
+        let read = connection.read_resource(file, self.config.request_idle, stop).await;
+        let bytes = bytes(read.map_err(|end| end.to_string())?)?;
+        if let Some(listed) = listed {
+            listed.verify(&bytes).map_err(|error| format!("it is not the file that was listed: {error}"))?;
+        }
+        Ok(bytes)
+    }
+}
+
+fn bytes(result: ReadResourceResult) -> Result<Vec<u8>, String> {
+    match result.contents.into_iter().next() {
+        Some(ResourceContents::TextResourceContents { text, .. }) => Ok(text.into_bytes()),
+        Some(ResourceContents::BlobResourceContents { blob, .. }) => {
+            STANDARD.decode(blob).map_err(|error| format!("its content is no base64: {error}"))
+        }
+        _ => Err("it has no content".to_owned()),
+    }
+}
