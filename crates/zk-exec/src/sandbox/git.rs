@@ -3,10 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zk_core::service::{HostFiles, HostRead};
+
 use super::plan::{Placeholder, Places};
+use crate::LocalHostFiles;
 
 /// How deep modules of a repository are looked for.
 const MODULE_DEPTH: usize = 4;
+/// The largest file of git that is read.
+const MAX_BYTES: usize = 1 << 20;
 
 /// Adds the rules for the repository whose work tree is `tree`.
 ///
@@ -52,9 +57,15 @@ fn worktree(tree: &Path, dot_git: &Path, places: &mut Places) {
 
 /// The path that a file of git holds, physical.
 fn named_in(file: &Path, before: Option<&str>, base: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(file).ok()?;
+    let text = read(file)?;
     let text = before.map_or(Some(text.as_str()), |before| text.strip_prefix(before))?.trim();
     base.join(text).canonicalize().ok()
+}
+
+/// What a file of git says. The project controls it: it may be a pipe, a device, or without an end.
+fn read(file: &Path) -> Option<String> {
+    let read = LocalHostFiles::new().read(file, &HostRead::whole(MAX_BYTES)).ok()?;
+    Some(String::from_utf8_lossy(&read.bytes).into_owned())
 }
 
 /// Whether a directory has nothing in it, as a placeholder has.
@@ -64,7 +75,12 @@ fn is_empty(dir: &Path) -> bool {
 
 /// Adds the rules for one directory of git.
 pub(super) fn protect_directory(dir: &Path, places: &mut Places) {
-    let config = fs::read_to_string(dir.join("config")).unwrap_or_default().to_lowercase();
+    let file = dir.join("config");
+    let config = match fs::symlink_metadata(&file) {
+        // What cannot be read may say anything.
+        Ok(_) => read(&file).map_or_else(|| "worktreeconfig".to_owned(), |text| text.to_lowercase()),
+        Err(_) => String::new(),
+    };
     // As a mount point it cannot be renamed, so that nothing can take its place.
     places.pins.push(dir.to_owned());
     for name in ["config", "config.worktree"] {
@@ -108,4 +124,47 @@ fn modules(dir: &Path, depth: usize, places: &mut Places) {
 fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().take(256).flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The rules for a tree, unless finding them takes for ever.
+    fn rules(tree: &Path) -> Places {
+        let (found, there) = mpsc::channel();
+        let tree = tree.to_owned();
+        std::thread::spawn(move || {
+            let mut places = Places::default();
+            protect_tree(&tree, true, &mut places);
+            found.send(places)
+        });
+        there.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    #[test]
+    fn pipes_and_devices_in_the_place_of_files_of_git_hold_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = |path: &Path| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        };
+        let (piped, endless, linked) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
+        for tree in [&piped, &endless] {
+            fs::create_dir_all(tree.join(".git/objects")).unwrap();
+        }
+        pipe(&piped.join(".git/config"));
+        symlink("/dev/zero", endless.join(".git/config")).unwrap();
+        fs::create_dir(&linked).unwrap();
+        pipe(&linked.join(".git"));
+        for tree in [&piped, &endless] {
+            let own = Placeholder::File(tree.join(".git/config.worktree"), "");
+            assert!(rules(tree).placeholders.contains(&own), "what cannot be read may say anything");
+        }
+        assert_eq!(rules(&linked).read_only, [linked.join(".git")]);
+    }
 }

@@ -120,7 +120,10 @@ fn exclude_placeholders(plan: &Plan) -> io::Result<()> {
             .filter_map(|path| path.strip_prefix(root).ok()?.to_str())
             .map(|name| format!("\n/{name}/"))
             .collect();
-        let Ok(text) = fs::read_to_string(&list) else { continue };
+        // Of its own size only: a project could have put a pipe or a device there.
+        let is_file =
+            fs::symlink_metadata(&list).is_ok_and(|found| found.is_file() && found.len() <= 1 << 20);
+        let Some(text) = is_file.then(|| fs::read_to_string(&list).ok()).flatten() else { continue };
         let own = PathBuf::from(format!("/run/.exclude-{at}"));
         fs::write(&own, text + &names).step(fail)?;
         bind(&own, &list)?;

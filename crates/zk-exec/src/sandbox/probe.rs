@@ -52,6 +52,17 @@ const NETWORK: [Act; 3] = [
     ("connect to an abstract socket", connect_abstract),
 ];
 
+/// What has to be proven, whatever else could be tried.
+const FILES_AND_PROCESSES_AT_LEAST: [&str; 2] = ["write a file outside", "read the environment of zk"];
+const NETWORK_AT_LEAST: [&str; 1] = ["connect to a port"];
+
+/// An act without which those that are denied prove no sandbox, if `proven` does not have all of them.
+pub(super) fn missing<'a>(proven: impl Iterator<Item = &'a str>, tried: Tried) -> Option<&'static str> {
+    let proven: Vec<&str> = proven.collect();
+    let network = if tried.network { NETWORK_AT_LEAST.as_slice() } else { &[] };
+    FILES_AND_PROCESSES_AT_LEAST.iter().chain(network).find(|act| !proven.contains(act)).copied()
+}
+
 /// Which acts are tried beside those that are never possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tried {
