@@ -207,7 +207,12 @@ impl Tool for Shell {
             let note = format!("({denial}; do it in smaller parts, or raise `[limits]` in the settings)\n");
             tail.write(OutputStream::Stderr, note.as_bytes());
         }
-        let Printed { text: output, lines, total_lines } = tail.finish();
+        let Printed { text: output, mut lines, mut total_lines } = tail.finish();
+        // The person sees what was denied; the footer tells the model, with what to do next.
+        for denial in outcome.denials.iter().filter(|denial| denial.act != DeniedAct::Exceed) {
+            lines.push(format!("({denial})"));
+            total_lines += 1;
+        }
         let exit = match outcome.exit {
             Exit::Code(code) => CommandExit::Code { code },
             Exit::Signal(signal) => CommandExit::Signal { signal },

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use zk_core::model::{Effect, Effects};
-use zk_core::service::{Exec, ExecError, ExecRequest, OutsideExec, Process, Questions, UiAnswer};
+use zk_core::model::{Display, Effect, Effects};
+use zk_core::service::{
+    Denial, DeniedAct, Exec, ExecError, ExecRequest, KillSignal, OutsideExec, Process, ProcessEvent,
+    Questions, TerminalSize, UiAnswer,
+};
 use zk_exec::{Environment, ProcessExec};
 use zk_tools::{PermissionGate, PermissionMode, ToolsOptions};
 
@@ -20,6 +23,67 @@ impl Exec for Marked {
         request.env.insert("PLACE".into(), "outside".into());
         self.0.spawn(request).await
     }
+}
+
+/// A sandbox that denied a write to each command.
+struct Denying(ProcessExec);
+
+struct Denied(Box<dyn Process>);
+
+#[async_trait]
+impl Exec for Denying {
+    async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        Ok(Box::new(Denied(self.0.spawn(request).await?)))
+    }
+}
+
+#[async_trait]
+impl Process for Denied {
+    async fn next(&mut self) -> Result<Option<ProcessEvent>, ExecError> {
+        self.0.next().await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ExecError> {
+        self.0.write(bytes).await
+    }
+
+    async fn close_input(&mut self) -> Result<(), ExecError> {
+        self.0.close_input().await
+    }
+
+    async fn resize(&mut self, size: TerminalSize) -> Result<(), ExecError> {
+        self.0.resize(size).await
+    }
+
+    async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
+        self.0.kill(signal).await
+    }
+
+    async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
+        self.0.members().await
+    }
+
+    fn denials(&self) -> Vec<Denial> {
+        let reason = "it is read-only".to_owned();
+        vec![Denial { act: DeniedAct::Write, target: "/usr/lib/x".into(), reason }]
+    }
+
+    fn release(self: Box<Self>) {
+        self.0.release();
+    }
+}
+
+#[tokio::test]
+async fn a_denial_is_told_to_the_model_with_what_to_do_next_and_shown_to_the_person() {
+    let desk = desk();
+    let environment = Environment::filtered([("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    desk.bus.scope("denying").provide_service::<dyn Exec>(Arc::new(Denying(ProcessExec::new(environment))));
+    let error = desk.err("shell", json!({ "command": "echo tried; exit 1" })).await;
+    let denial = "possibly denied by the sandbox: write /usr/lib/x (it is read-only)";
+    assert!(error.message.contains(denial), "{}", error.message);
+    assert!(error.message.contains("call this again with `outside`"), "{}", error.message);
+    let Some(Display::Command { lines, total_lines, .. }) = &error.display else { panic!("{error:?}") };
+    assert_eq!((lines.as_slice(), *total_lines), (["tried".to_owned(), format!("({denial})")].as_slice(), 2));
 }
 
 fn desk() -> Desk {
