@@ -254,13 +254,13 @@ impl Handler<ToolGate> for Refuse {
                 seen
             }
         };
-        if let Some(reason) = stop_run(seen.stop.as_deref(), cx) {
-            return Ok(Some(Ruling::Refuse(reason)));
-        }
-        Ok(match seen.verdict {
-            Verdict::Block(reason) => Some(Ruling::Refuse(reason)),
-            Verdict::None | Verdict::Allow | Verdict::Ask(_) => None,
-        })
+        let refused = match (stop_run(seen.stop.as_deref(), cx), seen.verdict) {
+            (Some(reason), _) | (None, Verdict::Block(reason)) => reason,
+            (None, Verdict::None | Verdict::Allow | Verdict::Ask(_)) => return Ok(None),
+        };
+        let reasons = vec![format!("a hook refused it: {refused}")];
+        cx.emit(decided(gate, (false, DecidedBy::Plugin), reasons)).await?;
+        Ok(Some(Ruling::Refuse(refused)))
     }
 }
 
@@ -290,7 +290,7 @@ impl Handler<ToolGate> for Ask {
             wider: None,
         };
         let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
-        cx.emit(decided(gate, &answer, &reason)).await?;
+        cx.emit(answered(gate, &answer, &reason)).await?;
         Ok(match answer {
             UiAnswer::Once
             | UiAnswer::Session
@@ -315,7 +315,7 @@ impl Handler<ToolGate> for Ask {
 }
 
 /// What is recorded of an answer to a question that a hook had asked.
-fn decided(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
+fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
     let (allowed, by, said) = match answer {
         UiAnswer::Once
         | UiAnswer::Session
@@ -326,6 +326,10 @@ fn decided(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecide
         UiAnswer::Absent => (false, DecidedBy::Nobody, "nobody answered"),
         UiAnswer::Choice { .. } | UiAnswer::Text { .. } => (false, DecidedBy::Person, "no such answer"),
     };
+    decided(gate, (allowed, by), vec![format!("a hook had a person asked: {reason}"), said.to_owned()])
+}
+
+fn decided(gate: &ToolGate, (allowed, by): (bool, DecidedBy), reasons: Vec<String>) -> PermissionDecided {
     PermissionDecided {
         call: gate.call.clone(),
         args: gate.args.clone(),
@@ -333,7 +337,7 @@ fn decided(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecide
         cwd: gate.place.cwd.clone(),
         allowed,
         by,
-        reasons: vec![format!("a hook had a person asked: {reason}"), said.to_owned()],
+        reasons,
         allowed_by: None,
     }
 }
