@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use zk_permission::{JudgedProgram, Mode, Rules, Script};
+use zk_permission::{Decision, JudgedProgram, Mode, Rules, Script};
 
 use crate::support::{Setup, bash};
 use crate::verdicts::rows;
@@ -157,9 +157,13 @@ fn is_judged(call: &[String], programs: &[JudgedProgram]) -> bool {
 }
 
 fn check(scratch: &Scratch, setup: &Setup, text: &str) -> bool {
-    let Ok(_) = Script::parse(text) else { return false };
     let verdict = setup.command(text);
-    if !may_run(text, &verdict.programs) || verdict.programs.iter().any(|program| program.is_opaque) {
+    let is_opaque = verdict.programs.iter().any(|program| program.is_opaque);
+    if is_opaque || Script::parse(text).is_err() {
+        assert_eq!(verdict.decision, Decision::Ask, "{text:?} may run what nobody judged");
+        return false;
+    }
+    if !may_run(text, &verdict.programs) {
         return false;
     }
     let (calls, stderr) = scratch.run(text);
