@@ -94,6 +94,10 @@ impl Tool for UseSkill {
         Effects::none()
     }
 
+    fn starts_calls(&self) -> bool {
+        true
+    }
+
     fn summary(&self, args: &Value) -> String {
         format!("use skill {}", text(args, "skill"))
     }

@@ -165,6 +165,10 @@ impl Tool for SpawnTool {
         Effects::none()
     }
 
+    fn starts_calls(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> Option<CallKind> {
         Some(CallKind::Delegate)
     }

@@ -45,7 +45,8 @@ impl Calls<'_> {
     pub(super) async fn execute(&self, ready: Ready, cancel: CallCancel) -> Settled {
         let Ready { approved, tool, coercions, dedup, .. } = ready;
         let (call, args) = (approved.call().clone(), approved.args());
-        let read_only = approved.effects().is_read_only();
+        let starts_calls = catch_panic(|| tool.starts_calls()).unwrap_or(true);
+        let read_only = approved.effects().is_read_only() && !starts_calls;
         let summary = catch_panic(|| tool.summary(args)).unwrap_or_else(|| call.name.clone());
         let kind = catch_panic(|| tool.kind()).flatten().unwrap_or_else(|| CallKind::of(approved.effects()));
         let locations = catch_panic(|| tool.locations(args)).filter(|found| !found.is_empty());

@@ -63,6 +63,13 @@ async fn a_sub_agent_does_its_task_with_an_empty_context_and_gives_its_answer() 
     );
 }
 
+#[tokio::test]
+async fn a_call_that_starts_others_is_recorded_like_one_that_changes_something() {
+    let rig = family(SpawnOptions::default());
+    say(&rig, "spawn hello").await;
+    assert_eq!(rig.recorder.named("tool:begin")[0]["read_only"], json!(false));
+}
+
 // With who it is and how deep.
 #[tokio::test]
 async fn what_a_grandchild_does_reaches_handlers_for_descendants() {

@@ -94,6 +94,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Whether its calls start others, which may change something though it changes nothing itself. Such a call is on
+    /// record before it begins, like one with effects: after a crash nobody takes it for one that did nothing.
+    fn starts_calls(&self) -> bool {
+        false
+    }
+
     /// Whether a failure of this call cancels the calls running beside it: commands often depend on each
     /// other, reads do not.
     fn failure_cancels_siblings(&self) -> bool {
