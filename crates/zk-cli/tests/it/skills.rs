@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use zk_testkit::{Script, Turn};
 
+use crate::terminal::Terminal;
 use crate::zk::{Person, server};
 
 const PDF: &str = "---\nname: pdf\ndescription: Reads PDF files.\n---\nTake $1.\n";
@@ -145,4 +146,25 @@ fn commands_in_the_text_of_a_command_file_run_once_zk_trust_add_approved_exactly
     state("State: run");
     person.write(".zk/commands/state.md", "Now: !`echo r\\un`\n");
     state("Now: !`echo");
+}
+
+#[test]
+fn a_skill_that_a_person_trusted_a_moment_ago_can_be_asked_for_with_the_first_prompt() {
+    let server = server(Script::new().turn(|turn| turn.text("It is read. END")));
+    let person = Person::asking(&server);
+    person.write(".agents/skills/pdf/SKILL.md", PDF);
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("Trust these skills of the project");
+    terminal.expect("Reads PDF files.");
+    terminal.expect("[y]es");
+    // Questions are deaf for half a second after they were drawn.
+    std::thread::sleep(std::time::Duration::from_millis(1000));
+    terminal.keys("y");
+    terminal.expect("› ");
+    terminal.keys("/skill:pdf page\r");
+    terminal.expect("END");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    let messages = server.bodies()[0]["messages"].to_string();
+    assert!(messages.contains("/skill:pdf page") && messages.contains("Take page."), "{messages}");
 }
