@@ -82,7 +82,7 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     let audit = app.dirs.audit().filter(|_| app.settings.flag("permissions.audit"));
     plugins
         .extend(audit.map(|dir| Arc::new(Audit::new(dir, context, app.redactor.clone())) as Arc<dyn Plugin>));
-    plugins.extend(skills::plugin(app));
+    plugins.extend(skills::plugin(app, attended));
     #[cfg(feature = "fetch")]
     plugins.push(Arc::new(crate::fetch::plugin(&app.settings)?));
     plugins.extend(compaction::plugins(&app.settings)?);

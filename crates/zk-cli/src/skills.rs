@@ -51,12 +51,13 @@ pub(crate) fn roots(app: &AppContext) -> SkillRoots {
     }
 }
 
-/// The plugin, unless skills are switched off.
-pub(crate) fn plugin(app: &AppContext) -> Option<Arc<dyn Plugin>> {
+/// The plugin, unless skills are switched off; their files are watched where a person is there.
+pub(crate) fn plugin(app: &AppContext, attended: bool) -> Option<Arc<dyn Plugin>> {
     if !app.settings.flag("skills.enabled") {
         return None;
     }
     let mut options = SkillsOptions::new(roots(app));
+    options.watched = attended;
     if let Some(max) = app.settings.count("skills.max_active") {
         options.max_active = max as usize;
     }

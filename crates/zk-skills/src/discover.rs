@@ -153,6 +153,14 @@ fn read_all(listed: &[SkillFile], files: &dyn HostFiles) -> Vec<Result<Skill, Di
     })
 }
 
+/// The directories that skills are looked for in, there or not.
+pub(crate) fn dirs(roots: &SkillRoots) -> Vec<PathBuf> {
+    let of_project = !roots.without_project && roots.cwd.is_absolute();
+    let project = project_dirs(roots).into_iter().filter(|_| of_project);
+    let project = project.flat_map(|dir| PROJECT.iter().map(move |kind| dir.join(kind)));
+    project.chain(roots.configured.iter().cloned()).chain(roots.user.iter().cloned()).collect()
+}
+
 /// The directories of a project from the working directory up.
 fn project_dirs(roots: &SkillRoots) -> Vec<&Path> {
     let root = if roots.cwd.starts_with(&roots.project) { &roots.project } else { &roots.cwd };

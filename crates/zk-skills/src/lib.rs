@@ -35,6 +35,7 @@ mod served;
 mod skill;
 mod skills;
 mod tools;
+mod watch;
 
 pub use catalog::catalog;
 pub use commands::{CommandFile, CommandFilesPlugin, TRUST_COMMAND, command_files, command_trust_name};

@@ -15,7 +15,7 @@ use crate::discover::SkillSet;
 use crate::events::{ActivatedBy, DeactivatedBecause};
 use crate::prompt_command::PromptCommand;
 use crate::skills::{Skills, SkillsOptions};
-use crate::{events::SkillsResolved, relevant, tools};
+use crate::{events::SkillsResolved, relevant, tools, watch};
 
 /// The most characters of a description in a list of commands.
 const MAX_HELP: usize = 100;
@@ -71,6 +71,7 @@ impl Plugin for SkillsPlugin {
             Stage::Early,
             skills.clone(),
             async |skills: &Skills, _: &SessionStart, cx: &Cx| {
+                skills.note_run(true);
                 // Between runs: what a run began with stays until its end.
                 skills.refresh(cx).await?;
                 Ok::<_, BoxError>(())
@@ -93,6 +94,8 @@ impl Plugin for SkillsPlugin {
                 skills.deactivate(DeactivatedBecause::RunEnd, cx).await?;
                 if cx.origin().depth > 0 {
                     skills.forget(cx);
+                } else {
+                    skills.note_run(false);
                 }
                 Ok::<_, BoxError>(())
             },
@@ -100,6 +103,9 @@ impl Plugin for SkillsPlugin {
         let reduced = skills.clone();
         scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| reduced.forget_delivered(cx));
         relevant::register(scope, &skills);
+        if skills.is_watched() {
+            watch::register(scope, &skills);
+        }
         let gate = skills.clone();
         scope.on_sync_at(Stage::Framework, move |gate_event: &ToolGate, cx: &Cx| {
             if gate_event.is_decided() {

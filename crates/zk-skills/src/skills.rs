@@ -13,7 +13,7 @@ use zk_core::service::{ContextId, HostFiles, ToolCx, Trust};
 
 use crate::catalog::catalog;
 use crate::delivery::deliver;
-use crate::discover::{SkillApproval, SkillRoots, SkillSet, discover};
+use crate::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover};
 use crate::events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
 use crate::served::served;
 use crate::skill::{Bundle, Skill, SkillSource};
@@ -32,13 +32,16 @@ pub struct SkillsOptions {
     pub roots: SkillRoots,
     /// How many may be in use at once.
     pub max_active: usize,
+    /// Looks for them again when files change between two runs, and not with the next run only: for a host that shows
+    /// them to a person.
+    pub watched: bool,
 }
 
 impl SkillsOptions {
     /// The skills of `roots`, of which three may be in use at once.
     #[must_use]
     pub fn new(roots: SkillRoots) -> Self {
-        Self { roots, max_active: MAX_ACTIVE }
+        Self { roots, max_active: MAX_ACTIVE, watched: false }
     }
 }
 
@@ -53,6 +56,8 @@ struct Inner {
     state: Mutex<State>,
     /// Held while they are looked for, so that everybody waits for the one search.
     search: tokio::sync::Mutex<()>,
+    /// Whether a run is at work, whose skills stay as they are.
+    running: tokio::sync::watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -89,6 +94,7 @@ impl Skills {
                 options,
                 state: Mutex::default(),
                 search: tokio::sync::Mutex::default(),
+                running: tokio::sync::watch::Sender::new(false),
             }),
         }
     }
@@ -114,7 +120,7 @@ impl Skills {
         let _search = self.inner.search.lock().await;
         match self.found() {
             Some(set) => Ok(set),
-            None => self.search(cx).await,
+            None => self.search(cx, false).await,
         }
     }
 
@@ -134,7 +140,7 @@ impl Skills {
         let found = fresh(&self.state());
         match found {
             Some(set) => Ok(set),
-            None => self.search(cx).await,
+            None => self.search(cx, false).await,
         }
     }
 
@@ -144,10 +150,16 @@ impl Skills {
     /// As [`Skills::resolve`].
     pub async fn reload(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
         let _search = self.inner.search.lock().await;
-        self.search(cx).await
+        self.search(cx, false).await
     }
 
-    async fn search(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
+    /// The same while no run is at work: what a run began with stays until its end.
+    pub(crate) async fn reload_idle(&self, cx: &Cx) -> Result<Arc<SkillSet>, EmitError> {
+        let _search = self.inner.search.lock().await;
+        self.search(cx, true).await
+    }
+
+    async fn search(&self, cx: &Cx, only_idle: bool) -> Result<Arc<SkillSet>, EmitError> {
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
         let roots = self.inner.options.roots.clone();
         let found = tokio::task::spawn_blocking(move || {
@@ -159,6 +171,9 @@ impl Skills {
         self.add_served(&mut found, cx);
         let (set, reloaded) = {
             let mut state = self.state();
+            if only_idle && *self.inner.running.borrow() {
+                return Ok(state.set.clone().unwrap_or_default());
+            }
             state.searched = Some(Instant::now());
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
@@ -439,6 +454,26 @@ impl Skills {
     /// The root of the project.
     pub(crate) fn project(&self) -> PathBuf {
         self.inner.options.roots.project.clone()
+    }
+
+    /// The directories they are looked for in, there or not.
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
+        dirs(&self.inner.options.roots)
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.inner.options.watched
+    }
+
+    /// A run begins, or ended.
+    pub(crate) fn note_run(&self, is_running: bool) {
+        self.inner.running.send_replace(is_running);
+    }
+
+    /// Waits until no run is at work.
+    pub(crate) async fn idle(&self) {
+        // The sender is here.
+        let _ = self.inner.running.subscribe().wait_for(|running| !running).await;
     }
 
     /// The directory that commands of a skill run in which a person asked for.

@@ -10,11 +10,11 @@ use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Effect, Model};
 use zk_core::service::{Tool, Trust};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
-use zk_skills::{Skills, SkillsOptions, SkillsPlugin};
+use zk_skills::{SkillRoots, Skills, SkillsOptions, SkillsPlugin};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
-use crate::support::{Approved, Place};
+use crate::support::{Approved, Place, names};
 
 struct Rig {
     agent: Agent,
@@ -25,6 +25,14 @@ struct Rig {
 }
 
 fn rig(at: Place, script: Script) -> (Rig, Arc<Place>) {
+    rig_with(at, script, SkillsOptions::new)
+}
+
+fn rig_with(
+    at: Place,
+    script: Script,
+    options: impl FnOnce(SkillRoots) -> SkillsOptions,
+) -> (Rig, Arc<Place>) {
     let at = Arc::new(at);
     let bus = Bus::new();
     #[expect(clippy::disallowed_methods, reason = "the commands that scripts run are found as usual")]
@@ -33,7 +41,7 @@ fn rig(at: Place, script: Script) -> (Rig, Arc<Place>) {
     bus.install(&LocalPlugin::new(environment, files)).unwrap();
     bus.install(&ToolsPlugin::new(ToolsOptions::default())).unwrap();
     bus.scope("trust").provide_service::<dyn Trust>(Arc::new(Shared(at.clone())));
-    let plugin = SkillsPlugin::new(SkillsOptions::new(at.roots()));
+    let plugin = SkillsPlugin::new(options(at.roots()));
     bus.install(&plugin).unwrap();
     let recorder = Recorder::new();
     let provider = ScriptedProvider::new(script);
@@ -350,6 +358,59 @@ async fn a_changed_skill_counts_from_the_next_run_on_and_a_broken_one_leaves() {
     let causes: Vec<Value> =
         rig.recorder.named("prefix:break").iter().map(|event| event["part"]["id"].clone()).collect();
     assert_eq!(causes, [json!("skills"), json!("skills")]);
+}
+
+/// Waits until the skills are these.
+async fn until(skills: &Skills, wanted: &[&str]) {
+    for _ in 0..3000 {
+        if skills.found().is_some_and(|set| names(&set) == wanted) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{wanted:?} do not come: {:?}", skills.found());
+}
+
+#[tokio::test]
+async fn skills_that_come_and_go_between_two_runs_are_there_without_a_run_and_a_broken_one_leaves_the_others()
+{
+    let at = Place::new();
+    at.skill("project/shared/one", "Is one.");
+    let shared = at.path("project/shared");
+    let options = |roots| SkillsOptions {
+        watched: true,
+        ..SkillsOptions::new(SkillRoots { configured: vec![shared], ..roots })
+    };
+    let (rig, at) = rig_with(at, Script::new().turn(|turn| turn.text("Hi.")), options);
+    until(&rig.skills, &["one"]).await;
+    at.skill("project/shared/two", "Is two.");
+    until(&rig.skills, &["one", "two"]).await;
+    at.write("project/shared/one/SKILL.md", "no frontmatter");
+    until(&rig.skills, &["two"]).await;
+    rig.run("Hello").await;
+    assert!(rig.provider.requests()[0].system.contains("Is two."));
+    at.skill("project/shared/three", "Is three.");
+    until(&rig.skills, &["three", "two"]).await;
+}
+
+#[tokio::test]
+async fn a_skill_that_comes_while_a_run_is_at_work_waits_for_its_end() {
+    let at = Place::new();
+    at.skill("project/shared/one", "Is one.");
+    let shared = at.path("project/shared");
+    let options = |roots| SkillsOptions {
+        watched: true,
+        ..SkillsOptions::new(SkillRoots { configured: vec![shared], ..roots })
+    };
+    let write = "mkdir -p shared/two && printf -- '---\\nname: two\\ndescription: Is two.\\n---\\nDo.\\n' \
+                 > shared/two/SKILL.md && sleep 1.2";
+    let script = calls(&[("shell", json!({"command": write})), ("skills_use", json!({"skill": "two"}))]);
+    let (rig, _at) = rig_with(at, script, options);
+    until(&rig.skills, &["one"]).await;
+    rig.run("Go").await;
+    let after = rig.recorder.named("tool:after");
+    assert!(after[1]["content"].to_string().contains("there is no skill `two`"), "{after:?}");
+    until(&rig.skills, &["one", "two"]).await;
 }
 
 #[tokio::test]

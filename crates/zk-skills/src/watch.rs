@@ -1,0 +1,76 @@
+//! Looks for skills again when their directories change, while no run is at work.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout;
+use zk_core::kernel::Scope;
+use zk_core::service::{FileWatch, Files, Resolved};
+
+use crate::skills::Skills;
+
+/// How long nothing has to change: an editor writes several files at once.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// Watches the directories of skills until `scope` ends, from the first search on. What the files of the conversation do
+/// not reach, or cannot be watched, is looked at with the next run, as everything is.
+pub(crate) fn register(scope: &Scope, skills: &Skills) {
+    let (skills, place) = (skills.clone(), scope.clone());
+    scope.spawn(async move {
+        let (sender, mut changes) = channel(1);
+        let mut watches = Vec::new();
+        loop {
+            let Some(bus) = place.bus() else { return };
+            let Some(files) = bus.service::<dyn Files>() else { return };
+            watch_new(&skills, &files, &sender, &mut watches).await;
+            if !quiet_after_change(&mut changes).await {
+                return;
+            }
+            skills.idle().await;
+            // A failing handler is reported by the bus, and what was there stays.
+            let _ = skills.reload_idle(&bus.cx()).await;
+        }
+    });
+}
+
+/// Watches what was not there before.
+async fn watch_new(
+    skills: &Skills,
+    files: &Arc<dyn Files>,
+    sender: &Sender<()>,
+    watches: &mut Vec<(PathBuf, Box<dyn FileWatch>)>,
+) {
+    watches.retain(|(dir, _)| dir.is_dir());
+    let known: Vec<PathBuf> = watches.iter().map(|(dir, _)| dir.clone()).collect();
+    let (files, cwd, sender) = (files.clone(), skills.cwd(), sender.clone());
+    let dirs = skills.dirs();
+    let begun = tokio::task::spawn_blocking(move || {
+        let new = dirs.into_iter().filter(|dir| !known.contains(dir) && dir.is_dir());
+        let watch = |dir: PathBuf| {
+            let at = files.resolve(&cwd, dir.to_str()?).ok()?;
+            let sender = sender.clone();
+            // One that is waiting says as much as two.
+            let changed = Arc::new(move |_: &Resolved| {
+                let _ = sender.try_send(());
+            });
+            files.watch(&at, changed).ok().map(|watch| (dir, watch))
+        };
+        new.filter_map(watch).collect::<Vec<_>>()
+    });
+    watches.extend(begun.await.unwrap_or_default());
+}
+
+/// Waits for a change and until nothing has changed for a while. Gives whether there can be more.
+async fn quiet_after_change(changes: &mut Receiver<()>) -> bool {
+    if changes.recv().await.is_none() {
+        return false;
+    }
+    while let Ok(change) = timeout(QUIET, changes.recv()).await {
+        if change.is_none() {
+            return false;
+        }
+    }
+    true
+}
