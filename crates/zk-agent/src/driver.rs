@@ -265,7 +265,9 @@ impl Driver {
             let mut queues = self.shared.queues();
             match kind {
                 SteerKind::Steer => take(&mut queues.steer, mode),
-                SteerKind::FollowUp => take(&mut queues.follow_up, mode),
+                SteerKind::FollowUp => {
+                    take(&mut queues.follow_up, self.behavior.follow_up_mode.unwrap_or(mode))
+                }
             }
         };
         let read = match self.read_messages(&messages).await {

@@ -42,6 +42,8 @@ pub struct Behavior {
     pub schema: Option<Value>,
     /// How many queued messages are delivered at once; one by default.
     pub queue_mode: Option<QueueMode>,
+    /// How many queued follow-ups are delivered at once; as `queue_mode` says by default.
+    pub follow_up_mode: Option<QueueMode>,
 }
 
 impl Behavior {
@@ -64,6 +66,7 @@ impl Behavior {
             thinking_decay: self.thinking_decay.or_else(|| base.thinking_decay.clone()),
             schema: self.schema.or_else(|| base.schema.clone()),
             queue_mode: self.queue_mode.or(base.queue_mode),
+            follow_up_mode: self.follow_up_mode.or(base.follow_up_mode),
         }
     }
 }

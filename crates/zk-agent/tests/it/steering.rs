@@ -132,6 +132,27 @@ async fn queued_messages_are_delivered_one_by_one_or_all_at_once() {
 }
 
 #[tokio::test]
+async fn follow_ups_have_a_queue_mode_of_their_own() {
+    use QueueMode::{All, One};
+    for (steering, follow_ups, turns) in
+        [(One, Some(All), 4), (All, Some(One), 4), (All, None, 3), (One, None, 5)]
+    {
+        let behavior =
+            Behavior { queue_mode: Some(steering), follow_up_mode: follow_ups, ..Behavior::default() };
+        let rig = rig_with(Script::answering(|_| Turn::new().text("ok")), |b| b.behavior(behavior));
+        let slot = once_on::<TurnAfter>(&rig, |run| {
+            for text in ["a", "b"] {
+                run.steer(text).unwrap();
+                run.follow_up(text).unwrap();
+            }
+        });
+        let outcome = run(&rig, &slot).await;
+        outcome.result.unwrap();
+        assert_eq!(outcome.stats.turns, turns, "{steering:?} {follow_ups:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_message_queued_before_the_start_is_delivered_before_the_first_turn() {
     let rig = rig(Script::new().turn(|t| t.text("ok")));
     let run = rig.agent.run("go").unwrap();
