@@ -41,6 +41,7 @@ mod media;
 mod notebook;
 mod options;
 mod output;
+mod pdf;
 mod person;
 mod plugin;
 mod policy;

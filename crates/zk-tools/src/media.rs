@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zk_core::model::{Block, Display, Document, Image, ToolContent, ToolError, ToolOutput};
 
-use crate::text::size;
+use crate::pdf;
+use crate::text::{count, size};
 use crate::work::io_error;
 
 /// The most bytes at the beginning of a file that tell its kind.
@@ -81,8 +82,11 @@ impl Media {
             Self::Pdf => {
                 let name = shown.rsplit('/').next().map(str::to_owned);
                 let data = STANDARD.encode(&bytes);
-                let hint =
-                    "; where it cannot be shown, `pdftotext FILE -` in shell gives its text".to_owned();
+                let pages = pdf::pages(&bytes).map(|pages| format!(", {}", count(pages as usize, "page")));
+                let hint = format!(
+                    "{}; where it cannot be shown, `pdftotext FILE -` in shell gives its text",
+                    pages.unwrap_or_default()
+                );
                 (Block::Document(Document { media_type: kind.to_owned(), name, data }), hint)
             }
         };

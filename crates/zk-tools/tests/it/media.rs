@@ -38,11 +38,11 @@ async fn an_image_that_no_provider_takes_is_named_with_what_to_do() {
 #[tokio::test]
 async fn a_pdf_comes_as_a_document() {
     let desk = Desk::new();
-    desk.put("doc/a.pdf", "%PDF-1.7\nall of it is text\n");
+    desk.put("doc/a.pdf", "%PDF-1.7\n1 0 obj <</Type/Pages /Kids [2 0 R] /Count 3>> endobj\n");
     let output = desk.output("read_file", json!({ "path": "doc/a.pdf" })).await.unwrap();
     let ToolContent::Blocks(blocks) = &output.content else { panic!("{output:?}") };
     let [Block::Text(text), Block::Document(document)] = blocks.as_slice() else { panic!("{blocks:?}") };
-    assert!(text.text.contains("pdftotext"), "{}", text.text);
+    assert!(text.text.contains(", 3 pages; ") && text.text.contains("pdftotext"), "{}", text.text);
     assert_eq!((document.media_type.as_str(), document.name.as_deref()), ("application/pdf", Some("a.pdf")));
 }
 
