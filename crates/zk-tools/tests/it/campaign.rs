@@ -40,6 +40,37 @@ fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
         .collect()
 }
 
+/// The text before a change, by what is there now and the difference that was shown.
+fn undone(now: &str, diff: &str) -> String {
+    let mut new = now.split_inclusive('\n');
+    let (mut old, mut at) = (String::new(), 0);
+    let mut lines = diff.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        if let Some((_, place)) = line.strip_prefix("@@ -").and_then(|rest| rest.split_once(" +")) {
+            let place = place.split(" @@").next().unwrap();
+            let (begin, count) = place.split_once(',').unwrap_or((place, "1"));
+            let begin: usize = begin.parse().unwrap();
+            // Of no lines, the line before them is named.
+            let begin = if count == "0" { begin } else { begin - 1 };
+            old.extend(new.by_ref().take(begin - at));
+            at = begin;
+            continue;
+        }
+        let (tag, text) = line.split_at(1);
+        let has_end = lines.next_if(|next| next.starts_with("\\ No newline")).is_none();
+        let text = if has_end { text } else { text.strip_suffix('\n').unwrap() };
+        if tag != "+" {
+            old.push_str(text);
+        }
+        if tag != "-" {
+            assert_eq!(new.next(), Some(text));
+            at += 1;
+        }
+    }
+    old.extend(new);
+    old
+}
+
 #[tokio::test]
 async fn an_edit_of_a_file_leaves_every_other_byte_as_it_was() {
     let desk = Desk::new();
@@ -62,10 +93,18 @@ async fn an_edit_of_a_file_leaves_every_other_byte_as_it_was() {
                     .iter()
                     .any(|new| found == [&before, *new, &after].concat());
                 assert!(fits, "seed {seed}: {content:?} -> {found:?}");
-                assert!(
-                    matches!(output.display, Some(Display::Diff { .. } | Display::Line { .. })),
-                    "seed {seed}"
-                );
+                match &output.display {
+                    // What is shown of the change is enough to take it back.
+                    Some(Display::Diff { diff, .. }) => {
+                        if let (Ok(now), Ok(old)) =
+                            (std::str::from_utf8(&found), std::str::from_utf8(&content))
+                        {
+                            assert_eq!(undone(now, diff), old, "seed {seed}: {diff}");
+                        }
+                    }
+                    Some(Display::Line { .. }) => {}
+                    other => panic!("seed {seed}: {other:?}"),
+                }
             }
             // A file that is no text is left alone.
             Err(error) => assert_eq!(found, content, "seed {seed}: {error}"),

@@ -2,6 +2,7 @@
 
 mod corpus;
 mod model;
+mod recorded;
 
 use std::sync::{Arc, Mutex};
 
