@@ -1,6 +1,10 @@
+use serde_json::json;
 use zk_core::model::{Effect, Effects};
-use zk_core::service::visible_lines;
-use zk_permission::{Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, quote_all};
+use zk_core::service::{Trust, TrustItem, visible_lines};
+use zk_permission::{
+    Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, Verdict, quote_all,
+};
+use zk_tools::PermissionGate;
 
 use super::print;
 use crate::app::AppContext;
@@ -26,7 +30,7 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
         [only] => only.clone(),
         words => quote_all(words),
     };
-    judged(app, "shell", &Effects::executes(text))
+    judged(app, "shell", &Effects::executes(&text), Some(&text))
 }
 
 fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
@@ -34,14 +38,21 @@ fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
         let text = format!("rules are about hosts, not about pages; give the host of `{host}` alone");
         return Err(Failure::usage(text));
     }
-    judged(app, "fetch", &Effects::one(Effect::Network { hosts: vec![host.to_owned()] }))
+    judged(app, "fetch", &Effects::one(Effect::Network { hosts: vec![host.to_owned()] }), None)
 }
 
-fn judged(app: &AppContext, tool: &str, effects: &Effects) -> Outcome<Exit> {
+/// Judges a call; for one of the shell by its text too, which may have been allowed for good as it is.
+fn judged(app: &AppContext, tool: &str, effects: &Effects, command: Option<&str>) -> Outcome<Exit> {
     let Containment { mode, is_contained, .. } =
         Containment::of(app, app.settings.flag("permissions.allow_all"))?;
     let verdict = policy::judge(app, mode, is_contained).verdict(tool, effects, &app.cwd);
-    let mut lines = vec![format!("{} (mode {mode})", verdict.decision)];
+    let is_remembered =
+        asks_by_no_rule(&verdict) && command.is_some_and(|text| is_remembered(app, tool, text));
+    let decision = if is_remembered { Decision::Allow } else { verdict.decision };
+    let mut lines = vec![format!("{decision} (mode {mode})")];
+    if is_remembered {
+        lines.push(format!("  allowed for good, exactly this call in {}", app.cwd.display()));
+    }
     lines.extend(
         verdict
             .reasons
@@ -50,6 +61,34 @@ fn judged(app: &AppContext, tool: &str, effects: &Effects) -> Outcome<Exit> {
             .map(|row| format!("  {row}")),
     );
     print(app, &lines)
+}
+
+/// Whether an earlier answer can settle it: a rule that asks does so every time, and what is denied stays so.
+fn asks_by_no_rule(verdict: &Verdict) -> bool {
+    verdict.decision == Decision::Ask
+        && !verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some())
+}
+
+/// Whether a command with no other arguments was allowed for good in this directory.
+fn is_remembered(app: &AppContext, tool: &str, command: &str) -> bool {
+    let args = json!({ "command": command });
+    let Some(bytes) = PermissionGate::remembered_bytes(&app.cwd, tool, &args) else { return false };
+    // The names are without secrets, so a call is known by its bytes alone.
+    let names = calls(app).unwrap_or_default();
+    let items = names.iter().map(|name| TrustItem {
+        project: &app.project,
+        kind: PermissionGate::TRUST_KIND,
+        name,
+        bytes: &bytes,
+    });
+    app.trust.are_trusted(&items.collect::<Vec<_>>()).contains(&true)
+}
+
+/// The names of the calls that were allowed for good in this project.
+fn calls(app: &AppContext) -> Outcome<Vec<String>> {
+    let all = app.trust.approved(&app.project).map_err(Failure::failed)?;
+    let calls = all.into_iter().filter(|(kind, _)| kind == PermissionGate::TRUST_KIND);
+    Ok(calls.map(|(_, name)| name).collect())
 }
 
 fn list(app: &AppContext) -> Outcome<Exit> {
@@ -62,14 +101,13 @@ fn list(app: &AppContext) -> Outcome<Exit> {
         return Err(Failure::failed(problem));
     }
     let approved = here(app)?;
-    for (number, approval) in approved.iter().enumerate() {
-        let text = visible_lines(&describe(approval)).join(" ");
-        lines.push(format!(
-            "{}. {text} (approved {}; `zk policy revoke {}`)",
-            number + 1,
-            approval.created,
-            number + 1
-        ));
+    for (number, allowed) in (1..).zip(&approved) {
+        let text = visible_lines(&allowed.describe()).join(" ");
+        let day = match allowed {
+            Allowed::Rule(approval) => format!("approved {}; ", approval.created),
+            Allowed::Call(_) => String::new(),
+        };
+        lines.push(format!("{number}. {text} ({day}`zk policy revoke {number}`)"));
     }
     if lines.is_empty() {
         lines.push(format!(
@@ -114,27 +152,59 @@ fn explained(rule: &Rule) -> Vec<String> {
 fn revoke(app: &AppContext, which: &str) -> Outcome<Exit> {
     let approved = here(app)?;
     let by_number = which.parse::<usize>().ok().and_then(|number| approved.get(number.checked_sub(1)?));
-    let found = by_number.or_else(|| approved.iter().find(|approval| approval.rule().text == which));
-    let (Some(found), Some(store)) = (found, policy::approvals(app)) else {
+    let found = by_number.or_else(|| approved.iter().find(|allowed| allowed.text() == which));
+    let Some(found) = found else {
         let text = format!("nothing approved here is `{which}`; `zk policy list` numbers what is");
         return Err(Failure::usage(text));
     };
-    store.revoke(found).map_err(Failure::failed)?;
-    print(app, &[format!("not approved any more: {}", visible_lines(&describe(found)).join(" "))])
-}
-
-/// What was approved in this project.
-fn here(app: &AppContext) -> Outcome<Vec<Approval>> {
-    let Some(store) = policy::approvals(app) else { return Ok(Vec::new()) };
-    let all = store.list().map_err(Failure::failed)?;
-    Ok(all.into_iter().filter(|approval| approval.project == app.project).collect())
-}
-
-fn describe(approval: &Approval) -> String {
-    match &approval.kind {
-        ApprovalKind::Exact { .. } => format!("allow exactly `{}`", approval.rule().text),
-        ApprovalKind::Prefix { .. } | ApprovalKind::Directory { .. } => {
-            format!("allow `{}`", approval.rule().text)
+    match found {
+        Allowed::Rule(approval) => {
+            if let Some(store) = policy::approvals(app) {
+                store.revoke(approval).map_err(Failure::failed)?;
+            }
+        }
+        Allowed::Call(name) => {
+            let kind = PermissionGate::TRUST_KIND;
+            app.trust.revoke(&app.project, kind, name).map_err(Failure::failed)?;
         }
     }
+    print(app, &[format!("not approved any more: {}", visible_lines(&found.describe()).join(" "))])
+}
+
+/// Something that was allowed for good.
+enum Allowed {
+    /// In the file of approvals.
+    Rule(Approval),
+    /// Exactly one call, in the trust store, by its name there.
+    Call(String),
+}
+
+impl Allowed {
+    fn text(&self) -> String {
+        match self {
+            Self::Rule(approval) => approval.rule().text,
+            Self::Call(name) => name.clone(),
+        }
+    }
+
+    fn describe(&self) -> String {
+        let is_exact = match self {
+            Self::Rule(Approval { kind: ApprovalKind::Exact { .. }, .. }) | Self::Call(_) => "exactly ",
+            Self::Rule(Approval {
+                kind: ApprovalKind::Prefix { .. } | ApprovalKind::Directory { .. },
+                ..
+            }) => "",
+        };
+        format!("allow {is_exact}`{}`", self.text())
+    }
+}
+
+/// What was approved in this project: rules in the order in which they were given, then calls.
+fn here(app: &AppContext) -> Outcome<Vec<Allowed>> {
+    let rules = match policy::approvals(app) {
+        Some(store) => store.list().map_err(Failure::failed)?,
+        None => Vec::new(),
+    };
+    let rules = rules.into_iter().filter(|approval| approval.project == app.project).map(Allowed::Rule);
+    Ok(rules.chain(calls(app)?.into_iter().map(Allowed::Call)).collect())
 }

@@ -84,6 +84,9 @@ fn always_needs_two_keys_holds_for_that_call_in_later_conversations_and_is_revok
     std::fs::remove_file(&made).unwrap();
     assert_eq!(person.run(&["-p", "go"]).code, 0);
     assert!(made.exists(), "nobody is asked");
+    let tested = person.run(&["policy", "test", "touch made"]).stdout;
+    assert!(tested.starts_with("allow (mode ask)\n  allowed for good, exactly this call in "), "{tested}");
+    assert!(person.run(&["policy", "test", "touch made2"]).stdout.starts_with("ask"));
     let listed = person.run(&["trust"]).stdout;
     assert!(listed.contains("│ shell {\"command\":\"touch made\"}"), "{listed}");
     assert_eq!(person.run(&["trust", "remove", "shell {\"command\":\"rm"]).code, 2);
@@ -91,6 +94,92 @@ fn always_needs_two_keys_holds_for_that_call_in_later_conversations_and_is_revok
     std::fs::remove_file(&made).unwrap();
     assert_eq!(person.run(&["-p", "go"]).code, 5);
     assert!(!made.exists());
+}
+
+#[test]
+fn exactly_one_call_that_is_allowed_for_good_is_listed_tested_and_revoked_with_the_rules() {
+    let server = wants("touch made");
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.answer("a");
+    terminal.expect("[a] again, or Enter");
+    pause(1200);
+    terminal.keys("a");
+    terminal.expect("yes, always");
+    end(terminal);
+    let says = || person.run(&["policy", "test", "touch made"]).stdout;
+    assert!(says().starts_with("allow "), "{}", says());
+    let listed = person.run(&["policy", "list"]).stdout;
+    let row = "1. allow exactly `shell {\"command\":\"touch made\"}` (`zk policy revoke 1`)";
+    assert!(listed.contains(row), "{listed}");
+    person.settings("[permissions]\nask = [\"touch *\"]\n");
+    assert!(says().starts_with("ask "), "a rule that asks does so every time: {}", says());
+    person.settings("");
+    let revoked = person.run(&["policy", "revoke", "1"]);
+    assert!(revoked.stdout.starts_with("not approved any more: allow exactly `shell "), "{}", revoked.stdout);
+    assert!(says().starts_with("ask "), "{}", says());
+    assert_eq!(person.run(&["policy", "revoke", "1"]).code, 2);
+    std::fs::remove_file(person.project().join("made")).unwrap();
+    assert_eq!(person.run(&["-p", "go"]).code, 5);
+    assert!(!person.project().join("made").exists());
+}
+
+/// A model that makes two targets of a makefile, and a person who has one.
+fn makes_two() -> (FakeServer, Person) {
+    let server = server(Script::answering(move |asked| match asked.messages.len() {
+        1 => Turn::new().call("shell", json!({ "command": "make one" })),
+        3 => Turn::new().call("shell", json!({ "command": "make one AGAIN=1" })),
+        _ => Turn::new().text("Told: all."),
+    }));
+    let person = Person::asking(&server);
+    person.write("Makefile", "one:\n\ttouch made$(AGAIN)\n");
+    (server, person)
+}
+
+#[test]
+fn a_prefix_for_the_session_answers_the_next_call_of_it_and_nothing_later() {
+    let (_server, person) = makes_two();
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let shown = terminal.until("this [p]refix, [P] for good");
+    assert!(shown.contains("├ this prefix allows commands that begin with `make one`"), "{shown}");
+    pause(1000);
+    terminal.keys("p");
+    terminal.expect("yes, all of these for this session");
+    let shown = terminal.until("Told: ");
+    assert!(!shown.contains("Run?"), "it was asked twice: {shown}");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(person.project().join("made").exists() && person.project().join("made1").exists());
+    assert!(!person.home().join("approvals.toml").exists(), "it is for this session alone");
+    assert_eq!(person.run(&["-p", "go"]).code, 5);
+}
+
+#[test]
+fn a_prefix_for_good_needs_two_keys_is_in_the_file_of_approvals_and_is_revoked() {
+    let (_server, person) = makes_two();
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("this [p]refix, [P] for good");
+    pause(1000);
+    terminal.keys("P");
+    terminal.expect("[P] again, or Enter");
+    pause(1200);
+    let approvals = person.home().join("approvals.toml");
+    assert!(!person.project().join("made").exists() && !approvals.exists(), "one key is not enough");
+    terminal.keys("P");
+    terminal.expect("yes, all of these, always");
+    end(terminal);
+    let stored = std::fs::read_to_string(&approvals).unwrap();
+    assert!(stored.contains("kind = \"prefix\"") && stored.contains("\"one\""), "{stored}");
+    for name in ["made", "made1"] {
+        std::fs::remove_file(person.project().join(name)).unwrap();
+    }
+    assert_eq!(person.run(&["-p", "go"]).code, 0);
+    assert!(person.project().join("made").exists() && person.project().join("made1").exists());
+    let listed = person.run(&["policy", "list"]).stdout;
+    assert!(listed.contains("1. allow `make one **` (approved "), "{listed}");
+    assert_eq!(person.run(&["policy", "revoke", "1"]).code, 0);
+    assert_eq!(person.run(&["-p", "go"]).code, 5);
 }
 
 #[test]

@@ -114,7 +114,7 @@ async fn always_allows_exactly_that_call_in_later_sessions_until_it_is_revoked()
     let person = person(&first, UiAnswer::Always);
     assert_eq!(refusal(&first.bus, "shell", command()).await, None);
     let rule = person.approvals()[0].always.clone().unwrap();
-    assert!(rule.contains("exactly this call in .") && rule.contains("zk trust"), "{rule}");
+    assert!(rule.contains("exactly this call in .") && rule.contains("zk policy revoke"), "{rule}");
     assert!(rule.contains("but not with any other argument"), "{rule}");
     assert_eq!(refusal(&first.bus, "shell", json!({ "command": "rm b" })).await, None);
     assert_eq!(person.approvals().len(), 2, "another command is another rule");

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use zk_core::events::ToolGate;
 use zk_core::kernel::Cx;
 use zk_core::service::{Redactor, Trust, TrustError, TrustItem};
@@ -25,10 +26,9 @@ impl ExactRule {
     /// The rule that would allow exactly this call in `project`, where the host remembers any.
     pub(super) fn of(gate: &ToolGate, project: Option<&Path>, cx: &Cx) -> Option<Self> {
         let (project, trust) = (project?.to_owned(), cx.service::<dyn Trust>()?);
-        // One that is no UTF-8 could be taken for another one.
-        let cwd = gate.place.cwd.to_str()?.to_owned();
         let (tool, args) = (&gate.call.name, exact_args(gate));
-        let bytes = serde_json::to_vec(&(&cwd, tool, &args)).ok()?;
+        let bytes = call_bytes(&gate.place.cwd, tool, &args)?;
+        let cwd = gate.place.cwd.to_str()?.to_owned();
         let shown = format!("{tool} {args}");
         let redacted = cx.service::<Redactor>().map(|redactor| redactor.redact(&shown).into_owned());
         let mut name = redacted.unwrap_or(shown);
@@ -54,9 +54,14 @@ impl ExactRule {
 
     pub(super) fn describe(&self) -> String {
         format!(
-            "exactly this call in {}, in later sessions too, but not with any other argument; `zk trust` lists and \
-             revokes it",
+            "exactly this call in {}, in later sessions too, but not with any other argument or in another directory; \
+             `zk policy list` shows it and `zk policy revoke` takes it back",
             self.cwd
         )
     }
+}
+
+/// What is remembered of a call; nothing where the directory is no UTF-8, which could be taken for another one.
+pub(super) fn call_bytes(cwd: &Path, tool: &str, args: &Value) -> Option<Vec<u8>> {
+    serde_json::to_vec(&(cwd.to_str()?, tool, args)).ok()
 }

@@ -2,10 +2,11 @@ mod exact_rule;
 mod grant;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::Notify;
 use zk_core::events::{
     DecidedBy, PermissionDecided, PermissionReply, PermissionRequest, Ruling, SessionLoaded, ToolGate,
@@ -17,7 +18,7 @@ use zk_core::service::{
     Wider,
 };
 
-use exact_rule::ExactRule;
+use exact_rule::{ExactRule, call_bytes};
 use grant::Grant;
 
 /// How long a person may think before the call is refused.
@@ -174,6 +175,13 @@ impl PermissionGate {
 
     /// What remembered calls are in the trust store.
     pub const TRUST_KIND: &'static str = "command";
+
+    /// The bytes that the trust store has of a call that is allowed for good in the directory `cwd`, with its arguments as
+    /// the model gives them. `None` for a directory whose path is no UTF-8: nothing is remembered there.
+    #[must_use]
+    pub fn remembered_bytes(cwd: &Path, tool: &str, args: &Value) -> Option<Vec<u8>> {
+        call_bytes(cwd, tool, args)
+    }
 }
 
 impl Plugin for PermissionGate {
