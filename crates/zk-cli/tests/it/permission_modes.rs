@@ -106,6 +106,59 @@ fn a_command_leaves_the_sandbox_only_if_a_person_says_so() {
     assert_eq!(ended["exit"], "exit code 0", "{ended}");
 }
 
+/// A model whose sub-agent wants to leave the sandbox, and says what it was told.
+fn sub_agent_wants_outside(target: &Path) -> FakeServer {
+    let args =
+        json!({ "command": format!("touch {}", target.display()), "outside": { "reason": "it is denied" } });
+    server(Script::answering(move |asked| {
+        let is_child = asked.messages[0].text().contains("the subtask");
+        match (is_child, asked.messages.len()) {
+            (false, 1) => Turn::new().call("spawn", json!({ "task": "the subtask" })),
+            (true, 1) => Turn::new().call("shell", args.clone()),
+            (true, _) => Turn::new().text("The child is done."),
+            (false, _) => Turn::new().text("Told: all."),
+        }
+    }))
+}
+
+#[test]
+fn a_sub_agent_leaves_the_sandbox_only_if_a_person_says_so_to_its_name() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("made");
+    let server = sub_agent_wants_outside(&target);
+    let (person, has_sandbox) = with_default_context(&server);
+    if !has_sandbox {
+        println!("skipped: there is no sandbox here");
+        return;
+    }
+    let ended = person.run(&["-p", "go", "--output-format", "json"]);
+    assert!(!target.exists(), "{}", ended.stdout);
+    let denial = &ended.result()["permission_denials"][0];
+    assert_eq!(denial["flag"], "--permission-mode all", "{denial}");
+
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    let shown = terminal.until("Run? [y]es once");
+    let (_, question) = shown.rsplit_once("┌ ").unwrap();
+    let (agent, _) = question.split_once(": shell wants to run").unwrap();
+    assert!(question.contains("it is denied") && question.contains("│   touch "), "{question}");
+    std::thread::sleep(Duration::from_millis(1000));
+    terminal.keys("y");
+    terminal.expect("Told: ");
+    terminal.expect("\u{1b}[?2004h");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(target.exists(), "it ran outside");
+    let records = audit(&person);
+    let decided: Vec<&Value> =
+        records.iter().filter(|r| r["record"] == "decided" && r["tool"] == "shell").collect();
+    let [denied, allowed] = decided.as_slice() else { panic!("{records:?}") };
+    let brief = |r: &Value| json!([r["verdict"], r["by"], r["context"]]);
+    assert_eq!(brief(denied), json!(["deny", "nobody", "outside"]), "{denied}");
+    assert_eq!(brief(allowed), json!(["allow", "person", "outside"]), "{allowed}");
+    assert_eq!(allowed["agent"], agent, "{allowed}");
+    assert_ne!(agent, "main");
+}
+
 #[test]
 fn shift_tab_and_a_command_change_the_mode_and_show_it() {
     let server = calls(json!({ "command": "touch made" }));
