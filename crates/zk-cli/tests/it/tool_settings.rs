@@ -223,7 +223,8 @@ fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_of
         "{cost}"
     );
     let sums: Value = serde_json::from_str(&person.run(&["cost", "--json"]).stdout).unwrap();
-    assert_eq!(sums[0]["output_bytes"], 5_727, "{sums}");
+    // How long the command took is said as well, in more digits or fewer.
+    assert!((5_720..5_740).contains(&sums[0]["output_bytes"].as_u64().unwrap()), "{sums}");
     assert!(sums[0]["output_bytes_sent"].as_u64().unwrap() < 200, "{sums}");
     person.settings("[tools]\ncompress = \"off\"\n");
     let text = person.run(&["-p", "x", "--allow-all"]).stdout;
