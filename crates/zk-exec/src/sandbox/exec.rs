@@ -28,7 +28,8 @@ use crate::{Environment, ProcessExec, Supervision};
 /// | | inside |
 /// |---|---|
 /// | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | written; the last three are empty, in memory, and gone with the sandbox |
-/// | `.git/{config,hooks,info,commondir}`, `.zk`, start files of shells | read, not written, also where they do not exist |
+/// | `.git/{config,hooks,info,commondir}`, `.zk` | read, not written, also where they do not exist |
+/// | start files of shells and of git | read, not written, where they exist; one that does not can be created |
 /// | credentials, zk's own files, `/run`, sockets of services | hidden |
 /// | everything else | read |
 /// | processes outside | not seen |
