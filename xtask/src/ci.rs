@@ -96,14 +96,14 @@ fn examples(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The packages below `examples/` use zk from outside. They share the workspace's lock file and target folder, so that one
-/// command builds them all; each is run with the arguments in its `package.metadata.example.run`.
+/// The packages below `examples/` use zk from outside. They share the workspace's lock file and target folder. Each is built
+/// by itself, as its user would, and run with the arguments in its `package.metadata.example.run`.
 fn example_packages(workspace: &Workspace) -> Result<()> {
     let packages = workspace.example_packages()?;
-    let mut build = vec!["build", "--quiet", "--locked"];
-    build.extend(packages.iter().flat_map(|package| ["--package", package.name.as_str()]));
-    Run::cargo(&build, workspace.root()).wait()?;
     for package in &packages {
+        // By itself, as it is run: together they have more features, and what is built for all would be built again
+        // within the time of the run.
+        Run::cargo(&["build", "--quiet", "--locked", "--package", &package.name], workspace.root()).wait()?;
         let args = package.example_args();
         let mut run = vec!["run", "--quiet", "--locked", "--package", &package.name, "--"];
         run.extend(args.iter().map(String::as_str));
