@@ -39,9 +39,9 @@ pub struct ServerConfig {
     /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
     pub pin: bool,
     /// Whether it may ask the model in the middle of a call.
-    pub sampling: SamplingPolicy,
+    pub sampling: ServerPermission,
     /// Whether its skills may be taken into use.
-    pub skills: SamplingPolicy,
+    pub skills: ServerPermission,
     /// How to sign in to it, for a server that is reached by HTTP.
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
@@ -65,7 +65,7 @@ pub enum ServerDisclosure {
 /// Whether a server may do what a person should know of: ask the model in the middle of a call, or have its skills used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SamplingPolicy {
+pub enum ServerPermission {
     /// A person is asked each time; without one it is refused.
     #[default]
     Ask,
@@ -192,9 +192,9 @@ struct Written {
     always_load: Option<bool>,
     pin: Option<bool>,
     #[serde(default)]
-    sampling: SamplingPolicy,
+    sampling: ServerPermission,
     #[serde(default)]
-    skills: SamplingPolicy,
+    skills: ServerPermission,
     #[serde(default)]
     oauth: OAuthConfig,
 }

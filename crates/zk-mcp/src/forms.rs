@@ -8,7 +8,7 @@ use zk_core::kernel::{Cx, Scope};
 use zk_core::service::{Question, Questions, UiAnswer, visible_line, visible_lines};
 
 use crate::client::{Answers, Form, Sampled, Sampling};
-use crate::config::SamplingPolicy;
+use crate::config::ServerPermission;
 use crate::sampling::sample;
 
 /// How long a person may take for one question.
@@ -59,7 +59,7 @@ impl Answers for AskPerson {
     async fn sample(
         &self,
         server: &str,
-        policy: SamplingPolicy,
+        policy: ServerPermission,
         asked: Sampling,
         cx: &Cx,
     ) -> Result<Sampled, String> {

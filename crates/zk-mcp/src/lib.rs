@@ -58,7 +58,7 @@ mod tool;
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
 pub use config::{
-    OAuthConfig, SamplingPolicy, ServerConfig, ServerConfigError, ServerDisclosure, ServerTransport,
+    OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission, ServerTransport,
     definition_of,
 };
 pub use era::{EraStore, MemoryEras, ServerEra};

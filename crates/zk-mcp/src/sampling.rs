@@ -7,7 +7,7 @@ use zk_core::model::{Block, Role};
 use zk_core::service::{Question, Questions, RunControl, SideCall, UiAnswer, visible_lines};
 
 use crate::client::{Sampled, Sampling};
-use crate::config::SamplingPolicy;
+use crate::config::ServerPermission;
 
 /// How long a person may take to allow it.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -17,16 +17,16 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Asks the model of the run of `cx`. Its tokens count in the budget of that run.
 pub(crate) async fn sample(
     server: &str,
-    policy: SamplingPolicy,
+    policy: ServerPermission,
     asked: Sampling,
     cx: &Cx,
 ) -> Result<Sampled, String> {
     let run = cx.service::<dyn RunControl>();
     let run = run.ok_or("the model answers only in the middle of a call that a run of zk made")?;
     match policy {
-        SamplingPolicy::Allow => {}
-        SamplingPolicy::Deny => return Err(format!("the settings of MCP server {server} deny it")),
-        SamplingPolicy::Ask => allow(server, &asked, cx).await?,
+        ServerPermission::Allow => {}
+        ServerPermission::Deny => return Err(format!("the settings of MCP server {server} deny it")),
+        ServerPermission::Ask => allow(server, &asked, cx).await?,
     }
     let call = SideCall {
         system: asked.system,

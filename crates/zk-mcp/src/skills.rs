@@ -6,7 +6,7 @@ use rmcp::model::{ReadResourceResult, ResourceContents, Skill, SkillResource, Sk
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::SamplingPolicy;
+use crate::config::ServerPermission;
 use crate::server::Server;
 
 /// The most skills of one server, the most files of one skill, and the most bytes of them.
@@ -52,7 +52,7 @@ impl RemoteSkill {
             uri: skill.uri.clone(),
             frontmatter: serde_json::to_value(&skill.frontmatter).ok()?,
             files: files(skill).iter().map(file).collect(),
-            is_allowed: server.config.skills == SamplingPolicy::Allow,
+            is_allowed: server.config.skills == ServerPermission::Allow,
         })
     }
 }

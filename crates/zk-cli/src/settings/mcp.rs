@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
-use zk_mcp::{SamplingPolicy, ServerConfig, ServerConfigError};
+use zk_mcp::{ServerConfig, ServerConfigError, ServerPermission};
 
 use super::plugins::to_json;
 use super::{Layer, ProjectFile, Settings, SettingsSources};
@@ -45,8 +45,8 @@ impl Settings {
         // What only the person may set.
         server.pin = true;
         for policy in [&mut server.sampling, &mut server.skills] {
-            if *policy == SamplingPolicy::Allow {
-                *policy = SamplingPolicy::Ask;
+            if *policy == ServerPermission::Allow {
+                *policy = ServerPermission::Ask;
             }
         }
         let definition = server.definition();

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use zk_core::kernel::Cx;
 
 use super::sampling::{Callers, Sampled, Sampling};
-use crate::config::SamplingPolicy;
+use crate::config::ServerPermission;
 use crate::stdio::LogSink;
 
 /// Who answers what a server asks in the middle of a call.
@@ -35,7 +35,7 @@ pub(crate) trait Answers: Send + Sync {
     async fn sample(
         &self,
         server: &str,
-        policy: SamplingPolicy,
+        policy: ServerPermission,
         asked: Sampling,
         cx: &Cx,
     ) -> Result<Sampled, String>;
@@ -115,7 +115,7 @@ impl Drop for WatchGuard {
 pub(crate) struct Handler {
     pub(crate) server: String,
     pub(crate) roots: Arc<[PathBuf]>,
-    pub(crate) sampling: SamplingPolicy,
+    pub(crate) sampling: ServerPermission,
     pub(crate) callers: Callers,
     pub(crate) changed: Arc<ListChanged>,
     pub(crate) watched: Watched,
@@ -188,7 +188,7 @@ impl ClientHandler for Handler {
             let mut elicitation = ElicitationCapability::default();
             elicitation.form = Some(FormElicitationCapability::default());
             capabilities.elicitation = Some(elicitation);
-            if self.sampling != SamplingPolicy::Deny {
+            if self.sampling != ServerPermission::Deny {
                 capabilities.sampling = Some(SamplingCapability::default());
             }
         }

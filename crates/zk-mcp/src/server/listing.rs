@@ -12,7 +12,7 @@ use zk_core::service::{Command, Tool};
 
 use super::{Server, quarantined};
 use crate::client::Connection;
-use crate::config::{SamplingPolicy, ServerDisclosure};
+use crate::config::{ServerDisclosure, ServerPermission};
 use crate::events::{McpQuarantine, McpSkills};
 use crate::names::tool_name;
 use crate::pin::Listing;
@@ -172,9 +172,9 @@ impl Server {
         }
     }
 
-    /// Lists the skills, and says so where they are others than before. Nothing of them is read.
+    /// Lists the skills of the server, and emits `mcp:skills` if the listing changed. No skill is read.
     pub(super) async fn offer_skills(&self, connection: &Connection) {
-        if self.config.skills == SamplingPolicy::Deny {
+        if self.config.skills == ServerPermission::Deny {
             return;
         }
         let Ok(Ok(listed)) = timeout(LIST, connection.skills()).await else { return };
