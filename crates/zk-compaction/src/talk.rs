@@ -97,7 +97,7 @@ impl Talk {
         let (estimate, bytes) = (self.estimate(), self.ledger.bytes());
         let level = budget.level(estimate, bytes);
         let usable = budget.usable();
-        // Where the window is not known, no count of tokens decides anything.
+        // Without a known context window the budget is in bytes, and no count of tokens decides anything.
         self.hinges_on_count =
             usable.is_some() && budget.level(estimate + self.ledger.uncounted(), bytes) != WindowLevel::Low;
         self.fill = WindowFill { window, bytes, estimate, usable, level, ..self.fill };

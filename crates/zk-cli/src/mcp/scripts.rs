@@ -62,7 +62,7 @@ impl Scripts {
         bytes
     }
 
-    /// One line for each: the file and the beginning of its digest.
+    /// Each script with the beginning of its digest, as a person is shown them.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(path, digest)| (path.display().to_string(), digest.chars().take(12).collect()))
     }
@@ -103,7 +103,7 @@ impl Search<'_> {
             return None;
         }
         let how = HostRead { overflow: Overflow::Cut, ..HostRead::whole(MAX_BYTES) };
-        // What cannot be read is another thing than anything that can.
+        // A script that cannot be read differs from any that can: approving one does not approve the other.
         let digest = self.files.read(&path, &how).map_or_else(
             |error| format!("unreadable: {error}"),
             |file| {

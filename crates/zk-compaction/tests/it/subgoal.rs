@@ -39,7 +39,7 @@ fn rig(strategy: Subgoal, name: impl Fn(&Asked) -> Turn + Send + Sync + 'static)
     rig_after(None, strategy, name)
 }
 
-/// The same, going on from `before`.
+/// The same agent in a session that is resumed: the one of `before`.
 fn rig_after(
     before: Option<&Rig>,
     strategy: Subgoal,

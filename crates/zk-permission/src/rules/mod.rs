@@ -216,7 +216,7 @@ impl Rule {
         self.host().is_some_and(|pattern| pattern.matches(host, self.decision))
     }
 
-    /// The hosts it is about, if it is about hosts.
+    /// The host pattern, of a rule about hosts.
     pub(crate) fn host(&self) -> Option<&HostPattern> {
         match &self.subject {
             Subject::Host(pattern) => Some(pattern),

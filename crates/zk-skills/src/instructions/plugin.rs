@@ -146,7 +146,7 @@ impl InstructionsPlugin {
     /// The instructions that come with the result of a call, if it is the first one there.
     async fn news(&self, call: &CallId, cx: &Cx) -> Result<Option<String>, BoxError> {
         let context = cx.service::<ContextId>().map(|id| (*id).clone());
-        let mut dirs = {
+        let dirs = {
             let mut told = self.told();
             let Some(at) = told.calls.iter().position(|(id, _)| id == call) else { return Ok(None) };
             let (_, mut dirs) = told.calls.remove(at);
@@ -157,10 +157,7 @@ impl InstructionsPlugin {
         };
         let Some(files) = cx.service::<dyn HostFiles>().filter(|_| !dirs.is_empty()) else { return Ok(None) };
         let (cwd, root) = (self.cwd.clone(), self.root.clone());
-        let find = move || {
-            let found = nearest(&dirs, &cwd, &root, &*files);
-            (found, std::mem::take(&mut dirs))
-        };
+        let find = move || (nearest(&dirs, &cwd, &root, &*files), dirs);
         let (found, dirs) = tokio::task::spawn_blocking(find).await?;
         let mut told = self.told();
         let Told { prompt, results, .. } = &mut *told;
