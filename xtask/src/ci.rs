@@ -96,20 +96,18 @@ fn examples(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// The packages below `examples/` use zk from outside. They share the workspace's lock file and target folder. Each is built
-/// by itself, as its user would, and run with the arguments in its `package.metadata.example.run`.
+/// The packages below `examples/` use zk from outside. They share the workspace's lock file and target folder, so that one
+/// command builds them all; each is run with the arguments in its `package.metadata.example.run`.
 fn example_packages(workspace: &Workspace) -> Result<()> {
     let packages = workspace.example_packages()?;
+    let programs = programs(workspace.root())?;
     for package in &packages {
-        // By itself, as it is run: together they have more features, and what is built for all would be built again
-        // within the time of the run.
-        Run::cargo(&["build", "--quiet", "--locked", "--package", &package.name], workspace.root()).wait()?;
         let args = package.example_args();
-        let mut run = vec!["run", "--quiet", "--locked", "--package", &package.name, "--"];
-        run.extend(args.iter().map(String::as_str));
-        let run = Run::cargo(&run, workspace.root());
-        println!("--- {}", run.shown());
-        run.wait_at_most(EXAMPLE_LIMIT)?;
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        println!("--- {} {}", package.name, args.join(" "));
+        // `cargo run` would build it again with the features that it has alone, and in the time of the run.
+        let program = programs.join(&package.name);
+        Run::new(&program.to_string_lossy(), &args, workspace.root()).wait_at_most(EXAMPLE_LIMIT)?;
     }
     println!("{} packages ran", packages.len());
     Ok(())

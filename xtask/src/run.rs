@@ -34,10 +34,6 @@ impl Run {
         self
     }
 
-    pub(crate) fn shown(&self) -> &str {
-        &self.shown
-    }
-
     /// Runs it to its end.
     pub(crate) fn wait(mut self) -> Result<()> {
         let status = self.command.status().with_context(|| format!("`{}` did not start", self.shown))?;
