@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -13,7 +14,7 @@ use zk_core::model::{
     TurnUsage, Usage, WireReady,
 };
 use zk_core::service::{
-    EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools, SideAnswer, SideCall,
+    ContextId, EventStream, Request, RunControl, RunEnded, RunState, RunTool, RunTools, SideAnswer, SideCall,
     StreamEvent, Tool, ToolChoice, UnknownTool,
 };
 
@@ -47,6 +48,14 @@ impl Control {
         purse: Purse,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self { agent, shared, model, tools, purse, me: me.clone() })
+    }
+
+    /// The context of its run, with the services of the run.
+    pub(crate) fn run_cx(self: Arc<Self>, context: ContextId) -> Cx {
+        let cx = self.agent.bus.cx().for_run(self.shared.id.shared(), self.shared.stop.clone());
+        cx.with_service::<dyn RunControl>(self.clone())
+            .with_service::<dyn RunTools>(self)
+            .with_service(Arc::new(context))
     }
 
     /// The context of a side call: stopped with the run, or alone by the token it is given.
@@ -187,6 +196,14 @@ impl RunTools for Control {
             self.shared.unlocked().insert(name.to_owned());
         }
         Ok(())
+    }
+
+    fn counts(&self) -> Arc<BTreeMap<String, u32>> {
+        Arc::new(self.shared.counts().clone())
+    }
+
+    fn count(&self, name: &str) {
+        self.shared.count(name);
     }
 }
 

@@ -151,6 +151,13 @@ impl AgentConversation {
         self.inner.agent.close().await;
     }
 
+    /// Takes back the newest message with this text that [`Conversation::steer`] took and the run did not deliver yet.
+    /// False if there is none: the model has it, or the run is over and gave it back.
+    #[must_use]
+    pub fn unsteer(&self, text: &str) -> bool {
+        self.current().is_some_and(|run| run.queues().unsteer(text))
+    }
+
     fn current(&self) -> Option<Arc<RunShared>> {
         let current = self.inner.agent.inner.state().current.upgrade();
         current.filter(|_| self.inner.agent.is_running())

@@ -7,7 +7,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Model, ModelRef, SessionId, ThinkingRequest};
-use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunControl, RunStatus, RunTools};
+use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus};
 
 use crate::agent::AgentInner;
 use crate::budget::{Estimator, Ledger, Purse};
@@ -81,15 +81,8 @@ impl Driver {
         let own = options.behavior.budget.and_then(Ledger::new);
         let purse = Purse::new(own.into_iter().chain(agent.ledger.clone()), lineage.purse());
         let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, purse.clone());
-        let cx = agent
-            .bus
-            .cx()
-            .for_run(shared.id.shared(), shared.stop.clone())
-            .with_service::<dyn RunControl>(control.clone())
-            .with_service::<dyn RunTools>(control)
-            .with_service(Arc::new(context))
-            .with_service(Arc::new(lineage))
-            .with_service(Arc::new(purse.clone()));
+        let cx =
+            control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(purse.clone()));
         Self {
             toolbox: Toolbox::default(),
             agent,

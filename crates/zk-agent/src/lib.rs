@@ -65,7 +65,6 @@ pub use options::{
 pub use preset::Preset;
 pub use retry::{RateLimits, RetryPolicy, Retrying};
 pub use run::{Run, RunEvent, RunEvents, RunHandle, RunOutcome};
-pub use sections::{SectionText, section_texts};
+pub use sections::{GUIDE_SECTION, IDENTITY_SECTION, SectionText, section_texts};
 pub use spawn::{AgentDefinition, SpawnOptions};
 pub use steer::QueueMode;
-pub use tools::{Validated, validate};

@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use zk_core::model::{Approved, Block, Effects, Message, Model, ToolError, ToolOutput, ToolSpec};
-use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, ToolCx};
+use zk_core::service::{CallPlace, OutputFormat, Provider, Tool, ToolChoice, ToolCx, validate};
 
 use crate::shared::lock;
-use crate::tools::validate;
 
 /// The tool through which a model gives its structured output.
 pub(crate) const OUTPUT_TOOL: &str = "__output__";

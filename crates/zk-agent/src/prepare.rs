@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use zk_core::events::{ContextTransform, SessionLoaded};
 use zk_core::model::{AgentError, TurnId};
-use zk_core::service::{RunControl, RunTools};
 
 use crate::Agent;
 use crate::agent::Busy;
@@ -38,14 +37,7 @@ impl Agent {
             Purse::new(agent.ledger.clone(), None),
         );
         let turn_id = TurnId::fresh();
-        let cx = agent
-            .bus
-            .cx()
-            .for_run(shared.id.shared(), shared.stop.clone())
-            .with_service::<dyn RunControl>(control.clone())
-            .with_service::<dyn RunTools>(control)
-            .with_service(Arc::new(context))
-            .for_turn(turn_id.shared());
+        let cx = control.run_cx(context).for_turn(turn_id.shared());
         if let Some(entries) = restored {
             cx.emit(SessionLoaded { session_id: session, entries }).await?;
         }

@@ -11,6 +11,13 @@ use zk_core::service::PromptSection;
 /// How long a section may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// The section that says who the agent is. A sub-agent with a definition of its own gets that in its place, and in the place
+/// of [`GUIDE_SECTION`].
+pub const IDENTITY_SECTION: &str = "identity";
+
+/// The section that says how to work.
+pub const GUIDE_SECTION: &str = "guide";
+
 /// One section of a system prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionText {

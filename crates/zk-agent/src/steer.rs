@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use zk_core::events::SteerKind;
-use zk_core::model::Message;
+use zk_core::model::{Block, Message};
 use zk_core::service::RunEnded;
 
 /// How many queued messages are delivered at once.
@@ -37,6 +37,13 @@ impl Queues {
             SteerKind::FollowUp => self.follow_up.push_back(message),
         }
         Ok(())
+    }
+
+    /// Takes the newest steering message with this text out, as long as it was not delivered. False if there is none.
+    pub(crate) fn unsteer(&mut self, text: &str) -> bool {
+        let has_text = |message: &Arc<Message>| matches!(message.content.first(), Some(Block::Text(block)) if block.text == text);
+        let found = self.steer.iter().rposition(has_text);
+        found.and_then(|at| self.steer.remove(at)).is_some()
     }
 
     /// Takes back what could not be delivered.

@@ -9,6 +9,8 @@ use std::time::Duration;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, ClientBuilder, Response, Url, redirect};
 
+use crate::reach::Reach;
+
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(15);
 
@@ -27,6 +29,7 @@ const LOCAL_IDLE: Duration = Duration::from_secs(4);
 #[derive(Clone, Default)]
 pub struct Http {
     clients: Arc<Clients>,
+    reach: Option<Arc<Reach>>,
 }
 
 /// Loading the system's certificates takes most of a short program's start, so plain HTTP gets a client
@@ -52,11 +55,27 @@ impl Http {
         Self::default()
     }
 
+    /// Clients for the addresses that the server at `server` names: whatever a name leads to, they connect to no
+    /// address of this machine or of a private network, unless the server itself is at one. Every address of a name is
+    /// judged when it is looked up, and no other is connected to; no proxy is asked, since it would look the name up
+    /// again.
+    #[must_use]
+    pub fn on_behalf_of(&self, server: &Url) -> Self {
+        self.with_reach(Reach::of(server))
+    }
+
+    pub(crate) fn with_reach(&self, reach: Reach) -> Self {
+        Self { clients: Arc::default(), reach: Some(Arc::new(reach)) }
+    }
+
     /// The client for `url`: without certificates for plain HTTP, without a proxy for this machine.
     ///
     /// # Errors
-    /// [`HttpError`] when no client can be made.
+    /// [`HttpError`] when no client can be made, or none of [`Http::on_behalf_of`] may connect there.
     pub fn client(&self, url: &Url) -> Result<Client, HttpError> {
+        if let Some(reason) = self.reach.as_ref().and_then(|reach| reach.refuse_literal(url)) {
+            return Err(HttpError::Setup { reason });
+        }
         let local = is_loopback(url);
         let secure = url.scheme() == "https";
         let cell = match (secure, local) {
@@ -69,7 +88,7 @@ impl Http {
             return Ok(client.clone());
         }
         // Two first requests at once may both make one; the loser's is dropped.
-        let client = make(secure, local)?;
+        let client = make(secure, local, self.reach.as_ref())?;
         Ok(cell.get_or_init(|| client).clone())
     }
 }
@@ -82,7 +101,7 @@ pub enum HttpError {
         "this program was built without TLS: use an `http://` address, or build it with the feature `tls`"
     )]
     NoTls,
-    /// It cannot be set up, such as without any certificate.
+    /// It cannot be set up, such as without any certificate, or may not connect there.
     #[error("{reason}")]
     Setup {
         /// Why.
@@ -96,8 +115,12 @@ impl From<reqwest::Error> for HttpError {
     }
 }
 
-fn make(is_secure: bool, is_local: bool) -> Result<Client, HttpError> {
-    if is_secure { make_secure_with(is_local, |same| same) } else { make_plain_with(is_local, |same| same) }
+fn make(is_secure: bool, is_local: bool, reach: Option<&Arc<Reach>>) -> Result<Client, HttpError> {
+    let bound = |settings: ClientBuilder| match reach {
+        Some(reach) => settings.no_proxy().dns_resolver(reach.clone()),
+        None => settings,
+    };
+    if is_secure { make_secure_with(is_local, bound) } else { make_plain_with(is_local, bound) }
 }
 
 fn make_plain_with(

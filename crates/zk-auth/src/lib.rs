@@ -59,6 +59,7 @@ mod jwt;
 mod key;
 mod login;
 mod pkce;
+mod reach;
 mod session;
 mod source;
 mod store;

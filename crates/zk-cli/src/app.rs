@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use zk_agent::{AgentDefinition, RateLimits};
+use zk_auth::Secret;
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
 
@@ -39,7 +40,7 @@ pub(crate) struct AppContext {
     pub(crate) redactor: Arc<Redactor>,
     /// The address and the key that the command line has for whichever provider is chosen.
     pub(crate) base_url: Option<String>,
-    pub(crate) api_key: Option<String>,
+    pub(crate) api_key: Option<Secret>,
     /// The sub-agents of the command line.
     pub(crate) agents: Arc<[AgentDefinition]>,
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use zk_agent::{Behavior, DedupKey, OnExceed, OutputBudget, ThinkingDecay, ToolBudget, ToolSet};
+use zk_agent::{Behavior, DedupKey, OnExceed, OutputBudget, QueueMode, ThinkingDecay, ToolBudget, ToolSet};
 use zk_core::events::ToolBegin;
 use zk_core::kernel::{Bus, Cx, Plugin, Reach};
 use zk_core::model::Budget;
@@ -23,8 +24,16 @@ pub(crate) fn behavior(settings: &Settings, bus: &Bus) -> Behavior {
         dedup_tools: dedup_tools(settings, bus),
         tool_output_budget: output_budget(settings),
         thinking_decay: thinking_decay(settings),
+        queue_mode: queue_mode(settings, "queue_mode"),
+        follow_up_mode: queue_mode(settings, "follow_up_mode"),
+        max_concurrent_tools: settings.count("tools.max_concurrent").map(|most| most as usize),
         ..Behavior::default()
     }
+}
+
+/// How many of the messages that wait join the conversation at a time.
+fn queue_mode(settings: &Settings, key: &str) -> Option<QueueMode> {
+    settings.text(key).map(|mode| if mode == "all" { QueueMode::All } else { QueueMode::One })
 }
 
 /// What the conversation may cost.
@@ -78,7 +87,23 @@ fn thinking_decay(settings: &Settings) -> Option<ThinkingDecay> {
 /// The built-in tools.
 pub(crate) fn tools_options(settings: &Settings) -> ToolsOptions {
     let usual = ToolsOptions::default();
+    let count = |key, usual| settings.count(key).map_or(usual, |count| count as usize);
+    let bytes = |key, usual| settings.count(key).map_or(usual, u64::from);
+    let seconds = |key| settings.count(key).map(|most| Duration::from_secs(most.into()));
+    let shell_timeout = seconds("tools.shell_seconds").unwrap_or(usual.shell_timeout);
+    let shell_timeout_max = seconds("tools.shell_seconds_max").unwrap_or(usual.shell_timeout_max);
     ToolsOptions {
+        read_lines: bytes("tools.read_lines", usual.read_lines),
+        read_bytes: bytes("tools.read_bytes", usual.read_bytes),
+        shell_bytes: count("tools.shell_bytes", usual.shell_bytes),
+        output_file_bytes: settings
+            .count("tools.output_file_mb")
+            .map_or(usual.output_file_bytes, |most| u64::from(most) << 20),
+        shell_timeout,
+        shell_timeout_max: shell_timeout_max.max(shell_timeout),
+        shell_footer: settings.flag_or("tools.shell_footer", usual.shell_footer),
+        grep_results: count("tools.grep_results", usual.grep_results),
+        glob_results: count("tools.glob_results", usual.glob_results),
         dedup_reads: settings.flag_or("tools.dedup_reads", usual.dedup_reads),
         read_before_edit: settings.flag_or("tools.read_before_edit", usual.read_before_edit),
         line_numbers: settings.flag_or("tools.line_numbers", usual.line_numbers),
@@ -125,4 +150,85 @@ pub(crate) fn spill(settings: &Settings, dir: &std::path::Path) -> Spill {
         None => spill,
     };
     settings.names("tools.spill_except").into_iter().fold(spill, Spill::except)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+    use crate::settings::of_text;
+
+    #[test]
+    fn each_key_reaches_its_option() {
+        let text = r#"
+queue_mode = "all"
+follow_up_mode = "all"
+max_turns = 1
+max_tokens = 2
+max_budget_usd = 1.5
+max_tokens_total = 3
+[thinking_decay]
+after_turn = 4
+factor = 0.25
+floor = 5
+[tools]
+dedup = ["grep"]
+dedup_reads = false
+read_before_edit = true
+line_numbers = false
+max_concurrent = 6
+read_lines = 7
+read_bytes = 8
+shell_bytes = 9
+shell_seconds = 10
+shell_seconds_max = 11
+shell_footer = false
+grep_results = 12
+glob_results = 13
+output_file_mb = 14
+over_budget = "steer"
+output_budget = 15
+[tools.budgets]
+shell = 16
+"#;
+        let settings = of_text(text);
+        let behavior = behavior(&settings, &Bus::new());
+        let all = Some(QueueMode::All);
+        assert_eq!((behavior.queue_mode, behavior.follow_up_mode), (all, all));
+        assert_eq!((behavior.max_turns, behavior.max_tokens), (Some(1), Some(2)));
+        assert_eq!(behavior.budget, Some(Budget { usd: Some(1.5), tokens: Some(3) }));
+        assert_eq!(behavior.max_concurrent_tools, Some(6));
+        let Some(ThinkingDecay::Geometric { after_turn, factor, floor }) = behavior.thinking_decay else {
+            panic!("no decay")
+        };
+        assert_eq!((after_turn, factor, floor), (4, 0.25, 5));
+        assert!(matches!(behavior.tool_output_budget, Some(OutputBudget::Bytes(15))));
+        let budget = &behavior.tool_budgets["shell"];
+        assert!(budget.max == 16 && matches!(budget.on_exceed, OnExceed::Steer));
+        assert!(behavior.dedup_tools.contains_key("grep"));
+        let expected = ToolsOptions {
+            dedup_reads: false,
+            read_before_edit: true,
+            line_numbers: false,
+            read_lines: 7,
+            read_bytes: 8,
+            shell_bytes: 9,
+            output_file_bytes: 14 << 20,
+            shell_timeout: Duration::from_secs(10),
+            shell_timeout_max: Duration::from_secs(11),
+            shell_footer: false,
+            grep_results: 12,
+            glob_results: 13,
+            ..ToolsOptions::default()
+        };
+        assert_eq!(tools_options(&settings), expected);
+        let share = of_text("[tools]\noutput_budget_percent = 17\n");
+        assert!(matches!(output_budget(&share), Some(OutputBudget::OfWindow { percent: 17 })));
+        let most = limits::of_time(&of_text("[limits]\nseconds = 5\n"), expected);
+        let five = Duration::from_secs(5);
+        assert_eq!(
+            (most.shell_timeout, most.shell_timeout_max, most.job_timeout_max),
+            (five, five, Some(five))
+        );
+    }
 }

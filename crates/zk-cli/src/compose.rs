@@ -3,8 +3,6 @@ use std::time::Duration;
 
 use zk_agent::{Agent, RetryPolicy, Retrying};
 use zk_auth::OAuthRefresh;
-use zk_core::events::PartLeftOut;
-use zk_core::events::{AgentStart, ToolLeftOut, ToolsChanged};
 use zk_core::kernel::{BoxError, Bus, Cx, HookError, HookOptions, Plugin, Reach, plugin_fn};
 use zk_core::model::{Model, ThinkingRequest};
 use zk_core::service::{Blobs, Exec, Files, OutsideExec, PluginSettings, Provider, Questions, Trust, Ui};
@@ -28,7 +26,9 @@ use crate::exit::{Failure, Outcome};
 use crate::mode::{JobRows, PermissionModes};
 use crate::place::Place;
 use crate::sessions::Session;
-use crate::{agents, behavior, commands, compaction, hooks, limits, mcp, model_name, policy, prompt, skills};
+use crate::{
+    agents, behavior, compaction, cost_records, hooks, limits, mcp, model_name, policy, prompt, skills,
+};
 
 /// How long a run waits to hear more of its model than zk knows.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -95,6 +95,9 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     plugins.push(Arc::new(Place::of(app)?));
     plugins.extend(behavior::result_policies(&app.settings));
     plugins.extend(session_parts(app, session)?);
+    if attended && app.settings.flag("skills.enabled") {
+        skills::watch_own(app, &bus);
+    }
     let added = app.settings.additions.plugins.iter().map(|plugin| &**plugin);
     for plugin in plugins.iter().map(|plugin| &**plugin).chain(added) {
         bus.install(plugin).map_err(Failure::failed)?;
@@ -104,11 +107,6 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
     // A token that a sub-agent renewed is as lost as any other.
     let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
     let notices = app.notices.clone();
-    bus.scope("notices").on_sync_at(everywhere, move |event: &PartLeftOut, _: &Cx| {
-        let PartLeftOut { kind, name, source, error } = event;
-        notices.show(&format!("warning: {kind} `{name}` of {source} is left out: {error}"));
-    });
-    let notices = app.notices.clone();
     bus.scope("credentials").on_sync_at(everywhere, move |event: &OAuthRefresh, _: &Cx| {
         if let Some(why) = &event.unsaved {
             let name = &event.provider;
@@ -117,20 +115,6 @@ pub(crate) fn bus(app: &AppContext, session: &Session, host: HostOptions) -> Out
         }
     });
     skills::tell(app, &bus);
-    let scope = bus.scope("tool-notices");
-    let notices = app.notices.clone();
-    scope.on_sync(move |event: &ToolsChanged, _: &Cx| {
-        for ToolLeftOut { name, source, reason } in &event.left_out {
-            notices.show(&format!("warning: tool {name} of {source} is left out: {reason}"));
-        }
-    });
-    let notices = app.notices.clone();
-    scope.on_sync(move |event: &AgentStart, _: &Cx| {
-        for name in &event.missing_tools {
-            notices
-                .show(&format!("warning: there is no tool {name} yet; it joins when something registers it"));
-        }
-    });
     bus.scope("trust").provide_service::<dyn Trust>(app.trust.clone());
     bus.scope("settings").provide_service::<dyn PluginSettings>(Arc::new(app.settings.clone()));
     if let Some(ui) = host.ui {
@@ -371,6 +355,7 @@ pub(crate) async fn default_model_of(app: &AppContext, provider: &dyn Provider) 
 
 /// The sections of the system prompt.
 pub(crate) fn install_sections(app: &AppContext, bus: &Bus) -> Outcome<()> {
+    prompt::install_own(app, bus)?;
     bus.install(&prompt::Appended::new(&app.settings)).map_err(Failure::failed)?;
     bus.install(&prompt::instructions(app)).map_err(Failure::failed)?;
     prompt::install_context(app, bus)?;
@@ -389,8 +374,8 @@ pub(crate) fn agent(
     let settings = &app.settings;
     settings.check_preset(&app.project)?;
     install_sections(app, bus)?;
-    commands::note_breaks(bus);
-    commands::note_savings(bus);
+    cost_records::note_breaks(bus);
+    cost_records::note_savings(bus);
     let level = match session.loaded.thinking {
         Some(level) if !thinking_is_overridden(app) => level,
         Some(_) | None => settings.thinking(),

@@ -84,8 +84,8 @@ pub(crate) async fn auth(app: &AppContext, provider: &str, key: Option<&Key>, ht
                 }
             }
         }
-        Some(Key::Api(key)) => Auth::Key(resolve_key(app, key).await?),
-        Some(Key::Bearer(token)) => Auth::Bearer(resolve_key(app, token).await?),
+        Some(Key::Api(key)) => Auth::Key(resolve_key(app, key.expose_secret()).await?),
+        Some(Key::Bearer(token)) => Auth::Bearer(resolve_key(app, token.expose_secret()).await?),
         Some(Key::SignIn { .. }) => {
             let client = client(app, provider)?.ok_or_else(|| {
                 Failure::auth(format!(

@@ -2,7 +2,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use zk_auth::Credential;
+use secrecy::ExposeSecret;
+use zk_auth::{Credential, Secret};
 use zk_core::kernel::Bus;
 use zk_core::model::ErrorKind;
 use zk_core::service::Provider;
@@ -147,7 +148,7 @@ impl AppContext {
     }
 
     fn flags(&self) -> Flags<'_> {
-        Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_deref() }
+        Flags { base_url: self.base_url.as_deref(), api_key: self.api_key.as_ref() }
     }
 }
 
@@ -169,12 +170,12 @@ impl Endpoint {
 }
 
 /// A credential. A text may be the key itself, `env:NAME` or `!command`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Key {
     /// A text for what is sent the way the dialect sends keys.
-    Api(String),
+    Api(Secret),
     /// A text for what is sent as `Authorization: Bearer`.
-    Bearer(String),
+    Bearer(Secret),
     /// The key that is stored.
     Stored,
     /// The stored tokens of a sign-in.
@@ -196,7 +197,7 @@ impl std::fmt::Debug for Key {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flags<'a> {
     pub(crate) base_url: Option<&'a str>,
-    pub(crate) api_key: Option<&'a str>,
+    pub(crate) api_key: Option<&'a Secret>,
 }
 
 /// The provider that is named, else the one that something is configured for, if there is one.
@@ -238,7 +239,7 @@ pub(crate) fn configured(
         return complete(known(LIKE)?, "--base-url".to_owned());
     }
     if let Some(key) = flags.api_key {
-        return complete(known(Vendor::of_key(key))?, "--api-key".to_owned());
+        return complete(known(Vendor::of_key(key.expose_secret()))?, "--api-key".to_owned());
     }
     Ok(None)
 }
@@ -383,15 +384,15 @@ pub(crate) fn key(
     let set = |what: &str, by_environment: bool| {
         let entry = settings.of_provider(name, what)?;
         let counts = (entry.origin.layer == Layer::Environment) == by_environment;
-        let text = entry.text().filter(|_| counts)?;
-        Some((text.to_owned(), entry.origin.to_string()))
+        let key = entry.key.as_ref().filter(|_| counts)?;
+        Some((key.clone(), entry.origin.to_string()))
     };
     let either = |by_environment: bool| {
         let key = set("api_key", by_environment).map(|(key, place)| (Key::Api(key), place));
         key.or_else(|| set("auth_token", by_environment).map(|(token, place)| (Key::Bearer(token), place)))
     };
     if let Some(key) = flags.api_key.filter(|_| !is_managed(settings, name, "api_key")) {
-        return Some((Key::Api(key.to_owned()), "--api-key".to_owned()));
+        return Some((Key::Api(key.clone()), "--api-key".to_owned()));
     }
     let in_store = || {
         let key = match stored.get(name)? {

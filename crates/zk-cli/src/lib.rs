@@ -20,6 +20,7 @@ mod commands;
 mod compaction;
 mod compose;
 mod containment;
+mod cost_records;
 mod credentials;
 mod debug_dump;
 mod demo;

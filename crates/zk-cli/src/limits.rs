@@ -21,5 +21,6 @@ pub(crate) fn of_commands(settings: &Settings) -> Limits {
 pub(crate) fn of_time(settings: &Settings, tools: ToolsOptions) -> ToolsOptions {
     let Some(most) = settings.count("limits.seconds") else { return tools };
     let most = Duration::from_secs(most.into());
-    ToolsOptions { shell_timeout: tools.shell_timeout.min(most), shell_timeout_max: most, ..tools }
+    let shell_timeout = tools.shell_timeout.min(most);
+    ToolsOptions { shell_timeout, shell_timeout_max: most, job_timeout_max: Some(most), ..tools }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use secrecy::ExposeSecret;
 use zk_agent::RateLimits;
 use zk_core::service::Redactor;
 use zk_exec::LocalHostFiles;
@@ -84,7 +85,8 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         let what = "so its settings and instructions are not used";
         term::print_stderr(&format!("zk: warning: {}: {}, {what}", git.path.display(), git.why));
     }
-    let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()));
+    let notices = Notices::default();
+    let trust = Arc::new(FileTrust::new(dirs.trust(), host_files.clone()).telling(&notices));
     let sources = SettingsSources {
         env: &env,
         dirs: &dirs,
@@ -100,11 +102,10 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }
     if !matches!(job, Job::Trust(_)) {
-        let untrusted = settings.untrusted_warnings(&project);
-        let problem = trust.problem().filter(|_| !untrusted.is_empty());
-        for warning in untrusted.into_iter().chain(problem) {
+        for warning in settings.untrusted_warnings(&project) {
             term::print_stderr(&format!("zk: warning: {warning}"));
         }
+        let _ = trust.usable();
     }
     let home = env.path("HOME");
     let of_settings = settings.names("add_dirs");
@@ -112,7 +113,9 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
     let add_dirs = add_dirs.into_iter().chain(of_settings).map(|dir| directory(Some(dir)));
     let add_dirs = add_dirs.collect::<Outcome<Vec<_>>>()?;
     let redactor = Arc::new(Redactor::new());
-    env.secrets().chain(api_key.as_deref()).for_each(|secret| redactor.learn(secret));
+    env.secrets()
+        .chain(api_key.as_ref().map(ExposeSecret::expose_secret))
+        .for_each(|secret| redactor.learn(secret));
     term::redact_with(&redactor);
     let agents = agents.map(|text| crate::agents::given(&text, &host_files)).transpose()?.unwrap_or_default();
     let app = AppContext {
@@ -124,7 +127,7 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         add_dirs,
         project,
         verbose,
-        notices: Notices::default(),
+        notices,
         trust,
         limits: RateLimits::default(),
         tunnel: Arc::default(),

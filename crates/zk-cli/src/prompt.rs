@@ -1,7 +1,11 @@
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use zk_agent::{GUIDE_SECTION, IDENTITY_SECTION};
 use zk_core::kernel::{BoxError, Bus, Cx, Plugin, Scope};
-use zk_core::service::{ContextProducer, FixedSection, PromptSection, section_order, visible_line};
+use zk_core::service::{
+    ContextProducer, FixedSection, PromptSection, Questions, section_order, visible_line,
+};
 use zk_skills::{
     BudgetPart, CommandFilesPlugin, ContextStreams, EnvironmentPart, GitPart, InstructionsLoaded,
     InstructionsPlugin,
@@ -11,10 +15,13 @@ use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
 use crate::settings::Settings;
 
-/// What zk tells a model about its work. It stays the same for a whole session, so that providers can cache
-/// it: no date, no listing of files, nothing random.
+/// Who the agent is. As all of the prompt it stays the same for a whole session, so that providers can cache it: no date,
+/// no listing of files, nothing random.
+const IDENTITY: &str =
+    "You are zk, an agent that works in a person's directory with the tools you are given.";
+
+/// How it works.
 const GUIDE: &str = "\
-You are zk, an agent that works in a person's directory with the tools you are given.
 Look before you act: find and read what matters, then make the smallest change that does the job, in the style \
 that is there. Prefer the file tools over shell commands for reading and editing. Use several tools at once when \
 they do not depend on each other. When you changed something, check that it works: run the tests or the program.
@@ -22,9 +29,56 @@ A refused or failed call tells you why: change your approach instead of repeatin
 unclear, not for permission. Never print, store or send secrets.
 Answer briefly and plainly, and say what you did not do or could not check.";
 
-/// What the agent is told first: the person's own prompt, or zk's guide.
+/// Where its answers are read, with a person and without.
+const ATTENDED: &str = "A person reads along in a terminal that shows Markdown, and can answer questions. Of results of tools they \
+see little: repeat what matters.";
+const UNATTENDED: &str = "Nobody reads along, and no question is answered: decide what is open yourself and say so. Your last message \
+is all that is read.";
+
+/// The places of zk's own sections, before all others.
+const IDENTITY_ORDER: i32 = 0;
+const FRONTEND_ORDER: i32 = 20;
+const GUIDE_ORDER: i32 = 40;
+
+/// The person's own prompt, which takes the place of zk's own sections.
 pub(crate) fn own(settings: &Settings) -> String {
-    settings.text("system").unwrap_or(GUIDE).to_owned()
+    settings.text("system").unwrap_or_default().to_owned()
+}
+
+/// Where answers are read. A sub-agent answers to an agent, so that there is nothing to say.
+struct Frontend;
+
+#[async_trait]
+impl PromptSection for Frontend {
+    fn order(&self) -> i32 {
+        FRONTEND_ORDER
+    }
+
+    async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
+        Ok(match (cx.origin().depth, cx.service::<Questions>()) {
+            (0, Some(_)) => ATTENDED.to_owned(),
+            (0, None) => UNATTENDED.to_owned(),
+            (_, _) => String::new(),
+        })
+    }
+}
+
+/// zk's own sections: who the agent is, where its answers are read, and how to work; nothing where a person's own prompt takes
+/// their place.
+pub(crate) fn install_own(app: &AppContext, bus: &Bus) -> Outcome<()> {
+    if app.settings.text("system").is_some() {
+        return Ok(());
+    }
+    let scope = bus.scope("zk");
+    let sections: [(&str, Arc<dyn PromptSection>); 3] = [
+        (IDENTITY_SECTION, Arc::new(FixedSection::new(IDENTITY_ORDER, IDENTITY))),
+        ("frontend", Arc::new(Frontend)),
+        (GUIDE_SECTION, Arc::new(FixedSection::new(GUIDE_ORDER, GUIDE))),
+    ];
+    for (id, section) in sections {
+        scope.provide::<dyn PromptSection>(id, section).map_err(Failure::failed)?;
+    }
+    Ok(())
 }
 
 /// What the person wants added.

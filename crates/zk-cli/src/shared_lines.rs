@@ -4,14 +4,16 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use zk_compaction::{KeptLine, LineStore};
 use zk_core::events::SessionStart;
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::Redactor;
+use zk_core::service::{Command, CommandOutcome, Redactor};
 
 /// How large the file may be, in bytes; at half as much again its oldest lines leave.
 const LARGEST: u64 = 4 << 20;
@@ -37,7 +39,7 @@ struct Inner {
     path: PathBuf,
     project: String,
     largest: u64,
-    writes: bool,
+    writes: AtomicBool,
     redactor: Arc<Redactor>,
     session: Mutex<String>,
 }
@@ -54,7 +56,7 @@ impl SharedLines {
     /// The lines in `path`: those of `project` are read, and written where `writes`.
     pub(crate) fn new(path: PathBuf, project: &Path, writes: bool, redactor: Arc<Redactor>) -> Self {
         let project = project.to_string_lossy().into_owned();
-        let session = Mutex::default();
+        let (session, writes) = (Mutex::default(), AtomicBool::new(writes));
         Self(Arc::new(Inner { path, project, largest: LARGEST, writes, redactor, session }))
     }
 
@@ -115,7 +117,7 @@ impl SharedLines {
 
 impl LineStore for SharedLines {
     fn append(&self, lines: &[String]) -> io::Result<()> {
-        if !self.0.writes || lines.is_empty() {
+        if !self.0.writes.load(Ordering::Relaxed) || lines.is_empty() {
             return Ok(());
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -189,7 +191,39 @@ impl Plugin for SharedLines {
             *lines.0.session.lock().unwrap_or_else(PoisonError::into_inner) = session.unwrap_or_default();
         });
         scope.provide_service::<dyn LineStore>(Arc::new(self.clone()));
+        scope.provide::<dyn Command>("history", Arc::new(HistoryCommand(self.clone())))?;
         Ok(())
+    }
+}
+
+/// `/history`: whether lines are written. They are read all the same, and nothing that the model is offered changes.
+struct HistoryCommand(SharedLines);
+
+#[async_trait]
+impl Command for HistoryCommand {
+    fn name(&self) -> &str {
+        "history"
+    }
+
+    fn help(&self) -> &str {
+        "keep lines of this conversation for later ones, or not: /history [on|off]"
+    }
+
+    async fn run(&self, args: &str, _: &Cx) -> Result<CommandOutcome, BoxError> {
+        let writes = &self.0.0.writes;
+        match args.trim() {
+            "" => {}
+            "on" => writes.store(true, Ordering::Relaxed),
+            "off" => writes.store(false, Ordering::Relaxed),
+            other => return Err(format!("`{other}` is neither `on` nor `off`").into()),
+        }
+        let text = if writes.load(Ordering::Relaxed) {
+            "lines of this conversation are kept for later ones; /history off keeps no more"
+        } else {
+            "no more lines of this conversation are kept; those that are stay, and are found; \
+             `compaction.shared_lines = false` in the settings keeps none at all"
+        };
+        Ok(CommandOutcome::Show(text.to_owned()))
     }
 }
 
@@ -208,7 +242,7 @@ mod tests {
             path: dir.join("state/lines.jsonl"),
             project: project.to_owned(),
             largest,
-            writes: true,
+            writes: AtomicBool::new(true),
             redactor: Arc::default(),
             session: Mutex::default(),
         }));
@@ -283,6 +317,24 @@ mod tests {
         }
         let whole: std::collections::BTreeSet<&String> = found.iter().collect();
         assert!(whole.len() == found.len() && found.len() > 100, "{} lines", found.len());
+    }
+
+    #[tokio::test]
+    async fn history_off_writes_no_more_lines_and_reads_those_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = lines(dir.path(), "/a", "s1", LARGEST);
+        let (command, cx) = (HistoryCommand(written.clone()), zk_core::kernel::Bus::new().cx());
+        written.append(&["one".to_owned()]).unwrap();
+        command.run(" off ", &cx).await.unwrap();
+        written.append(&["two".to_owned()]).unwrap();
+        command.run("", &cx).await.unwrap();
+        written.append(&["three".to_owned()]).unwrap();
+        let later = lines(dir.path(), "/a", "s2", LARGEST);
+        assert_eq!(all(&later), ["one"]);
+        command.run("on", &cx).await.unwrap();
+        written.append(&["four".to_owned()]).unwrap();
+        assert_eq!(all(&later), ["four", "one"]);
+        assert!(command.run("of", &cx).await.unwrap_err().to_string().contains("`of`"));
     }
 
     #[test]

@@ -98,13 +98,24 @@ impl Signals {
     /// Ends the process in order where one of these signals would end it as it is.
     fn watch_deadly(&self) {
         let kinds = [
-            SignalKind::quit(),
-            SignalKind::alarm(),
-            SignalKind::user_defined1(),
-            SignalKind::user_defined2(),
+            Sent::QUIT,
+            Sent::ALARM,
+            Sent::USR1,
+            Sent::USR2,
+            Sent::VTALARM,
+            Sent::PROF,
+            Sent::XCPU,
+            Sent::XFSZ,
+            Sent::SYS,
+            Sent::TRAP,
+            Sent::ABORT,
+            #[cfg(target_os = "linux")]
+            Sent::IO,
+            #[cfg(target_os = "linux")]
+            Sent::POWER,
         ];
         for kind in kinds {
-            let Ok(mut watched) = signal(kind) else { continue };
+            let Ok(mut watched) = signal(SignalKind::from_raw(kind.as_raw())) else { continue };
             let signals = self.clone();
             tokio::spawn(async move {
                 if watched.recv().await.is_some() {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use zk_core::kernel::{Bus, Cx, Plugin};
 use zk_core::service::{Trust, visible_line};
+use zk_exec::WorkspaceFiles;
 use zk_skills::{
-    Skill, SkillApproval, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin, SkillsResolved, discover,
+    Skill, SkillApproval, SkillFiles, SkillRoots, SkillSet, SkillsOptions, SkillsPlugin, SkillsResolved,
+    discover, scan,
 };
 
 use crate::app::AppContext;
@@ -64,6 +66,18 @@ pub(crate) fn plugin(app: &AppContext, attended: bool) -> Option<Arc<dyn Plugin>
     Some(Arc::new(SkillsPlugin::new(options)))
 }
 
+/// Lets the directories of the person's skills be watched: those that are there.
+pub(crate) fn watch_own(app: &AppContext, bus: &Bus) {
+    let roots = roots(app);
+    let dirs: Vec<PathBuf> =
+        roots.configured.into_iter().chain(roots.user).filter(|dir| dir.is_dir()).collect();
+    if !dirs.is_empty()
+        && let Ok(files) = WorkspaceFiles::new(dirs)
+    {
+        bus.scope("skill-files").provide_service(Arc::new(SkillFiles(Arc::new(files))));
+    }
+}
+
 /// Tells of skills that are not used.
 pub(crate) fn tell(app: &AppContext, bus: &Bus) {
     let notices = app.notices.clone();
@@ -92,6 +106,13 @@ pub(crate) fn untrusted(app: &AppContext) -> Vec<Arc<Skill>> {
         return Vec::new();
     }
     discover(&roots, &app.host_files, Some(&*app.trust)).untrusted
+}
+
+/// The lines of a skill that may be written to take a model over, for a person who decides about it.
+pub(crate) fn suspicions(app: &AppContext, skill: &Skill) -> Vec<String> {
+    let text = zk_skills::body(skill, &app.host_files).unwrap_or_default();
+    let found = scan(&text).into_iter();
+    found.map(|found| format!("warning: line {} {}: {}", found.line, found.what, found.quote)).collect()
 }
 
 /// Approves a skill of this project with all its files as they are.

@@ -5,29 +5,34 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use zk_core::service::{HostFiles, HostRead, Trust, TrustError, TrustItem};
 use zk_exec::LocalHostFiles;
 
 use crate::sessions::make_private;
+use crate::term::Notices;
 
 /// The most a store may have, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Trust in a file that only its owner can write. One that is damaged, of another user or writable by others trusts
-/// nothing, and is not overwritten.
+/// nothing, says so whenever that is found, and is not overwritten.
 #[derive(Debug)]
 pub(crate) struct FileTrust {
     /// Nothing where there is no state directory.
     path: Option<PathBuf>,
     files: LocalHostFiles,
+    notices: Notices,
+    /// Why it is not usable, as it was told last.
+    told: Mutex<Option<String>>,
 }
 
 /// Approved digests by project, kind and name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+pub(crate) struct Stored {
     version: u32,
     approved: BTreeMap<String, BTreeMap<String, BTreeMap<String, Vec<String>>>>,
 }
@@ -36,12 +41,33 @@ const VERSION: u32 = 1;
 
 impl FileTrust {
     pub(crate) fn new(path: Option<PathBuf>, files: LocalHostFiles) -> Self {
-        Self { path, files }
+        Self { path, files, notices: Notices::default(), told: Mutex::default() }
+    }
+
+    /// The same, which tells there why it is not usable.
+    pub(crate) fn telling(self, notices: &Notices) -> Self {
+        Self { notices: notices.clone(), ..self }
     }
 
     /// Why the store trusts nothing, if it is there and not usable.
     pub(crate) fn problem(&self) -> Option<String> {
         self.load().err().map(|error| error.to_string())
+    }
+
+    /// What it has. Tells why it trusts nothing if it is there and not usable, once until that changes.
+    pub(crate) fn usable(&self) -> Option<Stored> {
+        let loaded = self.load();
+        let problem = loaded.as_ref().err().map(ToString::to_string);
+        let news = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let news = problem.clone().filter(|problem| told.as_ref() != Some(problem));
+            *told = problem;
+            news
+        };
+        if let Some(problem) = news {
+            self.notices.show(&format!("warning: {problem}"));
+        }
+        loaded.ok()
     }
 
     /// What was approved in a project, as kinds and names.
@@ -141,7 +167,7 @@ impl Trust for FileTrust {
     }
 
     fn are_trusted(&self, items: &[TrustItem<'_>]) -> Vec<bool> {
-        let stored = if items.is_empty() { None } else { self.load().ok() };
+        let stored = if items.is_empty() { None } else { self.usable() };
         let is_trusted = |item: &TrustItem<'_>| {
             let approved = &stored.as_ref()?.approved;
             let digests = approved.get(key(item.project)?)?.get(item.kind)?.get(item.name)?;
@@ -207,14 +233,22 @@ mod tests {
     fn a_store_that_is_damaged_or_open_to_others_trusts_nothing_and_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trust.json");
-        let trust = FileTrust::new(Some(path.clone()), LocalHostFiles::new());
+        let (notices, told) = (Notices::default(), std::sync::Arc::new(Mutex::new(Vec::new())));
+        let kept = told.clone();
+        notices.route_to(move |text| kept.lock().unwrap().push(text.to_owned()));
+        let trust = FileTrust::new(Some(path.clone()), LocalHostFiles::new()).telling(&notices);
+        let said = || std::mem::take(&mut *told.lock().unwrap());
         trust.approve(&item("/p", b"a")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(!trust.is_trusted(&item("/p", b"a")) && trust.problem().is_some());
+        assert!(!trust.is_trusted(&item("/p", b"a")) && !trust.is_trusted(&item("/p", b"a")));
+        let open = said();
+        assert!(open.len() == 1 && open[0].contains("others can write to it"), "told once: {open:?}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        assert!(trust.is_trusted(&item("/p", b"a")) && trust.problem().is_none());
+        assert!(trust.is_trusted(&item("/p", b"a")) && said().is_empty());
+        // In the middle of a conversation as at its beginning.
         std::fs::write(&path, "{\"version\":1,").unwrap();
-        assert!(!trust.is_trusted(&item("/p", b"a")) && trust.problem().is_some());
+        assert!(!trust.is_trusted(&item("/p", b"a")));
+        assert!(said()[0].contains("trust.json"), "told again");
         assert!(trust.approve(&item("/p", b"b")).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"version\":1,");
     }

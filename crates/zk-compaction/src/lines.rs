@@ -71,15 +71,17 @@ pub(crate) fn worth_keeping<'a>(messages: impl Iterator<Item = &'a Arc<Message>>
     lines
 }
 
-/// Leaves out as many of `lines` as it takes to come down to `room` bytes: those that matter least and are oldest first.
-/// The others stay in their order. Gives whether one left.
+/// Leaves out as many of `lines` as it takes to come down to `room` bytes, by a forgetting curve: of a line that `age` others
+/// follow, `exp(-age / weight)` is remembered, and what is remembered least leaves first. The others stay in their order.
+/// Gives whether one left.
 pub(crate) fn evict(lines: &mut String, room: usize) -> bool {
     let all: Vec<&str> = lines.lines().collect();
     let mut size: usize = all.iter().map(|line| line.len() + 1).sum();
     let mut scored: Vec<(usize, f64)> = all
         .iter()
         .enumerate()
-        .map(|(at, line)| (at, weight(line) * (at + 1) as f64 / all.len() as f64))
+        // The exponent orders as the curve does, and stays apart where that has become zero.
+        .map(|(at, line)| (at, -((all.len() - at) as f64) / weight(line)))
         .collect();
     scored.sort_by(|(one, score), (other, other_score)| {
         score.total_cmp(other_score).then_with(|| one.cmp(other))
@@ -159,5 +161,20 @@ mod tests {
         let number = |line: &str| line.split_once(' ').unwrap().0.trim_start_matches('#').parse::<usize>();
         assert!(lines.lines().is_sorted_by_key(|line| number(line).unwrap()));
         assert!(lines.ends_with(&line(399)) && !evict(&mut lines, all.len()));
+    }
+
+    #[test]
+    fn a_line_is_forgotten_once_its_age_outweighs_what_it_is_worth() {
+        let person = "#100 person: be kind\n";
+        let later: String = (101..121).map(|at| format!("#{at} agent: it is done\n")).collect();
+        let one = later.len() / 20;
+        let kept = |room: usize| {
+            let mut lines = format!("{person}{later}");
+            assert!(evict(&mut lines, room));
+            lines.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        // What a person said is worth four of what an agent said: it goes with what is a fourth of its age.
+        assert_eq!(kept(5 * one + person.len()), ["#100", "#116", "#117", "#118", "#119", "#120"]);
+        assert_eq!(kept(5 * one), ["#116", "#117", "#118", "#119", "#120"]);
     }
 }

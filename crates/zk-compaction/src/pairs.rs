@@ -7,6 +7,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Block, Message, MessageId, Role};
 use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
+use crate::results::is_skill;
 use crate::window;
 
 /// Results of the newest turns that nobody summarises.
@@ -128,7 +129,7 @@ async fn summarise(run: &dyn RunControl, message: &Message) -> Option<Vec<String
     let mut summaries = Vec::new();
     for result in message.results() {
         let mut text = result.content.to_text();
-        if text.len() < LEAST {
+        if text.len() < LEAST || is_skill(&result.content) {
             summaries.push(text);
             continue;
         }
@@ -155,7 +156,9 @@ fn old_results(messages: &[Arc<Message>]) -> impl Iterator<Item = (usize, &Arc<M
     let mut seen = 0;
     messages.iter().enumerate().filter(move |(_, message)| {
         seen += usize::from(message.role == Role::Assistant);
-        let large = message.results().any(|result| result.content.to_text().len() >= LEAST);
+        let large = message
+            .results()
+            .any(|result| result.content.to_text().len() >= LEAST && !is_skill(&result.content));
         seen + KEEP_TURNS <= turns && large
     })
 }

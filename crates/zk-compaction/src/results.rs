@@ -8,15 +8,28 @@ use zk_core::model::{Block, Message, ToolContent, output_bytes};
 pub(crate) const STUB: &str =
     "[This result was left out to save context. Run the call again if you need it.]";
 
+/// The most bytes of a skill that stays whatever its age.
+const MOST_OF_SKILL: usize = 64_000;
+
+/// Whether a tool result is the text of a skill: it is not stubbed for its age, since it holds while the skill is active. When
+/// its message is compacted, the skill is attached again.
+pub(crate) fn is_skill(content: &ToolContent) -> bool {
+    match content {
+        ToolContent::Text(text) => text.len() <= MOST_OF_SKILL && text.starts_with("<skill_content "),
+        ToolContent::Blocks(_) => false,
+    }
+}
+
 /// The bytes of the results in a message that could still be left out.
 pub(crate) fn result_bytes(message: &Message) -> usize {
-    message.results().map(|result| output_bytes(&result.content)).filter(|bytes| *bytes > STUB.len()).sum()
+    let results = message.results().filter(|result| !is_skill(&result.content));
+    results.map(|result| output_bytes(&result.content)).filter(|bytes| *bytes > STUB.len()).sum()
 }
 
 /// The message without its results, and how many they are; nothing if none would become shorter.
 pub(crate) fn without_results(message: &Message) -> Option<(Arc<Message>, usize)> {
     change(message, |content| {
-        let saves = output_bytes(content) > STUB.len();
+        let saves = output_bytes(content) > STUB.len() && !is_skill(content);
         if saves {
             *content = STUB.into();
         }

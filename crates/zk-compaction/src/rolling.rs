@@ -4,13 +4,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use zk_core::events::{PartKind, PartLeftOut};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::model::{Block, Compaction, Message};
+use zk_core::model::{Block, Compaction, Message, Role};
 use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::cut::is_prompt;
 use crate::lines::{LineStore, evict, worth_keeping};
+use crate::results::{clipped, is_skill};
 use crate::summary::{SUMMARY, is_from_before, summary_of};
 use crate::{cut, line, window};
+
+/// The most turns that stay with shorter results, and the most of one result there, in bytes.
+const SLIMMED: usize = 10;
+const RESULT: usize = 600;
 
 /// What the lines are.
 const HEAD: &str = "\
@@ -19,7 +24,8 @@ A line for each earlier message that left the context, by its number; conversati
 /// What stands for lines that left as well.
 const OLDER: &str = "(older messages have no line here; conversation_recall browses and searches them)\n";
 
-/// Puts a line in the place of each message that leaves, without asking a model. The first prompt stays as it is. Lines are
+/// Puts a line in the place of each message that leaves, without asking a model. The first prompt stays as it is. The ten
+/// turns before the newest messages keep their texts and calls, and of long results the beginning and the end. Lines are
 /// only added, until they take a quarter of what may be sent: then those leave that matter least and are oldest, what a
 /// person said last of all. Each has the number under which `conversation_recall` shows the message in full.
 ///
@@ -61,7 +67,8 @@ impl WindowStrategy for Rolling {
         let Some(found) = cut::find(view.messages, view.keep) else { return Ok(None) };
         // What the work is about stays in its own words.
         let start = beginning(view.messages, view.target / 8);
-        let cut = start..found.end;
+        let (end, slimmed) = slimmed(view.messages, start, found.end, view.target / 4);
+        let cut = start..end;
         let gone = view.messages.get(cut.clone()).filter(|gone| !gone.is_empty());
         let Some(gone) = gone else { return Ok(None) };
         let before = gone.iter().rev().find_map(|message| summary_of(message)).unwrap_or_default();
@@ -96,8 +103,46 @@ impl WindowStrategy for Rolling {
         let tokens_before = view.messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
         let marker = Block::Compaction(Compaction { summary, tokens_before });
         let message = Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) };
-        Ok(Some(WindowPlan::default().cut(cut, vec![message.shared()])))
+        let results = slimmed.iter().map(|(_, new)| new.results().count()).sum();
+        let plan = WindowPlan { replace: slimmed, results, ..WindowPlan::default() };
+        Ok(Some(plan.cut(cut, vec![message.shared()])))
     }
+}
+
+/// The second tier: the turns before those that stay whole stay as well, with the middle of long results left out; at most
+/// [`SLIMMED`] of them, with at most `room` bytes together. Gives where they begin, and those that changed.
+fn slimmed(
+    messages: &[Arc<Message>],
+    start: usize,
+    end: usize,
+    room: usize,
+) -> (usize, Vec<(usize, Arc<Message>)>) {
+    let (mut begin, mut changed, mut reached) = (end, Vec::new(), 0);
+    let (mut size, mut turns) = (0, 0);
+    for (at, message) in messages.iter().enumerate().take(end).skip(start).rev() {
+        // What was put in for what left earlier is updated, and not kept beside its successor.
+        if is_from_before(message) {
+            break;
+        }
+        let has_skill = message.results().any(|result| is_skill(&result.content));
+        let slim = (!has_skill).then(|| clipped(message, RESULT)).flatten().map(|(slim, _)| slim);
+        size += slim.as_ref().unwrap_or(message).size();
+        turns += usize::from(message.role == Role::Assistant);
+        if size > room || turns > SLIMMED {
+            break;
+        }
+        changed.extend(slim.map(|slim| (at, slim)));
+        // A result is nothing without its call.
+        if message.results().next().is_none() {
+            (begin, reached) = (at, changed.len());
+        }
+    }
+    // A cut that leaves nothing out would be none.
+    if begin == start {
+        return (end, Vec::new());
+    }
+    changed.truncate(reached);
+    (begin, changed)
 }
 
 /// How many messages there are up to the first prompt; none where they have more than `room` bytes, or something left before.
@@ -107,4 +152,35 @@ fn beginning(messages: &[Arc<Message>], room: usize) -> usize {
     let size: usize = first.iter().map(|message| message.size()).sum();
     let is_whole = !first.iter().any(|message| is_from_before(message));
     if is_whole && size <= room { first.len() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use zk_core::model::ToolCall;
+
+    use super::*;
+
+    fn turn(number: usize) -> [Arc<Message>; 2] {
+        let id = format!("c{number}");
+        let call = Block::ToolCall(ToolCall::new(&*id, "shell", json!({})));
+        let result = Block::result(&*id, "x".repeat(5000), false);
+        [Message::assistant(vec![call]).shared(), Message::user(vec![result]).shared()]
+    }
+
+    #[test]
+    fn the_turns_before_the_newest_stay_with_shorter_results_and_the_rest_becomes_lines() {
+        let mut messages = vec![Message::user_text("go").shared()];
+        messages.extend((0..30).flat_map(turn));
+        let end = 41;
+        let (begin, changed) = slimmed(&messages, 1, end, 100_000);
+        assert_eq!((begin, changed.len()), (end - 2 * SLIMMED, SLIMMED));
+        assert!(changed.iter().all(|(at, new)| (begin..end).contains(at) && new.size() < 1200));
+        assert!(messages[begin].calls().next().is_some(), "no result without its call");
+        // Little room for few turns, and none where nothing would leave.
+        let (begin, changed) = slimmed(&messages, 1, end, 3000);
+        assert!(begin < end && changed.len() < 6 && messages[begin].calls().next().is_some());
+        assert_eq!(slimmed(&messages, 1, 5, 100_000), (5, Vec::new()));
+        assert_eq!(slimmed(&messages, 1, end, 0), (end, Vec::new()));
+    }
 }

@@ -192,6 +192,17 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
+    async fn the_text_of_a_skill_stays_as_it_is_however_old_it_is() {
+        let mut messages = history(5, 101);
+        let skill = format!("<skill_content name=\"pdf\">\n{}</skill_content>", "Do it. ".repeat(100));
+        let given = Block::result("c0", skill.as_str(), false);
+        messages[2] = Message::user(vec![Block::text("note"), given]).shared();
+        let sent = sent(&bus(350), &messages).await;
+        assert_eq!(left_out(&sent), 2, "those of the other old turns");
+        assert!(Arc::ptr_eq(&sent[2], &messages[2]));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
     async fn what_was_left_out_of_a_conversation_stays_out_when_it_is_read_again() {
         let with_id = |message: &Arc<Message>| Message::clone(message).identified().shared();
         let mut messages: Vec<_> = history(5, 101).iter().map(with_id).collect();

@@ -42,6 +42,9 @@ pub struct ServerConfig {
     pub sampling: ServerPermission,
     /// Whether its skills may be taken into use.
     pub skills: ServerPermission,
+    /// Its tools, by its own names, whose calls change nothing, as the person says who set it up: they run beside each
+    /// other. What the server says of itself decides nothing.
+    pub read_only: Vec<String>,
     /// How to sign in to it, for a server that is reached by HTTP.
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
@@ -85,6 +88,8 @@ pub struct OAuthConfig {
     /// The secret that belongs to that id, if there is one.
     #[serde(alias = "clientSecret")]
     pub client_secret: Option<String>,
+    /// The authorisation server that knows this id; the first one it is used at unless set.
+    pub issuer: Option<String>,
     /// What a token is to be good for, beside what the server asks for.
     pub scopes: Vec<String>,
     /// The port of this machine that the browser comes back to; any free one if nothing.
@@ -196,6 +201,8 @@ struct Written {
     #[serde(default)]
     skills: ServerPermission,
     #[serde(default)]
+    read_only: Vec<String>,
+    #[serde(default)]
     oauth: OAuthConfig,
 }
 
@@ -226,6 +233,7 @@ impl ServerConfig {
             pin: written.pin.unwrap_or(true),
             sampling: written.sampling,
             skills: written.skills,
+            read_only: written.read_only,
             oauth: written.oauth,
             definition: definition.clone(),
             identity,
@@ -272,8 +280,9 @@ impl ServerConfig {
             ServerTransport::Http { url, headers } => {
                 *url = expand(url, lookup);
                 texts(headers);
-                let OAuthConfig { client_id, client_secret, client_metadata_url, .. } = &mut self.oauth;
-                for text in [client_id, client_secret, client_metadata_url].into_iter().flatten() {
+                let OAuthConfig { client_id, client_secret, issuer, client_metadata_url, .. } =
+                    &mut self.oauth;
+                for text in [client_id, client_secret, issuer, client_metadata_url].into_iter().flatten() {
                     *text = expand(text, lookup);
                 }
             }

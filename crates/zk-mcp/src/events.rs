@@ -44,7 +44,7 @@ pub struct McpBootstrapEnd {
 }
 notify!(McpBootstrapEnd, "mcp:bootstrap:end");
 
-/// A server can be used.
+/// A server can be used: it was started, or its tools are accepted again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpConnect {
     /// The server.
@@ -126,7 +126,7 @@ pub struct McpQuarantine {
     pub server: String,
     /// What changed, one line for each change, every character in it visible.
     pub changes: Vec<String>,
-    /// What a person names to accept exactly these tools.
+    /// What a person names to accept exactly these tools; empty if the server did not list them.
     pub digest: String,
 }
 notify!(McpQuarantine, "mcp:quarantine");

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `config`, `expand` | the definition of a server, as settings and `.mcp.json` have it |
 //! | `server/` | one server: attempts, its tools, what follows its end |
+//! | `servers` | all servers of a plugin, for a host |
 //! | `client/`, `era` | one connection: eras, calls, progress, cancellation, what a server asks |
 //! | `stdio/`, `http`, `event_stream` | the transports; a program is started with the `Exec` service |
 //! | `pin`, `canonical` | the tools that were accepted, and what differs from them |
@@ -15,7 +16,7 @@
 //! | `resources`, `prompts`, `forms`, `sampling` | resources as tools, prompts as commands, forms as questions, the model for servers |
 //! | `status`, `status_command` | how servers are, in code and for a person |
 //! | `skills` | skills that servers list, for whoever uses them |
-//! | `search` | tools that the model is told of once it searched for them |
+//! | `search`, `catalogue` | tools that the model is told of once it searched for them, and the list of them in the prompt |
 //! | `auth/` | signing in to servers that are reached by HTTP |
 //! | `events` | `mcp:*` |
 //! | `serve/` | zk as a server: its tools for other programs |
@@ -28,6 +29,7 @@
 #[cfg(feature = "http")]
 mod auth;
 mod canonical;
+mod catalogue;
 mod client;
 mod config;
 mod era;
@@ -49,6 +51,7 @@ mod search;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
+mod servers;
 mod skills;
 mod status;
 mod status_command;
@@ -67,8 +70,9 @@ pub use events::{
     McpConnect, McpError, McpQuarantine, McpSkills,
 };
 pub use pin::{MemoryPins, PinStore};
-pub use plugin::{McpPlugin, McpServers};
+pub use plugin::McpPlugin;
 #[cfg(feature = "serve")]
 pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
+pub use servers::McpServers;
 pub use skills::{RemoteFile, RemoteSkill};
 pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};

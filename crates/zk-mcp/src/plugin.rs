@@ -1,28 +1,24 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use zk_core::events::{AgentBeforeStart, BeforeStart};
-use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::{Command, Exec};
+use zk_core::events::SessionStart;
+use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Stage};
+use zk_core::service::{Command, Exec, PromptSection};
 
-#[cfg(feature = "http")]
-use crate::auth::{SignInError, SignInOptions, SignInPage};
-use crate::config::ServerConfig;
+use crate::catalogue::{self, Catalogue};
+use crate::config::{ServerConfig, ServerDisclosure};
 use crate::era::{EraStore, MemoryEras};
 use crate::events::{McpConnect, McpError, McpQuarantine};
 use crate::forms::AskPerson;
 use crate::pin::{MemoryPins, PinStore};
-use crate::search::catalogue;
-use crate::server::{Server, ServerLog, Shared, StartCheck, quarantined};
-use crate::skills::RemoteSkill;
-use crate::status::{ServerState, ServerStatus};
+use crate::server::{Disclosures, EAGER_TOKENS, Server, ServerLog, Shared, StartCheck, quarantined};
+use crate::servers::McpServers;
 use crate::status_command::StatusCommand;
 
 /// How many programs are started at once.
@@ -60,6 +56,9 @@ pub struct McpPlugin {
     log: Option<ServerLog>,
     #[cfg(feature = "http")]
     credentials: Arc<dyn zk_auth::CredentialStore>,
+    disclosure: Option<ServerDisclosure>,
+    eager_tokens: u32,
+    has_search: bool,
     wait: Duration,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -84,6 +83,9 @@ impl McpPlugin {
             log: None,
             #[cfg(feature = "http")]
             credentials: Arc::new(zk_auth::MemoryStore::default()),
+            disclosure: None,
+            eager_tokens: EAGER_TOKENS,
+            has_search: true,
             wait: Duration::ZERO,
             tell: Arc::new(|_| ()),
         }
@@ -136,6 +138,27 @@ impl McpPlugin {
         self
     }
 
+    /// When the model is told of the tools of servers whose settings do not say it. Without this, with every request as
+    /// long as all of them together fit into [`McpPlugin::eager_tokens`].
+    pub fn disclosure(mut self, disclosure: ServerDisclosure) -> Self {
+        self.disclosure = Some(disclosure);
+        self
+    }
+
+    /// How many tokens the tools of all servers together may fill of every request, about; 10000 unless set. Beyond
+    /// that the model searches for them.
+    pub fn eager_tokens(mut self, tokens: u32) -> Self {
+        self.eager_tokens = tokens;
+        self
+    }
+
+    /// Lists lazy tools in the prompt without the tool `tool_search`: the host lets the model use them itself, with
+    /// [`RunTools::unlock`](zk_core::service::RunTools::unlock).
+    pub fn without_search(mut self) -> Self {
+        self.has_search = false;
+        self
+    }
+
     /// How long a run waits for servers that are being started; it does not wait unless set.
     pub fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
@@ -150,115 +173,15 @@ impl McpPlugin {
     }
 }
 
-/// The servers of a plugin: `cx.service::<McpServers>()`.
-#[derive(Clone)]
-pub struct McpServers {
-    servers: Arc<Vec<Arc<Server>>>,
-}
-
-impl fmt::Debug for McpServers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpServers").field("servers", &self.servers.len()).finish()
-    }
-}
-
-impl McpServers {
-    /// How each server is now, in the order of the settings. Nothing is asked of them.
-    #[must_use]
-    pub fn status(&self) -> Vec<ServerStatus> {
-        self.servers.iter().map(|server| server.status()).collect()
-    }
-
-    /// Waits until no server is being started any more, at most `limit`. Servers that failed are tried again.
-    pub async fn warm_up(&self, limit: Duration) {
-        self.servers.iter().for_each(|server| server.retry());
-        let until = Instant::now() + limit;
-        let settled = self.servers.iter().map(|server| async move {
-            let mut live = server.live();
-            let _ = live.wait_for(|live| live.state != ServerState::Starting).await;
-        });
-        let _ = timeout_at(until, join_all(settled)).await;
-    }
-
-    /// Accepts the tools of a server that are not those accepted before: exactly those of the digest that
-    /// [`McpQuarantine`] names.
-    ///
-    /// # Errors
-    /// In words, when there is no such server, no such change, or it cannot be stored.
-    pub async fn accept(&self, server: &str, digest: &str) -> Result<(), String> {
-        self.named(server)?.accept(digest).await
-    }
-
-    /// Has a person sign in to a server that wants it, on `page`. The tokens are stored, and the server is tried again.
-    ///
-    /// # Errors
-    /// [`SignInError`], after which nothing that was stored is another thing.
-    #[cfg(feature = "http")]
-    pub async fn sign_in(
-        &self,
-        server: &str,
-        page: &dyn SignInPage,
-        options: &SignInOptions,
-    ) -> Result<(), SignInError> {
-        self.named(server).map_err(SignInError::NotWanted)?.sign_in(page, options).await
-    }
-
-    /// Forgets the sign-in to a server, and says whether there was one.
-    ///
-    /// # Errors
-    /// [`SignInError`] when what is stored cannot be changed.
-    #[cfg(feature = "http")]
-    pub async fn sign_out(&self, server: &str) -> Result<bool, SignInError> {
-        self.named(server).map_err(SignInError::NotWanted)?.sign_out().await
-    }
-
-    /// Whether a server wants a sign-in: it said so since it was started, or a call of an earlier program needed more than
-    /// the tokens are good for.
-    #[cfg(feature = "http")]
-    pub async fn wants_sign_in(&self, server: &str) -> bool {
-        match self.named(server) {
-            Ok(server) => server.wants_sign_in().await,
-            Err(_) => false,
-        }
-    }
-
-    /// The skills of all servers, as they were listed last.
-    #[must_use]
-    pub fn skills(&self) -> Vec<RemoteSkill> {
-        self.servers.iter().flat_map(|server| server.remote_skills()).collect()
-    }
-
-    /// A file of a skill, by the server and the addresses of both. It has the size and the digest that the list names;
-    /// what its frontmatter says is for the caller to compare.
-    ///
-    /// # Errors
-    /// In words, when it is not listed, cannot be read, or is another file.
-    pub async fn read_skill(
-        &self,
-        server: &str,
-        skill: &str,
-        file: &str,
-        cx: &Cx,
-    ) -> Result<Vec<u8>, String> {
-        self.named(server)?.read_skill(skill, file, cx.stop_token()).await
-    }
-
-    fn named(&self, name: &str) -> Result<&Arc<Server>, String> {
-        let found = self.servers.iter().find(|one| one.name() == name);
-        found.ok_or_else(|| format!("there is no MCP server {name}"))
-    }
-
-    async fn close(&self) {
-        join_all(self.servers.iter().map(|server| server.close())).await;
-    }
-}
-
 /// What a person was not told yet.
 #[derive(Default)]
 struct News {
     /// Whether a run began: what joins from then on is late.
     is_running: bool,
-    waiting: Vec<String>,
+    /// The last of each server.
+    waiting: BTreeMap<String, String>,
+    /// The servers of which it was said that they are started again.
+    failing: BTreeSet<String>,
 }
 
 impl Plugin for McpPlugin {
@@ -286,7 +209,10 @@ impl Plugin for McpPlugin {
             pumps: TaskTracker::new(),
             all: OnceLock::new(),
             has_resources: OnceLock::new(),
-            has_search: OnceLock::new(),
+            disclosures: Disclosures::new(self.disclosure, self.eager_tokens),
+            registering: tokio::sync::Mutex::default(),
+            has_search: self.has_search,
+            is_search_offered: OnceLock::new(),
         });
         let make = |config: &ServerConfig| Server::new(config.clone(), shared.clone(), scope.clone());
         let servers: Vec<Arc<Server>> = self.servers.iter().map(make).collect();
@@ -300,11 +226,12 @@ impl Plugin for McpPlugin {
         for server in &servers {
             scope.spawn(server.clone().run());
         }
-        let servers = McpServers { servers: Arc::new(servers) };
+        let servers = McpServers { servers: Arc::new(servers), wait: self.wait };
         scope.provide_service(Arc::new(servers.clone()));
         // Somebody else has that name: theirs stays.
         let _ = scope.provide::<dyn Command>("mcp", Arc::new(StatusCommand(servers.clone())));
-        self.listen(scope, &servers);
+        let _ = scope.provide::<dyn PromptSection>(catalogue::ID, Arc::new(Catalogue));
+        self.listen(scope, &servers, &shared);
         // After the tasks: what ends the servers runs before those are dropped.
         scope.on_close(async move || servers.close().await);
         Ok(())
@@ -312,53 +239,63 @@ impl Plugin for McpPlugin {
 }
 
 impl McpPlugin {
-    fn listen(&self, scope: &Scope, servers: &McpServers) {
+    fn listen(&self, scope: &Scope, servers: &McpServers, shared: &Arc<Shared>) {
         let news: Arc<Mutex<News>> = Arc::default();
         let tell = self.tell.clone();
-        let say = move |news: &Mutex<News>, text: String, at_once: bool| {
-            let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
+        let say = move |news: &mut News, server: &str, text: String| {
             if news.is_running {
-                drop(news);
                 tell(&text);
-            } else if !at_once {
-                news.waiting.push(text);
+            } else {
+                news.waiting.insert(server.to_owned(), text);
             }
         };
         let say = Arc::new(say);
         let (told, speak) = (news.clone(), say.clone());
         scope.on_sync(move |event: &McpError, _: &Cx| {
-            let retry = if event.retry_in_ms.is_some() { "; it is started again" } else { "" };
-            speak(&told, format!("warning: {}{retry}", event.error), false);
-        });
-        let (told, speak) = (news.clone(), say.clone());
-        scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
-            let McpQuarantine { server, changes, digest } = event;
-            speak(&told, format!("warning: {}", quarantined(server, changes, digest)), false);
+            let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_retried = event.retry_in_ms.is_some();
+            // Once is enough until it works, or is given up.
+            let is_known = is_retried && !news.failing.insert(event.server.clone());
+            if !is_known {
+                let retry = if is_retried { "; it is started again" } else { "" };
+                speak(&mut news, &event.server, format!("warning: {}{retry}", event.error));
+            }
         });
         let (told, speak) = (news.clone(), say);
+        scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
+            let McpQuarantine { server, changes, digest } = event;
+            let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
+            speak(&mut news, server, format!("warning: {}", quarantined(server, changes, digest)));
+        });
+        let (told, tell) = (news.clone(), self.tell.clone());
         scope.on_sync(move |event: &McpConnect, _: &Cx| {
             let McpConnect { server, tools, .. } = event;
-            speak(&told, format!("MCP server {server} is ready with {} tools", tools.len()), true);
+            let mut news = told.lock().unwrap_or_else(PoisonError::into_inner);
+            news.failing.remove(server);
+            if news.is_running {
+                tell(&format!("MCP server {server} is ready with {} tools", tools.len()));
+            } else {
+                // It failed at first, and nobody has to know that by now.
+                news.waiting.remove(server);
+            }
         });
-        let (tell, wait, servers) = (self.tell.clone(), self.wait, servers.clone());
-        scope.on_async_with(
-            (news, tell, wait, servers),
-            async |state: &Begin, event: &AgentBeforeStart, cx: &Cx| {
-                let (news, tell, wait, servers) = state;
-                servers.warm_up(*wait).await;
+        // Before the system prompt is put together, so that it has what the servers add to it; and before whatever else
+        // a run begins with, which may be about their skills.
+        scope.on_async_with_at(
+            Stage::Early,
+            (news, self.tell.clone(), servers.clone(), shared.clone()),
+            async |(news, tell, servers, shared): &Begin, _: &SessionStart, _: &Cx| {
+                servers.warm_up(servers.wait).await;
+                shared.disclosures.begin();
                 let waiting = {
                     let mut news = news.lock().unwrap_or_else(PoisonError::into_inner);
                     news.is_running = true;
                     std::mem::take(&mut news.waiting)
                 };
-                waiting.iter().for_each(|text| tell(text));
-                let system = catalogue(cx.bus()).map(|names| format!("{}\n\n{names}", event.system));
-                Ok::<_, BoxError>(
-                    system.map(|system| BeforeStart { system: Some(system), ..BeforeStart::default() }),
-                )
+                waiting.values().for_each(|text| tell(text));
             },
         );
     }
 }
 
-type Begin = (Arc<Mutex<News>>, Arc<dyn Fn(&str) + Send + Sync>, Duration, McpServers);
+type Begin = (Arc<Mutex<News>>, Arc<dyn Fn(&str) + Send + Sync>, McpServers, Arc<Shared>);

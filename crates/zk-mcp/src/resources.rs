@@ -60,7 +60,7 @@ impl ListResources {
         });
         let spec = ToolSpec::new(
             LIST,
-            "Lists the resources of MCP servers: their addresses and what they are.",
+            "Lists the resources of MCP servers and the templates of such: their addresses and what they are.",
             schema,
         );
         Self { spec, servers }
@@ -120,18 +120,27 @@ async fn list(server: &Arc<Server>) -> String {
     }
     let listing = async {
         let connection = server.connection_for_call().await.map_err(|error| error.message)?;
-        connection.resources().await
+        let resources = connection.resources().await?;
+        Ok::<_, String>((resources, connection.resource_templates().await))
     };
     match tokio::time::timeout(LISTING, listing).await {
-        Ok(Ok(resources)) => {
-            let more = resources.len().saturating_sub(MOST);
-            let line = |one: &rmcp::model::Resource| {
-                let about = one.description.as_deref().or(one.title.as_deref()).unwrap_or_default();
-                let kind = one.mime_type.as_deref().map_or(String::new(), |kind| format!(" ({kind})"));
-                clean_text(&format!("{name}: {} {}{kind}: {about}", one.uri, one.name)).replace('\n', " ")
-                    + "\n"
+        Ok(Ok((resources, templates))) => {
+            let more = (resources.len() + templates.len()).saturating_sub(MOST);
+            let line = |uri: &str, what: &str, kind: Option<&str>, about: Option<&str>| {
+                let kind = kind.map_or(String::new(), |kind| format!(" ({kind})"));
+                let about = about.unwrap_or_default();
+                clean_text(&format!("{name}: {uri} {what}{kind}: {about}")).replace('\n', " ") + "\n"
             };
-            let mut lines: String = resources.iter().take(MOST).map(line).collect();
+            let resources = resources.iter().map(|one| {
+                let about = one.description.as_deref().or(one.title.as_deref());
+                line(&one.uri, &one.name, one.mime_type.as_deref(), about)
+            });
+            let templates = templates.iter().map(|one| {
+                let about = one.description.as_deref().or(one.title.as_deref());
+                let what = format!("{} (a template: fill in what is in braces)", one.name);
+                line(&one.uri_template, &what, one.mime_type.as_deref(), about)
+            });
+            let mut lines: String = resources.chain(templates).take(MOST).collect();
             if more > 0 {
                 lines.push_str(&format!("{name}: and {more} more\n"));
             }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use zk_core::kernel::{Bus, Item, Scope};
+use zk_core::kernel::Scope;
 use zk_core::model::{Approved, Concurrency, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{CallPlace, RunTool, RunTools, Tool, ToolCx};
 
 /// The name of the tool. A host that has one of its own keeps it, and unlocks tools itself.
-const NAME: &str = "tool_search";
+pub(crate) const NAME: &str = "tool_search";
 /// The names of tools of servers begin so.
 const PREFIX: &str = "mcp_";
 /// The most tools that one search gives.
@@ -67,7 +67,8 @@ impl Args {
     }
 }
 
-fn is_searched(tool: &RunTool) -> bool {
+/// Whether the model is told of a tool only once it searched for it.
+pub(crate) fn is_searched(tool: &RunTool) -> bool {
     tool.name.starts_with(PREFIX) && tool.spec.disclosure == Disclosure::Lazy
 }
 
@@ -108,17 +109,4 @@ impl Tool for ToolSearch {
         }
         Ok(ToolOutput::text(lines.join("\n")))
     }
-}
-
-/// What the system prompt says of the tools that can be searched: their names in order, the same bytes as long as the
-/// tools are the same. Nothing if there are none.
-pub(crate) fn catalogue(bus: &Bus) -> Option<String> {
-    let is_lazy = |tool: &&Item<dyn Tool>| {
-        tool.name.starts_with(PREFIX) && tool.value.spec().disclosure == Disclosure::Lazy
-    };
-    let all = bus.items::<dyn Tool>();
-    let mut names: Vec<&str> = all.iter().filter(is_lazy).map(|tool| &*tool.name).collect();
-    names.sort_unstable();
-    let about = format!("These tools of MCP servers can be called once `{NAME}` found them:");
-    (!names.is_empty()).then(|| format!("{about}\n<tools>\n{}\n</tools>", names.join("\n")))
 }

@@ -31,7 +31,7 @@ pub enum ServerState {
     Quarantined {
         /// What changed, one line for each change.
         changes: Vec<String>,
-        /// What a person names to accept exactly these tools.
+        /// What a person names to accept exactly these tools; empty if the server did not list them.
         digest: String,
     },
     /// It cannot be used.

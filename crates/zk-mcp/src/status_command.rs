@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::service::{Command, CommandOutcome, visible_line};
 
-use crate::plugin::McpServers;
+use crate::servers::McpServers;
 use crate::status::{ServerState, ServerStatus};
 
 /// Shows how each server is. Nothing is asked of them.
@@ -30,6 +30,7 @@ fn line(status: &ServerStatus) -> String {
     let state = match &status.state {
         ServerState::Starting => "is being started".to_owned(),
         ServerState::Ready { protocol } => format!("ready, {} tools, {protocol}", status.tools.len()),
+        ServerState::Quarantined { changes, digest } if digest.is_empty() => changes.join("; "),
         ServerState::Quarantined { changes, digest } => {
             let server = &status.server;
             format!("{} changes of its tools wait for `zk mcp accept {server} {digest}`", changes.len())

@@ -15,7 +15,7 @@ pub(crate) struct McpTool {
     /// Its name on the server.
     name: String,
     spec: Arc<ToolSpec>,
-    /// Whether the server says that a call changes nothing: it only decides what runs beside what.
+    /// Whether a call changes nothing, as the person says: it only decides what runs beside what.
     reads: bool,
 }
 
@@ -33,8 +33,14 @@ pub(crate) fn spec_of(name: &str, tool: &rmcp::model::Tool, disclosure: Disclosu
 
 impl McpTool {
     pub(crate) fn new(server: Arc<Server>, tool: &rmcp::model::Tool, spec: Arc<ToolSpec>) -> Self {
-        let reads = tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false);
+        let reads = server.config.read_only.iter().any(|name| *name == tool.name);
         Self { server, name: tool.name.to_string(), spec, reads }
+    }
+
+    /// The same tool, told of in another way.
+    pub(crate) fn disclosed(&self, disclosure: Disclosure) -> Self {
+        let spec = Arc::new(ToolSpec { disclosure, ..ToolSpec::clone(&self.spec) });
+        Self { server: self.server.clone(), name: self.name.clone(), spec, reads: self.reads }
     }
 
     /// Whether it is this tool of its server, with this specification.
@@ -54,23 +60,32 @@ impl Tool for McpTool {
             connection = self.server.connection_for_call() => connection,
             () = cx.cx.stop_token().cancelled() => return Err(self.failed(&CallEnd::Stopped)),
         };
-        let connection = connection?;
-        let progress = cx.progress.clone();
+        let mut connection = connection?;
         let args = call.args().as_object().cloned().unwrap_or_default();
-        let request = CallRequest {
-            tool: &self.name,
-            args,
-            idle: self.server.config.request_idle,
-            progress: Arc::new(move |text| progress.show(text)),
-            cx: &cx.cx,
-        };
-        let result = match connection.call(request).await {
-            Ok(result) => result,
-            Err(end) => {
-                if let CallEnd::SignIn = end {
-                    self.server.tell_of_sign_in().await;
+        let mut is_repeated = false;
+        let result = loop {
+            let progress = cx.progress.clone();
+            let request = CallRequest {
+                tool: &self.name,
+                args: args.clone(),
+                idle: self.server.config.request_idle,
+                progress: Arc::new(move |text| progress.show(text)),
+                cx: &cx.cx,
+            };
+            match connection.call(request).await {
+                Ok(result) => break result,
+                // Its list says which arguments are headers, too: it is listed again, and compared.
+                Err(CallEnd::Headers(_)) if !is_repeated => {
+                    is_repeated = true;
+                    connection.changed().note_tools();
+                    connection = self.server.connection_for_call().await?;
                 }
-                return Err(self.failed(&end));
+                Err(end) => {
+                    if let CallEnd::SignIn = end {
+                        self.server.tell_of_sign_in().await;
+                    }
+                    return Err(self.failed(&end));
+                }
             }
         };
         self.server.note_success();
@@ -95,12 +110,18 @@ impl McpTool {
             CallEnd::TimedOut(_) => ToolErrorKind::TimedOut,
             CallEnd::Stopped => ToolErrorKind::Aborted,
             CallEnd::SignIn => ToolErrorKind::Denied,
-            CallEnd::Refused(_) | CallEnd::Closed(_) | CallEnd::Strange(_) => ToolErrorKind::Failed,
+            CallEnd::Refused(_) | CallEnd::Headers(_) | CallEnd::Closed(_) | CallEnd::Strange(_) => {
+                ToolErrorKind::Failed
+            }
         };
         let name = self.server.name();
         let next = match end {
             CallEnd::SignIn if self.server.config.takes_sign_in() => format!(": `zk mcp login {name}`"),
-            _ => String::new(),
+            CallEnd::SignIn => "; ask the user to sign in".to_owned(),
+            CallEnd::Refused(_) => "; correct the call, or do it another way".to_owned(),
+            CallEnd::TimedOut(_) | CallEnd::Closed(_) => "; try again, or do it another way".to_owned(),
+            CallEnd::Headers(_) | CallEnd::Strange(_) => "; do it another way, or tell the user".to_owned(),
+            CallEnd::Stopped => String::new(),
         };
         ToolError::new(kind, format!("MCP server {name}: {end}{next}"))
     }

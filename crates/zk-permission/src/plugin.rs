@@ -259,7 +259,10 @@ fn describe(kind: &ApprovalKind) -> String {
         ApprovalKind::Directory { path } => {
             let outside = path.parent().unwrap_or(path).join("file");
             let (path, outside) = (path.display(), outside.display());
-            format!("changing files below {path}, so also {path}/any/file, but not {outside}")
+            format!(
+                "tools changing files below {path}, so also {path}/any/file, but not {outside}, nor what programs write \
+                 there"
+            )
         }
     }
 }

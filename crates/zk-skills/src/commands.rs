@@ -130,13 +130,37 @@ pub struct CommandFilesPlugin {
     root: PathBuf,
     user: Vec<PathBuf>,
     found: Arc<Mutex<Option<Arc<Vec<CommandFile>>>>>,
+    /// The commands that a person is offered, with what takes them away.
+    offered: Arc<tokio::sync::Mutex<Option<Offered>>>,
 }
+
+type Offered = (Arc<Vec<CommandFile>>, Scope);
 
 impl CommandFilesPlugin {
     /// The commands for work in `cwd` of the project `root`, and those of the person in `user`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, user: Vec<PathBuf>) -> Self {
-        Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), user, found: Arc::default() }
+        let (cwd, root) = (cwd.to_path_buf(), root.to_path_buf());
+        Self { cwd, root, user, found: Arc::default(), offered: Arc::default() }
+    }
+
+    /// Looks for the files again, and offers the commands that they are now.
+    pub async fn refresh(&self, cx: &Cx) {
+        let mut offered = self.offered.lock().await;
+        let commands = self.find(cx).await;
+        if offered.as_ref().is_some_and(|(before, _)| **before == *commands) {
+            return;
+        }
+        if let Some((_, before)) = offered.take() {
+            before.close().await;
+        }
+        let scope = cx.bus().scope("command-files");
+        for command in commands.iter() {
+            let item = Arc::new(PromptCommand { name: command.name.clone(), help: command.help.clone() });
+            // A name that the program has is the program's.
+            let _ = scope.provide::<dyn Command>(&command.name, item);
+        }
+        *offered = Some((commands, scope));
     }
 
     /// Whether there may be any: a look at the directories alone.
@@ -211,14 +235,11 @@ impl Plugin for CommandFilesPlugin {
         let names = scope.clone();
         // So that a person can complete their names.
         scope.spawn(async move {
-            let Some(bus) = names.bus() else { return };
-            let commands = plugin.find(&bus.cx()).await;
-            for command in commands.iter() {
-                let item = Arc::new(PromptCommand { name: command.name.clone(), help: command.help.clone() });
-                // A name that the program has is the program's.
-                let _ = names.provide::<dyn Command>(&command.name, item);
+            if let Some(bus) = names.bus() {
+                plugin.refresh(&bus.cx()).await;
             }
         });
+        scope.provide_service(Arc::new(self.clone()));
         scope.on_async_with(self.clone(), async |plugin: &Self, input: &Input, cx: &Cx| {
             let text = plugin.expand(&input.text, cx).await?;
             Ok::<_, BoxError>(text.map(|text| InputReply::Transform { text, images: None }))

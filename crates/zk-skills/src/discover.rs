@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use zk_core::service::{HostFiles, Trust, TrustItem};
 
+use crate::quarantine::hide_suspicious;
 use crate::skill::{
     Bundle, BundleError, Diagnostic, SKILL_FILE, Skill, SkillFile, SkillSource, is_own, read_skill,
 };
@@ -57,6 +58,8 @@ pub struct SkillSet {
     pub shadowed: Vec<(Arc<Skill>, String)>,
     /// Those that cannot be used.
     pub broken: Vec<BrokenSkill>,
+    /// Directories that are there and could not be looked into: which skills they have is not known.
+    pub unread: Vec<PathBuf>,
 }
 
 /// A skill that cannot be used.
@@ -91,7 +94,8 @@ impl SkillSet {
 /// inline ones.
 #[must_use]
 pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Trust>) -> SkillSet {
-    let mut search = Search { files, seen: BTreeSet::new(), listed: Vec::new(), broken: Vec::new() };
+    let mut search =
+        Search { files, seen: BTreeSet::new(), listed: Vec::new(), broken: Vec::new(), unread: Vec::new() };
     if !roots.without_project && roots.cwd.is_absolute() {
         for dir in project_dirs(roots) {
             for kind in PROJECT {
@@ -105,17 +109,20 @@ pub fn discover(roots: &SkillRoots, files: &dyn HostFiles, trust: Option<&dyn Tr
     for dir in &roots.user {
         search.root(dir, SkillSource::User, None);
     }
-    let Search { listed, mut broken, .. } = search;
+    let Search { listed, mut broken, unread, .. } = search;
     let mut found = Vec::with_capacity(listed.len());
     for (file, read) in listed.iter().zip(read_all(&listed, files)) {
         match read {
-            Ok(skill) => found.push(skill),
+            Ok(mut skill) => {
+                hide_suspicious(&mut skill);
+                found.push(skill);
+            }
             Err(diagnostic) => {
                 broken.push(BrokenSkill { path: file.dir.clone(), source: file.source, diagnostic });
             }
         }
     }
-    let mut set = SkillSet { broken, ..SkillSet::default() };
+    let mut set = SkillSet { broken, unread, ..SkillSet::default() };
     let found: Vec<Arc<Skill>> =
         found.into_iter().chain(roots.inline.iter().cloned()).map(Arc::new).collect();
     let trusted = trusted(roots, &found, trust);
@@ -242,6 +249,7 @@ struct Search<'a> {
     /// Where skills are, not read yet.
     listed: Vec<SkillFile>,
     broken: Vec<BrokenSkill>,
+    unread: Vec<PathBuf>,
 }
 
 impl Search<'_> {
@@ -273,7 +281,18 @@ impl Search<'_> {
             return;
         }
         *left -= 1;
-        let Ok(entries) = std::fs::read_dir(dir) else { return };
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                // It may have gone just now.
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    let diagnostic = Diagnostic::error(format!("it cannot be looked into: {error}"));
+                    self.broken.push(BrokenSkill { path: dir.to_path_buf(), source, diagnostic });
+                    self.unread.push(dir.to_path_buf());
+                }
+                return;
+            }
+        };
         let mut below = Vec::new();
         let mut file: Option<String> = None;
         for entry in entries.flatten() {

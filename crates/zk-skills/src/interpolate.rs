@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use zk_core::model::ToolContent;
-use zk_core::service::{Tool, ToolCx};
+use zk_core::service::{NotRun, Tool, ToolCx};
 
 /// The most commands that a text may have.
 const MAX_COMMANDS: usize = 20;
@@ -16,8 +15,8 @@ enum Piece<'a> {
     Command(&'a str),
 }
 
-/// Runs the commands of `text` with the tool `shell`, each through the gates as a call of its own, and puts their outputs
-/// in their places. One that does not run leaves a note that says why.
+/// Runs the commands of `text` with the tool `shell`, each whole as a call of its own, and puts their outputs in their
+/// places. One that does not run leaves a note that says why.
 pub(crate) async fn interpolate(text: &str, cx: &ToolCx) -> String {
     let pieces = pieces(text);
     if !pieces.iter().any(|piece| matches!(piece, Piece::Command(_))) {
@@ -47,13 +46,12 @@ pub(crate) async fn interpolate(text: &str, cx: &ToolCx) -> String {
 }
 
 async fn run(shell: &Arc<dyn Tool>, command: &str, cx: &ToolCx) -> Result<String, String> {
-    let approved = cx.approve(shell.clone(), json!({ "command": command })).await;
-    let approved = approved.map_err(|error| error.message)?;
-    match shell.call(&approved, cx).await {
-        Ok(output) => Ok(match output.content {
-            ToolContent::Text(text) => text,
-            ToolContent::Blocks(blocks) => blocks.iter().filter_map(|block| block.as_text()).collect(),
-        }),
+    let end = cx.run(shell.clone(), json!({ "command": command })).await.map_err(|why| match why {
+        NotRun::Blocked { reason } | NotRun::Parked { reason } => reason,
+        NotRun::Invalid { .. } | NotRun::Stopped => why.to_string(),
+    });
+    match end?.into_output() {
+        Ok(output) => Ok(output.content.to_text()),
         // A command that fails has an output as well.
         Err(error) => Ok(error.message),
     }

@@ -10,6 +10,7 @@
 //! | [`CommandFilesPlugin`] | slash commands that are files |
 //! | [`SkillHost`] | skills that somebody else serves |
 //! | [`ContextStreams`] | what stands before a prompt, and behind one request |
+//! | [`scan`](fn@scan) | lines of a skill that speak to a model behind the back of the person |
 //! | [`validate`] | the strict validator behind `zk skills check` |
 //!
 //! # What this crate must never know
@@ -30,7 +31,9 @@ mod instructions;
 mod interpolate;
 mod plugin;
 mod prompt_command;
+mod quarantine;
 mod relevant;
+mod scan;
 mod served;
 mod skill;
 mod skills;
@@ -50,6 +53,8 @@ pub use instructions::{
     instructions, limit, project,
 };
 pub use plugin::{PREFIX, SkillsPlugin};
+pub use quarantine::TRUST_SCANNED;
+pub use scan::{Suspicion, scan};
 pub use served::{Served, ServedSkill, SkillHost, TRUST_SERVED};
 pub use skill::{
     BodyError, Bundle, BundleError, Diagnostic, DiagnosticLevel, MAX_DESCRIPTION, Manifest, SKILL_FILE,
@@ -57,3 +62,4 @@ pub use skill::{
 };
 pub use skills::{Skills, SkillsOptions};
 pub use tools::NAMES;
+pub use watch::SkillFiles;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use zk_core::kernel::Cx;
-use zk_core::model::{ToolError, ToolErrorKind};
-use zk_core::service::{Question, Questions, Trust, TrustItem, UiAnswer, visible_line};
+use zk_core::model::{Display, Effects, ToolError, ToolErrorKind};
+use zk_core::service::{Approval, Question, Questions, Trust, TrustItem, UiAnswer, visible_line};
 
+use crate::quarantine::hide_suspicious;
 use crate::skill::{Bundle, SKILL_FILE, Skill, frontmatter, has_fields};
 
 /// What a served skill is approved as in the trust store.
@@ -108,7 +109,7 @@ impl Served {
         let (name, bytes) = (format!("{} {}", self.host, self.entry.uri), self.bytes());
         let item = TrustItem { project, kind: TRUST_SERVED, name: &name, bytes: &bytes };
         let trust = cx.service::<dyn Trust>();
-        if self.entry.is_allowed || trust.is_some_and(|trust| trust.is_trusted(&item)) {
+        if self.entry.is_allowed || trust.as_ref().is_some_and(|trust| trust.is_trusted(&item)) {
             return Ok(());
         }
         let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
@@ -120,16 +121,28 @@ impl Served {
                 self.host
             ));
         };
-        let text = format!(
-            "Take the skill `{}` of {} into use?\n{}\nAt {}, with {} files. Its text tells your model what to do.",
-            visible_line(skill.name()),
-            visible_line(&self.host),
-            visible_line(&skill.manifest.description),
-            visible_line(&self.entry.uri),
-            self.entry.files.len().max(1)
-        );
-        match questions.ask(Question::Confirm { text }, cx, PATIENCE).await {
+        let lines = [
+            skill.manifest.description.clone(),
+            format!("At {}, with {} files.", self.entry.uri, self.entry.files.len().max(1)),
+            "Its text tells your model what to do.".to_owned(),
+        ];
+        let always = "this skill in this project, for as long as none of its files changes".to_owned();
+        let approval = Approval {
+            tool: "skills_use".to_owned(),
+            args: json!({ "skill": skill.name() }),
+            effects: Effects::none(),
+            preview: Some(Display::Lines { lines: lines.map(|line| visible_line(&line)).into() }),
+            session: None,
+            // What has no digests can change without anybody's seeing it.
+            always: trust.is_some().then_some(always).filter(|_| !self.entry.files.is_empty()),
+            wider: None,
+        };
+        match questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await {
             UiAnswer::Once => Ok(()),
+            UiAnswer::Always => match trust.map(|trust| trust.approve(&item)) {
+                Some(Err(error)) => denied(format!("the approval cannot be stored: {error}")),
+                Some(Ok(())) | None => Ok(()),
+            },
             _ => denied(format!("the user did not approve the skill `{}`", skill.name())),
         }
     }
@@ -140,8 +153,11 @@ pub(crate) fn served(cx: &Cx) -> Vec<Skill> {
     let mut skills = Vec::new();
     for item in cx.bus().items::<dyn SkillHost>() {
         for entry in item.value.skills() {
-            let served = Served { host: item.name.to_string(), entry };
-            skills.extend(Skill::served(served).ok());
+            let is_allowed = entry.is_allowed;
+            let mut skill = Skill::served(Served { host: item.name.to_string(), entry }).ok();
+            // The settings of the person vouch for those that may be used unasked.
+            skill.iter_mut().filter(|_| !is_allowed).for_each(hide_suspicious);
+            skills.extend(skill);
         }
     }
     skills
@@ -149,8 +165,6 @@ pub(crate) fn served(cx: &Cx) -> Vec<Skill> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use zk_core::events::ResourcesDiscover;
 use zk_core::kernel::{Cx, EmitError};
 use zk_core::model::{ToolError, ToolErrorKind};
 use zk_core::service::{ContextId, HostFiles, ToolCx, Trust};
@@ -161,7 +162,12 @@ impl Skills {
 
     async fn search(&self, cx: &Cx, only_idle: bool) -> Result<Arc<SkillSet>, EmitError> {
         let (files, trust) = (cx.service::<dyn HostFiles>(), cx.service::<dyn Trust>());
-        let roots = self.inner.options.roots.clone();
+        let mut roots = self.inner.options.roots.clone();
+        if cx.bus().has_handlers::<ResourcesDiscover>() {
+            let answers = cx.emit(ResourcesDiscover { cwd: roots.cwd.clone() }).await?;
+            let dirs = answers.into_iter().flat_map(|answer| answer.reply.skills);
+            roots.configured.extend(dirs.filter(|dir| dir.is_absolute()));
+        }
         let found = tokio::task::spawn_blocking(move || {
             let files = files?;
             Some(discover(&roots, &*files, trust.as_deref()))
@@ -177,6 +183,10 @@ impl Skills {
             state.searched = Some(Instant::now());
             match &state.set {
                 Some(before) if **before == found => return Ok(before.clone()),
+                // What a directory has that was read before and cannot be now is not known: what was there stays.
+                Some(before) if found.unread.iter().any(|dir| !before.unread.contains(dir)) => {
+                    return Ok(before.clone());
+                }
                 before => {
                     let reloaded = before.is_some();
                     (state.set.insert(Arc::new(found)).clone(), reloaded)
@@ -277,6 +287,9 @@ impl Skills {
                 read.map_err(|error| ToolError::failed(error.to_string()))??
             }
         };
+        if via == ActivatedBy::Model {
+            self.check_text(&skill, &body, &cx.cx).await?;
+        }
         let (mut body, placed) = crate::arguments::substitute(&body, arguments);
         // Commands in a text from elsewhere are text.
         if skill.served.is_none() {

@@ -14,8 +14,19 @@ use crate::skills::Skills;
 /// How long nothing has to change: an editor writes several files at once.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Watches the directories of skills until `scope` ends, from the first search on. What the files of the conversation do
-/// not reach, or cannot be watched, is looked at with the next run, as everything is.
+/// Files that watch directories of skills which the files of the conversation do not reach, such as those of the person: a
+/// service of the bus.
+#[derive(Clone)]
+pub struct SkillFiles(pub Arc<dyn Files>);
+
+impl std::fmt::Debug for SkillFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SkillFiles").finish_non_exhaustive()
+    }
+}
+
+/// Watches the directories of skills until `scope` ends, from the first search on. What neither the files of the conversation
+/// nor [`SkillFiles`] reach, or cannot be watched, is looked at with the next run, as everything is.
 pub(crate) fn register(scope: &Scope, skills: &Skills) {
     let (skills, place) = (skills.clone(), scope.clone());
     scope.spawn(async move {
@@ -23,8 +34,16 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
         let mut watches = Vec::new();
         loop {
             let Some(bus) = place.bus() else { return };
-            let Some(files) = bus.service::<dyn Files>() else { return };
-            watch_new(&skills, &files, &sender, &mut watches).await;
+            let own = bus.service::<SkillFiles>().map(|files| files.0.clone());
+            let files: Vec<Arc<dyn Files>> = bus.service::<dyn Files>().into_iter().chain(own).collect();
+            if files.is_empty() {
+                return;
+            }
+            if watch_new(&skills, &files, &sender, &mut watches).await {
+                // What changed between the search and the watch was told to nobody.
+                skills.idle().await;
+                let _ = skills.reload_idle(&bus.cx()).await;
+            }
             if !quiet_after_change(&mut changes).await {
                 return;
             }
@@ -35,31 +54,37 @@ pub(crate) fn register(scope: &Scope, skills: &Skills) {
     });
 }
 
-/// Watches what was not there before.
+/// Watches what was not there before. Gives whether there was any.
 async fn watch_new(
     skills: &Skills,
-    files: &Arc<dyn Files>,
+    files: &[Arc<dyn Files>],
     sender: &Sender<()>,
     watches: &mut Vec<(PathBuf, Box<dyn FileWatch>)>,
-) {
+) -> bool {
     watches.retain(|(dir, _)| dir.is_dir());
     let known: Vec<PathBuf> = watches.iter().map(|(dir, _)| dir.clone()).collect();
-    let (files, cwd, sender) = (files.clone(), skills.cwd(), sender.clone());
+    let (files, cwd, sender) = (files.to_vec(), skills.cwd(), sender.clone());
     let dirs = skills.dirs();
     let begun = tokio::task::spawn_blocking(move || {
         let new = dirs.into_iter().filter(|dir| !known.contains(dir) && dir.is_dir());
         let watch = |dir: PathBuf| {
-            let at = files.resolve(&cwd, dir.to_str()?).ok()?;
-            let sender = sender.clone();
-            // One that is waiting says as much as two.
-            let changed = Arc::new(move |_: &Resolved| {
-                let _ = sender.try_send(());
+            let watch = files.iter().find_map(|files| {
+                let at = files.resolve(&cwd, dir.to_str()?).ok()?;
+                let sender = sender.clone();
+                // One that is waiting says as much as two.
+                let changed = Arc::new(move |_: &Resolved| {
+                    let _ = sender.try_send(());
+                });
+                files.watch(&at, changed).ok()
             });
-            files.watch(&at, changed).ok().map(|watch| (dir, watch))
+            watch.map(|watch| (dir, watch))
         };
         new.filter_map(watch).collect::<Vec<_>>()
     });
-    watches.extend(begun.await.unwrap_or_default());
+    let begun = begun.await.unwrap_or_default();
+    let is_any = !begun.is_empty();
+    watches.extend(begun);
+    is_any
 }
 
 /// Waits for a change and until nothing has changed for a while. Gives whether there can be more.

@@ -6,12 +6,30 @@ use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffTag};
 use zk_core::model::Display;
 
-use crate::text::head;
+use crate::text::{count, head, size};
 
 /// Above this, a difference is not worked out for display.
 const MAX_INPUT: usize = 2 * 1024 * 1024;
 const MAX_OUTPUT: usize = 64 * 1024;
+/// The most that a preview shows; what a person would read is far less.
+const MAX_PREVIEW: usize = 8 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What would change in `path`, whole, for a person to approve. Nothing of it is cut off: a difference that no question
+/// can show is told by its size, beside the arguments, which say all that runs.
+pub(crate) fn preview(path: &str, old: &[u8], new: &[u8]) -> Display {
+    let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
+    let text = unified(&old, &new, Instant::now() + PATIENCE);
+    if text.len() <= MAX_PREVIEW {
+        return Display::Diff { path: path.to_owned(), diff: text };
+    }
+    let (lines, size) = (count(text.lines().count(), "line"), size(text.len() as u64));
+    let text = format!(
+        "the difference to what is in `{path}` has {lines} ({size}), too much for a question: \
+         the arguments above are everything that runs"
+    );
+    Display::Line { text }
+}
 
 /// What changed in `path`, for a person to see.
 pub(crate) fn display(path: &str, old: &[u8], new: &[u8]) -> Display {

@@ -3,8 +3,8 @@ use std::time::SystemTime;
 
 use zk_core::service::FileStat;
 
-/// Files above this size are told apart by size and date instead of content.
-pub(crate) const HASHED_UP_TO: u64 = 32 * 1024 * 1024;
+/// Files above this size are told apart by size and date instead of content, and are not edited.
+pub(crate) const HASHED_UP_TO: u64 = 64 * 1024 * 1024;
 
 /// What tells one content of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,6 +45,9 @@ pub struct ToolsOptions {
     pub shell_timeout: Duration,
     /// How long a call may allow its command.
     pub shell_timeout_max: Duration,
+    /// How long a command in the background may run, whatever its call says; nothing is without limit. None is detached
+    /// then, since nothing would end it.
+    pub job_timeout_max: Option<Duration>,
     /// Whether the result ends with the exit code and the time it took.
     pub shell_footer: bool,
     /// Whether a call may ask to run its command outside of the context of all others, with the
@@ -71,6 +74,7 @@ impl Default for ToolsOptions {
             output_file_bytes: 256 << 20,
             shell_timeout: Duration::from_secs(120),
             shell_timeout_max: Duration::from_secs(600),
+            job_timeout_max: None,
             shell_footer: true,
             outside: false,
             attended: true,

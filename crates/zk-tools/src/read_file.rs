@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
 
@@ -10,12 +11,13 @@ use zk_core::model::{
     Approved, Block, CallLocation, Concurrency, Display, Effects, ToolContent, ToolError, ToolErrorKind,
     ToolOutput, ToolSpec,
 };
-use zk_core::service::{CallPlace, ContextId, FileStat, Tool, ToolCx};
+use zk_core::service::{CallPlace, FileStat, Redactor, Tool, ToolCx};
 
 use crate::fingerprint::{ContentHasher, Fingerprint, HASHED_UP_TO};
 use crate::media::{self, Media};
 use crate::notebook;
-use crate::read_state::{Shown, Slice};
+use crate::policy::visible_tags;
+use crate::read_state::{Shown, Slice, reader};
 use crate::text::{count, head, is_binary, size};
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, caps};
@@ -84,11 +86,7 @@ impl Tool for ReadFile {
         let in_parts = args.offset.is_some() || args.limit.is_some() || args.max_bytes.is_some();
         let files = files(&cx.cx)?;
         let cwd = cx.cwd.clone();
-        // Outside a run there is no context to lose: the agent's name will do.
-        let reader = cx
-            .cx
-            .service::<ContextId>()
-            .map_or_else(|| cx.cx.origin().agent.to_string(), |id| id.to_string());
+        let (reader, redactor) = (reader(&cx.cx), cx.cx.service::<Redactor>());
         let (state, numbers, dedup) =
             (self.state.clone(), self.options.line_numbers, self.options.dedup_reads);
         blocking(&cx.cx, move |stop| {
@@ -109,14 +107,14 @@ impl Tool for ReadFile {
             };
             if let Some(kind) = kind {
                 let (output, bytes) = kind.show(&at.shown, stat.len, &mut *file)?;
-                let repeats = state.note_read(&at.path, Fingerprint::of(&bytes), &reader, slice, UNSEEN);
+                let repeats = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
                 return Ok(if repeats && dedup && !bytes.is_empty() { unchanged() } else { output });
             }
             if at.shown.ends_with(".ipynb") && stat.len <= notebook::MOST {
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes).map_err(|error| io_error("read", &at.shown, &error))?;
                 if let Some((text, images)) = notebook::render(&bytes) {
-                    let repeats = state.note_read(&at.path, Fingerprint::of(&bytes), &reader, slice, UNSEEN);
+                    let repeats = state.note_read(&reader, &at.path, Fingerprint::of(&bytes), slice, UNSEEN);
                     if repeats && dedup {
                         return Ok(unchanged());
                     }
@@ -135,13 +133,19 @@ impl Tool for ReadFile {
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
             };
-            let repeats = state.note_read(&at.path, page.fingerprint, &reader, slice, page.shown());
+            let text = page.render(numbers);
+            let mut shown = page.shown();
+            // What is taken out of the result, or made visible in it, the model does not know as it is.
+            shown.faithful &= !redactor.is_some_and(|redactor| matches!(redactor.redact(&text), Cow::Owned(_)))
+                && matches!(visible_tags(&text), Cow::Borrowed(_));
+            let repeats = state.note_read(&reader, &at.path, page.fingerprint, slice, shown);
             if repeats && dedup {
                 return Ok(unchanged());
             }
             page.check(&at.shown, slice)?;
-            let text = format!("read {} of {}", count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line"), at.shown);
-            Ok(ToolOutput::text(page.render(numbers)).with_display(Display::Line { text }))
+            let lines = count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line");
+            let line = Display::Line { text: format!("read {lines} of {}", at.shown) };
+            Ok(ToolOutput::text(text).with_display(line))
         })
         .await
     }

@@ -2,10 +2,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use zk_core::kernel::Cx;
+use zk_core::service::ContextId;
+
 use crate::fingerprint::Fingerprint;
 
-/// What the model has seen of which file. One for a whole tree of agents, so that a change by one of them is
-/// noticed by all.
+/// What each agent's model has seen of which file. One for a whole tree of agents: they take turns at a file, and a
+/// change by one of them is noticed by all others that saw the file before.
 ///
 /// | question | answer |
 /// |---|---|
@@ -13,12 +16,16 @@ use crate::fingerprint::Fingerprint;
 /// | has the file changed under the model? | its content is not the one last read, written or edited |
 /// | does the model know the whole file? | its reads, from line 1 on, left no gap, and no byte was unreadable |
 ///
-/// Files are told apart by their resolved path, contents by a hash (above 32 MiB by size and date).
+/// Files are told apart by their resolved path, contents by a hash (above 64 MiB by size and date), agents by what
+/// their model has before it.
 #[derive(Debug, Default)]
 pub struct ReadState {
-    files: Mutex<HashMap<PathBuf, Seen>>,
+    files: Mutex<HashMap<Key, Seen>>,
     locks: Mutex<HashMap<PathBuf, Weak<Mutex<()>>>>,
 }
+
+/// A reader and a file.
+type Key = (String, PathBuf);
 
 #[derive(Debug)]
 struct Seen {
@@ -26,8 +33,14 @@ struct Seen {
     /// The last line such that all lines up to it were shown.
     upto: u64,
     whole: bool,
-    /// Which slices of this very content which conversation contains.
-    shown: HashSet<(String, Slice)>,
+    /// Which slices of this very content the conversation contains.
+    shown: HashSet<Slice>,
+}
+
+/// Who reads and writes in this context: what the model of one agent has before it.
+pub(crate) fn reader(cx: &Cx) -> String {
+    // Outside a run there is no context to lose: the agent's name will do.
+    cx.service::<ContextId>().map_or_else(|| cx.origin().agent.to_string(), |id| id.to_string())
 }
 
 /// What part of a file a read asks for.
@@ -85,14 +98,14 @@ impl ReadState {
     /// Notes a read; says whether it repeats one.
     pub(crate) fn note_read(
         &self,
+        reader: &str,
         path: &Path,
         content: Fingerprint,
-        reader: &str,
         slice: Slice,
         shown: Shown,
     ) -> bool {
         let mut files = self.files();
-        let seen = files.entry(path.to_owned()).or_insert_with(|| Seen::new(content));
+        let seen = files.entry(key(reader, path)).or_insert_with(|| Seen::new(content));
         if seen.content != content {
             *seen = Seen::new(content);
         }
@@ -104,24 +117,25 @@ impl ReadState {
             None if shown.faithful => seen.whole |= shown.to_the_end,
             Some(_) | None => {}
         }
-        !seen.shown.insert((reader.to_owned(), slice))
+        !seen.shown.insert(slice)
     }
 
     /// Notes what the model wrote, or was shown in a message; `whole` if it now knows all of it.
-    pub(crate) fn note_content(&self, path: &Path, content: Fingerprint, whole: bool) {
+    pub(crate) fn note_content(&self, reader: &str, path: &Path, content: Fingerprint, whole: bool) {
         let mut files = self.files();
-        let before = files.remove(path).is_some_and(|seen| seen.whole);
-        files.insert(path.to_owned(), Seen { whole: whole || before, ..Seen::new(content) });
+        let key = key(reader, path);
+        let before = files.remove(&key).is_some_and(|seen| seen.whole);
+        files.insert(key, Seen { whole: whole || before, ..Seen::new(content) });
     }
 
     /// Notes that the model was shown a part of a content it did not know.
-    pub(crate) fn note_part(&self, path: &Path, content: Fingerprint) {
-        self.files().insert(path.to_owned(), Seen::new(content));
+    pub(crate) fn note_part(&self, reader: &str, path: &Path, content: Fingerprint) {
+        self.files().insert(key(reader, path), Seen::new(content));
     }
 
     /// How a file whose content is `content` now compares.
-    pub(crate) fn known(&self, path: &Path, content: Fingerprint) -> Known {
-        match self.files().get(path) {
+    pub(crate) fn known(&self, reader: &str, path: &Path, content: Fingerprint) -> Known {
+        match self.files().get(&key(reader, path)) {
             None => Known::Never,
             Some(seen) if seen.content != content => Known::Changed,
             Some(seen) if seen.whole => Known::Whole,
@@ -141,9 +155,13 @@ impl ReadState {
         lock
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, Seen>> {
+    fn files(&self) -> MutexGuard<'_, HashMap<Key, Seen>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn key(reader: &str, path: &Path) -> Key {
+    (reader.to_owned(), path.to_owned())
 }
 
 impl Seen {

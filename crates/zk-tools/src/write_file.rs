@@ -11,10 +11,14 @@ use zk_core::model::{
 use zk_core::service::{CallPlace, Files, PathError, Resolved, Tool, ToolCx};
 
 use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
-use crate::read_state::Known;
-use crate::text::{count, size};
+use crate::read_state::{Known, reader};
+use crate::text::{count, head, size};
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
+
+/// Lines and bytes of a difference that a refusal shows.
+const SHOWN: usize = 40;
+const SHOWN_BYTES: usize = 4_000;
 
 /// Replaces or creates a file.
 ///
@@ -54,6 +58,7 @@ impl Tool for WriteFile {
         let Args { path, content } = call.parse()?;
         let files = files(&cx.cx)?;
         let (cwd, state, read_first) = (cx.cwd.clone(), self.state.clone(), self.read_first);
+        let reader = reader(&cx.cx);
         blocking(&cx.cx, move |stop| {
             let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
             let lock = state.lock(&at.path);
@@ -62,16 +67,19 @@ impl Tool for WriteFile {
             let new = Fingerprint::of(content.as_bytes());
             if let Some(old) = &old {
                 if old.fingerprint == new {
-                    state.note_content(&at.path, new, true);
+                    state.note_content(&reader, &at.path, new, true);
                     let text = format!("No change needed: `{}` has exactly this content already", at.shown);
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
-                let known = state.known(&at.path, old.fingerprint);
-                may_overwrite(known, read_first, old.len).map_err(|why| refuse(&at.shown, why))?;
+                let known = state.known(&reader, &at.path, old.fingerprint);
+                may_overwrite(known, read_first, old.len).map_err(|why| {
+                    let now = if known == Known::Changed { now(old, &content) } else { String::new() };
+                    refuse(&at.shown, &format!("{why}{now}"))
+                })?;
             }
             go_on(stop)?;
             files.write(&at, content.as_bytes()).map_err(|error| path_error(&error))?;
-            state.note_content(&at.path, new, true);
+            state.note_content(&reader, &at.path, new, true);
             let verb = if old.is_some() { "Updated" } else { "Created" };
             let lines = count(content.lines().count(), "line");
             let text = format!("{verb} `{}` ({lines}, {})", at.shown, size(content.len() as u64));
@@ -97,7 +105,10 @@ impl Tool for WriteFile {
         let drawn = blocking(&place.cx, move |_| {
             let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
             let old = existing(&*files, &at)?;
-            Ok(old.map(|old| diff::display(&at.shown, &old.bytes, content.as_bytes())))
+            Ok(old.map(|old| match old.bytes.is_empty() && old.len > 0 {
+                true => Display::Line { text: format!("replaces the {} of `{}`", size(old.len), at.shown) },
+                false => diff::preview(&at.shown, &old.bytes, content.as_bytes()),
+            }))
         });
         drawn.await.ok().flatten()
     }
@@ -137,9 +148,23 @@ fn may_overwrite(known: Known, read_first: bool, len: u64) -> Result<(), &'stati
         Known::Never => Err("it exists and you have not read it; read it first"),
         Known::Changed => Err("it changed since you last saw it; read it again first"),
         Known::Part => Err(
-            "you have seen only a part of it (or not all of its bytes are text), and writing would replace \
-                 all of it; use edit, or read the rest first",
+            "you have seen only a part of it (or not all of its bytes are text, or a secret in it was not shown), and \
+             writing would replace all of it; use edit, or read the rest first",
         ),
+    }
+}
+
+/// What stands where the new content would, for a model whose view of the file is out of date.
+fn now(old: &Old, content: &str) -> String {
+    match diff::display("", &old.bytes, content.as_bytes()) {
+        Display::Diff { diff, .. } => {
+            let lines: Vec<&str> = diff.lines().take(SHOWN).collect();
+            let lines = lines.join("\n");
+            format!(". What it has now, and what you would make of it:\n{}", head(&lines, SHOWN_BYTES))
+        }
+        Display::Line { .. } | Display::Lines { .. } | Display::Command { .. } | Display::Table { .. } => {
+            String::new()
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! | a key pressed meanwhile, until its bytes are there: 99 of 100 | 5 ms |
 //! | 100,000 deltas at once | 1 s |
 //! | a conversation of 10,000 messages: until it is painted, and until its end is on the alternate screen | 30 ms |
+//! | 40 lines of code in their colours | 2 ms |
 //! | a name of 100,000 that fits what is typed | 20 ms |
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a program that measures")]
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use zk_tui::{Abilities, App, Asked, Key, Looks, Offered, Size, Theme};
+use zk_tui::{Abilities, App, Asked, Key, Looks, Markdown, Offered, Size, Theme};
 use zk_view::{Block, Patch, View};
 
 /// A size, or a hundredth of it where nothing is measured.
@@ -91,7 +92,9 @@ fn load() {
             frames.push(at.elapsed());
         }
         if is_key {
-            keys.push(at.elapsed());
+            // One that has to wait for the next frame of the answer waits in this figure too.
+            let waits = if frame.is_empty() { Duration::from_millis(20) } else { Duration::ZERO };
+            keys.push(at.elapsed() + waits);
         }
         now += Duration::from_millis(1);
     }
@@ -105,10 +108,7 @@ fn load() {
         written as f64 / text.len() as f64
     );
     println!("  {} frames: mean {mean:?}, worst {:?}", frames.len(), frames.iter().max());
-    println!(
-        "  a key: 99 of 100 within {:?}, and up to 16 ms until the next frame",
-        keys.get(keys.len() * 99 / 100)
-    );
+    println!("  a key, until its bytes are there: 99 of 100 within {:?}", keys.get(keys.len() * 99 / 100));
 }
 
 fn burst() {
@@ -164,7 +164,22 @@ fn names() {
     println!("{} names: a key within {worst:?}", size(100_000));
 }
 
+fn colours() {
+    let lines = size(100_000);
+    let mut markdown = Markdown::new(120);
+    markdown.push("```rust\n");
+    let began = Instant::now();
+    for n in 0..lines {
+        markdown.push(&format!("    let value_{n} = call(\"text\", {n})?; // A comment.\n"));
+        let _ = markdown.take_ready();
+    }
+    let all = began.elapsed();
+    let frame = all * 40 / u32::try_from(lines.max(1)).unwrap_or(u32::MAX);
+    println!("{lines} lines of code in colours: {all:?}, a screen of 40 of them in {frame:?}");
+}
+
 fn main() {
+    colours();
     load();
     burst();
     resumed();

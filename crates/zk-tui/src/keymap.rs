@@ -22,18 +22,32 @@ const ACTIONS: [(&str, Key, &str); 21] = [
     ("line-end", Key::Ctrl('e'), "to the end of the line"),
     ("word-left", Key::Alt('b'), "a word to the left"),
     ("word-right", Key::Alt('f'), "a word to the right"),
-    ("kill-word", Key::Ctrl('w'), "take the word before the caret away"),
-    ("kill-to-start", Key::Ctrl('u'), "take everything before the caret away"),
-    ("kill-to-end", Key::Ctrl('k'), "take everything behind the caret away"),
-    ("yank", Key::Ctrl('y'), "put in what was taken away last"),
-    ("yank-older", Key::Alt('y'), "… what was taken away before that"),
+    ("kill-word", Key::Ctrl('w'), "cut the word before the caret"),
+    ("kill-to-start", Key::Ctrl('u'), "cut all before the caret"),
+    ("kill-to-end", Key::Ctrl('k'), "cut all behind the caret"),
+    ("yank", Key::Ctrl('y'), "put in what was cut last"),
+    ("yank-older", Key::Alt('y'), "… what was cut before that"),
 ];
 
 /// Keys that mean the same always: a person who lost the others still gets out.
-const FIXED: [(&str, &str); 3] = [
+const FIXED: [(&str, &str); 7] = [
     ("Enter", "send; during a run: steer it"),
     ("Ctrl-C", "stop the run, clear the text; twice: end the conversation"),
-    ("Ctrl-D", "end the conversation"),
+    ("Ctrl-D", "delete; on an empty line: end the conversation"),
+    ("↑ ↓ Ctrl-P Ctrl-N", "lines of the text, then texts of before"),
+    ("← → Home End", "move in the line; with Alt or Ctrl: by words; also Ctrl-B Ctrl-F"),
+    ("PgUp PgDn", "turn pages of a question, or of the full screen"),
+    ("Ctrl-X Ctrl-E", "edit the text in your editor"),
+];
+
+/// Keys of [`FIXED`] that an action may be given, and what they do without that.
+const GIVEN_UP: [(Key, &str); 6] = [
+    (Key::Ctrl('p'), "the line above"),
+    (Key::Ctrl('n'), "the line below"),
+    (Key::Ctrl('b'), "one character to the left"),
+    (Key::Ctrl('f'), "one character to the right"),
+    (Key::Ctrl('x'), "the first of two keys"),
+    (Key::Ctrl('d'), "the end of the conversation"),
 ];
 
 /// Which keys do what.
@@ -79,6 +93,9 @@ impl Keymap {
                         continue;
                     }
                     Some(_) | None => {}
+                }
+                if let Some((_, before)) = GIVEN_UP.iter().find(|(known, _)| *known == key) {
+                    said.push(format!("{text} is `{action}` now and no longer {before}"));
                 }
                 owners.insert(key.clone(), action);
                 rebound.push(action);
@@ -187,6 +204,8 @@ fn describe(key: &Key) -> String {
         | Key::Delete
         | Key::Synchronized(_)
         | Key::Ground { .. }
+        | Key::Columns(_)
+        | Key::Answered
         | Key::Focus(_) => format!("{key:?}"),
     }
 }
@@ -205,7 +224,7 @@ mod tests {
     #[test]
     fn an_action_has_the_keys_it_is_given_and_no_longer_its_usual_one() {
         let (keymap, said) = keymap(&[("pager", &["alt-p", "ctrl-\\"]), ("editor", &["ctrl-g", "ctrl-x"])]);
-        assert_eq!(said, Vec::<String>::new());
+        assert_eq!(said, ["ctrl-x is `editor` now and no longer the first of two keys"]);
         let turn = |key: Key| keymap.turn(&key);
         assert_eq!(turn(Key::Alt('p')), Some(Key::Ctrl('t')));
         assert_eq!(turn(Key::Ctrl('\\')), Some(Key::Ctrl('t')));

@@ -40,6 +40,10 @@ pub enum Key {
         /// Whether it is light.
         is_light: bool,
     },
+    /// The terminal said how many columns it has.
+    Columns(usize),
+    /// The terminal said what it is: what it was asked before is answered too, or never will be.
+    Answered,
     /// The person turned to this terminal, or away from it.
     Focus(bool),
 }
@@ -76,6 +80,8 @@ const PASTE: usize = 16 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// Moments without a byte after which a paste counts as complete whose end never came: about a second.
 const PASTE_WAITS: u8 = 33;
+/// Moments for which `ESC` is held back while the terminal owes an answer, whose beginning it may be.
+const ESCAPE_WAITS: u8 = 3;
 
 /// Makes keys of the bytes a terminal sends, in whatever pieces they come. What a terminal answers to a query is never a
 /// key.
@@ -92,6 +98,8 @@ pub struct KeyDecoder {
     /// A paste that has begun, and for how many moments nothing of it has come.
     paste: Option<Vec<u8>>,
     waits: u8,
+    /// For how many moments an `ESC` has been held back.
+    held: u8,
     /// Whether the terminal still owes an answer: `ESC` that stood alone may have been its beginning.
     is_owed: bool,
     escaped: bool,
@@ -160,12 +168,17 @@ impl KeyDecoder {
         if self.state != State::Escape {
             return None;
         }
+        if self.is_owed && self.held < ESCAPE_WAITS {
+            self.held += 1;
+            return None;
+        }
         (self.state, self.escaped) = (State::Ground, true);
         Some(Key::Escape)
     }
 
     fn byte(&mut self, byte: u8) -> Option<Key> {
         let escaped = std::mem::take(&mut self.escaped);
+        self.held = 0;
         let (state, key) = match (self.state, byte) {
             (State::Ground, b'[') if escaped && self.is_owed => {
                 self.parameters.clear();
@@ -246,6 +259,7 @@ impl KeyDecoder {
             b'I' if text.is_empty() => Some(Key::Focus(true)),
             b'O' if text.is_empty() => Some(Key::Focus(false)),
             b'u' => kitty(first, shift, alt, ctrl),
+            b't' => columns(&text),
             b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
             _ => None,
         }
@@ -288,6 +302,7 @@ impl KeyDecoder {
         // What every terminal answers, and the last thing it was asked: no other answer comes any more.
         if last == b'c' {
             self.is_owed = false;
+            return Some(Key::Answered);
         }
         let mode = text.strip_prefix("?2026;").filter(|_| last == b'y')?;
         // 1 and 2: set, and not set now. 0: nobody knows the mode; 3 and 4: it cannot be changed.
@@ -327,6 +342,15 @@ impl KeyDecoder {
                 if byte < 0x80 { self.plain(byte) } else { None }
             }
         }
+    }
+}
+
+/// The columns of a terminal that says how large it is.
+fn columns(text: &str) -> Option<Key> {
+    let mut numbers = text.split(';').map(|number| number.parse().ok());
+    match (numbers.next()??, numbers.next()??, numbers.next()??) {
+        (8, 1.., columns @ 1..) => Some(Key::Columns(columns)),
+        _ => None,
     }
 }
 

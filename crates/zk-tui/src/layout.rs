@@ -28,8 +28,17 @@ pub(crate) struct Rooms {
     composer: usize,
 }
 
-/// Rows a question may have on a screen, beside one row to type in.
+/// Screens with fewer rows have none to spare for what waits beside a question.
+const SPARE: usize = 10;
+
+/// Rows a question may have on a screen, beside one row to type in, and one for what waits.
 pub(crate) fn card_room(size: Size) -> usize {
+    let rows = size.live_rows();
+    rows.saturating_sub(if rows < SPARE { 2 } else { 3 }).max(1)
+}
+
+/// Rows that names to choose from, or keys, may have, beside one row to type in: nothing else waits then.
+pub(crate) fn list_room(size: Size) -> usize {
     size.live_rows().saturating_sub(2).max(1)
 }
 
@@ -45,7 +54,8 @@ impl Rooms {
         let height = size.live_rows();
         let composer_most = if parts.card.is_empty() { (height / 2).max(1) } else { (height / 4).max(1) };
         let composer = take(parts.composer.len(), composer_most);
-        let card = take(parts.card.len(), height);
+        let spare = usize::from(!parts.queue.is_empty() && height >= SPARE);
+        let card = take(parts.card.len(), height.saturating_sub(composer + spare));
         let status = take(usize::from(parts.status.is_some()), 1);
         let queue = take(parts.queue.len(), height / 3);
         Self { open: left, card, queue, status, composer }

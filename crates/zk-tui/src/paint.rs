@@ -1,6 +1,9 @@
+mod resizing;
+
 use std::fmt::Write;
 use std::sync::Arc;
 
+use self::resizing::Resizing;
 use crate::notice::Notices;
 use crate::row::{Looks, Row};
 use crate::style::Theme;
@@ -81,6 +84,7 @@ pub struct InlineScreen {
     live: Vec<Drawn>,
     caret: Caret,
     is_caret_shown: bool,
+    resizing: Resizing,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +97,14 @@ impl InlineScreen {
     /// A screen whose cursor stands at the beginning of an empty row.
     #[must_use]
     pub fn new(size: Size, abilities: Abilities) -> Self {
-        Self { size, abilities, live: Vec::new(), caret: Caret::default(), is_caret_shown: true }
+        Self {
+            size,
+            abilities,
+            live: Vec::new(),
+            caret: Caret::default(),
+            is_caret_shown: true,
+            resizing: Resizing::default(),
+        }
     }
 
     /// Its size.
@@ -129,10 +140,11 @@ impl InlineScreen {
         if rows.is_empty() {
             rows.push(Drawn::default());
         }
-        let mut out = String::new();
+        let mut out = self.take_resized();
         if closed.is_empty() {
             self.redraw(&mut out, rows);
         } else {
+            self.resizing.keep_hidden();
             self.erase(&mut out);
             for row in closed {
                 out.push_str(&self.encode(row));
@@ -148,38 +160,11 @@ impl InlineScreen {
     /// The bytes that take the live rows away and leave the cursor where they began.
     #[must_use]
     pub fn clear(&mut self) -> String {
-        let mut out = String::new();
+        let mut out = self.take_resized();
         self.erase(&mut out);
         (self.live, self.caret) = (Vec::new(), Caret::default());
+        self.resizing.keep_hidden();
         self.show_caret(&mut out, true);
-        out
-    }
-
-    /// Takes in another size. The bytes take the live rows away, as far as it is sure which they are; the next frame
-    /// draws them anew.
-    #[must_use]
-    pub fn resize(&mut self, size: Size) -> String {
-        if size == self.size {
-            return String::new();
-        }
-        let mut out = String::new();
-        // A terminal that breaks lines anew makes several rows of one that does not fit any more.
-        if self.abilities.reflows && size.width < self.size.width {
-            let broken = |drawn: &Drawn| drawn.columns.div_ceil(size.width).max(1);
-            let above: usize = self.live.iter().take(self.caret.row).map(broken).sum();
-            let written = self.live.get(self.caret.row).map_or(0, |drawn| drawn.columns);
-            // Behind the last character terminals differ: a row too few stays as it is, one too many would take away what is
-            // not this screen's.
-            let last =
-                if written > self.caret.column { self.caret.column } else { written.saturating_sub(1) };
-            self.caret.row = above + last / size.width;
-        }
-        self.caret.row = self.caret.row.min(size.height.saturating_sub(1));
-        self.size = size;
-        if !self.live.is_empty() {
-            self.erase(&mut out);
-        }
-        (self.live, self.caret) = (Vec::new(), Caret::default());
         out
     }
 
@@ -187,6 +172,7 @@ impl InlineScreen {
     /// begins there.
     pub fn forget(&mut self) {
         (self.live, self.caret, self.is_caret_shown) = (Vec::new(), Caret::default(), true);
+        self.resizing = Resizing::default();
     }
 
     fn encode(&self, row: &Row) -> String {
@@ -281,10 +267,11 @@ fn up(out: &mut String, rows: usize) {
     }
 }
 
-/// Moves between two live rows, which are all on the screen.
+/// Moves between two live rows, to the beginning or the same column. Downwards by line ends: on a terminal that is
+/// lower by now than this process knows a movement would end too early, and the way back up above the first live row.
 fn go(out: &mut String, from: usize, to: usize) {
     if to > from {
-        let _ = write!(out, "\u{1b}[{}B", to - from);
+        (from..to).for_each(|_| out.push('\n'));
     } else {
         up(out, from - to);
     }

@@ -82,6 +82,14 @@ impl Style {
     /// Cyan.
     pub const CYAN: Self = Self { tone: Tone::Cyan, ..Self::PLAIN };
 
+    /// The sequence that turns this style on, after a reset.
+    #[must_use]
+    pub fn sequence(self, theme: Theme) -> String {
+        let mut out = String::new();
+        self.begin(theme, &mut out);
+        out
+    }
+
     /// Appends the sequence that turns this style on, after a reset. Without colours only weight, slant and lines.
     pub(crate) fn begin(self, theme: Theme, out: &mut String) {
         let tone = theme.code(self.tone);

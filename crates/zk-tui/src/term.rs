@@ -55,6 +55,9 @@ enum Entered {
     Never,
 }
 
+/// Columns and rows that a conversation needs to be of use.
+const SMALL: (u16, u16) = (20, 5);
+
 impl Modes {
     /// The terminal as it is now.
     ///
@@ -147,6 +150,24 @@ impl Modes {
         out.flush()
     }
 
+    /// What there is to say of a terminal that does not tell its size, or has too little of it.
+    #[must_use]
+    pub fn size_remark() -> Option<String> {
+        let said = tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
+        match said {
+            None | Some((0, _) | (_, 0)) => {
+                let Size { width, height } = Self::size();
+                Some(format!(
+                    "the terminal does not say how large it is: {width} columns and {height} rows are assumed"
+                ))
+            }
+            Some((width, height)) if width < SMALL.0 || height < SMALL.1 => {
+                Some(format!("a terminal of {width}x{height} shows next to nothing: make it larger"))
+            }
+            Some(_) => None,
+        }
+    }
+
     /// The size of the terminal; 80 by 24 where it does not say.
     #[must_use]
     pub fn size() -> Size {
@@ -187,10 +208,22 @@ fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
+/// Writes a text at once: a terminal shows it as one, unless it takes only a part.
 fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    let out = io::stdout().lock();
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match rustix::io::write(&out, rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                let _ = poll(&mut [PollFd::new(&out, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// What comes from the terminal.
@@ -208,8 +241,18 @@ pub enum Typed {
 #[derive(Debug)]
 pub struct Input {
     typed: mpsc::UnboundedReceiver<Typed>,
+    /// Whether the terminal was asked something else.
+    is_asked: Arc<AtomicBool>,
     /// Its end is the thread's.
     _wake: UnixStream,
+}
+
+/// Where what is read goes.
+#[derive(Debug)]
+struct Reading {
+    woken: UnixStream,
+    sender: mpsc::UnboundedSender<Typed>,
+    is_asked: Arc<AtomicBool>,
 }
 
 impl Input {
@@ -229,15 +272,22 @@ impl Input {
         Self::begin(read_bytes)
     }
 
-    fn begin(read: fn(&UnixStream, &mpsc::UnboundedSender<Typed>) -> io::Result<()>) -> io::Result<Self> {
+    fn begin(read: fn(&Reading) -> io::Result<()>) -> io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         let (sender, typed) = mpsc::unbounded_channel();
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let reading = Reading { woken, sender, is_asked: is_asked.clone() };
         std::thread::Builder::new().name("keys".to_owned()).stack_size(256 * 1024).spawn(move || {
-            if read(&woken, &sender).is_err() {
-                let _ = sender.send(Typed::Gone);
+            if read(&reading).is_err() {
+                let _ = reading.sender.send(Typed::Gone);
             }
         })?;
-        Ok(Self { typed, _wake: wake })
+        Ok(Self { typed, is_asked, _wake: wake })
+    }
+
+    /// The terminal is asked something now, last of all what it is: its answer is no text, however late it comes.
+    pub fn expect_reply(&self) {
+        self.is_asked.store(true, Ordering::SeqCst);
     }
 
     /// The next keys.
@@ -246,7 +296,7 @@ impl Input {
     }
 }
 
-fn read(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result<()> {
+fn read(Reading { woken, sender, is_asked }: &Reading) -> io::Result<()> {
     let stdin = io::stdin();
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
@@ -275,6 +325,9 @@ fn read(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result
         if !is_in_foreground() {
             continue;
         }
+        if is_asked.swap(false, Ordering::SeqCst) {
+            decoder.expect_reply();
+        }
         let keys = if typed.is_empty() {
             decoder.idle().into_iter().collect()
         } else {
@@ -291,7 +344,7 @@ fn read(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result
     }
 }
 
-fn read_bytes(woken: &UnixStream, sender: &mpsc::UnboundedSender<Typed>) -> io::Result<()> {
+fn read_bytes(Reading { woken, sender, .. }: &Reading) -> io::Result<()> {
     let stdin = io::stdin();
     let mut buffer = [0; 4096];
     loop {

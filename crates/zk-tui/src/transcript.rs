@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use zk_view::{Activity, Block, BlockId, Content, Patch, View};
@@ -9,6 +9,9 @@ use crate::row::Row;
 use crate::style::Style;
 use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row};
 
+/// The most rows of the last exchange that are shown of a session that is gone on with.
+const EXCHANGE: usize = 60;
+
 /// The rows of a conversation: closed ones, which are given once, and those that may still change.
 ///
 /// Blocks are given in their order, an open answer as far as it is complete. A running call holds up what comes after
@@ -16,6 +19,8 @@ use crate::view::{Detail, Kind, Reads, block_rows, kind, open_rows, thought_row}
 #[derive(Debug)]
 pub struct Transcript {
     width: usize,
+    /// How many lines of a table are held back, if that is known.
+    room: Option<usize>,
     view: View,
     items: VecDeque<Item>,
     /// Blocks that are given.
@@ -24,8 +29,6 @@ pub struct Transcript {
     last: Kind,
     /// All of it, given or not.
     log: Log,
-    /// Seconds that reasoning took.
-    thought: HashMap<BlockId, u64>,
     /// What the runs cost, in US dollars.
     spent: f64,
 }
@@ -62,16 +65,8 @@ impl Transcript {
         let done = view.blocks.iter().filter(|block| block.closed).map(|block| block.id.clone()).collect();
         let log = Log::of(&view);
         let spent = view.blocks.iter().map(|block| cost(block)).sum();
-        let mut transcript = Self {
-            width,
-            view,
-            items: VecDeque::new(),
-            done,
-            last: Kind::Hidden,
-            log,
-            thought: HashMap::new(),
-            spent,
-        };
+        let mut transcript =
+            Self { width, room: None, view, items: VecDeque::new(), done, last: Kind::Hidden, log, spent };
         transcript.take_in_all();
         transcript
     }
@@ -102,6 +97,16 @@ impl Transcript {
         }
     }
 
+    /// Holds tables back while they have at most so many lines: as many as the screen can redraw.
+    pub fn set_room(&mut self, lines: usize) {
+        self.room = Some(lines);
+        for item in &mut self.items {
+            if let Item::Block { answer: Some(answer), .. } = item {
+                answer.markdown.set_room(lines);
+            }
+        }
+    }
+
     /// Takes in a patch.
     pub fn patch(&mut self, patch: &Patch) {
         let switches = self.view.switches;
@@ -114,7 +119,6 @@ impl Transcript {
         match patch {
             Patch::Reset { view } => {
                 if view.switches != switches {
-                    // Whoever switched says so, and which part of the stored session is worth a look.
                     self.items.retain(|item| matches!(item, Item::Rows(_)));
                     self.done = view
                         .blocks
@@ -123,6 +127,8 @@ impl Transcript {
                         .map(|block| block.id.clone())
                         .collect();
                     self.log = Log::of(view);
+                    let rows = self.last_exchange();
+                    self.items.push_back(Item::Rows(rows));
                 }
                 self.take_in_all();
             }
@@ -212,13 +218,30 @@ impl Transcript {
         rows
     }
 
+    /// The conversation from its last prompt on, as it was drawn when it took place: its first row and its last ones.
+    fn last_exchange(&self) -> Vec<Row> {
+        let blocks = &self.view.blocks;
+        let is_prompt = |block: &Arc<Block>| matches!(block.content, Content::User { .. });
+        let Some(from) = blocks.iter().rposition(is_prompt) else { return Vec::new() };
+        let mut part = Self::new(View::default(), self.width);
+        part.view.blocks = blocks.iter().skip(from).cloned().collect();
+        part.take_in_all();
+        let mut rows = part.take_closed(0);
+        let hidden = rows.len().saturating_sub(EXCHANGE);
+        if hidden > 0 {
+            let note = Row::of(Style::DIM, &format!("  … {hidden} rows · Ctrl-T shows them"));
+            drop(rows.splice(1..=hidden, [note]));
+        }
+        rows
+    }
+
     /// The rows of a closed block.
     fn closed_rows(&self, block: &Block) -> Vec<Row> {
         let mut rows = block_rows(block, self.width, Detail::Short);
         if let (Content::Thinking { text }, Some(seconds), Some(first)) =
-            (&block.content, self.thought.get(&block.id), rows.first_mut())
+            (&block.content, self.log.thought(&block.id), rows.first_mut())
         {
-            *first = thought_row(text, Some(*seconds));
+            *first = thought_row(text, Some(seconds));
         }
         rows
     }
@@ -232,7 +255,7 @@ impl Transcript {
             !block.closed && block.agent.is_none() && matches!(block.content, Content::Thinking { .. })
         };
         if let Some(block) = self.view.blocks.iter().rev().take(8).find(is_open) {
-            self.thought.insert(block.id.clone(), self.view.status.activity_ms / 1000);
+            self.log.note_thought(&block.id, self.view.status.activity_ms / 1000);
         }
     }
 
@@ -256,12 +279,16 @@ impl Transcript {
         if block.agent.is_some() {
             return;
         }
-        let (text, width) = (text.as_str(), self.width);
+        let (text, width, room) = (text.as_str(), self.width, self.room);
         for item in self.items.iter_mut().rev() {
             if let Item::Block { id: known, answer } = item
                 && known == id
             {
-                let new = || Box::new(Answer { markdown: Markdown::new(width), fed: 0, began: false });
+                let new = || {
+                    let mut markdown = Markdown::new(width);
+                    room.into_iter().for_each(|room| markdown.set_room(room));
+                    Box::new(Answer { markdown, fed: 0, began: false })
+                };
                 let answer = answer.get_or_insert_with(new);
                 answer.markdown.push(text.get(answer.fed..).unwrap_or_default());
                 answer.fed = answer.fed.max(text.len());
@@ -341,7 +368,6 @@ impl Transcript {
                         rows.extend(block_rows(&block, self.width, Detail::Short));
                     } else {
                         let closed = self.closed_rows(&block);
-                        self.thought.remove(&id);
                         self.give_rows(kind(&block), closed, rows);
                     }
                     self.done.insert(id);

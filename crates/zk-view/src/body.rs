@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use zk_core::model::{CommandExit, Display, ToolContent};
 
-use crate::Text;
+use crate::{DiffLine, DiffReader, Text};
 
 /// Lines and bytes of a body that its block holds.
 const PREVIEW_LINES: usize = 40;
@@ -80,12 +80,15 @@ impl FullBody {
                 ..Self::of_lines(lines.iter().map(|line| Text::line(line)))
             },
             Display::Diff { path, diff } => {
-                let count = |sign: char, head: &str| {
-                    let changed =
-                        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head));
-                    changed.count() as u64
-                };
-                let (added, removed) = (count('+', "+++"), count('-', "---"));
+                let (mut added, mut removed) = (0, 0);
+                let mut reader = DiffReader::default();
+                for line in diff.lines() {
+                    match reader.line(line) {
+                        DiffLine::Added { .. } => added += 1,
+                        DiffLine::Removed { .. } => removed += 1,
+                        DiffLine::Header(_) | DiffLine::Hunk(_) | DiffLine::Kept { .. } => {}
+                    }
+                }
                 let form = Form::Diff { path: Text::line(path), added, removed };
                 Self { form, ..Self::of_lines(diff.lines().map(Text::line)) }
             }

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zk_core::model::{CallId, CallKind, CallLocation, ToolCall};
@@ -13,6 +15,15 @@ const LOCATIONS: usize = 16;
 /// Characters of an argument that stand for a call.
 const MAIN_ARGUMENT: usize = 200;
 
+/// Characters up to which a summary holds the argument of a call whole, if it has one line.
+const SUMMARISED: usize = 100;
+
+/// Bytes of a summary that are surely the beginning of the argument if that begins with them.
+const SURELY: usize = 16;
+
+/// Characters of an argument that a call keeps beside its summary.
+const KEPT_ARGUMENT: usize = 4000;
+
 /// A tool call as it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -25,6 +36,10 @@ pub struct Call {
     pub tool: Text,
     /// What it does, in one line: what its tool says, before that its name and what its arguments begin with.
     pub summary: Text,
+    /// The argument that says most of what it does, such as a command, with all its lines; nothing where the summary has
+    /// it whole. Of a very long one the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argument: Option<Text>,
     /// The kind of the call; known once it is about to run.
     #[serde(default, skip_serializing_if = "CallKind::is_other")]
     pub kind: CallKind,
@@ -115,6 +130,7 @@ impl Call {
             step,
             tool: Text::line(tool),
             summary: Text::line(tool),
+            argument: None,
             kind: CallKind::Other,
             locations: Vec::new(),
             line: None,
@@ -130,11 +146,49 @@ impl Call {
     /// A call whose arguments are known. It may never run, and then nothing else says what it was.
     pub(crate) fn waiting(call: &ToolCall, step: u32) -> Self {
         let mut shown = Self::new(call.id.clone(), step, &call.name, CallState::Waiting);
-        if let Some(main) = main_argument(&call.args) {
+        if let Some((main, whole)) = main_argument(&call.args) {
             let main: String = main.chars().take(MAIN_ARGUMENT).collect();
             shown.summary = Text::line(&format!("{} {main}", call.name));
+            let whole = whole.trim();
+            shown.argument = (whole.contains('\n') || whole.chars().nth(SUMMARISED).is_some()).then(|| {
+                let end = whole.char_indices().nth(KEPT_ARGUMENT).map(|(at, _)| at);
+                match end.and_then(|end| whole.get(..end)) {
+                    Some(beginning) => Text::new(&format!("{beginning}…")),
+                    None => Text::new(whole),
+                }
+            });
         }
         shown
+    }
+
+    /// The summary, with the first line of [`argument`](Self::argument) whole where the summary cuts it.
+    ///
+    /// ```
+    /// let call: zk_view::Call = serde_json::from_value(serde_json::json!({
+    ///     "call_id": "c", "step": 0, "tool": "shell", "state": "running",
+    ///     "summary": "$ cargo test --wor… (in the background)", "argument": "cargo test --workspace\ncargo doc",
+    /// }))?;
+    /// assert_eq!(call.headline(), "$ cargo test --workspace … (in the background)");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn headline(&self) -> Cow<'_, str> {
+        let summary = self.summary.as_str();
+        let Some(argument) = &self.argument else { return summary.into() };
+        let argument = argument.as_str();
+        let first = argument.lines().next().unwrap_or_default();
+        let more = if argument.len() > first.len() { " …" } else { "" };
+        // The words of the call that stand before its argument are its tool's.
+        let (before, after) = summary.split_once('…').unwrap_or((summary, ""));
+        let begins = before.char_indices().find(|(at, _)| {
+            before
+                .get(*at..)
+                .is_some_and(|rest| rest == first || (rest.len() >= SURELY && first.starts_with(rest)))
+        });
+        match begins.and_then(|(at, _)| before.get(..at)) {
+            Some(words) => format!("{words}{first}{more}{after}").into(),
+            None => summary.into(),
+        }
     }
 
     pub(crate) fn add_progress(&mut self, delta: &Text) {
@@ -143,12 +197,12 @@ impl Call {
     }
 }
 
-/// The text among the arguments that says most of what a call does.
-fn main_argument(args: &Value) -> Option<&str> {
+/// The text among the arguments that says most of what a call does: its first line that is not blank, and all of it.
+fn main_argument(args: &Value) -> Option<(&str, &str)> {
     let args = args.as_object()?;
     let usual = ["command", "path", "pattern", "url", "query"].into_iter().filter_map(|name| args.get(name));
     let mut texts = usual.chain(args.values()).filter_map(Value::as_str);
-    texts.find_map(|text| text.lines().find(|line| !line.trim().is_empty()))
+    texts.find_map(|text| Some((text.lines().find(|line| !line.trim().is_empty())?, text)))
 }
 
 #[cfg(test)]
@@ -163,6 +217,35 @@ mod tests {
             (0..100).map(|n| CallLocation { path: n.to_string().into(), line: None }).collect();
         assert_eq!(paths(&many).len(), LOCATIONS);
         assert_eq!(paths(&many).first().map(String::as_str), Some("0"));
+    }
+
+    #[test]
+    fn a_long_command_is_kept_whole_beside_its_summary() {
+        let kept = |command: &str| {
+            let args = json!({ "command": command });
+            Call::waiting(&ToolCall::new("c", "shell", args), 0).argument.map(|text| text.to_string())
+        };
+        assert_eq!(kept("ls -la"), None);
+        assert_eq!(kept("\none\ntwo\n"), Some("one\ntwo".to_owned()));
+        let long = "x".repeat(101);
+        assert_eq!(kept(&long), Some(long));
+        assert_eq!(kept(&"é".repeat(9000)), Some("é".repeat(4000) + "…"));
+    }
+
+    #[test]
+    fn a_headline_has_the_first_line_of_a_command_whole() {
+        let long = format!("cargo test {}", "word ".repeat(60).trim());
+        let headline = |summary: &str, command: &str| {
+            let args = json!({ "command": command });
+            let mut call = Call::waiting(&ToolCall::new("c", "shell", args), 0);
+            call.summary = Text::line(summary);
+            call.headline().into_owned()
+        };
+        assert_eq!(headline(&format!("$ {}…", long.get(..120).unwrap()), &long), format!("$ {long}"));
+        assert_eq!(headline("$ one… (detached)", "one\ntwo"), "$ one … (detached)");
+        assert_eq!(headline("something else", "one\ntwo"), "something else");
+        assert_eq!(headline("", "one\ntwo"), "");
+        assert_eq!(headline("$ ls", "ls"), "$ ls");
     }
 
     #[test]

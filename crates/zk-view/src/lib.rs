@@ -26,6 +26,7 @@
 mod block;
 mod body;
 mod call;
+mod diff;
 mod driver;
 mod engine;
 mod intent;
@@ -39,6 +40,7 @@ mod view;
 pub use block::{AnswerEnd, Block, BlockId, Content, NoteLevel, RunEnd, SubAgent};
 pub use body::{Body, Form};
 pub use call::{Call, CallState};
+pub use diff::{DiffLine, DiffReader};
 pub use driver::{Drained, Reader, ViewDriver};
 pub use engine::{Engine, In, Out, Seen, body_of, rebuild};
 pub use intent::{Effect, Intent, Lines, Queued};

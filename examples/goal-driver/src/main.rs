@@ -3,7 +3,7 @@
 //!
 //! Everything used here is public: a tool, `RunControl::follow_up`, `SessionLog` and `session:loaded`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -13,7 +13,8 @@ use zk_core::events::{SessionLoaded, TurnAfter};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{AgentError, Approved, Effects, Message, SessionId, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{
-    CallPlace, EntryKind, NewEntry, NewSession, RunControl, SessionLog, SessionStore, Tool, ToolCx,
+    CallPlace, EntryKind, NewEntry, NewSession, RunControl, SessionFilter, SessionLog, SessionStore, Tool,
+    ToolCx,
 };
 use zk_session::{Recorder, SqliteStore, load_history};
 use zk_testkit::{Script, ScriptedProvider, Turn};
@@ -137,20 +138,35 @@ async fn live(
     Ok((open.id().clone(), outcome.result, follow_ups))
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), BoxError> {
-    let folder = tempfile::tempdir()?;
-
-    // The first process is cut off after four turns, with two steps done.
-    let (session, ended, follow_ups) = live(folder.path(), None, "Do the four steps.", Some(4)).await?;
+/// A process that is cut off after four turns, with two steps done.
+async fn begin(folder: &Path) -> Result<SessionId, BoxError> {
+    let (session, ended, follow_ups) = live(folder, None, "Do the four steps.", Some(4)).await?;
     println!("first process: {:?}, {follow_ups:?}", ended.err().map(|error| error.to_string()));
     assert_eq!(follow_ups, ["1 of 4 steps are done. Go on.", "2 of 4 steps are done. Go on."]);
+    Ok(session)
+}
 
-    // The second one knows of them, and does the other two.
-    let (_, ended, follow_ups) = live(folder.path(), Some(&session), "Continue.", None).await?;
+/// A later one, which knows of them and does the other two.
+async fn go_on(folder: &Path, session: &SessionId) -> Result<(), BoxError> {
+    let (_, ended, follow_ups) = live(folder, Some(session), "Continue.", None).await?;
     ended?;
     println!("second process: {:?}", follow_ups.last());
     assert_eq!(follow_ups.last().map(String::as_str), Some("3 of 4 steps are done. Go on."));
     assert_eq!(follow_ups.len(), 3, "once for each step but the last");
     Ok(())
+}
+
+/// With a folder it is one of the two processes: the second if the folder has a session. Else it is both.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), BoxError> {
+    let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        let folder = tempfile::tempdir()?;
+        let session = begin(folder.path()).await?;
+        return go_on(folder.path(), &session).await;
+    };
+    let known = SqliteStore::new(folder.clone()).list(&SessionFilter::default()).await?;
+    match known.first() {
+        Some(session) => go_on(&folder, &session.id).await,
+        None => begin(&folder).await.map(drop),
+    }
 }

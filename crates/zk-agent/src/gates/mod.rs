@@ -6,11 +6,12 @@ mod budget;
 mod dedup;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use zk_core::events::{Ruling, ToolGate};
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope, Stage};
 use zk_core::model::Disclosure;
+use zk_core::service::Tool;
 
 use crate::Behavior;
 use crate::agent::AgentInner;
@@ -35,21 +36,30 @@ pub(crate) fn install(scope: &Scope, behavior: &Behavior, run: &Arc<RunShared>, 
             Arc::new(dedup::Dedup::new(behavior.dedup_tools.clone(), Arc::downgrade(agent), run.clone()));
         scope.handle_at::<ToolGate, _>(at, gate);
     }
-    scope.handle_at::<ToolGate, _>(at, Arc::new(LazyTools(run.clone())));
+    let lazy = LazyTools { run: run.clone(), agent: Arc::downgrade(agent) };
+    scope.handle_at::<ToolGate, _>(at, Arc::new(lazy));
 }
 
+/// The tool that plugins with lazy tools register, so that the model finds them.
+const SEARCH: &str = "tool_search";
+
 /// Refuses lazy tools that the run did not ask for.
-struct LazyTools(Arc<RunShared>);
+struct LazyTools {
+    run: Arc<RunShared>,
+    agent: Weak<AgentInner>,
+}
 
 impl Handler<ToolGate> for LazyTools {
     async fn call(&self, gate: &ToolGate, cx: &Cx) -> Answer<ToolGate> {
         let is_lazy = gate.tool.as_ref().is_some_and(|tool| tool.spec().disclosure == Disclosure::Lazy);
-        let is_locked = is_lazy && !self.0.unlocked().contains(&gate.call.name);
-        if !is_locked || gate.is_decided() || !self.0.owns(cx) {
+        let is_locked = is_lazy && !self.run.unlocked().contains(&gate.call.name);
+        if !is_locked || gate.is_decided() || !self.run.owns(cx) {
             return Ok(None);
         }
+        let search = self.agent.upgrade().filter(|_| cx.item::<dyn Tool>(SEARCH).is_some());
+        let with = search.map_or(String::new(), |agent| format!(" with `{}`", agent.aliases.wire(SEARCH)));
         Ok(Some(Ruling::refuse(format!(
-            "`{}` is not among the tools of this request; search for it first, then call it with the \
+            "`{}` is not among the tools of this request; search for it first{with}, then call it with the \
              arguments it asks for",
             gate.call.display_name
         ))))

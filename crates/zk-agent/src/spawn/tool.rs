@@ -10,11 +10,12 @@ use zk_core::model::{
     AgentError, Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput,
     ToolSpec,
 };
-use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnEnv};
+use zk_core::service::{CallPlace, PinnedContext, RunControl, Tool, ToolCx, TurnEnv, drop_section};
 
 use super::{AgentDefinition, SpawnCount, SpawnOptions};
 use crate::agent::AgentInner;
 use crate::run::Lineage;
+use crate::sections::{GUIDE_SECTION, IDENTITY_SECTION};
 use crate::{Agent, Behavior, RunOptions, RunOutcome};
 
 pub(super) const NAME: &str = "spawn";
@@ -275,8 +276,14 @@ impl SpawnTool {
             let state = parent.state();
             (state.model.clone(), state.thinking)
         };
+        let bus = parent.bus.child(name);
+        if agent.is_some() {
+            // Its definition says so.
+            let scope = bus.scope("definition");
+            [IDENTITY_SECTION, GUIDE_SECTION].into_iter().for_each(|id| drop_section(&scope, id));
+        }
         let mut child = Agent::builder(parent.provider.clone())
-            .bus(parent.bus.child(name))
+            .bus(bus)
             .model(self.options.model.clone().unwrap_or(model))
             .thinking(self.options.thinking.unwrap_or(thinking))
             .system(&*parent.system)

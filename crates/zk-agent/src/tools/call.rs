@@ -6,12 +6,9 @@ use serde_json::Value;
 use zk_core::events::{CallRef, ToolSkipped};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Concurrency, ToolCall, ToolContent, ToolResult, output_bytes};
-use zk_core::service::Tool;
+use zk_core::service::{CallEnd, CallSteps, Progress, Tool};
 
 use crate::driver::Driver;
-
-/// What the model is told of a call that a stopped run did not get to.
-pub(super) const NOT_RUN: &str = "Aborted: the run was stopped before this call. It was not run.";
 
 /// What all calls of one batch share.
 pub(super) struct Calls<'a> {
@@ -39,6 +36,26 @@ impl Calls<'_> {
             name: call.name.clone(),
             display_name: self.driver.toolbox.wire_name(&call.name),
         })
+    }
+
+    /// The steps that `call` goes through.
+    pub(super) fn steps(&self, call: Arc<CallRef>) -> CallSteps {
+        CallSteps {
+            cx: self.cx.clone(),
+            run_id: self.driver.shared.id.clone(),
+            call,
+            cwd: self.driver.cwd.clone(),
+            run_tool_counts: self.counts.clone(),
+            keeps_images: self.driver.model.capabilities.vision,
+            progress: Progress::default(),
+        }
+    }
+}
+
+impl From<CallEnd> for Settled {
+    fn from(end: CallEnd) -> Self {
+        let unrecorded = end.unrecorded.map(AgentError::from);
+        Self { result: end.result, bytes: end.bytes, cancels_siblings: false, unrecorded }
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use futures_util::stream::FuturesUnordered;
 use zk_core::events::CallRef;
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Concurrency, Message, ToolCall, TurnId};
+use zk_core::service::STOPPED_BEFORE_CALL;
 
-use super::call::{Calls, NOT_RUN, Settled, concurrency, skipped};
+use super::call::{Calls, Settled, concurrency, skipped};
 use super::execute::CallCancel;
 use super::preflight::{Preflight, Ready};
 use crate::driver::Driver;
@@ -79,14 +80,14 @@ impl Driver {
         let (mut done, begun) = in_flight.into_results();
         let mut results = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        let mut failure = None;
+        let (mut failure, mut failures) = (None, BTreeSet::new());
         for (index, (call, info)) in calls.iter().zip(&refs).enumerate() {
             let settled = match done.remove(&index) {
                 Some(settled) => settled,
                 None => {
                     let reason = match (aborted, begun.contains(&index)) {
                         (true, true) => CUT_SHORT,
-                        (true, false) => NOT_RUN,
+                        (true, false) => STOPPED_BEFORE_CALL,
                         (false, _) if parked.is_some() => PARKED,
                         (false, _) => INTERRUPTED,
                     };
@@ -94,8 +95,8 @@ impl Driver {
                 }
             };
             bytes += settled.bytes;
-            failure =
-                failure.or(settled.unrecorded).or_else(|| self.shared.repeats().check(call, &settled.result));
+            let check = || self.shared.repeats().check(call, &settled.result, &mut failures);
+            failure = failure.or(settled.unrecorded).or_else(check);
             results.push(Block::ToolResult(settled.result));
         }
         Batch { results, bytes, failure: failure.or(parked) }

@@ -9,11 +9,9 @@ mod nearest;
 mod preflight;
 mod repeats;
 mod toolbox;
-mod validate;
 
 pub(crate) use alias::Aliases;
 pub(crate) use check::check_tools;
 pub(crate) use dispatch::Batch;
 pub(crate) use repeats::RepeatedFailures;
 pub(crate) use toolbox::{ToolMemory, ToolNews, Toolbox};
-pub use validate::{Validated, validate};

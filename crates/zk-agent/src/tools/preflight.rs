@@ -1,18 +1,13 @@
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
-use zk_core::events::{
-    CallRef, Coercion, Passed, ToolBlocked, ToolErrored, ToolGate, ToolParked, ToolPrepare, ToolUnknown,
-    ValidationCoerce, ValidationReject,
-};
-use zk_core::kernel::EmitError;
-use zk_core::model::{Approved, Concurrency, ToolCall, ToolError, ToolErrorKind};
-use zk_core::service::{CallPlace, Tool};
+use zk_core::events::{CallRef, Coercion, ToolErrored, ToolUnknown, ValidationReject};
+use zk_core::model::{Approved, Concurrency, Effect, Effects, ToolCall, ToolError, ToolErrorKind};
+use zk_core::service::{Files, Gated, NotRun, Tool, Validated};
 
 use super::call::{Calls, Settled, concurrency, failed, settled};
 use super::nearest::nearest;
-use super::{Validated, validate};
 use crate::gates::call_key;
 
 /// A call that may run.
@@ -39,6 +34,16 @@ pub(super) enum Preflight {
     Stopped,
 }
 
+/// A call that did not run, with what the model is told.
+fn not_run(call: &CallRef, why: NotRun) -> Preflight {
+    let settled = failed(call, why.to_string());
+    match why {
+        NotRun::Invalid { .. } | NotRun::Blocked { .. } => Preflight::Settled(settled),
+        NotRun::Parked { reason } => Preflight::Parked { settled, tool: call.name.clone(), reason },
+        NotRun::Stopped => Preflight::Stopped,
+    }
+}
+
 impl Calls<'_> {
     /// Everything up to the permission to run: arguments, preparation, gates, the count. Calls are taken through
     /// this one after the other, in the order the model made them.
@@ -48,105 +53,56 @@ impl Calls<'_> {
             return Preflight::Settled(self.malformed(info, raw).await);
         }
         let tool = self.driver.toolbox.get(&info.name);
-        let (args, coercions) = match &tool {
-            None => (call.args.clone(), Vec::new()),
-            Some(tool) => match self.arguments(&info, &**tool, call.args.clone()).await {
-                Ok(arguments) => arguments,
-                Err(ended) => return ended,
-            },
+        let steps = self.steps(info.clone());
+        let arguments = match &tool {
+            None => Ok(Validated { args: call.args.clone(), coercions: Vec::new() }),
+            Some(tool) => steps.arguments(&**tool, &call.args).await,
         };
-        let place = CallPlace { cx: self.cx.clone(), cwd: self.driver.cwd.clone() };
-        let gate = ToolGate {
-            run_tool_counts: self.counts.clone(),
-            ..ToolGate::new(info.clone(), args.clone(), tool.clone(), place)
+        let Validated { args, coercions } = match arguments {
+            Ok(valid) => valid,
+            Err(why) => return not_run(&info, why),
         };
-        match gate.pass(&self.cx).await {
-            Err(EmitError::Cancelled { .. }) => Preflight::Stopped,
-            Err(EmitError::Hook(error)) => {
-                let reason = format!("a guard failed, so this call was not run: {error}");
-                Preflight::Settled(self.blocked(info, args, reason, None).await)
-            }
-            Ok(Passed::Refused { reason, by }) => {
-                let by = by.map(|source| source.to_string());
-                Preflight::Settled(self.blocked(info, args, reason, by).await)
-            }
-            Ok(Passed::Parked { reason, by }) => {
-                let settled = failed(&info, format!("Parked: {reason}. It was not run."));
-                let by = by.map(|source| source.to_string());
-                let parked = ToolParked { call: info.clone(), args, reason: reason.clone(), by };
-                let _ = self.cx.emit(parked).await;
-                Preflight::Parked { settled, tool: info.name.clone(), reason }
-            }
-            Ok(Passed::Substituted { output }) => {
-                self.driver.shared.count(&info.name);
-                Preflight::Settled(self.finish(info, output, false, Duration::ZERO, None).await)
-            }
-            Ok(Passed::Approved(approved)) => {
-                self.driver.shared.count(&info.name);
-                match tool {
-                    Some(tool) => Preflight::Ready(Ready {
-                        concurrency: concurrency(&*tool, approved.args()),
-                        dedup: call_key(&self.driver.behavior, &info.name, approved.args()),
-                        approved,
-                        tool,
-                        coercions,
-                    }),
-                    None => Preflight::Settled(self.unknown(info, args).await),
-                }
-            }
+        match (steps.gate(tool.clone(), &args).await, tool) {
+            (Err(why), _) => not_run(&info, why),
+            (Ok(Gated::Substituted(output)), _) => Preflight::Settled(steps.substitute(output).await.into()),
+            (Ok(Gated::Approved(approved)), Some(tool)) => Preflight::Ready(Ready {
+                concurrency: self.order(concurrency(&*tool, approved.args()), &approved).await,
+                dedup: call_key(&self.driver.behavior, &info.name, approved.args()),
+                approved,
+                tool,
+                coercions,
+            }),
+            (Ok(Gated::Approved(_)), None) => Preflight::Settled(self.unknown(info, args).await),
         }
     }
 
-    /// The arguments as they will run: valid, coerced, prepared, and valid again if a handler rewrote them.
-    async fn arguments(
-        &self,
-        call: &Arc<CallRef>,
-        tool: &dyn Tool,
-        args: Value,
-    ) -> Result<(Value, Vec<Coercion>), Preflight> {
-        let (args, coercions) = self.valid(call, tool, args).await?;
-        if !self.cx.bus().has_handlers::<ToolPrepare>() {
-            return Ok((args, coercions));
+    /// What a call waits for: beside the names that its tool tells, the files that it changes, by where they are. Two
+    /// calls that reach one file under different names run in their order too.
+    async fn order(&self, told: Concurrency, call: &Approved) -> Concurrency {
+        let (Concurrency::Resources(mut names), Effects::Known { list }) = (told.clone(), call.effects())
+        else {
+            return told;
+        };
+        let Some(files) = self.cx.service::<dyn Files>() else { return told };
+        let written = list.iter().filter_map(|effect| match effect {
+            Effect::Writes { paths } => Some(paths.clone()),
+            Effect::Reads { .. }
+            | Effect::Executes { .. }
+            | Effect::Network { .. }
+            | Effect::LeavesContext { .. } => None,
+        });
+        let (written, cwd): (Vec<PathBuf>, _) = (written.flatten().collect(), self.driver.cwd.clone());
+        if written.is_empty() {
+            return told;
         }
-        let prepare = ToolPrepare { call: call.clone(), args: args.clone(), rewritten_by: None };
-        match self.cx.emit(prepare).await {
-            Ok(prepared) if prepared.rewritten_by.is_none() => Ok((args, coercions)),
-            // What the model gave was converted for the handler that rewrote it: only the new conversions tell.
-            Ok(prepared) => self.valid(call, tool, prepared.args).await,
-            Err(EmitError::Cancelled { .. }) => Err(Preflight::Stopped),
-            Err(EmitError::Hook(error)) => {
-                let reason = format!("its arguments could not be prepared, so it was not run: {error}");
-                let by = Some(error.source.to_string());
-                Err(Preflight::Settled(self.blocked(call.clone(), args, reason, by).await))
-            }
-        }
-    }
-
-    /// Arguments that fit the schema; a call whose arguments do not is counted and answered without a gate.
-    async fn valid(
-        &self,
-        call: &Arc<CallRef>,
-        tool: &dyn Tool,
-        args: Value,
-    ) -> Result<(Value, Vec<Coercion>), Preflight> {
-        match validate(&args, &tool.spec().schema) {
-            Ok(Validated { args, coercions }) => {
-                if !coercions.is_empty() {
-                    let coerced = || ValidationCoerce { call: call.clone(), coercions: coercions.clone() };
-                    let _ = self.cx.emit_with(coerced).await;
-                }
-                Ok((args, coercions))
-            }
-            Err(issues) => {
-                self.driver.shared.count(&call.name);
-                let text = format!(
-                    "Validation error: {}. Call it again with corrected arguments.",
-                    issues.join("; ")
-                );
-                let _ = self.cx.emit(ValidationReject { call: call.clone(), args, issues }).await;
-                Err(Preflight::Settled(failed(call, text)))
-            }
-        }
+        // Links are followed, which may wait for the disk. A path that leads nowhere fails in its tool.
+        let resolving = tokio::task::spawn_blocking(move || {
+            let resolve = |path: &PathBuf| files.resolve(&cwd, path.to_str()?).ok();
+            written.iter().filter_map(resolve).map(|at| format!("at:{}", at.path.display())).collect()
+        });
+        let places: Vec<String> = resolving.await.unwrap_or_default();
+        names.extend(places);
+        Concurrency::Resources(names)
     }
 
     async fn malformed(&self, call: Arc<CallRef>, raw: &str) -> Settled {
@@ -160,18 +116,6 @@ impl Calls<'_> {
         let args = Value::String(raw.to_owned());
         let _ = self.cx.emit(ValidationReject { call: call.clone(), args, issues: vec![issue] }).await;
         failed(&call, text)
-    }
-
-    pub(super) async fn blocked(
-        &self,
-        call: Arc<CallRef>,
-        args: Value,
-        reason: String,
-        by: Option<String>,
-    ) -> Settled {
-        let settled = failed(&call, format!("Blocked: {reason}"));
-        let _ = self.cx.emit(ToolBlocked { call, args, reason, by }).await;
-        settled
     }
 
     async fn unknown(&self, call: Arc<CallRef>, args: Value) -> Settled {

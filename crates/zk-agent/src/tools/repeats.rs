@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use zk_core::model::{AgentError, ToolCall, ToolResult};
@@ -14,13 +15,22 @@ pub(crate) struct RepeatedFailures {
 }
 
 impl RepeatedFailures {
-    /// Takes in the result of a call; gives why the run has to end if it only repeats itself.
-    pub(crate) fn check(&mut self, call: &ToolCall, result: &ToolResult) -> Option<AgentError> {
+    /// Takes in the result of a call; gives why the run has to end if it only repeats itself. Calls that fail alike in
+    /// one batch, whose failures are in `batch`, count once: the model has not seen the first of them yet.
+    pub(crate) fn check(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+        batch: &mut BTreeSet<u64>,
+    ) -> Option<AgentError> {
         if !result.is_error {
             *self = Self::default();
             return None;
         }
         let digest = digest(call, result);
+        if !batch.insert(digest) {
+            return None;
+        }
         self.count = if self.last == digest { self.count + 1 } else { 1 };
         self.last = digest;
         (self.count >= MOST_IDENTICAL_FAILURES)

@@ -144,6 +144,18 @@ async fn five_identical_failures_in_a_row_end_the_run_as_stuck() {
     assert_eq!((&*tool, failures, outcome.stats.turns), ("fail", 5, 5));
 }
 
+/// The model has not seen the first of them when it makes the others.
+#[tokio::test]
+async fn identical_failures_in_one_answer_count_once() {
+    let fail = |turn: Turn| turn.call("fail", json!({"why": "no such file"}));
+    let script =
+        Script::new().turn(|turn| (0..6).fold(turn, |turn, _| fail(turn))).turn(|turn| turn.text("I see."));
+    let rig = rig(script);
+    let outcome = rig.run("go").await;
+    outcome.result.unwrap();
+    assert_eq!((outcome.stats.turns, rig.results(2).len()), (2, 6));
+}
+
 #[tokio::test]
 async fn calls_cut_off_in_their_json_count_as_identical_failures_too() {
     let rig = rig(Script::answering(|_| Turn::new().raw_call("echo", "{\"text\": \"")));

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use zk_agent::{Behavior, QueueMode, RunHandle, RunOptions};
+use zk_agent::{AgentConversation, Behavior, QueueMode, RunHandle, RunOptions};
 use zk_core::events::{Input, InputReply, SteerInject, StreamEnd, ToolBefore, TurnAfter};
 use zk_core::kernel::{Bus, Cx, Event, OnError};
-use zk_core::model::AgentError;
+use zk_core::model::{AgentError, Block, Message};
+use zk_core::service::Conversation;
 use zk_testkit::{Script, Turn};
 
 use crate::support::{Rig, assert_lines, rig, rig_with, told};
@@ -60,6 +61,39 @@ async fn steering_between_the_calls_of_a_batch_skips_the_rest_honestly() {
     assert_eq!(rig.recorder.named("tool:skipped").len(), 2);
     assert_eq!(rig.recorder.named("tool:gate").len(), 1, "skipped calls pass no gate and are not counted");
     assert_eq!(rig.recorder.named("agent:done")[0]["stats"]["tool_calls"], json!({"fail": 1}));
+}
+
+#[tokio::test]
+async fn a_steering_message_that_is_taken_back_never_reaches_the_model_and_a_delivered_one_cannot_be() {
+    let rig = rig(Script::new().turn(three_fails).turn(|t| t.text("Understood.")));
+    let conversation = AgentConversation::new(rig.agent.clone());
+    let (taken, late) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
+    let (here, told_late) = (taken.clone(), late.clone());
+    let scope = rig.scope("person");
+    let person = conversation.clone();
+    scope.on_sync(move |_: &ToolBefore, _: &Cx| {
+        if here.lock().unwrap().is_empty() {
+            for text in ["keep", "drop", "keep"] {
+                person.steer(Message::injected(text, "steer")).unwrap();
+            }
+            here.lock().unwrap().extend([
+                person.unsteer("drop"),
+                person.unsteer("drop"),
+                person.unsteer("keep"),
+            ]);
+        }
+    });
+    let person = conversation.clone();
+    scope.on_sync(move |_: &StreamEnd, _: &Cx| {
+        *told_late.lock().unwrap() = Some(person.unsteer("keep"));
+    });
+    conversation.submit(vec![Block::text("go")]).await.unwrap();
+    conversation.idle().await;
+    assert_eq!(*taken.lock().unwrap(), [true, false, true]);
+    assert_eq!(*late.lock().unwrap(), Some(false), "the model has it");
+    let told = told(&rig.agent.history());
+    assert!(told.contains("user [steer]: keep") && !told.contains("drop"), "{told}");
+    assert!(!conversation.unsteer("keep"), "no run");
 }
 
 // Even if the model said it was done.

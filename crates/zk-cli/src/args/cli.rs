@@ -1,9 +1,16 @@
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use zk_auth::Secret;
 use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
+
+/// A key, hidden from whatever prints the command line.
+fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(text.into())
+}
 
 /// Coding agent for your terminal.
 ///
@@ -131,8 +138,8 @@ pub(crate) struct Cli {
     pub(crate) base_url: Option<String>,
 
     /// The provider's key. Other users of the machine can see it here: prefer `zk auth login`
-    #[arg(long, global = true, value_name = "KEY", hide_env_values = true)]
-    pub(crate) api_key: Option<String>,
+    #[arg(long, global = true, value_name = "KEY", hide_env_values = true, value_parser = secret)]
+    pub(crate) api_key: Option<Secret>,
 
     /// One more settings file, over those of the project and the user
     #[arg(long, global = true, value_name = "FILE")]
@@ -368,12 +375,15 @@ pub(crate) struct McpAdd {
 pub(crate) enum PolicyAction {
     /// List the rules that hold here, and what was approved
     List,
-    /// Judge a command without running it, or a host: allow, ask or deny, then why
+    /// Judge a command, a host or a call of a tool without running it: allow, ask or deny, then why
     Test {
+        /// A tool, in place of a command; its arguments follow as JSON, such as '{"path": "src/a.rs"}'
+        #[arg(long, value_name = "NAME", conflicts_with = "host")]
+        tool: Option<String>,
         /// A host that the tool fetch would connect to, such as docs.rs or localhost:8000, in place of a command
         #[arg(long, value_name = "HOST")]
         host: Option<String>,
-        /// The command: one text in quotes, or its words
+        /// The command: one text in quotes, or its words; with --tool, the arguments as JSON
         #[arg(
             required_unless_present = "host",
             conflicts_with = "host",

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use zk_auth::Secret;
+
 use super::cli::{
     AuthAction, Cli, CliCommand, ConfigAction, CostAction, CostBy, HooksAction, McpAction, OutputFormat,
     PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction, ViewFormat,
@@ -18,7 +20,7 @@ pub(crate) struct Task {
     pub(crate) given: LayerValues,
     /// The address and the key of whichever provider is chosen.
     pub(crate) base_url: Option<String>,
-    pub(crate) api_key: Option<String>,
+    pub(crate) api_key: Option<Secret>,
     pub(crate) config: Option<PathBuf>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) verbose: bool,

@@ -1,25 +1,17 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use zk_core::events::{PrefixBreak, SessionBeforeEnd};
-use zk_core::kernel::{BoxError, Bus, Cx, Reach, Scope};
 use zk_core::model::{ModelRef, Usage};
-use zk_core::service::{Entry, EntryKind, NewEntry, SessionFilter, SessionLog, SessionStore, visible_line};
+use zk_core::service::{Entry, EntryKind, SessionFilter, SessionStore, visible_line};
 use zk_session::read_matching;
-use zk_tools::OutputCompressed;
 
 use super::print;
 use crate::app::{AppContext, runtime};
 use crate::args::cli::{CostAction, CostBy};
+use crate::cost_records::{BREAK, SAVINGS, SOURCE};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::summary::shorten;
 use crate::sessions::{given, refused, store};
-
-/// Who appends to sessions why a request began differently, and what the entry is called.
-const SOURCE: &str = "cost";
-const BREAK: &str = "prefix-break";
-const SAVINGS: &str = "output-savings";
 
 /// Shows what sessions used and cost, or why one read more than it had to.
 pub(crate) fn cost(
@@ -33,34 +25,6 @@ pub(crate) fn cost(
         None => totals(app, by, all, json),
         Some(CostAction::Why { id }) => why(app, &id),
     }
-}
-
-/// Keeps with the session what breaks the beginning of its requests.
-pub(crate) fn note_breaks(bus: &Bus) {
-    let scope = bus.scope(SOURCE);
-    scope.on_async_with(scope.clone(), async |scope: &Scope, broken: &PrefixBreak, cx: &Cx| {
-        if let Some(log) = cx.service::<dyn SessionLog>() {
-            log.append(scope, NewEntry::hidden(BREAK, 1, serde_json::to_value(broken)?)).await?;
-        }
-        Ok::<_, BoxError>(())
-    });
-}
-
-/// Keeps with the session how much smaller the outputs of commands became before the model got them: one entry for each
-/// run that made any smaller.
-pub(crate) fn note_savings(bus: &Bus) {
-    let scope = bus.scope(SOURCE);
-    let saved = Arc::new(Mutex::new((0_u64, 0_u64)));
-    let counted = saved.clone();
-    scope.on_sync_at(Reach::Descendants, move |event: &OutputCompressed, _: &Cx| {
-        let mut saved = counted.lock().unwrap_or_else(PoisonError::into_inner);
-        saved.0 += event.before as u64;
-        saved.1 += event.after as u64;
-    });
-    scope.on_sync(move |_: &SessionBeforeEnd, _: &Cx| {
-        let (before, after) = std::mem::take(&mut *saved.lock().unwrap_or_else(PoisonError::into_inner));
-        (before > 0).then(|| NewEntry::hidden(SAVINGS, 1, json!({ "before": before, "after": after })))
-    });
 }
 
 /// What several answers used and cost.

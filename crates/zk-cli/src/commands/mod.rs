@@ -17,7 +17,7 @@ mod trust;
 pub(crate) use auth::auth;
 pub(crate) use compact::window_commands;
 pub(crate) use context::context;
-pub(crate) use cost::{cost, note_breaks, note_savings};
+pub(crate) use cost::cost;
 pub(crate) use exec_server::exec_server;
 pub(crate) use hooks::{command_hooks, hooks};
 pub(crate) use mcp::mcp;

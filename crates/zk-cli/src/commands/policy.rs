@@ -1,23 +1,25 @@
-use serde_json::json;
+use serde_json::{Value, json};
+use zk_core::kernel::Bus;
 use zk_core::model::{Effect, Effects};
-use zk_core::service::{Trust, TrustItem, visible_lines};
+use zk_core::service::{CallPlace, Tool, Trust, TrustItem, visible_lines};
 use zk_permission::{
     Approval, ApprovalKind, Decision, Explanation, Layer, Rule, RuleBase, Verdict, quote_all,
 };
-use zk_tools::PermissionGate;
+use zk_tools::{PermissionGate, ToolsPlugin};
 
 use super::print;
 use crate::app::AppContext;
 use crate::args::cli::PolicyAction;
 use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::policy;
+use crate::{behavior, policy};
 
 /// Says what may run and why, and takes back what was approved.
 pub(crate) fn policy(app: &AppContext, action: &PolicyAction) -> Outcome<Exit> {
     match action {
         PolicyAction::Test { host: Some(host), .. } => test_host(app, host),
-        PolicyAction::Test { host: None, command } => test(app, command),
+        PolicyAction::Test { host: None, tool: Some(tool), command } => test_tool(app, tool, command),
+        PolicyAction::Test { host: None, tool: None, command } => test(app, command),
         PolicyAction::List => list(app),
         PolicyAction::Explain { rule } => explain(app, rule.as_deref()),
         PolicyAction::Revoke { which } => revoke(app, which),
@@ -30,7 +32,24 @@ fn test(app: &AppContext, command: &[String]) -> Outcome<Exit> {
         [only] => only.clone(),
         words => quote_all(words),
     };
-    judged(app, "shell", &Effects::executes(&text), Some(&text))
+    judged(app, "shell", &Effects::executes(&text), Some(&json!({ "command": text })))
+}
+
+/// Judges a call of a built-in tool by the effects that the tool tells; what another one does is not known.
+fn test_tool(app: &AppContext, name: &str, args: &[String]) -> Outcome<Exit> {
+    let text = args.join(" ");
+    let args: Value = serde_json::from_str(&text).map_err(|error| {
+        Failure::usage(format!("the arguments of `{name}` are not JSON: {error}: {text}"))
+    })?;
+    let bus = Bus::new();
+    bus.install(&ToolsPlugin::new(behavior::tools_options(&app.settings))).map_err(Failure::failed)?;
+    #[cfg(feature = "fetch")]
+    bus.install(&crate::fetch::plugin(&app.settings)?).map_err(Failure::failed)?;
+    let effects = match bus.item::<dyn Tool>(name) {
+        Some(tool) => tool.effects(&args, &CallPlace { cx: bus.cx(), cwd: app.cwd.clone() }),
+        None => Effects::Unknown,
+    };
+    judged(app, name, &effects, Some(&args))
 }
 
 fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
@@ -41,13 +60,12 @@ fn test_host(app: &AppContext, host: &str) -> Outcome<Exit> {
     judged(app, "fetch", &Effects::one(Effect::Network { hosts: vec![host.to_owned()] }), None)
 }
 
-/// Judges a call; for one of the shell by its text too, which may have been allowed for good as it is.
-fn judged(app: &AppContext, tool: &str, effects: &Effects, command: Option<&str>) -> Outcome<Exit> {
+/// Judges a call; by its arguments too, with which it may have been allowed for good as it is.
+fn judged(app: &AppContext, tool: &str, effects: &Effects, args: Option<&Value>) -> Outcome<Exit> {
     let Containment { mode, is_contained, .. } =
         Containment::of(app, app.settings.flag("permissions.allow_all"))?;
     let verdict = policy::judge(app, mode, is_contained).verdict(tool, effects, &app.cwd);
-    let is_remembered =
-        asks_by_no_rule(&verdict) && command.is_some_and(|text| is_remembered(app, tool, text));
+    let is_remembered = asks_by_no_rule(&verdict) && args.is_some_and(|args| is_remembered(app, tool, args));
     let decision = if is_remembered { Decision::Allow } else { verdict.decision };
     let mut lines = vec![format!("{decision} (mode {mode})")];
     if is_remembered {
@@ -69,10 +87,9 @@ fn asks_by_no_rule(verdict: &Verdict) -> bool {
         && !verdict.reasons.iter().any(|reason| reason.decision == Decision::Ask && reason.rule.is_some())
 }
 
-/// Whether a command with no other arguments was allowed for good in this directory.
-fn is_remembered(app: &AppContext, tool: &str, command: &str) -> bool {
-    let args = json!({ "command": command });
-    let Some(bytes) = PermissionGate::remembered_bytes(&app.cwd, tool, &args) else { return false };
+/// Whether a call with exactly these arguments was allowed for good in this directory.
+fn is_remembered(app: &AppContext, tool: &str, args: &Value) -> bool {
+    let Some(bytes) = PermissionGate::remembered_bytes(&app.cwd, tool, args) else { return false };
     // The names are without secrets, so a call is known by its bytes alone.
     let names = calls(app).unwrap_or_default();
     let items = names.iter().map(|name| TrustItem {

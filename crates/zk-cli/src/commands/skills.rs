@@ -151,6 +151,7 @@ fn show(app: &AppContext, name: &str) -> Outcome<Exit> {
         lines.push(format!("trust: {state}"));
     }
     lines.extend(skill.diagnostics.iter().map(Diagnostic::to_string));
+    lines.extend(skills::suspicions(app, skill));
     let bundle = Bundle::of(skill).map_err(Failure::failed)?;
     lines.extend(bundle.resources().iter().map(|file| format!("file: {file}")));
     let lines: Vec<String> = lines.iter().map(|line| visible_line(line)).collect();
@@ -251,7 +252,9 @@ fn add(app: &AppContext, path: &Path, project: bool) -> Outcome<Exit> {
         }
     }
     let next = if project { "; `zk trust add` lets it count" } else { "" };
-    print(app, &[format!("{} is now in {}{next}", skill.name(), to.display())])
+    let mut lines = vec![format!("{} is now in {}{next}", skill.name(), to.display())];
+    lines.extend(skills::suspicions(app, skill).iter().map(|warning| visible_line(warning)));
+    print(app, &lines)
 }
 
 fn remove(app: &AppContext, name: &str, project: bool) -> Outcome<Exit> {

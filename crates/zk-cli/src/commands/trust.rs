@@ -70,6 +70,7 @@ fn skill_lines(app: &AppContext, action: &TrustAction) -> Outcome<Vec<String>> {
         };
         lines.push(visible_line(&format!("{}: {state}", place(skill))));
         lines.extend(rows(&format!("{}: {}", skill.name(), skill.manifest.description)));
+        lines.extend(skills::suspicions(app, skill).iter().flat_map(|warning| rows(warning)));
     }
     Ok(lines)
 }

@@ -14,7 +14,7 @@ use zk_auth::FileStore;
 use zk_core::kernel::{Bus, Cx, Plugin, Scope};
 use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
-use zk_mcp::{McpBootstrapEnd, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig};
+use zk_mcp::{McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig, ServerDisclosure};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
@@ -65,6 +65,14 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     }
     let roots = std::iter::once(app.project.clone()).chain(app.add_dirs.iter().cloned());
     let mut plugin = McpPlugin::new(servers, &app.project).roots(roots).checking(check);
+    match app.settings.text("mcp.disclosure") {
+        Some("lazy") => plugin = plugin.disclosure(ServerDisclosure::Lazy),
+        Some("eager") => plugin = plugin.disclosure(ServerDisclosure::Eager),
+        Some(_) | None => {}
+    }
+    if let Some(tokens) = app.settings.count("mcp.eager_tokens") {
+        plugin = plugin.eager_tokens(tokens);
+    }
     if let Some(credentials) = app.dirs.credentials() {
         // Apart from those of providers, which `zk auth` lists.
         let store = FileStore::new(credentials.with_file_name("mcp-credentials.json"));
@@ -111,16 +119,19 @@ pub(crate) fn record(app: &AppContext, bus: &Bus) {
     let records = Arc::new(Records::new(dir, app.redactor.clone()));
     let scope = bus.scope("mcp-status");
     let keep = |scope: &Scope, records: &Arc<Records>| {
-        let (of_end, of_error, of_quarantine) = (records.clone(), records.clone(), records.clone());
-        scope.on_sync(move |event: &McpBootstrapEnd, _: &Cx| {
-            if event.ok {
-                of_end.keep(&event.server, &format!("ready, {} tools", event.tools));
-            }
+        let (of_start, of_error, of_quarantine) = (records.clone(), records.clone(), records.clone());
+        scope.on_sync(move |event: &McpConnect, _: &Cx| {
+            of_start.keep(&event.server, &format!("ready, {} tools", event.tools.len()));
         });
         scope.on_sync(move |event: &McpError, _: &Cx| of_error.keep(&event.server, &event.error));
         scope.on_sync(move |event: &McpQuarantine, _: &Cx| {
-            let accept = format!("zk mcp accept {} {}", event.server, event.digest);
-            of_quarantine.keep(&event.server, &format!("its tools changed and wait for `{accept}`"));
+            let McpQuarantine { server, changes, digest } = event;
+            let state = if digest.is_empty() {
+                format!("its tools are not known: {}", changes.join("; "))
+            } else {
+                format!("its tools changed and wait for `zk mcp accept {server} {digest}`")
+            };
+            of_quarantine.keep(server, &state);
         });
     };
     keep(&scope, &records);

@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use zk_core::events::{AgentBeforeStart, BeforeStart};
-use zk_core::kernel::{BoxError, Bus, Cx, Stage};
+use zk_core::kernel::{BoxError, Bus, Cx};
 use zk_mcp::{McpServers, McpSkills, RemoteSkill};
-use zk_skills::{ServedSkill, SkillHost, SkillSet, Skills, catalog};
+use zk_skills::{ServedSkill, SkillHost, Skills};
 
 /// The skills of one MCP server.
 struct ServerSkills {
@@ -38,12 +37,6 @@ pub(crate) fn offer_skills(bus: &Bus) -> Result<(), BoxError> {
         scope.provide::<dyn SkillHost>(&status.server, Arc::new(host))?;
     }
     scope.on_async_with((), async |(): &(), _: &McpSkills, cx: &Cx| reload(cx).await);
-    scope.on_async_with_at(Stage::Late, (), async |(): &(), start: &AgentBeforeStart, cx: &Cx| {
-        let Some(skills) = cx.service::<Skills>() else { return Ok(None) };
-        let late = late(&*skills.resolve(cx).await?, &start.system);
-        let system = (!late.skills.is_empty()).then(|| format!("{}\n\n{}", start.system, catalog(&late)));
-        Ok::<_, BoxError>(system.map(|system| BeforeStart { system: Some(system), ..BeforeStart::default() }))
-    });
     let early = scope.clone();
     scope.spawn(async move {
         // One may have been faster than this.
@@ -52,13 +45,6 @@ pub(crate) fn offer_skills(bus: &Bus) -> Result<(), BoxError> {
         }
     });
     Ok(())
-}
-
-/// The served skills that a prompt does not name: their server was ready only after it was made.
-fn late(set: &SkillSet, prompt: &str) -> SkillSet {
-    let is_named = |name: &str| prompt.contains(&format!("<skill name=\"{name}\""));
-    let late = set.for_model().filter(|skill| skill.served.is_some() && !is_named(skill.name()));
-    SkillSet { skills: late.cloned().collect(), ..SkillSet::default() }
 }
 
 async fn reload(cx: &Cx) -> Result<(), BoxError> {

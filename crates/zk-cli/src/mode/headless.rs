@@ -14,6 +14,7 @@ use zk_core::service::{HostFiles, HostRead, Redactor, StoreError, Tool};
 use zk_permission::Mode;
 use zk_view::ViewDriver;
 
+use super::prompt_command;
 use super::shared_screen::SharedScreen;
 use super::summary;
 use super::told::{self, Refused, Teller};
@@ -40,16 +41,9 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let Prompt { text, format, resume, schema, .. } = prompt;
     let schema = schema.map(|file| read_schema(app, &file)).transpose()?;
     let text = stdin::join(text.clone(), stdin::text(text.is_some())?);
-    let options = match text {
-        Some(text) => RunOptions::from(text),
-        None if resume.is_some() => RunOptions::resume(),
-        None => {
-            return Err(Failure::usage(
-                "there is no prompt: zk -p \"what to do\", or pipe it to standard input",
-            ));
-        }
-    };
-    let options = options.behavior(Behavior { schema, ..Behavior::default() });
+    if text.is_none() && resume.is_none() {
+        return Err(Failure::usage("there is no prompt: zk -p \"what to do\", or pipe it to standard input"));
+    }
     let stop = CancellationToken::new();
     let broken = stop.clone();
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot start: {error}"));
@@ -79,6 +73,20 @@ pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
         let bus = compose::bus(app, &session, host)?;
         let model = compose::model(app, &*provider, &session).await?;
         let agent = compose::agent(app, &bus, provider, model, &session)?;
+        let text = match text {
+            Some(text) => match prompt_command::prompt_of(&agent, &text, &stop).await {
+                Ok(prompt) => Some(prompt.unwrap_or(text)),
+                Err(failure) => {
+                    agent.close().await;
+                    bus.close().await;
+                    let _ = session.close().await;
+                    return Err(failure);
+                }
+            },
+            None => None,
+        };
+        let options = text.map_or_else(RunOptions::resume, RunOptions::from);
+        let options = options.behavior(Behavior { schema, ..Behavior::default() });
         let head = Headless {
             output,
             stderr: SharedScreen::new(Screen::stderr(&app.env)),

@@ -1,6 +1,9 @@
 //! What a view shows, in lines for a person.
 
-use zk_view::{Activity, AnswerEnd, Block, Body, Call, CallState, Content, Form, NoteLevel, Status, Text};
+use zk_view::{
+    Activity, AnswerEnd, Block, Body, Call, CallState, Content, DiffLine, DiffReader, Form, NoteLevel,
+    Status, Text,
+};
 
 use super::summary::counted;
 pub(crate) use super::summary::shorten;
@@ -75,7 +78,7 @@ fn content(content: &Content) -> Vec<(Style, String)> {
 fn answer_end(end: &AnswerEnd) -> Option<String> {
     match end {
         AnswerEnd::Whole => None,
-        AnswerEnd::MaxTokens => Some("cut by the output limit".to_owned()),
+        AnswerEnd::MaxTokens => Some("cut by the output limit: say `go on` for the rest".to_owned()),
         AnswerEnd::WindowFull => Some("cut: the context window was full".to_owned()),
         AnswerEnd::Empty => Some("the model said nothing".to_owned()),
         AnswerEnd::Refused => Some("the model refused to answer".to_owned()),
@@ -159,20 +162,20 @@ fn end(body: &Body, shown: usize) -> Vec<(Style, String)> {
     (before > 0).then(|| more(before, "above")).into_iter().chain(rows).collect()
 }
 
-/// The lines of a diff that say what changed.
+/// The lines of a diff that say what changed, with their numbers.
 fn diff(body: &Body) -> Vec<(Style, String)> {
-    let is_change = |line: &&str| {
-        (line.starts_with('+') && !line.starts_with("+++"))
-            || (line.starts_with('-') && !line.starts_with("---"))
-    };
     let Form::Diff { added, removed, .. } = &body.form else { return Vec::new() };
-    let changes = body.lines.iter().map(|line| line.as_str()).filter(is_change).take(DIFF);
-    let mut rows: Vec<(Style, String)> = changes
-        .map(|line| {
-            let style = if line.starts_with('+') { Style::Green } else { Style::Red };
-            (style, format!("    {}", shorten(line)))
-        })
-        .collect();
+    let mut reader = DiffReader::default();
+    let row = |style, number: u64, sign, text: &str| {
+        let number = if number == 0 { String::new() } else { number.to_string() };
+        Some((style, format!("{number:>6} {sign}{}", shorten(text))))
+    };
+    let changed = |line: &Text| match reader.line(line.as_str()) {
+        DiffLine::Added { number, text } => row(Style::Green, number, '+', text),
+        DiffLine::Removed { number, text } => row(Style::Red, number, '-', text),
+        DiffLine::Header(_) | DiffLine::Hunk(_) | DiffLine::Kept { .. } => None,
+    };
+    let mut rows: Vec<(Style, String)> = body.lines.iter().filter_map(changed).take(DIFF).collect();
     let hidden = (added + removed).saturating_sub(rows.len() as u64);
     if hidden > 0 {
         rows.push(more(hidden, "below"));

@@ -6,6 +6,7 @@ mod job_rows;
 pub(crate) mod lines;
 pub(crate) mod painter;
 mod permission_modes;
+mod prompt_command;
 pub(crate) mod shared_screen;
 mod status_line;
 pub(crate) mod summary;

@@ -1,12 +1,13 @@
 use std::collections::{HashMap, HashSet};
+use std::mem::Discriminant;
 
 use tokio::task::JoinHandle;
-use zk_view::{Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver};
+use zk_view::{Activity, Block, BlockId, Call, CallState, Content, Drained, Patch, Status, View, ViewDriver};
 
 use super::lines;
 use super::shared_screen::SharedScreen;
 use super::status_line::StatusLine;
-use crate::term::Style;
+use crate::term::{Screen, Style};
 
 /// Draws a conversation in lines: the answer as it streams, calls and their results below each other, and what goes
 /// on now in a status line.
@@ -17,6 +18,8 @@ struct Painter {
     /// Blocks that are drawn as they stay.
     done: HashSet<BlockId>,
     status: Status,
+    /// The kind of what went on when that was looked at last.
+    said: Discriminant<Activity>,
     line: Option<StatusLine>,
     /// Which session it draws: see [`zk_view::View::switches`].
     switches: u64,
@@ -55,6 +58,7 @@ impl Painting {
             done: ids(&now),
             switches: now.switches,
             status: Status::default(),
+            said: std::mem::discriminant(&Activity::Idle),
             line: None,
         };
         let task = tokio::spawn(async move {
@@ -82,6 +86,15 @@ fn ids(view: &View) -> HashSet<BlockId> {
     view.blocks.iter().map(|block| block.id.clone()).collect()
 }
 
+/// A piece of an answer; its first one behind who speaks, where lines are labelled.
+fn answer(screen: &mut Screen, begins: bool, piece: &str) {
+    if begins && !piece.is_empty() && screen.is_labelled() {
+        screen.end_line();
+        screen.stream("zk: ");
+    }
+    screen.stream(piece);
+}
+
 impl Painter {
     fn patch(&mut self, patch: &Patch) {
         match patch {
@@ -96,8 +109,9 @@ impl Painter {
             Patch::Open { block } | Patch::Change { block } | Patch::Close { block } => self.block(block),
             Patch::Grow { id, delta } => {
                 if let Some(written) = self.open.get_mut(id).and_then(|drawn| drawn.written.as_mut()) {
+                    let begins = *written == 0;
                     *written += delta.as_str().len();
-                    self.screen.lock().stream(delta.as_str());
+                    answer(&mut self.screen.lock(), begins, delta.as_str());
                 }
             }
             Patch::Remove { id } => drop(self.open.remove(id)),
@@ -123,9 +137,10 @@ impl Painter {
             Content::Answer { text, .. } if is_own => {
                 let written = drawn.written.get_or_insert_default();
                 let rest = text.as_str().get(*written..).unwrap_or_default();
+                let begins = *written == 0;
                 *written += rest.len();
                 let mut screen = self.screen.lock();
-                screen.stream(rest);
+                answer(&mut screen, begins, rest);
                 if block.closed {
                     screen.end_line();
                 }
@@ -138,7 +153,7 @@ impl Painter {
             Content::Call(call) => {
                 let indent = lines::indent(block);
                 if call.state == CallState::Running && !std::mem::replace(&mut drawn.announced, true) {
-                    self.screen.line(Style::Cyan, &format!("{indent}● {}", call.summary));
+                    self.screen.line(Style::Cyan, &format!("{indent}● {}", call.headline()));
                 }
                 if block.closed {
                     self.call(call, &indent);
@@ -174,9 +189,28 @@ impl Painter {
         }
     }
 
+    /// Says once that something is waited for, where nothing can be taken back.
+    fn say_wait(&mut self) {
+        let is_wait = matches!(
+            self.status.activity,
+            Activity::Silent { .. } | Activity::Compacting { .. } | Activity::Stopping
+        );
+        let kind = std::mem::discriminant(&self.status.activity);
+        if std::mem::replace(&mut self.said, kind) == kind || !is_wait {
+            return;
+        }
+        let stops = if self.screen.has_keys() { "Esc" } else { "Ctrl-C" };
+        let is_labelled = self.screen.lock().is_labelled();
+        let text = lines::status(&self.status, stops, self.screen.has_keys()).filter(|_| is_labelled);
+        if let Some(text) = text {
+            self.screen.line(Style::Dim, &text);
+        }
+    }
+
     /// Shows what goes on now where lines can be taken back.
     fn show_status(&mut self) {
         if !self.screen.lock().erases() {
+            self.say_wait();
             return;
         }
         let stops = if self.screen.has_keys() { "Esc" } else { "Ctrl-C" };

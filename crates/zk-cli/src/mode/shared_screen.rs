@@ -15,16 +15,16 @@ impl SharedScreen {
         Self { screen: Arc::new(Mutex::new(screen)), has_keys: Arc::default() }
     }
 
-    /// A screen next to which keys are read during a run, where it can show what is typed.
+    /// A screen next to which keys are read during a run, where the terminal gives them one by one.
     pub(crate) fn with_keys(screen: Screen) -> Self {
         let shared = Self::new(screen);
-        shared.has_keys.store(shared.lock().erases(), Ordering::Relaxed);
+        shared.has_keys.store(shared.lock().is_capable(), Ordering::Relaxed);
         shared
     }
 
-    /// Writes to another screen from now on, beside which keys are read where it can show what is typed.
+    /// Writes to another screen from now on, beside which keys are read where the terminal gives them one by one.
     pub(crate) fn replace(&self, screen: Screen) {
-        self.has_keys.store(screen.erases(), Ordering::Relaxed);
+        self.has_keys.store(screen.is_capable(), Ordering::Relaxed);
         *self.lock() = screen;
     }
 

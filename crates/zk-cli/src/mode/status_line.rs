@@ -1,7 +1,8 @@
 use super::shared_screen::SharedScreen;
-use crate::term::StatusId;
+use crate::term::{StatusId, Style};
 
 /// A line that stands until something else is written, on a screen that can erase lines.
+/// On one that takes nothing back it is a line like others.
 pub(crate) struct StatusLine {
     screen: SharedScreen,
     id: StatusId,
@@ -10,6 +11,9 @@ pub(crate) struct StatusLine {
 impl StatusLine {
     /// Begins a line of its own with `text`.
     pub(crate) fn show(screen: &SharedScreen, text: &str) -> Self {
+        if !screen.lock().erases() {
+            screen.line(Style::Dim, text);
+        }
         let id = screen.lock().begin_status();
         let line = Self { screen: screen.clone(), id };
         line.update(text);

@@ -103,7 +103,7 @@ impl Teller {
             return;
         }
         match &block.content {
-            Content::Note { level: NoteLevel::Warning, text } if self.warns => {
+            Content::Note { level: NoteLevel::Warning, text } => {
                 self.stderr.line(Style::Plain, &format!("zk: {text}"));
             }
             Content::Note { level: NoteLevel::Info, text } if self.verbose => {

@@ -1,6 +1,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use zk_auth::Secret;
+
+use super::schema;
+
 /// Whose settings. Later ones outrank earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Layer {
@@ -56,9 +60,12 @@ impl fmt::Display for Origin {
 }
 
 /// One setting: a value that is no table.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Entry {
+    /// Empty for a key.
     pub(crate) value: toml::Value,
+    /// The key or the token of a provider, which nothing but that provider is given.
+    pub(crate) key: Option<Secret>,
     pub(crate) origin: Origin,
 }
 
@@ -69,14 +76,20 @@ impl Entry {
 }
 
 /// The leaves of the merged tables. Keeping leaves makes the merge deep and gives each its own origin.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Layers(BTreeMap<Vec<String>, Entry>);
 
 impl Layers {
     /// Puts a value over what is there, also over a table or under what was a value.
     pub(crate) fn set(&mut self, key: Vec<String>, value: toml::Value, origin: Origin) {
         self.0.retain(|old, _| *old == key || !(old.starts_with(&key) || key.starts_with(old)));
-        self.0.insert(key, Entry { value, origin });
+        let entry = match value {
+            toml::Value::String(text) if schema::is_provider_key(&key) => {
+                Entry { value: toml::Value::String(String::new()), key: Some(text.into()), origin }
+            }
+            value => Entry { value, key: None, origin },
+        };
+        self.0.insert(key, entry);
     }
 
     /// Whether a higher layer says something about `key`, what is below it or what it is below.
@@ -96,6 +109,17 @@ impl Layers {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[String], &Entry)> {
         self.0.iter().map(|(key, entry)| (key.as_slice(), entry))
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |(key, entry): (&Vec<String>, &Entry)| {
+            let value =
+                if schema::is_secret(key) { "(not shown)".to_owned() } else { entry.value.to_string() };
+            (dotted(key), (value, entry.origin.to_string()))
+        };
+        f.debug_map().entries(self.0.iter().map(shown)).finish()
     }
 }
 

@@ -44,6 +44,7 @@ impl Settings {
     fn mcp_server_of_project(&mut self, mut server: ServerConfig, sources: &SettingsSources<'_>) {
         // What only the person may set.
         server.pin = true;
+        server.read_only.clear();
         for policy in [&mut server.sampling, &mut server.skills] {
             if *policy == ServerPermission::Allow {
                 *policy = ServerPermission::Ask;

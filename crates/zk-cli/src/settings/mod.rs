@@ -8,9 +8,11 @@ mod mcp;
 mod models;
 mod plugins;
 mod presets;
+mod prompt_files;
 mod schema;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::path::Path;
 
 use zk_core::model::ThinkingLevel;
@@ -76,8 +78,15 @@ impl ProjectFile {
 }
 
 /// Values given one by one, each under the name of its flag or variable.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct LayerValues(Vec<(String, String, toml::Value)>);
+
+impl fmt::Debug for LayerValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the values: among those of the environment are keys.
+        f.debug_list().entries(self.0.iter().map(|(key, from, _)| (key, from))).finish()
+    }
+}
 
 impl LayerValues {
     pub(crate) fn text(&mut self, key: &str, from: &str, value: Option<String>) {
@@ -135,11 +144,13 @@ impl Settings {
         if let Some(path) = user {
             settings.file(sources.files, Layer::User, &path, false, &mut warnings)?;
         }
+        settings.own_prompt_files(sources, &mut warnings)?;
         for (layer, name) in
             [(Layer::Project, ".zk/settings.toml"), (Layer::ProjectLocal, ".zk/settings.local.toml")]
         {
             settings.project_file(sources, layer, name, &mut warnings)?;
         }
+        settings.project_prompt_files(sources, &mut warnings)?;
         for (layer, name) in hooks::CLAUDE {
             settings.claude_file(sources, layer, name, &mut warnings);
         }
@@ -488,3 +499,5 @@ fn environment(env: &Env, vendors: &Vendors) -> LayerValues {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::of_text;

@@ -27,6 +27,8 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("max_budget_usd", Kind::Dollars).not_by_projects(),
     Key::new("max_tokens_total", Kind::Count).not_by_projects(),
     Key::new("thinking_budget", Kind::Count),
+    Key::new("queue_mode", Kind::OneOf(&["one", "all"])),
+    Key::new("follow_up_mode", Kind::OneOf(&["one", "all"])),
     Key::new("thinking_decay.after_turn", Kind::Count),
     Key::new("thinking_decay.factor", Kind::Share),
     Key::new("thinking_decay.floor", Kind::Count),
@@ -38,6 +40,16 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("tools.dedup_reads", Kind::Flag),
     Key::new("tools.read_before_edit", Kind::Flag),
     Key::new("tools.line_numbers", Kind::Flag),
+    Key::new("tools.max_concurrent", Kind::Count),
+    Key::new("tools.read_lines", Kind::Count),
+    Key::new("tools.read_bytes", Kind::Count),
+    Key::new("tools.shell_bytes", Kind::Count),
+    Key::new("tools.shell_seconds", Kind::Count),
+    Key::new("tools.shell_seconds_max", Kind::Count),
+    Key::new("tools.shell_footer", Kind::Flag),
+    Key::new("tools.grep_results", Kind::Count),
+    Key::new("tools.glob_results", Kind::Count),
+    Key::new("tools.output_file_mb", Kind::Count),
     Key::new("tools.budgets.*", Kind::Count),
     Key::new("tools.over_budget", Kind::OneOf(&["block", "steer"])),
     Key::new("tools.output_budget", Kind::Count),
@@ -68,6 +80,9 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("agents.max_turns", Kind::Count),
     Key::new("agents.max_output_tokens", Kind::Count),
     Key::new("fetch.allow", Kind::Names).not_by_projects(),
+    Key::new("fetch.max_bytes", Kind::Count),
+    Key::new("fetch.seconds", Kind::Count),
+    Key::new("fetch.redirects", Kind::Count),
     Key::new("docker.socket", Kind::Text).not_by_projects(),
     Key::new("docker.network", Kind::Flag).not_by_projects(),
     Key::new("limits.memory_mb", Kind::Count).not_by_projects(),
@@ -78,6 +93,8 @@ pub(super) const KEYS: &[Key] = &[
         .not_by_projects(),
     Key::new("permissions.audit", Kind::Flag).not_by_projects(),
     Key::new("mcp.wait", Kind::Count),
+    Key::new("mcp.disclosure", Kind::OneOf(&["eager", "lazy"])),
+    Key::new("mcp.eager_tokens", Kind::Count),
     Key::new("mcp.opener", Kind::Texts).not_by_projects(),
     Key::new("mcp.client_metadata_url", Kind::Text).not_by_projects(),
     Key::new("mcp.servers.*.type", Kind::OneOf(&["stdio", "http", "sse"])),
@@ -89,6 +106,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("mcp.servers.*.headers.*", Kind::Text).secret(),
     Key::new("mcp.servers.*.oauth.client_id", Kind::Text),
     Key::new("mcp.servers.*.oauth.client_secret", Kind::Text).secret(),
+    Key::new("mcp.servers.*.oauth.issuer", Kind::Text),
     Key::new("mcp.servers.*.oauth.scopes", Kind::Texts),
     Key::new("mcp.servers.*.oauth.port", Kind::Count),
     Key::new("mcp.servers.*.oauth.client_metadata_url", Kind::Text),
@@ -98,6 +116,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("mcp.servers.*.disclosure", Kind::OneOf(&["eager", "lazy"])),
     Key::new("mcp.servers.*.pin", Kind::Flag).not_by_projects(),
     Key::new("mcp.servers.*.skills", Kind::OneOf(&["ask", "allow", "deny"])).not_by_projects(),
+    Key::new("mcp.servers.*.read_only", Kind::Texts).not_by_projects(),
     Key::new("mcp.servers.*.sampling", Kind::OneOf(&["ask", "allow", "deny"])).not_by_projects(),
     Key::new("permissions.allow", Kind::Rules),
     Key::new("permissions.ask", Kind::Rules),
@@ -134,6 +153,9 @@ const GUARDED: [&str; 5] = ["docker", "limits", "permissions", "policy", "sandbo
 
 /// Tables that a project cannot touch at all: they say where requests go and what may run.
 const NOT_BY_PROJECTS: [&str; 6] = ["docker", "limits", "permissions", "policy", "sandbox", "providers"];
+
+/// Keys that say how zk looks: a wrong one is no reason not to begin.
+const LOOKS: [&str; 2] = ["screen", "theme"];
 
 /// Endpoint keys people look for at the top level.
 const ENDPOINT: [&str; 3] = ["base_url", "api_key", "auth_token"];
@@ -208,6 +230,11 @@ pub(crate) enum Check {
     Invalid(String),
 }
 
+/// Whether it is the key or the token of a provider.
+pub(crate) fn is_provider_key(path: &[String]) -> bool {
+    matches!(path, [table, _, what] if table == "providers" && ENDPOINT.iter().skip(1).any(|name| name == what))
+}
+
 pub(crate) fn is_secret(path: &[String]) -> bool {
     KEYS.iter().any(|key| key.secret && key.is(path))
         || path.last().is_some_and(|last| ENDPOINT.iter().skip(1).any(|name| name == last))
@@ -263,6 +290,16 @@ pub(crate) fn check(path: &[String], value: &toml::Value, layer: Layer, vendors:
     {
         return Check::Warn(format!(
             "`{name}` is about no model: name it with its provider, such as [models.\"anthropic/{model}\"]"
+        ));
+    }
+    if let Kind::OneOf(choices) = key.kind
+        && LOOKS.contains(&name.as_str())
+        && layer != Layer::CommandLine
+        && !value.as_str().is_some_and(|word| choices.contains(&word))
+    {
+        return Check::Ignored(format!(
+            "`{name}` cannot be {value}: what it is without this line holds; use {}",
+            crate::suggest::either(choices)
         ));
     }
     match (key.kind, value) {

@@ -1,5 +1,7 @@
 use std::fs;
 
+use secrecy::ExposeSecret;
+
 use super::*;
 
 /// Trusts every project.
@@ -34,6 +36,11 @@ impl Trust for Everything {
     fn revoke(&self, _: &Path, _: &str, _: &str) -> Result<(), zk_core::service::TrustError> {
         Ok(())
     }
+}
+
+/// The settings of a person whose file has this text.
+pub(crate) fn of_text(text: &str) -> Settings {
+    Home::new().write("home/settings.toml", text).read(LayerValues::default()).unwrap().0
 }
 
 struct Home {
@@ -178,6 +185,10 @@ fn secrets_are_not_shown() {
     let (settings, _) = home.read(LayerValues::default()).unwrap();
     let lines = settings.lines(true).join("\n");
     assert!(!lines.contains("canary"));
+    let all = settings.table(&["providers"]);
+    assert!(!format!("{settings:?}{all:?}").contains("canary"), "{settings:?}");
+    let key = settings.of_provider("anthropic", "api_key").and_then(|entry| entry.key.as_ref());
+    assert_eq!(key.map(ExposeSecret::expose_secret), Some("sk-canary"));
     assert!(
         lines
             .contains("providers.anthropic.api_key = \"(set, not shown)\"  # environment: ANTHROPIC_API_KEY")
@@ -306,4 +317,22 @@ fn a_project_file_that_is_trusted_later_counts_below_what_outranks_it() {
     assert_eq!((settings.text("model"), settings.count("max_turns")), (Some("project"), Some(2)));
     assert_eq!(settings.text("system"), Some("mine"), "the command line outranks it");
     assert!(settings.project_files[0].trusted);
+}
+
+#[test]
+fn prompts_in_files_count_as_settings_and_those_of_a_project_once_they_are_trusted() {
+    let home = Home::new();
+    home.write("home/settings.toml", "system = \"One.\"");
+    home.write("home/SYSTEM.md", "\nTwo.\n").write("home/APPEND_SYSTEM.md", "  \n");
+    home.write("project/.zk/SYSTEM.md", "Three.").write("project/.zk/APPEND_SYSTEM.md", "Four.");
+    let (own, _) = home.read_with(LayerValues::default(), &Nothing).unwrap();
+    assert_eq!((own.text("system"), own.text("append_system")), (Some("Two."), None));
+    let ignored = own.untrusted_warnings(Path::new("/p")).join("\n");
+    assert!(ignored.contains("/p/.zk/SYSTEM.md is not trusted") && ignored.contains("`system`"), "{ignored}");
+    let (trusted, _) = home.read(LayerValues::default()).unwrap();
+    assert_eq!((trusted.text("system"), trusted.text("append_system")), (Some("Three."), Some("Four.")));
+    assert!(trusted.origin("system").unwrap().place.ends_with(".zk/SYSTEM.md"));
+    let mut given = LayerValues::default();
+    given.text("system", "--system", Some("Five.".to_owned()));
+    assert_eq!(home.read(given).unwrap().0.text("system"), Some("Five."));
 }

@@ -10,6 +10,6 @@ mod utf8;
 pub(crate) use notices::Notices;
 pub(crate) use redact::{redact_with, redacted};
 pub(crate) use safe::{Place, SafeText, print_stderr};
-pub(crate) use screen::{Screen, StatusId, Style, terminal_size};
+pub(crate) use screen::{Screen, StatusId, Style, is_accessible, terminal_size};
 pub(crate) use utf8::Utf8Decoder;
 pub(crate) use zk_view::{Sanitiser, is_harmless, sanitise};

@@ -83,6 +83,11 @@ impl SafeText {
         Self(text.to_owned())
     }
 
+    /// The sequence that begins a style of zk's own.
+    pub(crate) fn style(style: zk_tui::Style, theme: zk_tui::Theme) -> Self {
+        Self(style.sequence(theme))
+    }
+
     /// This text with another one behind it.
     pub(crate) fn then(mut self, more: &Self) -> Self {
         self.0.push_str(&more.0);

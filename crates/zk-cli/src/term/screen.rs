@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 
 use rustix::termios::tcgetwinsize;
-use zk_tui::Tone;
+use zk_tui::{Theme, Tone};
 
 use super::safe::{Place, Reader, SafeText};
 use super::{Sanitiser, redacted, sanitise};
@@ -44,16 +44,17 @@ impl From<zk_tui::Style> for Style {
 }
 
 impl Style {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Dim => "\u{1b}[2m",
-            Self::Bold => "\u{1b}[1m",
-            Self::Red => "\u{1b}[31m",
-            Self::Green => "\u{1b}[32m",
-            Self::Yellow => "\u{1b}[33m",
-            Self::Cyan => "\u{1b}[36m",
-        }
+    fn begin(self, theme: Theme) -> SafeText {
+        let style = match self {
+            Self::Plain => return SafeText::default(),
+            Self::Dim => zk_tui::Style::DIM,
+            Self::Bold => zk_tui::Style::BOLD,
+            Self::Red => zk_tui::Style::RED,
+            Self::Green => zk_tui::Style::GREEN,
+            Self::Yellow => zk_tui::Style::YELLOW,
+            Self::Cyan => zk_tui::Style::CYAN,
+        };
+        SafeText::style(style, theme)
     }
 }
 
@@ -63,8 +64,11 @@ pub(crate) struct Screen {
     place: Place,
     reader: Reader,
     colours: bool,
-    /// Whether what was written can be taken back.
+    /// Whether the terminal can take back what was written.
+    is_capable: bool,
+    /// Whether that is done: whoever has the screen read to them gets every line once.
     erases: bool,
+    theme: Theme,
     answer: Sanitiser,
     /// Whether the cursor is at the beginning of a line.
     fresh: bool,
@@ -116,17 +120,19 @@ impl Screen {
 
     /// A screen that somebody else draws.
     pub(crate) fn drawn_by(sink: Sink, env: &Env) -> Self {
-        Self { sink: Some(sink), colours: false, erases: false, ..Self::new(env) }
+        Self { sink: Some(sink), colours: false, is_capable: false, erases: false, ..Self::new(env) }
     }
 
     fn at(place: Place, env: &Env) -> Self {
         let reader = place.reader();
-        let erases = reader == Reader::Terminal && env.text("TERM") != Some("dumb");
+        let is_capable = reader == Reader::Terminal && env.text("TERM") != Some("dumb");
         Self {
             place,
             reader,
-            colours: erases && env.get("NO_COLOR").is_none(),
-            erases,
+            colours: is_capable && env.get("NO_COLOR").is_none(),
+            is_capable,
+            erases: is_capable && !is_accessible(env),
+            theme: Theme::Dark,
             answer: Sanitiser::default(),
             fresh: true,
             status: None,
@@ -139,6 +145,11 @@ impl Screen {
             sink: None,
             broken: None,
         }
+    }
+
+    /// In the colours of a theme.
+    pub(crate) fn with_theme(self, theme: Theme) -> Self {
+        Self { theme, ..self }
     }
 
     /// A piece of an answer as it streams.
@@ -172,7 +183,7 @@ impl Screen {
             return;
         }
         let line = if self.colours && style != Style::Plain {
-            SafeText::own(style.code()).then(&text).then(&SafeText::own(RESET))
+            style.begin(self.theme).then(&text).then(&SafeText::own(RESET))
         } else {
             text
         };
@@ -184,7 +195,17 @@ impl Screen {
         self.written
     }
 
-    /// Whether lines can be taken back.
+    /// Whether the terminal can take lines back, and move its cursor.
+    pub(crate) fn is_capable(&self) -> bool {
+        self.is_capable
+    }
+
+    /// Whether every line says who speaks, since nothing else on the screen does: it is read out, or a simple terminal.
+    pub(crate) fn is_labelled(&self) -> bool {
+        self.reader == Reader::Terminal && !self.erases && self.sink.is_none()
+    }
+
+    /// Whether lines are taken back.
     pub(crate) fn erases(&self) -> bool {
         self.erases
     }
@@ -212,6 +233,9 @@ impl Screen {
     pub(crate) fn update_status(&mut self, status: StatusId, text: &str) -> bool {
         if self.status != Some(status) || self.broken.is_some() {
             return false;
+        }
+        if !self.erases {
+            return true;
         }
         let text = redacted(text);
         if self.status_text != *text {
@@ -266,8 +290,11 @@ impl Screen {
         let is_full = self.column > 0 && self.column.is_multiple_of(width);
         if !is_empty && (self.fresh || !is_full) {
             let line = SafeText::exact(&last_line(&self.status_text, &self.draft, width), self.reader);
-            let (begin, end) = if self.colours { (Style::Dim.code(), RESET) } else { ("", "") };
-            let line = SafeText::own(ERASE).then(&SafeText::own(begin)).then(&line).then(&SafeText::own(end));
+            let (begin, end) = match self.colours {
+                true => (Style::Dim.begin(self.theme), RESET),
+                false => (SafeText::default(), ""),
+            };
+            let line = SafeText::own(ERASE).then(&begin).then(&line).then(&SafeText::own(end));
             let (drawn, line) = match self.fresh {
                 true => (Drawn::Here, line),
                 false => (Drawn::Below, SafeText::own(BELOW).then(&line).then(&SafeText::own(BACK))),
@@ -322,6 +349,11 @@ impl Screen {
             self.broken = self.place.write(text).err();
         }
     }
+}
+
+/// Whether whoever sits at the terminal has it read to them.
+pub(crate) fn is_accessible(env: &Env) -> bool {
+    env.text("ACCESSIBLE").is_some_and(|value| !matches!(value, "" | "0"))
 }
 
 /// The columns and rows of the terminal; 80 and 24 where it does not say.

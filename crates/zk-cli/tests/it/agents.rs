@@ -37,6 +37,10 @@ fn an_agent_of_the_person_is_named_and_has_the_tools_of_its_file() {
         spawn(&bodies[0])
     );
     assert!(bodies[1]["system"].to_string().contains("You are the critic."));
+    for own in ["You are zk", "Nobody reads along", "Look before you act"] {
+        assert!(bodies[0]["system"].to_string().contains(own), "{own}");
+        assert!(!bodies[1]["system"].to_string().contains(own), "{own}: its definition says so");
+    }
     assert_eq!(names(&bodies[1]), ["grep", "read_file"]);
     assert!(bodies[2]["messages"].to_string().contains("It is fine."));
 }

@@ -69,6 +69,35 @@ fn a_question_on_the_inline_screen_is_not_answered_by_typing() {
 }
 
 #[test]
+fn a_wrong_theme_screen_keymap_or_size_is_said_in_a_line_each_and_the_conversation_goes_on() {
+    let server = counting();
+    let person = Person::asking(&server);
+    person.settings("theme = \"x\"\nscreen = 7\n");
+    std::fs::write(person.home().join("keys.toml"), "pager = [\"no such key\"]\nnothing = 1\n= broken\n")
+        .unwrap();
+    let command = format!("stty rows 0 cols 0; exec env -u ZK_SCREEN {} 'first one'", program().display());
+    let Some(mut terminal) = Terminal::run(&person, &command) else { return };
+    terminal.see("Answer 1 to: first one");
+    for said in [
+        "`theme` cannot be \"x\"",
+        "`screen` cannot be 7",
+        "keys.toml",
+        "the terminal does not say how large it is: 80 columns and 24 rows are assumed",
+    ] {
+        terminal.see(said);
+    }
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    let run = person.run(&["-p", "go"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "Answer 1 to: go\n"));
+    assert!(
+        run.stderr.contains("`screen` cannot be 7: what it is without this line holds; use `inline`"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
 fn ctrl_c_stops_a_run_on_the_inline_screen_and_twice_ends_the_conversation() {
     let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
     let person = Person::asking(&server);
@@ -101,6 +130,39 @@ fn a_terminal_gets_the_inline_screen_and_a_dumb_one_or_who_asks_for_it_plain_lin
         terminal.keys("\u{4}");
         assert_eq!(terminal.code(), Some(0));
     }
+}
+
+#[test]
+fn who_has_the_screen_read_to_them_gets_labelled_lines_and_nothing_is_ever_redrawn() {
+    let script = Script::new()
+        .turn(|t| t.text("Looking.\n").call("shell", json!({"command": "touch made"})))
+        .turn(|t| t.delay(Duration::from_millis(1200)).text("Made."));
+    let server = server(script);
+    let person = Person::asking(&server);
+    let command = format!("env -u ZK_SCREEN ACCESSIBLE=1 {} 'a question'", program().display());
+    let Some(mut terminal) = Terminal::run(&person, &command) else { return };
+    let mut seen = terminal.until("Run? [y]es once");
+    std::thread::sleep(Duration::from_millis(1000));
+    terminal.keys("y");
+    seen += &terminal.until("  yes, once");
+    terminal.keys("and more");
+    seen += &terminal.until("zk: Made.");
+    assert!(seen.contains("you: a question\r\n") && seen.contains("zk: Looking.\r\n"), "{seen:?}");
+    assert!(seen.contains("→ yes, once · Enter confirms\u{1b}[0m\r\n"), "{seen:?}");
+    let mut codes = seen.split('\u{1b}').skip(1);
+    let is_colour = |code: &str| {
+        let rest = code
+            .strip_prefix('[')
+            .map(|code| code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
+        // A paste is told apart from what is typed; that shows nothing.
+        rest.is_some_and(|rest| rest.starts_with('m')) || code.starts_with("[?2004")
+    };
+    assert!(codes.all(is_colour), "{seen:?}");
+    assert!(!seen.replace("\r\n", "\n").contains('\r'), "{seen:?}");
+    // What was typed meanwhile is the beginning of the next prompt.
+    terminal.expect("and more");
+    terminal.keys("\u{15}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
 }
 
 #[test]
@@ -142,7 +204,21 @@ fn drawn(person: &Person, shell: &str) -> Option<(Terminal, Pid)> {
 
 #[test]
 fn each_signal_that_ends_the_program_leaves_the_terminal_as_it_was() {
-    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::ALARM] {
+    for signal in [
+        Signal::TERM,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::XCPU,
+        Signal::XFSZ,
+        Signal::SYS,
+        Signal::TRAP,
+        Signal::ABORT,
+    ] {
         let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
         let person = Person::asking(&server);
         let Some((terminal, pid)) = drawn(&person, "stty -a") else { return };
@@ -150,10 +226,45 @@ fn each_signal_that_ends_the_program_leaves_the_terminal_as_it_was() {
         kill_process(pid, signal).unwrap();
         let rest = terminal.rest();
         let (before, after) = rest.split_once("speed").unwrap_or_else(|| panic!("{signal:?}: {rest:?}"));
-        assert!(before.contains("\u{1b}[<u") && before.contains("\u{1b}[?2004l"), "{signal:?}: {before:?}");
+        for mode in ["\u{1b}[<u", "\u{1b}[?2004l", "\u{1b}[?1004l", "\u{1b}[?25h"] {
+            assert!(before.contains(mode), "{signal:?}, {mode:?}: {before:?}");
+        }
         let is_on = |name: &str| after.split_whitespace().any(|mode| mode == name);
         assert!(["icanon", "echo", "isig", "icrnl"].into_iter().all(is_on), "{signal:?}: {after}");
     }
+}
+
+#[test]
+fn what_waits_in_the_queue_when_the_terminal_goes_is_given_back_to_the_next_conversation() {
+    let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
+    let person = Person::asking(&server);
+    let Some((mut terminal, pid)) = drawn(&person, "true") else { return };
+    terminal.expect("On and");
+    terminal.keys("for later\t");
+    terminal.expect("⏎ next: ");
+    terminal.keys("half a draft");
+    terminal.expect("half a draft");
+    kill_process(pid, Signal::HUP).unwrap();
+    terminal.rest();
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline") else { return };
+    terminal.expect("for later");
+    terminal.expect("half a draft");
+    terminal.keys("\u{3}\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
+fn a_line_without_an_end_is_shown_in_parts() {
+    let server = counting();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline") else { return };
+    terminal.expect("Ctrl-D ends");
+    terminal.keys("!head -c 20000 /dev/zero | tr '\\0' x; sleep 1000\r");
+    terminal.expect(&"x".repeat(1000));
+    terminal.keys("\u{1b}");
+    terminal.expect("exit code 130");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
 }
 
 #[test]

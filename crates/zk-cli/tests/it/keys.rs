@@ -263,10 +263,11 @@ fn what_was_typed_before_a_question_does_not_answer_it_and_is_not_lost() {
     terminal.expect("Begun …");
     terminal.keys("yay");
     terminal.expect("yay");
-    terminal.answer("n");
-    // With a draft only Enter confirms.
+    terminal.expect("Run? [y]es once");
+    // Keys are for the draft until the person turns to the question.
+    terminal.keys("\u{1b}q");
     std::thread::sleep(Duration::from_millis(1000));
-    terminal.keys("\r");
+    terminal.keys("n");
     terminal.expect("Answer.");
     terminal.expect("\u{1b}[?2004h");
     terminal.expect("› yay");

@@ -37,6 +37,22 @@ fn a_command_over_a_limit_is_ended_and_model_and_person_are_told_which() {
 }
 
 #[test]
+fn the_time_limit_holds_for_commands_in_the_background() {
+    let script = Script::answering(move |asked| match asked.number {
+        1 => Turn::new().call("shell", json!({ "command": "sleep 100", "background": true })),
+        2 => Turn::new().call("jobs", json!({ "action": "wait", "id": "job-1" })),
+        _ => Turn::new().text("done"),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.settings("[limits]\nseconds = 1\n");
+    let ended = person.run(&["-p", "x", "--permission-mode", "all"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told = serde_json::Value::from(server.bodies()).to_string();
+    assert!(told.contains("(job-1: took too long and was ended after "), "{told}");
+}
+
+#[test]
 fn a_misspelt_limit_is_refused_and_a_project_sets_none() {
     let server = server(Script::new().turn(|t| t.text("done")));
     let person = Person::asking(&server);

@@ -15,6 +15,7 @@ mod composer;
 mod demo;
 #[cfg(test)]
 mod doctor;
+mod edits;
 #[cfg(test)]
 mod exec_server;
 #[cfg(test)]
@@ -68,6 +69,8 @@ mod streams;
 mod switching;
 #[cfg(test)]
 mod terminal;
+#[cfg(test)]
+mod tmux;
 #[cfg(test)]
 mod tool_settings;
 #[cfg(test)]

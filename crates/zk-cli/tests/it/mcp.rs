@@ -1,11 +1,15 @@
 //! MCP servers of settings and projects, through the program.
 
 use std::io::{BufReader, stdin, stdout};
+use std::process::Stdio;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use zk_testkit::{FakeMcpEnd, FakeMcpScript, FakeMcpServer, Script};
+use zk_testkit::{Asked, FakeMcpEnd, FakeMcpFault, FakeMcpScript, FakeMcpServer, Script, Turn};
 
-use crate::zk::{Ended, Person, server};
+use crate::terminal::Terminal;
+use crate::zk::{Ended, Person, program, server, until};
 
 /// The variable that makes this program the fake server.
 const ROLE: &str = "ZK_FAKE_MCP";
@@ -121,12 +125,109 @@ fn tools_that_changed_between_two_runs_wait_for_a_person() {
     let ended = person.run(&["mcp", "call", "fake", "echo", "{}"]);
     assert_eq!(ended.code, 1, "{}", ended.stdout);
     assert!(ended.stdout.contains("evil.example"), "{}", ended.stdout);
+    let listed = || person.run(&["mcp", "list"]).stdout;
+    assert!(listed().contains("its tools changed and wait for `zk mcp accept fake "), "{}", listed());
     let shown = person.run(&["mcp", "accept", "fake"]);
     let (_, digest) = shown.stdout.split_once("zk mcp accept fake ").unwrap();
     let digest: String = digest.chars().take_while(char::is_ascii_hexdigit).collect();
     assert_eq!(person.run(&["mcp", "accept", "fake", "0123456789ab"]).code, 1);
     assert_eq!(person.run(&["mcp", "accept", "fake", &digest]).code, 0);
+    assert!(listed().contains("ready, 1 tools"), "{}", listed());
     assert_eq!(person.run(&["mcp", "tools", "fake"]).code, 0);
+}
+
+#[test]
+fn a_prompt_of_a_server_is_a_command_of_a_run_without_a_person_too() {
+    let server = server(Script::answering(|_| Turn::new().text("Done.")));
+    let person = Person::asking(&server);
+    person.settings(&settings(&FakeMcpScript::default()));
+    let ended = person.run(&["-p", "/mcp_fake_review src/main.rs"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let asked = server.bodies()[0]["messages"].to_string();
+    assert!(asked.contains("Review src/main.rs") && !asked.contains("mcp_fake_review"), "{asked}");
+    for (prompt, why) in [
+        ("/mcp_fake_review", "needs a value for path"),
+        ("/mcp_fake_revue x", "there is no command /mcp_fake_revue"),
+        ("/mcp", "is for conversations"),
+    ] {
+        let ended = person.run(&["-p", prompt]);
+        assert!(ended.code == 2 && ended.stderr.contains(why), "{prompt}: {}\n{}", ended.code, ended.stderr);
+    }
+    assert_eq!(person.run(&["-p", "/etc/hosts is what?"]).code, 0, "that is no command");
+    assert_eq!(server.bodies().len(), 2, "nothing else was asked");
+}
+
+/// The processes with this text in their environment.
+fn processes(mark: &str) -> Vec<u32> {
+    let pids =
+        std::fs::read_dir("/proc").unwrap().filter_map(|one| one.ok()?.file_name().to_str()?.parse().ok());
+    let has_mark = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environ).contains(mark)
+    };
+    pids.filter(has_mark).collect()
+}
+
+#[test]
+fn a_server_ends_with_the_program_however_that_ends() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::KILL] {
+        let mark = format!("mark-{}-{}", std::process::id(), signal.as_raw());
+        let script = FakeMcpScript {
+            fault: Some(FakeMcpFault::Silent),
+            instructions: Some(mark.clone()),
+            ..FakeMcpScript::default()
+        };
+        let server = server(Script::answering(|_| Turn::new().text("On and on").hang()));
+        let person = Person::asking(&server);
+        person.settings(&settings(&script));
+        let mut child = person.spawn(program(), &["-p", "x"], Stdio::null());
+        until("the server", || !processes(&mark).is_empty());
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        child.wait().unwrap();
+        until("the end of the server", || processes(&mark).is_empty());
+    }
+}
+
+#[test]
+fn a_server_of_the_project_that_nobody_trusts_is_started_by_nothing() {
+    let server = server(Script::answering(|asked: &Asked| {
+        if asked.messages.len() == 1 && asked.messages[0].text().contains("Delegate") {
+            Turn::new().call("spawn", json!({"task": "x"}))
+        } else {
+            Turn::new().text("Done.")
+        }
+    }));
+    let person = Person::asking(&server);
+    let touch = json!({"command": "touch", "args": ["started"]});
+    person.write(".mcp.json", &json!({"mcpServers": {"fake": touch}}).to_string());
+    for args in [
+        &["--help"][..],
+        &["mcp", "list"],
+        &["mcp", "tools"],
+        &["mcp", "tools", "fake"],
+        &["trust"],
+        &["-p", "x"],
+        &["-p", "Delegate it.", "--allow-all"],
+        &["-p", "x", "--resume"],
+        &["-p", "/mcp_fake_x"],
+    ] {
+        person.run(args);
+        assert!(!person.project().join("started").exists(), "{args:?}");
+    }
+    assert!(server.bodies().len() >= 4, "{}", server.bodies().len());
+    if let Some(mut terminal) = Terminal::open(&person, "x") {
+        terminal.expect("[y]es · [n]o");
+        std::thread::sleep(Duration::from_millis(1000));
+        terminal.keys("n");
+        terminal.expect("Done.");
+        terminal.expect("› ");
+        terminal.keys("/quit\r");
+        assert_eq!(terminal.code(), Some(0));
+        assert!(!person.project().join("started").exists(), "on a terminal");
+    }
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    person.run(&["mcp", "tools"]);
+    assert!(person.project().join("started").exists(), "it would have been seen");
 }
 
 #[test]

@@ -59,6 +59,19 @@ fn the_tools_of_zk_are_served_under_its_permission_mode() {
     let written = person.run(&["mcp", "call", "zk", "write_file", &write_call(&person)]);
     assert_eq!(written.code, 0, "{}{}", written.stdout, written.stderr);
     assert_eq!(std::fs::read_to_string(person.project().join("made.txt")).unwrap(), "made\n");
+    // The record has the end of every call that ran.
+    let records = crate::permission_modes::audit(&person);
+    let of = |record: &str| {
+        records
+            .iter()
+            .filter(|one| one["tool"] == "write_file" && one["record"] == record)
+            .map(|one| (one["call"].clone(), one["is_error"].clone()))
+            .collect::<Vec<_>>()
+    };
+    let ended = of("ended");
+    assert_eq!((of("decided").len(), ended.len()), (2, 1), "{records:?}");
+    assert_eq!(ended[0].1, json!(false), "{records:?}");
+    assert_eq!(of("decided")[1].0, ended[0].0, "{records:?}");
 }
 
 #[test]

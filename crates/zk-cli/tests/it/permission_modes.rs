@@ -24,7 +24,7 @@ fn calls(args: Value) -> FakeServer {
 }
 
 /// The lines of the audit record.
-fn audit(person: &Person) -> Vec<Value> {
+pub(crate) fn audit(person: &Person) -> Vec<Value> {
     let dir = person.home().join("audit");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();

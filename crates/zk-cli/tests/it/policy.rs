@@ -39,6 +39,27 @@ fn a_command_is_judged_by_the_rules_of_the_settings() {
 }
 
 #[test]
+fn a_call_of_any_tool_is_judged_by_what_it_would_do() {
+    let person = Person::new();
+    person.settings("[permissions]\nallow = [\"write(src/**)\"]\ndeny = [\"tool(mcp_docs_*)\"]\n");
+    for (tool, args, expected) in [
+        ("read_file", r#"{"path": "a.txt"}"#, "allow (mode ask)\n"),
+        ("write_file", r#"{"path": "src/a.rs", "content": ""}"#, "allow (mode ask)\n"),
+        ("edit", r#"{"path": "a.rs", "old_string": "a", "new_string": "b"}"#, "ask (mode ask)\n"),
+        ("shell", r#"{"command": "ls", "timeout_ms": 5}"#, "allow (mode ask)\n"),
+        ("fetch", r#"{"url": "https://docs.rs/"}"#, "ask (mode ask)\n"),
+        ("mcp_docs_search", "{}", "deny (mode ask)\n"),
+        ("mcp_other_x", "{}", "ask (mode ask)\n"),
+    ] {
+        let told = person.run(&["policy", "test", "--tool", tool, args]);
+        assert!(told.stdout.starts_with(expected), "{tool} {args}: {}{}", told.stdout, told.stderr);
+    }
+    let ended = person.run(&["policy", "test", "--tool", "edit", "path=a"]);
+    assert_eq!(ended.code, 2, "{}", ended.stdout);
+    assert!(ended.stderr.contains("the arguments of `edit` are not JSON"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_host_is_judged_by_the_rules_of_the_settings() {
     let person = Person::new();
     person.settings("[permissions]\nallow = [\"fetch(docs.rs)\"]\ndeny = [\"fetch(*.evil.example)\"]\n");

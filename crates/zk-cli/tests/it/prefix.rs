@@ -115,7 +115,9 @@ fn what_the_model_is_told_is_shown_with_who_says_it_and_how_much_it_is() {
     let shown = person.run(&["prompt", "show"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
     for part in [
-        "section system",
+        "section identity",
+        "section frontend",
+        "section guide",
         "of instructions",
         "Write tests.",
         "Be brief.",

@@ -147,7 +147,7 @@ fn open_files(folder: &Path) -> usize {
 /// How often to switch; a thousand times with `ZK_SWITCHES=1000`.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
 fn rounds() -> usize {
-    std::env::var("ZK_SWITCHES").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(60)
+    std::env::var("ZK_SWITCHES").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(14)
 }
 
 #[tokio::test]

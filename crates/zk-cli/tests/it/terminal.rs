@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -118,13 +118,25 @@ impl Terminal {
 
     /// Waits for the end of the program, and gives what was not expected of its output.
     pub(crate) fn rest(mut self) -> String {
-        self.child.wait().unwrap();
+        self.ended();
         self.reading.take().unwrap().join().unwrap();
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
     pub(crate) fn code(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.ended().code()
+    }
+
+    /// Waits for the end of the program, for at most [`LONG`].
+    fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < LONG, "it does not end: {:?}", self.seen.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

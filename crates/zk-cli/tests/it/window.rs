@@ -48,7 +48,7 @@ fn a_person_compacts_a_conversation_takes_it_back_and_sees_what_fills_the_contex
     let id = listed.split_whitespace().next().unwrap();
     let shown = person.run(&["context", id]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
-    for part in ["tokens", "section   system", "tools", "answers", "turn 6"] {
+    for part in ["tokens", "section   identity", "tools", "answers", "turn 6"] {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
 }

@@ -21,14 +21,16 @@ fn main() {
     let turns = std::env::var("ZK_REPLAY_TURNS").map_or(2000, |turns| turns.parse().unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     println!(
-        "| strategy | requests | to summarise | MB sent | peak tokens | prefix breaks | facts present | recalled |"
+        "| strategy | requests | to summarise | MB sent | peak tokens | prefix breaks | facts said | present at the end | recalled |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     for strategy in session::STRATEGIES {
-        let session::Figures { requests, side_calls, sent, peak, breaks, facts, present, recalled } =
-            runtime.block_on(session::replay(strategy, turns, WINDOW));
+        let figures = runtime.block_on(session::replay(strategy, turns, WINDOW));
+        let said = figures.part_said() * 100.0;
+        let session::Figures { requests, side_calls, sent, peak, breaks, facts, present, recalled, .. } =
+            figures;
         println!(
-            "| `{strategy}` | {requests} | {side_calls} | {:.1} | {} | {breaks} | {present} of {facts} | {recalled} |",
+            "| `{strategy}` | {requests} | {side_calls} | {:.1} | {} | {breaks} | {said:.0} % | {present} of {facts} | {recalled} |",
             sent as f64 / 1e6,
             peak * 10 / 35,
         );

@@ -25,6 +25,9 @@ const TURNS: usize = 8;
 /// Turns between two facts.
 const BETWEEN: usize = 25;
 
+/// Requests between two that are looked at for facts.
+const LOOK: usize = 10;
+
 /// What came of a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
@@ -40,6 +43,9 @@ pub(crate) struct Figures {
     pub(crate) facts: usize,
     /// Facts that the last request still says.
     pub(crate) present: usize,
+    /// Facts that requests said, and facts that were planted before them, each added up over the requests that were looked at.
+    pub(crate) said: usize,
+    pub(crate) known: usize,
     /// Facts that the model finds with `conversation_recall`.
     pub(crate) recalled: usize,
 }
@@ -183,6 +189,22 @@ impl Counting {
         let before = self.before.get(..self.before.len().saturating_sub(1)).unwrap_or_default();
         self.figures.breaks += usize::from(!asked.messages.starts_with(before));
         self.before.clone_from(&asked.messages);
+        // The end of a session alone says more about where the last compaction was than about the strategy.
+        if self.figures.requests.is_multiple_of(LOOK) {
+            let text = said(&asked.messages);
+            let known = (1..self.figures.requests.saturating_sub(LOOK)).filter_map(planted);
+            for number in known {
+                self.figures.known += 1;
+                self.figures.said += usize::from(text.contains(&fact(number)));
+            }
+        }
+    }
+}
+
+impl Figures {
+    /// Of the facts that there were, the part that a request said, on average.
+    pub(crate) fn part_said(&self) -> f64 {
+        self.said as f64 / self.known.max(1) as f64
     }
 }
 

@@ -20,6 +20,8 @@ async fn a_session_many_times_its_window_stays_inside_it_and_every_fact_is_there
         let asks = !matches!(strategy, "shorten" | "tail" | "rolling" | "focus");
         assert_eq!(figures.side_calls > 0, asks, "{strategy}: {figures:?}");
         assert!(figures.sent > figures.peak, "{strategy}: {figures:?}");
+        let said = figures.part_said();
+        assert!(said > 0.2 && said < 1.0, "{strategy}: requests say {said:.2} of the facts: {figures:?}");
         assert!(figures.present >= 1, "{strategy}: what a person wanted remembered is there: {figures:?}");
     }
 }

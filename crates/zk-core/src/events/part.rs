@@ -17,10 +17,6 @@ pub enum PartKind {
     ContextProducer,
     /// A strategy that makes a conversation fit the model's window.
     WindowStrategy,
-    /// A source of tools.
-    ToolSource,
-    /// A block that a front-end would draw.
-    ViewBlock,
     /// A program outside of this process that watches events.
     HookProcess,
     /// A call to a model beside the conversation.
@@ -35,8 +31,6 @@ impl fmt::Display for PartKind {
             Self::PromptSection => "prompt section",
             Self::ContextProducer => "context part",
             Self::WindowStrategy => "window strategy",
-            Self::ToolSource => "tool source",
-            Self::ViewBlock => "block",
             Self::HookProcess => "hook process",
             Self::SideCall => "side call",
             Self::Model => "model",

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{Event, Gather};
 
-/// Where are skills, prompts and instructions? Every answer counts, each with who gave it.
+/// Skills are looked for: where else are some? Every answer counts, each with who gave it.
 ///
-/// Skills will be looked for with it; until zk has them, it is for plugins that agree on it among themselves.
+/// What else a plugin brings needs no question: tools, commands and prompt sections are registry items.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ResourcesDiscover {
@@ -21,12 +21,8 @@ pub struct ResourcesDiscover {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct Resources {
-    /// Directories with skills.
+    /// Directories with skills, absolute. They count as those that settings name, behind those.
     pub skills: Vec<PathBuf>,
-    /// Directories with prompt templates.
-    pub prompts: Vec<PathBuf>,
-    /// Files with instructions for the system prompt.
-    pub instructions: Vec<PathBuf>,
 }
 
 impl Event for ResourcesDiscover {

@@ -4,6 +4,7 @@
 //! the rest are services ([`Scope::provide_service`](crate::kernel::Scope::provide_service)), one of each.
 
 mod blobs;
+mod call;
 mod call_judge;
 mod clock;
 mod command;
@@ -29,6 +30,7 @@ mod ui;
 mod window;
 
 pub use blobs::{BlobError, BlobId, Blobs};
+pub use call::{BegunCall, CallEnd, CallSteps, Gated, NotRun, STOPPED_BEFORE_CALL, Validated, validate};
 pub use call_judge::{CallDecision, CallJudge, CallJudgement, CallOffer};
 pub use clock::{Clock, SystemClock};
 pub use command::{Command, CommandOutcome, match_command};
@@ -68,7 +70,7 @@ pub use store::{
 };
 pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};
-pub use ui::{NoUi, Ui};
+pub use ui::Ui;
 pub use window::{
     Compacted, ContextWindow, PinnedContext, WindowCause, WindowFill, WindowLevel, WindowPlan,
     WindowStrategy, WindowView,

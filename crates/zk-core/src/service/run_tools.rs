@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::ToolSpec;
@@ -24,6 +25,16 @@ pub trait RunTools: Send + Sync {
     /// # Errors
     /// [`UnknownTool`] when the run has no tool of that name.
     fn unlock(&self, name: &str) -> Result<(), UnknownTool>;
+
+    /// Calls of the run so far, by canonical name.
+    fn counts(&self) -> Arc<BTreeMap<String, u32>> {
+        Arc::default()
+    }
+
+    /// Counts one more call of a tool.
+    fn count(&self, name: &str) {
+        let _ = name;
+    }
 }
 
 /// A tool as a run has it.

@@ -51,59 +51,63 @@ pub trait Tool: Send + Sync {
     /// [`ToolError`]: the only way a result becomes an error result.
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError>;
 
+    /// The tool that this one decorates: whatever else it does not say itself, that one says. So a decorator has
+    /// `spec`, `call` and this, and loses nothing of what it decorates.
+    fn inner(&self) -> Option<&dyn Tool> {
+        None
+    }
+
     /// Which calls this one may run together with; alone unless the tool says otherwise.
     fn concurrency(&self, args: &Value) -> Concurrency {
-        let _ = args;
-        Concurrency::Exclusive
+        self.inner().map_or(Concurrency::Exclusive, |inner| inner.concurrency(args))
     }
 
     /// What a call with these arguments does, without doing it. [`Effects::Unknown`] unless the tool says
     /// otherwise, and a person is asked about that. Must not block: it is asked for every call.
     fn effects(&self, args: &Value, place: &CallPlace) -> Effects {
-        let _ = (args, place);
-        Effects::Unknown
+        self.inner().map_or(Effects::Unknown, |inner| inner.effects(args, place))
     }
 
     /// What a person should see before approving the call, besides its arguments: the diff of an edit, the
     /// body of a file. Nothing when the arguments say it all, or when it cannot be drawn.
     async fn preview(&self, args: &Value, place: &CallPlace) -> Option<Display> {
-        let _ = (args, place);
-        None
+        match self.inner() {
+            Some(inner) => inner.preview(args, place).await,
+            None => None,
+        }
     }
 
     /// One line for a person: what this call does.
     fn summary(&self, args: &Value) -> String {
-        let _ = args;
-        self.spec().name.clone()
+        self.inner().map_or_else(|| self.spec().name.clone(), |inner| inner.summary(args))
     }
 
     /// What kind of work its calls are; told by their effects unless the tool says otherwise.
     fn kind(&self) -> Option<CallKind> {
-        None
+        self.inner()?.kind()
     }
 
     /// The places a call is about; the paths of its effects unless the tool says otherwise.
     fn locations(&self, args: &Value) -> Vec<CallLocation> {
-        let _ = args;
-        Vec::new()
+        self.inner().map(|inner| inner.locations(args)).unwrap_or_default()
     }
 
     /// What a model should know of using the tool beside its description: it stands in the system prompt of every run
     /// that offers the tool from its beginning. The same for the tool's whole life.
     fn prompt(&self) -> Option<&str> {
-        None
+        self.inner()?.prompt()
     }
 
     /// Whether its calls start others, which may change something though it changes nothing itself. Such a call is on
     /// record before it begins, like one with effects: after a crash nobody takes it for one that did nothing.
     fn starts_calls(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.starts_calls())
     }
 
     /// Whether a failure of this call cancels the calls running beside it: commands often depend on each
     /// other, reads do not.
     fn failure_cancels_siblings(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.failure_cancels_siblings())
     }
 }
 
@@ -151,7 +155,8 @@ impl ToolCx {
         CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() }
     }
 
-    /// Takes a call through the gates of this context's bus, for calling a tool outside any agent.
+    /// Takes a call through the gates of this context's bus and no further, for benches and tests of one tool:
+    /// [`ToolCx::run`] is a whole call.
     ///
     /// # Errors
     /// [`ToolError`] of kind `Denied` when a gate refuses, parks or fails, or answers in the tool's place.

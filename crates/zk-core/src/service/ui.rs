@@ -4,11 +4,3 @@ pub trait Ui: Send + Sync {
     /// Shows one line that is not part of the answer.
     fn notify(&self, text: &str);
 }
-
-/// Nobody reads notices.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoUi;
-
-impl Ui for NoUi {
-    fn notify(&self, _: &str) {}
-}

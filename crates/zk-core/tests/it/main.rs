@@ -20,3 +20,4 @@ mod special_cases;
 mod support;
 mod tasks;
 mod tombstones;
+mod whole_calls;

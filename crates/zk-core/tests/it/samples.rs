@@ -308,6 +308,7 @@ fn tool_path(all: &mut Vec<Box<dyn AnyEvent>>) {
             run_tool_counts: counts(),
             decision: Some(Decision::Refuse { reason: "no".into() }),
             decided_by: Some(zk_core::kernel::Source::new("guard")),
+            consents: vec!["a hook had a person asked: sure?".into()],
             ..ToolGate::new(call(), json!({"command": "ls"}), None, place())
         },
         PermissionRequest {

@@ -113,7 +113,7 @@ async fn discovered_resources_keep_who_found_them() {
     let bus = Bus::new();
     for name in ["skills", "team"] {
         bus.scope(name).on_sync(move |ev: &ResourcesDiscover, _: &Cx| {
-            Some(Resources { skills: vec![ev.cwd.join(name)], ..Resources::default() })
+            Some(Resources { skills: vec![ev.cwd.join(name)] })
         });
     }
     let all = bus.cx().emit(ResourcesDiscover { cwd: "/home".into() }).await.unwrap();

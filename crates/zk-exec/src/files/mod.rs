@@ -10,7 +10,7 @@ mod search;
 mod walk;
 mod watch;
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::{ControlFlow, Range};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 use zk_core::service::{
@@ -131,7 +131,7 @@ impl WorkspaceFiles {
         let fail = |source| failed("use", &root.display().to_string(), source);
         let path = root.canonicalize().map_err(fail)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).map_err(|e| fail(e.into()))?;
+        let fd = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| fail(e.into()))?;
         self.roots.push(Root { path, fd: Arc::new(fd), writable });
         Ok(())
     }
@@ -186,7 +186,9 @@ impl WorkspaceFiles {
             if self.check_protected(&place, Access::Read).is_err() {
                 return None;
             }
-            if let Ok(names) = self.list(&place) {
+            // Tried before it is listed: to explain why that failed would look for a hint again, at each level.
+            if self.open_directory(&place).is_ok() {
+                let names = self.list(&place).ok()?;
                 let gone = missing.file_name()?.to_str()?;
                 return if missing == at.path {
                     hint::nearest(gone, names.into_iter().map(|(name, _)| name))
@@ -197,6 +199,12 @@ impl WorkspaceFiles {
             missing = place.path;
         }
         None
+    }
+
+    fn open_directory(&self, at: &Resolved) -> Result<OwnedFd, Errno> {
+        let (root, rest) = self.locate(at).map_err(|_| Errno::XDEV)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.door.open(root.fd.as_fd(), rest, flags)
     }
 
     fn outside(&self, path: &str) -> PathError {
@@ -308,6 +316,9 @@ impl Files for WorkspaceFiles {
             }
             // Gone since it was listed: as if it had never been there.
             let Ok(stat) = statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if is_placeholder(&fd, name, &stat) {
+                continue;
+            }
             found.push((name.to_string_lossy().into_owned(), file_stat(&stat)));
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -393,6 +404,19 @@ fn existing(parent: &OwnedFd, name: &OsStr) -> Result<Option<Stat>, Errno> {
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether an entry is what a sandbox keeps the name of a start file free with: an empty directory.
+fn is_placeholder(dir: &OwnedFd, name: &CStr, stat: &Stat) -> bool {
+    let has_name = name.to_str().is_ok_and(protect::is_start_file);
+    if !has_name || file_kind(stat) != FileKind::Directory {
+        return false;
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let entries = openat(dir, name, flags, Mode::empty()).and_then(Dir::new);
+    entries.is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")))
+    })
 }
 
 fn protected(at: &Resolved, access: Access, why: &'static str) -> PathError {

@@ -117,6 +117,12 @@ pub(crate) fn rule_of_name(name: &str) -> Option<Rule> {
     ANYWHERE.iter().find(|(known, _, _)| *known == name).map(|(_, rule, _)| *rule)
 }
 
+/// Whether programs are started from a file of this name, wherever it is.
+pub(crate) fn is_start_file(name: &str) -> bool {
+    let is_file = |why: &str, known: &str| why == START || known == ".gitconfig";
+    ANYWHERE.iter().any(|(known, _, why)| *known == name && is_file(why, known))
+}
+
 /// Names that have a rule wherever they are.
 #[cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "the sandbox asks for it"))]
 pub(crate) fn names_anywhere() -> impl Iterator<Item = (&'static str, Rule)> {

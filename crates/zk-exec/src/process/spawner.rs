@@ -36,6 +36,8 @@ struct Thread {
 enum Job {
     Spawn(Box<Order>),
     End(Group),
+    /// Kill everything and end the thread, whoever still holds a command.
+    Close,
 }
 
 /// A command to be started.
@@ -88,7 +90,9 @@ impl Drop for Spawner {
     fn drop(&mut self) {
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Thread { jobs, handle }) = thread {
-            drop(jobs);
+            // Said and not left to the last sender: guards of commands hold senders, and a task with one may need the
+            // very thread that waits here.
+            let _ = jobs.send(Job::Close);
             // Waits for the final kill, a few milliseconds, so that it happens before this process ends.
             let _ = handle.join();
         }
@@ -118,7 +122,7 @@ impl Drop for Watched {
     }
 }
 
-/// The thread's work, until every sender is gone.
+/// The thread's work, until it is closed.
 fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
     let mut watchdog = None;
     let mut ending: Vec<Ending> = Vec::new();
@@ -148,7 +152,7 @@ fn serve(queue: &mpsc::Receiver<Job>, mark: &str) {
                 review(&mut ending);
                 next_look = Instant::now() + TICK;
             }
-            Err(RecvTimeoutError::Disconnected) => break,
+            Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     for Ending { group, .. } in ending {

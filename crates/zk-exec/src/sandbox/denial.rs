@@ -6,6 +6,7 @@ use zk_core::service::{Denial, DeniedAct};
 
 use super::plan::{FRESH, Plan, RUNTIME};
 use super::policy::Network;
+use crate::files::protect;
 
 /// How much of what a command printed last is looked at.
 pub(super) const TAIL: usize = 8 * 1024;
@@ -14,6 +15,8 @@ pub(super) const MOST: usize = 4;
 
 /// What a system says where a file may not be written.
 const NOT_WRITTEN: [&str; 4] = ["Read-only file system", "EROFS", "Device or resource busy", "EBUSY"];
+/// What it says where an empty directory keeps the name of a file free.
+const KEPT_FREE: [&str; 4] = ["Is a directory", "EISDIR", "cannot overwrite directory", "with non-directory"];
 /// What it says where a file is closed, or a call is refused.
 const CLOSED: [&str; 4] = ["Permission denied", "EACCES", "Operation not permitted", "EPERM"];
 /// What programs say where there is no network.
@@ -27,20 +30,28 @@ const NO_NETWORK: [&str; 7] = [
     "failed to lookup address information",
 ];
 
+const RUN_LATER: &str = "programs are run from it later";
+
 /// What the sandbox denies, as far as the words of programs can be compared with it.
 #[derive(Clone, Debug)]
 pub(super) struct Denials {
     writable: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
+    /// Directories that keep names of files free.
+    kept_free: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     network: Network,
 }
 
 impl Denials {
     pub(super) fn of(plan: &Plan) -> Self {
+        let name =
+            |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let kept_free = plan.placeholders.iter().filter(|path| protect::is_start_file(&name(path)));
         Self {
             writable: plan.writable.clone(),
             read_only: plan.read_only.clone(),
+            kept_free: kept_free.cloned().collect(),
             hidden: plan.hidden.clone(),
             network: plan.network,
         }
@@ -67,6 +78,9 @@ impl Denials {
                 reason: self.network_reason().into(),
             });
         }
+        if says(&KEPT_FREE) {
+            return candidates(line).find_map(|text| self.kept_free(&plain(&cwd.join(text))));
+        }
         let (not_written, closed) = (says(&NOT_WRITTEN), says(&CLOSED));
         if closed && self.network == Network::None && line.to_lowercase().contains("socket") {
             let target = "the network".to_owned();
@@ -85,6 +99,12 @@ impl Denials {
         }
     }
 
+    fn kept_free(&self, path: &Path) -> Option<Denial> {
+        let target = path.display().to_string();
+        let is_kept = self.kept_free.iter().any(|kept| path == kept);
+        is_kept.then(|| Denial { act: DeniedAct::Write, target, reason: RUN_LATER.into() })
+    }
+
     fn denies(&self, path: &Path, not_written: bool) -> Option<Denial> {
         let below = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
         let denial = |act, reason: &str| {
@@ -97,7 +117,7 @@ impl Denials {
             return None;
         }
         if below(&self.read_only) {
-            return denial(DeniedAct::Write, "programs are run from it later");
+            return denial(DeniedAct::Write, RUN_LATER);
         }
         let own = FRESH.iter().any(|dir| path.starts_with(dir)) || below(&self.writable);
         if own { None } else { denial(DeniedAct::Write, "it lies outside of what commands write to") }
@@ -156,6 +176,7 @@ mod tests {
         Denials {
             writable: vec!["/home/me/project".into()],
             read_only: vec!["/home/me/project/.git/config".into(), "/home/me/project/.git/hooks".into()],
+            kept_free: vec!["/home/me/project/.bashrc".into()],
             hidden: vec!["/home/me/.ssh".into()],
             network,
         }
@@ -179,6 +200,11 @@ mod tests {
             ("cat: /home/me/.ssh/id_rsa: Permission denied", "read /home/me/.ssh/id_rsa"),
             ("Error: EROFS: read-only file system, open '/home/me/.npm/x'", "write /home/me/.npm/x"),
             ("OSError: [Errno 30] Read-only file system: '/opt/a b'", "write /opt/a b"),
+            ("bash: line 1: .bashrc: Is a directory", "write /home/me/project/.bashrc"),
+            (
+                "mv: cannot overwrite directory '.bashrc' with non-directory 'x'",
+                "write /home/me/project/.bashrc",
+            ),
             ("curl: (6) Could not resolve host: example.org", "connect to example.org"),
             (
                 "fatal: unable to access 'https://example.org/x/': Could not resolve host: example.org",
@@ -201,6 +227,7 @@ mod tests {
             "rm: cannot remove 'build/x': Device or resource busy",
             "mkdir: cannot create directory '/tmp/x': Read-only file system",
             "cat: x: No such file or directory",
+            "cat: ./src: Is a directory",
             "test failed: expected Read-only file system",
         ] {
             assert_eq!(denials(Network::None).in_output(line, here), [], "{line}");

@@ -2,7 +2,7 @@ use std::fs::{self, DirBuilder};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use zk_core::service::{Exec, ExecError, ExecRequest, Input, Process, ProcessEven
 
 use super::denial::Denials;
 use super::placeholders::Placeholders;
-use super::plan::{FRESH, Plan, RUNTIME};
+use super::plan::{FRESH, Placeholder, Plan, RUNTIME};
 use super::planted::{self, Planted};
 use super::policy::{Network, SandboxPolicy};
 use super::probe::{self, Tried};
@@ -29,7 +29,7 @@ use crate::{Environment, ProcessExec, Supervision};
 /// |---|---|
 /// | workspace, `/tmp`, `/var/tmp`, `/dev/shm` | written; the last three are empty, in memory, and gone with the sandbox |
 /// | `.git/{config,hooks,info,commondir}`, `.zk` | read, not written, also where they do not exist |
-/// | start files of shells and of git | read, not written, where they exist; one that does not can be created |
+/// | start files of shells and of git in a writable directory | read, not written, also where they do not exist; deeper below, where they exist |
 /// | credentials, zk's own files, `/run`, sockets of services | hidden |
 /// | everything else | read |
 /// | processes outside | not seen |
@@ -42,7 +42,9 @@ use crate::{Environment, ProcessExec, Supervision};
 pub struct SandboxExec {
     // Dropped first: it ends all commands.
     exec: ProcessExec,
-    placeholders: Placeholders,
+    placeholders: OnceLock<Placeholders>,
+    wanted: Vec<Placeholder>,
+    writable: Vec<PathBuf>,
     limits: Vec<String>,
     denials: Arc<Denials>,
     supervision: Supervision,
@@ -108,7 +110,6 @@ impl SandboxExec {
         } else {
             None
         };
-        let placeholders = Placeholders::make(places.placeholders, &plan.writable, policy.state.as_deref());
         let proxy = match plan.network {
             Network::Hosts => Some(Proxy::new(policy.hosts.clone())),
             Network::None | Network::Loopback | Network::All => None,
@@ -122,9 +123,11 @@ impl SandboxExec {
             exec: ProcessExec::sandboxed(environment, supervision.clone(), encoded.clone(), proxy.clone())
                 .limited(policy.limits),
             proxy,
-            placeholders,
+            placeholders: OnceLock::new(),
+            wanted: places.placeholders,
             limits: places.limits,
             denials: Arc::new(Denials::of(&plan)),
+            writable: plan.writable,
             supervision,
             plan: encoded,
             network: plan.network,
@@ -140,6 +143,7 @@ impl SandboxExec {
     /// # Errors
     /// [`SandboxError::Missing`] when it cannot be set up.
     pub fn start(&self) -> Result<SandboxReport, SandboxError> {
+        self.keep_names_free();
         let report = self.exec.start_sandbox();
         let mut report = report.map_err(|error| SandboxError::Missing { what: error.to_string() })?;
         report.limits.clone_from(&self.limits);
@@ -204,6 +208,12 @@ impl SandboxExec {
         Ok(SelfTest { held, unproven, cached: false })
     }
 
+    /// Makes the placeholders, once: nothing is made for a conversation that runs no command.
+    fn keep_names_free(&self) {
+        self.placeholders
+            .get_or_init(|| Placeholders::make(self.wanted.clone(), &self.writable, self.state.as_deref()));
+    }
+
     /// Runs this program inside to try what a description says; the acts that worked, if all were tried.
     async fn probe(&self, canaries: &[u8]) -> Result<Option<Vec<String>>, ExecError> {
         let mut request = ExecRequest::new(self.supervision.program(), "/");
@@ -224,7 +234,9 @@ impl SandboxExec {
     /// Ends all commands and takes the sandbox down.
     pub async fn close(&self) {
         self.exec.close().await;
-        self.placeholders.remove();
+        if let Some(placeholders) = self.placeholders.get() {
+            placeholders.remove();
+        }
     }
 }
 
@@ -240,6 +252,7 @@ fn with_proxy(environment: Environment) -> Environment {
 #[async_trait]
 impl Exec for SandboxExec {
     async fn spawn(&self, request: ExecRequest) -> Result<Box<dyn Process>, ExecError> {
+        self.keep_names_free();
         let cwd = request.cwd.clone();
         let (proxy, began) = (self.proxy.clone(), Instant::now());
         let inner = self.exec.spawn(request).await?;

@@ -93,12 +93,13 @@ impl Plan {
         }
         for root in places.writable.clone() {
             git::protect_tree(&root, true, &mut places);
-            let zk = root.join(".zk");
-            places.placeholders.push(Placeholder::Directory(zk));
             for (name, rule) in protect::names_anywhere().filter(|(name, _)| *name != ".git") {
-                add(&mut places, root.join(name), rule);
+                protect_name(&root, name, rule, &mut places);
             }
             look_through(&root, &mut places);
+        }
+        if let Some(home) = &home {
+            protect_below_home(home, &mut places);
         }
         places.read_only.extend(policy.protected.iter().map(|path| physical(path)));
         hide(policy, home.as_deref(), &mut places);
@@ -194,6 +195,41 @@ fn add(places: &mut Places, path: PathBuf, rule: Rule) {
     match rule {
         Rule::Secret => places.hidden.push(path),
         Rule::ReadOnly => places.read_only.push(path),
+    }
+}
+
+/// Protects a name in a writable directory, also where nothing has it yet.
+fn protect_name(root: &Path, name: &str, rule: Rule, places: &mut Places) {
+    let path = root.join(name);
+    if name == ".zk" || protect::is_start_file(name) {
+        // A directory also for a file: git shows no empty one, and no shell reads one.
+        places.placeholders.push(Placeholder::Directory(path.clone()));
+    }
+    if path.is_symlink() {
+        places.limits.push(format!("{} is a link, which can be replaced", path.display()));
+    }
+    add(places, path, rule);
+}
+
+/// Protects what programs are started from below the home directory, where a writable directory holds it.
+fn protect_below_home(home: &Path, places: &mut Places) {
+    for (name, rule) in protect::paths_at_home().filter(|(_, rule)| *rule == Rule::ReadOnly) {
+        let path = home.join(name);
+        if !places.writable.iter().any(|root| path.starts_with(root) && path != *root) {
+            continue;
+        }
+        match name {
+            // Read as files by programs outside, which would stumble over a directory.
+            ".cargo/config.toml" | ".cargo/env" => {
+                places.placeholders.push(Placeholder::File(path.clone(), ""));
+            }
+            // It counts before `config.toml`, also an empty one.
+            ".cargo/config" if fs::symlink_metadata(&path).is_err() => {
+                places.limits.push(format!("{} can be created", path.display()));
+            }
+            _ => places.placeholders.push(Placeholder::Directory(path.clone())),
+        }
+        add(places, path, rule);
     }
 }
 

@@ -314,3 +314,13 @@ fn a_watch_tells_of_changes_until_it_is_dropped_and_only_of_what_may_be_read() {
     let missing = paths.resolve(&root, "missing").unwrap();
     assert!(matches!(paths.watch(&missing, Arc::new(|_| ())), Err(PathError::Missing { .. })));
 }
+
+#[test]
+fn a_path_that_is_missing_from_far_above_is_answered_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let paths = WorkspaceFiles::new([&root]).unwrap();
+    let at = paths.resolve(&root, &format!("gone/{}x", "deeper/".repeat(200))).unwrap();
+    let error = paths.open(&at, None).err().unwrap().to_string();
+    assert!(error.contains("there is no directory `gone`"), "{error}");
+}

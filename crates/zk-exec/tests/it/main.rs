@@ -3,6 +3,7 @@
 #![expect(clippy::duplicate_mod, reason = "the same promises hold for both ways to run commands")]
 
 mod corpus;
+mod corpus_paths;
 #[cfg(feature = "docker")]
 mod docker;
 mod files;

@@ -123,6 +123,36 @@ fn nothing_of_17_kinds_survives_a_host_ended_by_hup() {
     signalled(rustix::process::Signal::HUP);
 }
 
+/// The process that would end them is gone itself: what it leaves ends with it, and the host goes on.
+#[test]
+fn nothing_of_17_kinds_survives_the_kill_of_the_supervisor() {
+    ended_by(|dir, host| {
+        let supervisor = supervisor_of(host.as_raw_nonzero().get().unsigned_abs());
+        let pid = rustix::process::Pid::from_raw(supervisor.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let token = std::fs::read_to_string(dir.join("token")).unwrap();
+        // While the host lives, so that nothing else ended them.
+        none_left(&token);
+        std::fs::write(dir.join("go"), "").unwrap();
+    });
+}
+
+/// The supervisor of a host: of the processes below it the one that has this name.
+fn supervisor_of(host: u32) -> u32 {
+    let parent = |pid: u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut named = pids.filter(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let above = std::iter::successors(Some(*pid), |pid| parent(*pid));
+        name.trim_end() == "cmd-supervisor" && above.take(4).any(|above| above == host)
+    });
+    named.next().unwrap()
+}
+
 #[test]
 fn nothing_of_17_kinds_survives_a_host_that_is_killed() {
     signalled(rustix::process::Signal::KILL);

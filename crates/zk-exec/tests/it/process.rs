@@ -155,6 +155,20 @@ async fn dropping_the_executor_kills_what_is_left() {
     eventually("the kill", || !runs(pid));
 }
 
+/// On the one thread of this runtime: the task can do nothing while that thread waits.
+#[tokio::test]
+async fn dropping_the_executor_kills_a_command_that_a_task_still_follows() {
+    let exec = exec();
+    let mut process = exec.spawn(ExecRequest::shell("echo up; sleep 1000", "/")).await.unwrap();
+    assert!(matches!(process.next().await.unwrap(), Some(ProcessEvent::Output(..))));
+    let pids = process.members().await.unwrap();
+    let task = tokio::spawn(async move { while let Ok(Some(_)) = process.next().await {} });
+    tokio::task::yield_now().await;
+    drop(exec);
+    task.await.unwrap();
+    assert!(!pids.is_empty() && !pids.iter().any(|pid| runs(*pid)), "{pids:?}");
+}
+
 #[tokio::test]
 async fn a_stopped_run_gets_its_answer_before_the_command_is_gone() {
     let dir = tempfile::tempdir().unwrap();

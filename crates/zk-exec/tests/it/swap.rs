@@ -8,7 +8,12 @@ use zk_core::service::{Files, Resolved};
 use zk_exec::WorkspaceFiles;
 
 const CANARY: &str = "canary: untouched";
-const SWAPS: u32 = 50_000;
+
+/// How often a directory is swapped; the variable says it for the whole campaign.
+#[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
+fn swaps_to_make() -> u32 {
+    std::env::var("ZK_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(50_000)
+}
 
 /// One thread swaps `dir` for a link to the outside and back while another reads, lists and writes below it.
 fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
@@ -22,6 +27,7 @@ fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
     symlink(&outside, root.join("link")).unwrap();
     let root = root.canonicalize().unwrap();
     let paths = door(WorkspaceFiles::new([&root]).unwrap());
+    let most = swaps_to_make();
     let (done, swaps) = (AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -32,7 +38,7 @@ fn race(door: impl Fn(WorkspaceFiles) -> WorkspaceFiles) {
             }
         });
         let mut reached = 0_u32;
-        while swaps.load(Ordering::Relaxed) < SWAPS || reached == 0 {
+        while swaps.load(Ordering::Relaxed) < most || reached == 0 {
             let at = Resolved { path: root.join("dir/file"), shown: "dir/file".into() };
             let found = paths.resolve(&root, "dir/file").ok();
             for at in found.into_iter().chain([at]) {

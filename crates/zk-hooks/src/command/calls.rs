@@ -290,43 +290,63 @@ impl Handler<ToolGate> for Ask {
             wider: None,
         };
         let answer = questions.ask(Question::Approve(Box::new(approval)), cx, PATIENCE).await;
+        if is_yes(&answer) {
+            // Nobody is asked twice.
+            if let Some(seen) = self.0.seen().get_mut(&key) {
+                seen.verdict = Verdict::Allow;
+            }
+            // Whoever decides last records it, with this.
+            return Ok(Some(Ruling::Consent(format!("{}; answered: once", asked(&reason)))));
+        }
         cx.emit(answered(gate, &answer, &reason)).await?;
-        Ok(match answer {
+        Ok(Some(match answer {
+            UiAnswer::No { message } => {
+                let said = message.map_or(String::new(), |message| format!(": {message}"));
+                Ruling::Refuse(format!("the user declined this call{said}"))
+            }
             UiAnswer::Once
             | UiAnswer::Session
             | UiAnswer::Always
             | UiAnswer::WiderSession
-            | UiAnswer::WiderAlways => {
-                // Nobody is asked twice.
-                if let Some(seen) = self.0.seen().get_mut(&key) {
-                    seen.verdict = Verdict::Allow;
-                }
-                None
+            | UiAnswer::WiderAlways
+            | UiAnswer::Absent
+            | UiAnswer::Choice { .. }
+            | UiAnswer::Text { .. } => {
+                Ruling::refuse("a hook wanted a person to decide, and nobody answered")
             }
-            UiAnswer::No { message } => {
-                let said = message.map_or(String::new(), |message| format!(": {message}"));
-                Some(Ruling::Refuse(format!("the user declined this call{said}")))
-            }
-            UiAnswer::Absent | UiAnswer::Choice { .. } | UiAnswer::Text { .. } => {
-                Some(Ruling::refuse("a hook wanted a person to decide, and nobody answered"))
-            }
-        })
+        }))
     }
 }
 
-/// What is recorded of an answer to a question that a hook had asked.
-fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
-    let (allowed, by, said) = match answer {
+fn is_yes(answer: &UiAnswer) -> bool {
+    match answer {
         UiAnswer::Once
         | UiAnswer::Session
         | UiAnswer::Always
         | UiAnswer::WiderSession
-        | UiAnswer::WiderAlways => (true, DecidedBy::Person, "answered: once"),
-        UiAnswer::No { .. } => (false, DecidedBy::Person, "answered: no"),
-        UiAnswer::Absent => (false, DecidedBy::Nobody, "nobody answered"),
-        UiAnswer::Choice { .. } | UiAnswer::Text { .. } => (false, DecidedBy::Person, "no such answer"),
+        | UiAnswer::WiderAlways => true,
+        UiAnswer::No { .. } | UiAnswer::Absent | UiAnswer::Choice { .. } | UiAnswer::Text { .. } => false,
+    }
+}
+
+fn asked(reason: &str) -> String {
+    format!("a hook had a person asked: {reason}")
+}
+
+/// What is recorded where a question that a hook had asked was not answered with yes.
+fn answered(gate: &ToolGate, answer: &UiAnswer, reason: &str) -> PermissionDecided {
+    let (by, said) = match answer {
+        UiAnswer::No { .. } => (DecidedBy::Person, "answered: no"),
+        UiAnswer::Absent => (DecidedBy::Nobody, "nobody answered"),
+        UiAnswer::Once
+        | UiAnswer::Session
+        | UiAnswer::Always
+        | UiAnswer::WiderSession
+        | UiAnswer::WiderAlways
+        | UiAnswer::Choice { .. }
+        | UiAnswer::Text { .. } => (DecidedBy::Person, "no such answer"),
     };
-    decided(gate, (allowed, by), vec![format!("a hook had a person asked: {reason}"), said.to_owned()])
+    decided(gate, (false, by), vec![asked(reason), said.to_owned()])
 }
 
 fn decided(gate: &ToolGate, (allowed, by): (bool, DecidedBy), reasons: Vec<String>) -> PermissionDecided {

@@ -22,8 +22,11 @@ pub(crate) struct ServerAuth {
 }
 
 impl ServerAuth {
-    pub(crate) fn new(url: &str, store: Arc<dyn CredentialStore>, http: Http, scope: Scope) -> Self {
+    pub(crate) fn new(url: &str, store: Arc<dyn CredentialStore>, http: &Http, scope: Scope) -> Self {
         let (challenge, session) = (Mutex::default(), Mutex::default());
+        // Whoever gives its tokens is named by the server, and names more.
+        let http =
+            reqwest::Url::parse(url).map_or_else(|_| http.clone(), |server| http.on_behalf_of(&server));
         Self { url: url.to_owned(), store, http, scope, challenge, session }
     }
 

@@ -6,6 +6,7 @@ use reqwest::{StatusCode, Url};
 use serde::Deserialize;
 use zk_auth::Http;
 use zk_auth::http::{Received, is_loopback, read_some, root_cause};
+use zk_core::model::is_public_address;
 
 use super::SignInError;
 use super::challenge::Challenge;
@@ -168,7 +169,8 @@ fn covers(resource: &str, url: &Url) -> bool {
 }
 
 /// An address that a server names, if it may be asked: over TLS, and not one of this machine or of a private network
-/// unless the server itself is there. Whoever runs a server far away must not have zk ask what only it can reach.
+/// unless the server itself is there. Whoever runs a server far away must not have zk ask what only it can reach; where
+/// names lead is judged when they are looked up ([`Http::on_behalf_of`]).
 pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
     let refuse = |why: &str| Err(SignInError::server(format!("the address {} {why}", shown(text))));
     let Ok(url) = Url::parse(text) else { return refuse("is none") };
@@ -186,14 +188,11 @@ pub(super) fn address(text: &str, base: &Url) -> Result<Url, SignInError> {
     Ok(url)
 }
 
+/// Whether a host is this machine, or is written as an address that is not public.
 fn is_near(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    let near = match host.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
-        Ok(std::net::IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
-        Err(_) => false,
-    };
-    near || is_loopback(url)
+    let is_inside = host.parse().is_ok_and(|address| !is_public_address(address));
+    is_inside || is_loopback(url)
 }
 
 fn at(url: &Url, path: &str) -> Url {
@@ -257,9 +256,18 @@ mod tests {
     fn addresses_that_only_this_machine_reaches_are_no_matter_of_servers_elsewhere() {
         let (far, near) =
             (Url::parse("https://h.example/").unwrap(), Url::parse("http://127.0.0.1:1/").unwrap());
-        for text in
-            ["http://127.0.0.1/x", "https://localhost/x", "https://10.0.0.1/", "https://169.254.169.254/"]
-        {
+        for text in [
+            "http://127.0.0.1/x",
+            "https://localhost/x",
+            "https://10.0.0.1/",
+            "https://169.254.169.254/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://100.64.0.1/",
+            "https://0.0.0.0/",
+            "https://[64:ff9b::a00:1]/",
+            "https://2130706433/",
+            "https://[fd00::1]/",
+        ] {
             assert!(address(text, &far).is_err(), "{text}");
             assert!(address(text, &near).is_ok(), "{text}");
         }

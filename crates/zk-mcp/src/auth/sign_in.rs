@@ -6,7 +6,7 @@ use zk_auth::{AuthError, AuthorizationCode, Callback, Login};
 use super::SignInError;
 use super::challenge::Challenge;
 use super::credentials::ServerAuth;
-use super::discovery::{Discovered, discover};
+use super::discovery::{Discovered, discover, shown};
 use super::registration::{Registration, known, register};
 use crate::config::OAuthConfig;
 
@@ -38,7 +38,9 @@ pub(crate) async fn sign_in(
 ) -> Result<(), SignInError> {
     let challenge = auth.challenge().unwrap_or_default();
     let found = discover(auth.http(), url, &challenge).await?;
-    let before = auth.registration().await?.filter(|known| known.issuer == found.server.issuer);
+    let stored = auth.registration().await?;
+    check_issuer(config, stored.as_ref(), &found)?;
+    let before = stored.filter(|known| known.issuer == found.server.issuer);
     let scopes = scopes(before.as_ref(), &challenge, config, &found);
     let (registration, callback) = registration(auth, before, &found, config, options, &scopes).await?;
     let registration = Registration { scopes, wanted: Vec::new(), ..registration };
@@ -47,7 +49,7 @@ pub(crate) async fn sign_in(
     let tokens = match login.exchange(code).await {
         Ok(tokens) => tokens,
         Err(error) => {
-            if let AuthError::Refused { .. } = &error {
+            if let (AuthError::Refused { .. }, None) = (&error, &config.client_id) {
                 // It may no longer know the client: the next sign-in registers anew.
                 let _ = auth.forget().await;
             }
@@ -58,6 +60,26 @@ pub(crate) async fn sign_in(
     auth.keep(&registration).await?;
     auth.settle();
     Ok(())
+}
+
+/// Checks that the client of the settings goes to the authorisation server it belongs to: the one of the settings, or
+/// else the first one that it was used at.
+fn check_issuer(
+    config: &OAuthConfig,
+    stored: Option<&Registration>,
+    found: &Discovered,
+) -> Result<(), SignInError> {
+    let Some(id) = &config.client_id else { return Ok(()) };
+    let used = || stored.filter(|known| known.client_id == *id).map(|known| &known.issuer);
+    match config.issuer.as_ref().or_else(used) {
+        Some(issuer) if *issuer != found.server.issuer => Err(SignInError::server(format!(
+            "it names the authorisation server {}, but the client of its settings belongs to {}; if that moved, name \
+             it with `oauth.issuer`",
+            shown(&found.server.issuer),
+            shown(issuer),
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// What tokens are asked to be good for: whatever they were before, what the server wants now, or what it says there is.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
     GetPromptRequestParams, GetPromptResult, InputRequest, InputRequests, InputRequiredResult,
     InputResponses, ReadResourceRequestParams, ReadResourceResult, Request, RequestId, ServerResult,
 };
@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use zk_core::kernel::Cx;
 
 use super::connect::{Connection, root_cause};
-use super::handler::OnProgress;
 use super::result::CallResult;
+use super::waiting::OnProgress;
 
 /// The longest a request may take, whatever progress it makes.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
@@ -48,12 +48,14 @@ pub(crate) enum CallEnd {
     Strange(String),
     /// It wants a sign-in, or one that is good for more.
     SignIn,
+    /// The headers of the request are not those that its list of tools asks for by now.
+    Headers(String),
 }
 
 impl fmt::Display for CallEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(why) => f.write_str(why),
+            Self::Refused(why) | Self::Headers(why) => f.write_str(why),
             Self::TimedOut(idle) => {
                 write!(f, "no answer and no progress for {} s", idle.as_secs_f64())
             }
@@ -73,6 +75,9 @@ impl Connection {
 
     fn end(&self, error: &ServiceError) -> CallEnd {
         match error {
+            ServiceError::McpError(error) if error.code == ErrorCode::HEADER_MISMATCH => {
+                CallEnd::Headers(error.message.to_string())
+            }
             ServiceError::McpError(error) => CallEnd::Refused(error.message.to_string()),
             ServiceError::Timeout { timeout } => CallEnd::TimedOut(*timeout),
             ServiceError::Cancelled { .. } => CallEnd::Stopped,
@@ -154,19 +159,20 @@ impl Connection {
         progress: Option<OnProgress>,
         stop: &CancellationToken,
     ) -> Result<ServerResult, CallEnd> {
-        let options = PeerRequestOptions::with_timeout(idle)
-            .reset_timeout_on_progress()
-            .with_max_total_timeout(LONGEST.max(idle));
+        // Without a time-out of the library, whose clock runs on while a person is asked.
+        let options = PeerRequestOptions::no_options();
         let sent = self.peer.send_cancellable_request(request, options).await;
         let handle = sent.map_err(|error| self.end(&error))?;
-        let _watching = progress.map(|on| self.handler.watched.watch(handle.progress_token.clone(), on));
+        let watching = self.handler.watched.watch(handle.progress_token.clone(), progress);
         let mut cancel = CancelOnDrop { peer: Some(self.peer.clone()), id: handle.id.clone() };
+        let silence = self.handler.questions.silence(idle, LONGEST.max(idle), &watching.heard);
         let answer = tokio::select! {
             answer = handle.await_response() => answer.map_err(|error| self.end(&error)),
             () = self.ended.cancelled() => Err(CallEnd::Closed(self.fault())),
             () = stop.cancelled() => return Err(CallEnd::Stopped),
+            limit = silence => return Err(CallEnd::TimedOut(limit)),
         };
-        // It is over on the other side too; what timed out was told so already.
+        // It is over on the other side too.
         cancel.peer = None;
         answer
     }

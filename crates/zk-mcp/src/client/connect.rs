@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    JsonRpcMessage, Prompt, ProtocolVersion, RequestId, Resource, ServerPeerInfo, Skill, SubscriptionFilter,
-    Tool,
+    JsonRpcMessage, Prompt, ProtocolVersion, RequestId, Resource, ResourceTemplate, ServerPeerInfo, Skill,
+    SubscriptionFilter, Tool,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService,
@@ -336,6 +336,14 @@ impl Connection {
             return Ok(Vec::new());
         }
         self.peer.list_all_resources().await.map_err(|error| self.explain(&error))
+    }
+
+    /// The templates of resources whose addresses are filled in; none where the server knows no templates.
+    pub(crate) async fn resource_templates(&self) -> Vec<ResourceTemplate> {
+        if !self.has_resources() {
+            return Vec::new();
+        }
+        self.peer.list_all_resource_templates().await.unwrap_or_default()
     }
 
     pub(crate) async fn skills(&self) -> Result<Vec<Skill>, String> {

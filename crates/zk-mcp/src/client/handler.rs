@@ -4,17 +4,16 @@
     reason = "servers of earlier revisions ask for roots and the model, and tell by log messages"
 )]
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode, ErrorData, FormElicitationCapability,
-    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProgressToken, Root, RootsCapabilities, SKILLS_EXTENSION_ID, SamplingCapability, TASKS_EXTENSION_ID,
+    Implementation, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, Root,
+    RootsCapabilities, SKILLS_EXTENSION_ID, SamplingCapability, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Map, Value};
@@ -22,6 +21,7 @@ use tokio::sync::Notify;
 use zk_core::kernel::Cx;
 
 use super::sampling::{Callers, Sampled, Sampling};
+use super::waiting::{OpenQuestions, Watched};
 use crate::config::ServerPermission;
 use crate::stdio::LogSink;
 
@@ -84,32 +84,6 @@ impl ListChanged {
     }
 }
 
-/// Takes what a server tells of a call.
-pub(crate) type OnProgress = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// The calls that run, by the token their progress comes under.
-#[derive(Clone, Default)]
-pub(crate) struct Watched(Arc<Mutex<HashMap<ProgressToken, OnProgress>>>);
-
-impl Watched {
-    /// Hands the progress under `token` to `watcher` until the guard is dropped.
-    pub(crate) fn watch(&self, token: ProgressToken, watcher: OnProgress) -> WatchGuard {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), watcher);
-        WatchGuard { watched: self.clone(), token }
-    }
-}
-
-pub(crate) struct WatchGuard {
-    watched: Watched,
-    token: ProgressToken,
-}
-
-impl Drop for WatchGuard {
-    fn drop(&mut self) {
-        self.watched.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
-    }
-}
-
 /// zk as a server sees it.
 #[derive(Clone)]
 pub(crate) struct Handler {
@@ -119,6 +93,7 @@ pub(crate) struct Handler {
     pub(crate) callers: Callers,
     pub(crate) changed: Arc<ListChanged>,
     pub(crate) watched: Watched,
+    pub(crate) questions: OpenQuestions,
     pub(crate) answers: Option<Arc<dyn Answers>>,
     pub(crate) log: Option<LogSink>,
 }
@@ -132,6 +107,7 @@ impl Handler {
         let (Some(answers), Ok(schema)) = (&self.answers, serde_json::to_value(&requested_schema)) else {
             return decline;
         };
+        let _open = self.questions.open();
         match answers.form(&self.server, &message, &schema).await {
             Form::Filled(fields) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(fields))
@@ -162,6 +138,7 @@ impl Handler {
         let answers = self.answers.as_ref().ok_or("zk asks no model for servers here")?;
         let cx = self.callers.last().ok_or("the model answers only in the middle of a call")?;
         let asked = Sampling::read(request)?;
+        let _open = self.questions.open();
         let sampled = answers.sample(&self.server, self.sampling, asked, &cx).await?;
         Ok(sampled.into_result())
     }
@@ -221,13 +198,7 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let watcher = {
-            let watched = self.watched.0.lock().unwrap_or_else(PoisonError::into_inner);
-            watched.get(&progress.progress_token).cloned()
-        };
-        if let Some(watcher) = watcher {
-            watcher(&line(&progress));
-        }
+        self.watched.note(&progress.progress_token, || line(&progress));
     }
 
     async fn on_logging_message(

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{CallEnd, LONGEST};
 use super::connect::Connection;
-use super::handler::OnProgress;
 use super::result::CallResult;
+use super::waiting::OnProgress;
 
 /// The pause between two questions for the state of a task: unless the server says otherwise, and at least and at most
 /// whatever it says.
@@ -34,7 +34,7 @@ impl Connection {
         stop: &CancellationToken,
     ) -> Result<CallResult, CallEnd> {
         let mut cancel = CancelTask { peer: Some(self.peer.clone()), id: task.task_id.clone() };
-        let give_up = Instant::now() + LONGEST.max(idle);
+        let mut give_up = Instant::now() + LONGEST.max(idle);
         let (mut heard, mut answered) = (Instant::now(), BTreeSet::new());
         loop {
             if let Some(message) = &task.status_message {
@@ -77,7 +77,10 @@ impl Connection {
                     // An answer may take a while to count: what was answered is not asked again.
                     input_requests.retain(|key, _| answered.insert(key.clone()));
                     if !input_requests.is_empty() {
+                        let asked = Instant::now();
                         let responses = self.responses(input_requests).await?;
+                        // What it asks takes none of its time.
+                        give_up += asked.elapsed();
                         let params = UpdateTaskParams::new(cancel.id.clone(), responses);
                         let request = ClientRequest::UpdateTaskRequest(Request::new(params));
                         self.request(request, idle, None, stop).await?;

@@ -1,7 +1,7 @@
 //! The tools of a server: checked against those that were accepted, and registered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,14 +10,16 @@ use zk_core::kernel::Scope;
 use zk_core::model::{Disclosure, ToolError, ToolErrorKind};
 use zk_core::service::{Command, Tool};
 
+use super::disclosure::Disclosed;
 use super::{Server, quarantined};
 use crate::client::Connection;
-use crate::config::{ServerDisclosure, ServerPermission};
+use crate::config::ServerPermission;
 use crate::events::{McpQuarantine, McpSkills};
 use crate::names::tool_name;
 use crate::pin::Listing;
 use crate::prompts::PromptCommand;
 use crate::resources::{ListResources, ReadResource};
+use crate::sanitize::clean_text;
 use crate::search;
 use crate::skills;
 use crate::status::ServerState;
@@ -27,8 +29,6 @@ use crate::tool::{McpTool, spec_of};
 const LIST: Duration = Duration::from_secs(15);
 /// The most tools of one server, and the most bytes of their list.
 const MOST_TOOLS: usize = 2000;
-/// How much the tools of one server may fill of every request: about 10000 tokens.
-const EAGER_BYTES: usize = 40_000;
 /// The most prompts of one server.
 const MOST_PROMPTS: usize = 200;
 const MOST_BYTES: usize = 8 << 20;
@@ -70,7 +70,11 @@ impl Server {
                 self.register(&tools).await;
                 self.offer_skills(connection).await;
                 let protocol = connection.protocol();
+                let was_quarantined = matches!(self.live.borrow().state, ServerState::Quarantined { .. });
                 self.set(ServerState::Ready { protocol }, Some(connection.clone()));
+                if was_quarantined {
+                    self.announce(connection).await;
+                }
             }
             Err(changes) => {
                 let digest = listing.digest();
@@ -114,7 +118,10 @@ impl Server {
         };
         // What it offers is not known: nothing of it runs.
         let changes = vec![format!("! it said that its tools are others, and then: {failed}")];
-        self.set(ServerState::Quarantined { changes, digest: String::new() }, Some(connection.clone()));
+        let digest = String::new();
+        let state = ServerState::Quarantined { changes: changes.clone(), digest: digest.clone() };
+        self.set(state, Some(connection.clone()));
+        self.emit(McpQuarantine { server: self.config.name.clone(), changes, digest }).await;
     }
 
     /// A connection whose tools are those that were accepted, for one call.
@@ -155,7 +162,10 @@ impl Server {
         self.register(&tools).await;
         let connection = self.live.borrow().connection.clone();
         let protocol = connection.as_ref().map_or(String::new(), |connection| connection.protocol());
-        self.set(ServerState::Ready { protocol }, connection);
+        self.set(ServerState::Ready { protocol }, connection.clone());
+        if let Some(connection) = connection {
+            self.announce(&connection).await;
+        }
         Ok(())
     }
 
@@ -185,6 +195,13 @@ impl Server {
         }
         *self.skills() = listed;
         self.emit(McpSkills { server: self.config.name.clone(), skills: names }).await;
+    }
+
+    /// Waits until the prompts of the server are commands, if it can be used.
+    pub(crate) async fn offered_prompts(&self) {
+        if matches!(self.live.borrow().state, ServerState::Ready { .. }) {
+            let _ = self.has_offered.subscribe().wait_for(|has_offered| *has_offered).await;
+        }
     }
 
     /// Offers what the server has beside tools: prompts as commands.
@@ -217,59 +234,64 @@ impl Server {
         }
     }
 
-    /// When the model is told of these tools: as the server's settings say, else once it searched for them if they
-    /// would fill too much of every request.
-    fn disclosure(&self, tools: &[rmcp::model::Tool]) -> Disclosure {
-        match self.config.disclosure {
-            Some(ServerDisclosure::Lazy) => Disclosure::Lazy,
-            Some(ServerDisclosure::Eager) => Disclosure::Always,
-            None => {
-                let bytes: usize = tools
-                    .iter()
-                    .map(|tool| {
-                        let schema = serde_json::to_string(&tool.input_schema).unwrap_or_default();
-                        tool.name.len() + tool.description.as_deref().unwrap_or_default().len() + schema.len()
-                    })
-                    .sum();
-                if bytes > EAGER_BYTES { Disclosure::Lazy } else { Disclosure::Always }
-            }
-        }
-    }
-
     /// Registers tools in the place of those before. A tool that stayed the same stays as it is, so that nothing of a
     /// request changes.
     async fn register(&self, tools: &[rmcp::model::Tool]) {
-        let Some(bus) = self.scope.bus() else { return };
-        let disclosure = self.disclosure(tools);
-        if disclosure == Disclosure::Lazy && self.shared.has_search.set(()).is_ok() {
+        // One server after the other: they share a budget.
+        let _registering = self.shared.registering.lock().await;
+        let Disclosed { own, others } = self.shared.disclosures.decide(&self.config, size(tools));
+        if (own == Disclosure::Lazy || !others.is_empty())
+            && self.shared.has_search
+            && self.shared.is_search_offered.set(()).is_ok()
+        {
             search::register(&self.scope);
         }
-        let mut next = BTreeMap::new();
-        {
-            let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
-            let listed = self.listed();
-            listed.tools.keys().for_each(|name| {
-                taken.remove(name);
-            });
-            let mut sorted: Vec<&rmcp::model::Tool> = tools.iter().collect();
-            sorted.sort_by(|a, b| a.name.cmp(&b.name));
-            let mut seen = BTreeSet::new();
-            for tool in sorted {
-                // The second tool of one name could not be called.
-                if !seen.insert(&tool.name) {
-                    continue;
-                }
-                let name = tool_name(self.name(), &tool.name, &taken);
-                let spec = spec_of(&name, tool, disclosure);
-                let same = listed.tools.get(&name).filter(|old| old.is(&tool.name, &spec));
-                let made = same.cloned().or_else(|| {
-                    let server = self.this.upgrade()?;
-                    Some(Arc::new(McpTool::new(server, tool, spec)))
-                });
-                taken.insert(name.clone());
-                next.extend(made.map(|made| (name, made)));
-            }
+        let next = self.made(tools, own);
+        self.listed().pending = None;
+        self.publish(next).await;
+        let all = self.shared.all.get().cloned().unwrap_or_default();
+        for server in all.iter().filter_map(Weak::upgrade).filter(|one| others.contains(&one.config.name)) {
+            let lazy = server.listed().tools.clone().into_iter();
+            let lazy = lazy.map(|(name, tool)| (name, Arc::new(tool.disclosed(Disclosure::Lazy)))).collect();
+            server.publish(lazy).await;
         }
+    }
+
+    /// The tools by their canonical names.
+    fn made(&self, tools: &[rmcp::model::Tool], disclosure: Disclosure) -> BTreeMap<String, Arc<McpTool>> {
+        let mut next = BTreeMap::new();
+        let mut taken = self.shared.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = self.listed();
+        listed.tools.keys().for_each(|name| {
+            taken.remove(name);
+        });
+        let mut sorted: Vec<&rmcp::model::Tool> = tools.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut seen = BTreeSet::new();
+        for tool in sorted {
+            if !seen.insert(&tool.name) {
+                self.note(&format!("it lists two tools called {}: the second one is left out", tool.name));
+                continue;
+            }
+            let name = tool_name(self.name(), &tool.name, &taken);
+            if taken.contains(&format!("mcp_{}_{}", self.name(), tool.name)) {
+                self.note(&format!("the name of its tool {} is taken: it is {name}", tool.name));
+            }
+            let spec = spec_of(&name, tool, disclosure);
+            let same = listed.tools.get(&name).filter(|old| old.is(&tool.name, &spec));
+            let made = same.cloned().or_else(|| {
+                let server = self.this.upgrade()?;
+                Some(Arc::new(McpTool::new(server, tool, spec)))
+            });
+            taken.insert(name.clone());
+            next.extend(made.map(|made| (name, made)));
+        }
+        next
+    }
+
+    /// Registers these tools in the place of those before.
+    async fn publish(&self, next: BTreeMap<String, Arc<McpTool>>) {
+        let Some(bus) = self.scope.bus() else { return };
         let scope = bus.scope(format!("mcp:{}", self.name()));
         for (name, tool) in &next {
             scope.provide_replacing::<dyn Tool>(name, tool.clone());
@@ -277,11 +299,26 @@ impl Server {
         let before = {
             let mut listed = self.listed();
             listed.tools = next;
-            listed.pending = None;
             listed.scope.replace(scope)
         };
         if let Some(before) = before {
             before.close().await;
         }
     }
+
+    /// Adds a line to the log of the server.
+    fn note(&self, text: &str) {
+        if let Some(log) = &self.shared.log {
+            log(self.name(), format!("zk: {}\n", clean_text(text)).as_bytes());
+        }
+    }
+}
+
+/// How much tools fill of a request, in bytes.
+fn size(tools: &[rmcp::model::Tool]) -> usize {
+    let size = |tool: &rmcp::model::Tool| {
+        let schema = serde_json::to_string(&tool.input_schema).unwrap_or_default();
+        tool.name.len() + tool.description.as_deref().unwrap_or_default().len() + schema.len()
+    };
+    tools.iter().map(size).sum()
 }

@@ -1,5 +1,6 @@
 //! One server for as long as its plugin is installed: started, listed, watched, started again.
 
+mod disclosure;
 mod listing;
 mod run;
 mod sign_in;
@@ -22,6 +23,7 @@ use crate::pin::PinStore;
 use crate::resources::Servers;
 use crate::status::{FailureStage, ServerFailure, ServerState, ServerStatus};
 use crate::stdio::Said;
+pub(crate) use disclosure::{Disclosures, EAGER_TOKENS};
 use listing::Listed;
 
 /// How much of a program's words a message quotes, in characters.
@@ -59,8 +61,14 @@ pub(crate) struct Shared {
     pub(crate) all: OnceLock<Servers>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
+    /// When the model is told of whose tools.
+    pub(crate) disclosures: Disclosures,
+    /// Held while tools are registered.
+    pub(crate) registering: tokio::sync::Mutex<()>,
+    /// Whether lazy tools come with a search for them.
+    pub(crate) has_search: bool,
     /// Set once the search for tools is registered.
-    pub(crate) has_search: OnceLock<()>,
+    pub(crate) is_search_offered: OnceLock<()>,
 }
 
 /// A server and what is known of it.
@@ -72,6 +80,8 @@ pub(crate) struct Server {
     listed: Mutex<Listed>,
     /// The count of other changed lists that the commands have, and the scope they are registered in.
     offered: Mutex<(u64, Option<Scope>)>,
+    /// Whether the prompts of the present connection are commands.
+    has_offered: watch::Sender<bool>,
     /// The skills that were listed last.
     skills: Mutex<Vec<Skill>>,
     /// The count of changed lists that the listing in use has; held while it is brought up to date.
@@ -113,6 +123,7 @@ impl Server {
             live,
             listed: Mutex::default(),
             offered: Mutex::default(),
+            has_offered: watch::channel(false).0,
             skills: Mutex::default(),
             applied: tokio::sync::Mutex::default(),
             retry: Notify::new(),
@@ -231,9 +242,13 @@ impl Server {
 
 /// Why the tools of a server cannot be called, for a model and a person.
 pub(crate) fn quarantined(server: &str, changes: &[String], digest: &str) -> String {
+    let until = if digest.is_empty() {
+        "it lists them".to_owned()
+    } else {
+        format!("a person accepts this change with `zk mcp accept {server} {digest}`")
+    };
     format!(
-        "the tools of MCP server {server} are not those that were accepted, so none of them runs until a person \
-         accepts this change with `zk mcp accept {server} {digest}`:\n{}",
+        "the tools of MCP server {server} are not those that were accepted, so none of them runs until {until}:\n{}",
         changes.join("\n")
     )
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::ServerNotification;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Server;
-use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, Watched};
+use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, OpenQuestions, Watched};
 use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
 use crate::status::{FailureStage, ServerFailure, ServerState};
 use crate::stdio::LogSink;
@@ -15,22 +15,22 @@ use crate::stdio::LogSink;
 /// The first pause before a server is tried again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// How often a server that worked is tried again by itself.
+/// How often a server is tried by itself since it last worked.
 const ATTEMPTS: u32 = 5;
 /// How long a server has to be quiet about its lists before they are listed again, and how long it is waited for that.
 const QUIET: Duration = Duration::from_millis(250);
 const LONGEST_QUIET: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Starts the server, and again when it ends. Never returns.
+    /// Starts the server, and again when it fails or ends. Never returns before the server is closed.
     pub(crate) async fn run(self: Arc<Self>) {
-        // Attempts since it last worked, and whether it ever did.
-        let (mut attempt, mut has_worked) = (0, false);
-        loop {
+        // Attempts and failures since it last worked, and whether it ever did.
+        let (mut attempt, mut failures, mut has_worked) = (0, 0, false);
+        while !matches!(self.live.borrow().state, ServerState::Closed) {
             attempt += 1;
             let failure = match self.bootstrap(attempt).await {
                 Ok(connection) => {
-                    (attempt, has_worked) = (0, true);
+                    (attempt, failures, has_worked) = (0, 0, true);
                     let began = Instant::now();
                     self.serve(&connection).await;
                     if matches!(self.live.borrow().state, ServerState::Closed) {
@@ -42,9 +42,12 @@ impl Server {
                 }
                 Err(failure) => failure,
             };
-            let pause = pause(attempt);
-            let again = has_worked && attempt < ATTEMPTS;
-            let state = if again {
+            failures += 1;
+            let pause = pause(failures);
+            // No attempt is better than the last one before a person signed in.
+            let again = attempt < ATTEMPTS && failure.stage != FailureStage::Auth;
+            // One that worked is waited for; one that never did keeps nobody waiting.
+            let state = if again && has_worked {
                 ServerState::Starting
             } else {
                 ServerState::Failed { error: failure.to_string() }
@@ -53,11 +56,17 @@ impl Server {
             let retry_in_ms = again.then(|| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX));
             self.tell(&failure, retry_in_ms).await;
             if again {
-                sleep(pause).await;
+                let _ = timeout(pause, self.retry.notified()).await;
             } else {
                 self.retry.notified().await;
-                self.set(ServerState::Starting, None);
             }
+            self.live.send_if_modified(|live| {
+                let is_closed = matches!(live.state, ServerState::Closed);
+                if !is_closed {
+                    live.state = ServerState::Starting;
+                }
+                !is_closed
+            });
         }
     }
 
@@ -79,18 +88,30 @@ impl Server {
         let server = || self.config.name.clone();
         let transport = self.config.transport.as_str().to_owned();
         self.emit(McpBootstrapStart { server: server(), transport, attempt }).await;
+        self.has_offered.send_replace(false);
         let began = Instant::now();
         let made = self.connect(began).await;
         let tools = self.listed().names();
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let error = made.as_ref().err().map(ToString::to_string);
-        let (ok, count) = (made.is_ok(), tools.len());
+        let is_ready = matches!(self.live.borrow().state, ServerState::Ready { .. });
+        let error = match &made {
+            Ok(_) if is_ready => None,
+            Ok(_) => Some("its tools are not those that were accepted".to_owned()),
+            Err(failure) => Some(failure.to_string()),
+        };
+        let (ok, count) = (error.is_none(), tools.len());
         self.emit(McpBootstrapEnd { server: server(), duration_ms, ok, tools: count, error }).await;
         let connection = made?;
-        if matches!(self.live.borrow().state, ServerState::Ready { .. }) {
-            self.emit(McpConnect { server: server(), protocol: connection.protocol(), tools }).await;
+        if ok {
+            self.announce(&connection).await;
         }
         Ok(connection)
+    }
+
+    /// Tells that the tools of the server can be used.
+    pub(super) async fn announce(&self, connection: &Connection) {
+        let (server, tools) = (self.config.name.clone(), self.listed().names());
+        self.emit(McpConnect { server, protocol: connection.protocol(), tools }).await;
     }
 
     async fn connect(&self, began: Instant) -> Result<Arc<Connection>, ServerFailure> {
@@ -131,6 +152,7 @@ impl Server {
             callers: Callers::default(),
             changed: Arc::new(ListChanged::default()),
             watched: Watched::default(),
+            questions: OpenQuestions::default(),
             answers: self.shared.answers.clone(),
             log: log.clone(),
         };
@@ -154,13 +176,9 @@ impl Server {
     async fn serve(&self, connection: &Arc<Connection>) {
         let watch = async {
             self.offer(connection).await;
+            self.has_offered.send_replace(true);
             loop {
-                connection.changed().told().await;
-                let until = Instant::now() + LONGEST_QUIET;
-                while Instant::now() < until
-                    && tokio::time::timeout(QUIET, connection.changed().told()).await.is_ok()
-                {
-                }
+                quiet(connection.changed()).await;
                 self.refresh(connection).await;
                 self.offer_skills(connection).await;
                 self.offer(connection).await;
@@ -189,8 +207,55 @@ impl Server {
     }
 }
 
-/// The pause before the next attempt: twice as long each time, and never the same for two servers.
-fn pause(attempt: u32) -> Duration {
-    let doubled = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(attempt.min(8)).unwrap_or(u32::MAX));
-    doubled.min(LONGEST_PAUSE).mul_f64(0.75 + fastrand::f64() * 0.5)
+/// Waits until a server said that one of its lists is another one, and then says nothing more for a while: many
+/// messages about one change are one.
+async fn quiet(changed: &ListChanged) {
+    changed.told().await;
+    let until = Instant::now() + LONGEST_QUIET;
+    while Instant::now() < until && timeout(QUIET, changed.told()).await.is_ok() {}
+}
+
+/// The pause after so many failures in a row: twice as long each time, and never the same for two servers.
+fn pause(failures: u32) -> Duration {
+    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(8));
+    doubled.min(LONGEST_PAUSE).mul_f64(0.75 + fastrand::f64() * 0.25)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_from_one_second_to_eight_and_differ() {
+        for (failures, longest) in [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (u32::MAX, 8)] {
+            let longest = Duration::from_secs(longest);
+            let pauses: Vec<Duration> = (0..50).map(|_| pause(failures)).collect();
+            assert!(pauses.iter().all(|one| *one <= longest && *one >= longest.mul_f64(0.75)), "{pauses:?}");
+            assert!(pauses.iter().any(|one| *one != pauses[0]), "{failures}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_storm_of_changes_is_one_change_and_one_that_never_ends_is_not_waited_out() {
+        let changed = Arc::new(ListChanged::default());
+        let storm = |count: u32, pause: Duration| {
+            let changed = changed.clone();
+            async move {
+                for _ in 0..count {
+                    changed.note_tools();
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        };
+        let short = tokio::spawn(storm(200, Duration::from_millis(1)));
+        quiet(&changed).await;
+        assert_eq!(changed.tools(), 200, "all of it is over");
+        short.await.unwrap();
+        assert!(timeout(LONGEST_QUIET, quiet(&changed)).await.is_err(), "nothing more is due for it");
+        let endless = tokio::spawn(storm(u32::MAX, Duration::from_millis(100)));
+        let began = Instant::now();
+        quiet(&changed).await;
+        assert!(began.elapsed() <= LONGEST_QUIET + QUIET, "{:?}", began.elapsed());
+        endless.abort();
+    }
 }

@@ -29,7 +29,7 @@ mod with_http {
         scope: &Scope,
     ) -> Option<Arc<ServerAuth>> {
         let ServerTransport::Http { url, .. } = &config.transport else { return None };
-        let made = || ServerAuth::new(url, shared.credentials.clone(), shared.http.clone(), scope.clone());
+        let made = || ServerAuth::new(url, shared.credentials.clone(), &shared.http, scope.clone());
         config.takes_sign_in().then(|| Arc::new(made()))
     }
 

@@ -108,17 +108,8 @@ impl Pump {
 
     /// Its end, if that comes at once, with its last words.
     async fn exit_soon(&mut self) -> Option<Exit> {
-        let mut ended = None;
-        let listening = async {
-            while let Ok(Some(event)) = self.process.next().await {
-                match event {
-                    ProcessEvent::Exited(exit) => ended = Some(exit),
-                    ProcessEvent::Output(OutputStream::Stderr, bytes) => self.hear(&bytes),
-                    ProcessEvent::Output(OutputStream::Stdout, _) | ProcessEvent::Closed(_) => {}
-                }
-            }
-        };
-        let _ = timeout(LEFTOVER, listening).await;
+        let (ended, said) = self.process.exit_within(LEFTOVER).await;
+        self.hear(&said);
         ended
     }
 

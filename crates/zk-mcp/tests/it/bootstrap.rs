@@ -54,12 +54,14 @@ async fn every_start_has_an_end_and_only_a_good_one_connects() {
         host.events(event).into_iter().filter(|data| data["server"] == server).collect::<Vec<_>>()
     };
     for (server, ok) in [("good", true), ("bad", false), ("dead", false)] {
-        assert_eq!(named("mcp:bootstrap:start", server).len(), 1, "{server}");
-        let ends = named("mcp:bootstrap:end", server);
-        assert_eq!(ends.len(), 1, "{server}");
-        assert_eq!(ends[0]["ok"], ok, "{ends:?}");
+        let (starts, ends) = (named("mcp:bootstrap:start", server), named("mcp:bootstrap:end", server));
+        // On a busy machine those that fail may be at their next attempt already.
+        let more = starts.len() - ends.len();
+        assert!(!ends.is_empty() && more <= usize::from(!ok), "{server}: {starts:?} {ends:?}");
+        assert!(ends.iter().all(|end| end["ok"] == ok), "{ends:?}");
         assert_eq!(named("mcp:connect", server).len(), usize::from(ok), "{server}");
-        assert_eq!(named("mcp:error", server).len(), usize::from(!ok), "{server}");
+        let errors = named("mcp:error", server).len();
+        assert!(if ok { errors == 0 } else { errors <= ends.len() && errors > 0 }, "{server}");
     }
     assert_eq!(named("mcp:bootstrap:end", "good")[0]["tools"], 11);
     let bad = named("mcp:error", "bad");

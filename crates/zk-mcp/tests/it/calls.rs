@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use zk_core::model::{Block, ToolContent, ToolErrorKind};
-use zk_core::service::{Command, CommandOutcome, Progress, Question, Questions, ToolCx, UiAnswer};
+use zk_core::model::{Block, Concurrency, ToolContent, ToolErrorKind};
+use zk_core::service::{Command, CommandOutcome, Progress, Question, Questions, Tool, ToolCx, UiAnswer};
 use zk_mcp::{ServerConfig, ServerState};
 use zk_testkit::{FakeMcpEra, FakeMcpFault, FakeMcpScript};
 
@@ -20,6 +20,23 @@ async fn tools_of_a_program_can_be_called_under_names_with_its_own() {
     assert!(matches!(&image.content, ToolContent::Blocks(blocks) if matches!(blocks[0], Block::Image(_))));
     let failed = host.call("mcp_fake_fail", json!({})).await.unwrap_err();
     assert_eq!((failed.kind, failed.message.as_str()), (ToolErrorKind::Failed, "it is broken"));
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_call_runs_beside_others_only_if_the_person_says_that_it_changes_nothing() {
+    let hint = |name: &str| {
+        json!({"name": name, "description": "Looks", "inputSchema": {"type": "object"},
+               "annotations": {"readOnlyHint": true}})
+    };
+    let script = FakeMcpScript { tools: Some(vec![hint("echo"), hint("env")]), ..FakeMcpScript::default() };
+    let mut server = fake(&script);
+    server["read_only"] = json!(["env"]);
+    let host = Host::of([ServerConfig::read("fake", &server).unwrap()]);
+    host.servers.warm_up(LONG).await;
+    let concurrency = |name: &str| host.bus.item::<dyn Tool>(name).unwrap().concurrency(&json!({}));
+    assert_eq!(concurrency("mcp_fake_echo"), Concurrency::Exclusive, "its own word is not enough");
+    assert_eq!(concurrency("mcp_fake_env"), Concurrency::Shared);
     host.bus.close().await;
 }
 
@@ -180,5 +197,69 @@ async fn forms_of_a_server_are_answered_by_a_person_and_declined_without_one() {
     let filled: serde_json::Value = serde_json::from_str(&filled).unwrap();
     assert_eq!(filled["action"], "accept");
     assert_eq!(filled["content"], json!({"name": "Zoe", "age": 7, "sure": true, "colour": "green"}));
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_person_who_thinks_longer_than_the_time_out_of_a_server_does_not_lose_the_call() {
+    let mut definition = fake(&FakeMcpScript::default());
+    definition["timeout"] = json!(60_000);
+    let host = Host::of([ServerConfig::read("fake", &definition).unwrap()]);
+    host.servers.warm_up(LONG).await;
+    let questions = Arc::new(Questions::new());
+    host.bus.scope("person").provide_service(questions.clone());
+    let person = questions.attach();
+    let declines = async {
+        let asked = person.next().await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(120)).await;
+        tokio::time::resume();
+        person.answer(asked.id, asked.digest, UiAnswer::No { message: None }).unwrap();
+    };
+    let tool = host.bus.item::<dyn Tool>("mcp_fake_ask").unwrap();
+    let cx = ToolCx::new(host.bus.cx(), std::env::temp_dir());
+    let approved = cx.approve(tool.clone(), json!({})).await.unwrap();
+    let (answer, ()) = tokio::join!(tool.call(&approved, &cx), declines);
+    let answer = answer.unwrap().content.to_text();
+    assert!(answer.contains("decline"), "{answer}");
+    host.bus.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_stopped_or_dropped_at_any_await_leaves_a_server_that_answers_the_next() {
+    let host = Host::ready(&FakeMcpScript::default()).await;
+    for is_dropped in [false, true] {
+        for n in 0..8 {
+            let stop = CancellationToken::new();
+            let cx = ToolCx::new(host.bus.cx().with_stop(stop.clone()), "/");
+            let result = {
+                let call = host.call_with("mcp_fake_slow", json!({"steps": 400, "step_ms": 50}), &cx);
+                let mut call = std::pin::pin!(call);
+                let mut polled = 0;
+                let mut tick = tokio::time::interval(Duration::from_millis(5));
+                std::future::poll_fn(|cx| {
+                    while tick.poll_tick(cx).is_ready() {}
+                    if polled == n {
+                        stop.cancel();
+                        if is_dropped {
+                            return std::task::Poll::Ready(None);
+                        }
+                    }
+                    polled += 1;
+                    call.as_mut().poll(cx).map(Some)
+                })
+                .await
+            };
+            assert_eq!(result.is_none(), is_dropped, "at {n}");
+            if let Some(ended) = result {
+                assert_eq!(ended.unwrap_err().kind, ToolErrorKind::Aborted, "at {n}");
+            }
+            assert_eq!(
+                host.text("mcp_fake_echo", json!({"text": "still here"})).await,
+                "still here",
+                "at {n}"
+            );
+        }
+    }
     host.bus.close().await;
 }

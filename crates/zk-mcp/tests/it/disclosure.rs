@@ -1,11 +1,16 @@
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use serde_json::json;
-use zk_agent::Agent;
-use zk_mcp::{McpPlugin, ServerConfig};
+use zk_agent::{Agent, SpawnOptions};
+use zk_core::events::SystemSections;
+use zk_core::kernel::{Bus, Cx};
+use zk_core::model::{Approved, Disclosure, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{PromptSection, Tool, ToolCx};
+use zk_mcp::{McpPlugin, McpServers, ServerConfig};
 use zk_testkit::{Asked, FakeMcpScript, Script, ScriptedProvider, Turn};
 
-use crate::support::{Host, LONG, fake};
+use crate::support::{Host, LONG, exec, fake};
 
 /// What a model with a lazy server was asked, as it went through `turns`.
 async fn asked(turns: fn(usize) -> Turn) -> Vec<Asked> {
@@ -19,9 +24,16 @@ async fn asked(turns: fn(usize) -> Turn) -> Vec<Asked> {
         sink.lock().unwrap().push(asked.clone());
         turns(asked.number)
     });
+    let provider = Arc::new(ScriptedProvider::new(script));
     let agent =
-        Agent::builder(Arc::new(ScriptedProvider::new(script))).bus(host.bus.clone()).build().unwrap();
+        Agent::builder(provider).bus(host.bus.clone()).spawn(SpawnOptions::default()).build().unwrap();
+    let sections: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = sections.clone();
+    host.bus.scope("test").on_sync(move |event: &SystemSections, _: &Cx| {
+        sink.lock().unwrap().extend(event.sections.iter().map(|one| format!("{} of {}", one.id, one.source)));
+    });
     agent.run("Echo x.").unwrap().wait().await.result.unwrap();
+    assert!(sections.lock().unwrap().contains(&"mcp-tools of mcp".to_owned()), "it is a section");
     host.bus.close().await;
     let seen = seen.lock().unwrap();
     seen.clone()
@@ -36,11 +48,8 @@ async fn a_lazy_tool_is_named_in_the_prompt_found_by_a_search_and_then_called() 
     })
     .await;
     let [first, second, third] = &asked[..] else { panic!("{}", asked.len()) };
-    assert!(
-        first.system.contains("mcp_fake_echo") && !first.system.contains("Gives back"),
-        "{}",
-        first.system
-    );
+    assert!(first.system.contains("\nmcp_fake_echo: Gives back a text\n"), "{}", first.system);
+    assert!(!first.system.contains("properties"), "no schema: {}", first.system);
     assert!(first.tools.contains(&"tool_search".to_owned()), "{:?}", first.tools);
     assert!(!first.tools.contains(&"mcp_fake_echo".to_owned()), "{:?}", first.tools);
     let found = &second.results()[0].text;
@@ -59,5 +68,97 @@ async fn a_lazy_tool_that_was_not_searched_for_is_refused() {
     })
     .await;
     let result = &asked[1].results()[0];
-    assert!(result.is_error && result.text.contains("search for it first"), "{result:?}");
+    assert!(result.is_error && result.text.contains("search for it first with `tool_search`"), "{result:?}");
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_told_of_the_lazy_tools_too() {
+    let asked = asked(|number| match number {
+        1 => Turn::new().call("spawn", json!({"task": "Echo it."})),
+        2 => Turn::new().call("tool_search", json!({"names": ["mcp_fake_echo"]})),
+        3 => Turn::new().call("mcp_fake_echo", json!({"text": "from below"})),
+        _ => Turn::new().text("Done."),
+    })
+    .await;
+    let child = &asked[1];
+    assert_eq!(child.messages.len(), 1, "it is the sub-agent");
+    assert!(child.system.contains("\nmcp_fake_echo: Gives back a text\n"), "{}", child.system);
+    assert_eq!(asked[3].results()[0].text, "from below");
+}
+
+/// Four servers with 50 tools each: one fits into the budget of eager tools, all four do not.
+fn large() -> Vec<ServerConfig> {
+    let tools = |server: usize| {
+        let tool = |at| {
+            let about =
+                format!("Does the {at}th of many things of server {server}: {}", "and so on ".repeat(20));
+            json!({"name": format!("t{at}"), "description": about, "inputSchema": {"type": "object"}})
+        };
+        (0..50).map(tool).collect()
+    };
+    let script = |server| FakeMcpScript { tools: Some(tools(server)), ..FakeMcpScript::default() };
+    let config = |server: usize| {
+        let mut definition = fake(&script(server));
+        // What was accepted of a program's tools holds for the same command.
+        definition["args"].as_array_mut().unwrap().push(json!(format!("s{server}")));
+        ServerConfig::read(&format!("s{server}"), &definition).unwrap()
+    };
+    (0..4).map(config).collect()
+}
+
+fn lazy(bus: &Bus) -> usize {
+    let all = bus.items::<dyn Tool>();
+    all.iter().filter(|tool| tool.value.spec().disclosure == Disclosure::Lazy).count()
+}
+
+#[tokio::test]
+async fn tools_of_all_servers_together_become_lazy_above_a_budget_whichever_is_ready_first() {
+    for (tokens, count) in [(None, 200), (Some(100_000), 0)] {
+        let plugin = McpPlugin::new(large(), "/");
+        let host = Host::new(match tokens {
+            Some(tokens) => plugin.eager_tokens(tokens),
+            None => plugin,
+        });
+        host.servers.warm_up(LONG).await;
+        assert_eq!(lazy(&host.bus), count, "{tokens:?}");
+        assert_eq!(host.names().contains(&"tool_search".to_owned()), count > 0);
+        assert_eq!(host.names().iter().filter(|name| name.starts_with("mcp_s")).count(), 200);
+        host.bus.close().await;
+    }
+}
+
+/// A search of the host's own.
+struct OwnSearch(Arc<ToolSpec>);
+
+#[async_trait]
+impl Tool for OwnSearch {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("nothing"))
+    }
+}
+
+#[tokio::test]
+async fn a_host_keeps_its_own_search_or_does_without_one() {
+    let mut definition = fake(&FakeMcpScript::default());
+    definition["disclosure"] = json!("lazy");
+    let server = || ServerConfig::read("fake", &definition).unwrap();
+    let bus = Bus::new();
+    let spec = ToolSpec::new("tool_search", "Mine", json!({"type": "object"}));
+    bus.scope("host").provide::<dyn Tool>("tool_search", Arc::new(OwnSearch(spec))).unwrap();
+    bus.install(&McpPlugin::new([server()], "/").exec(exec())).unwrap();
+    bus.service::<McpServers>().unwrap().warm_up(LONG).await;
+    assert_eq!(bus.item::<dyn Tool>("tool_search").unwrap().spec().description, "Mine");
+    bus.close().await;
+
+    let host = Host::new(McpPlugin::new([server()], "/").without_search());
+    host.servers.warm_up(LONG).await;
+    assert!(!host.names().contains(&"tool_search".to_owned()), "{:?}", host.names());
+    let section = host.bus.item::<dyn PromptSection>("mcp-tools").unwrap();
+    let text = section.text(&host.bus.cx()).await.unwrap();
+    assert!(text.contains("\nmcp_fake_echo: ") && !text.contains("tool_search"), "{text}");
+    host.bus.close().await;
 }

@@ -15,9 +15,15 @@ mod eras;
 #[cfg(test)]
 mod event_stream;
 #[cfg(test)]
+mod headers;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
+mod late;
+#[cfg(test)]
 mod pins;
+#[cfg(test)]
+mod rpc;
 #[cfg(test)]
 mod sign_in;
 #[cfg(test)]

@@ -87,9 +87,12 @@ async fn another_order_and_another_process_are_no_change_and_other_tools_at_the_
     let host = met(&pins, vec![tools().remove(0)]).await;
     let ServerState::Quarantined { changes, digest } = host.state() else { panic!("{:?}", host.state()) };
     assert_eq!(changes, ["- tool mutate"]);
+    let end = host.events("mcp:bootstrap:end");
+    assert!(end[0]["ok"] == false && host.events("mcp:connect").is_empty(), "{end:?}");
     assert!(host.names().is_empty(), "what was never accepted is not offered");
     assert!(host.servers.accept("fake", "something else").await.is_err());
     host.servers.accept("fake", &digest).await.unwrap();
+    assert_eq!(host.events("mcp:connect")[0]["tools"], json!(["mcp_fake_echo"]));
     assert_eq!(host.text("mcp_fake_echo", json!({"text": "x"})).await, "x");
     host.bus.close().await;
     let host = met(&pins, vec![tools().remove(0)]).await;

@@ -43,6 +43,8 @@ struct World {
     call_scope: Option<&'static str>,
     /// How long a token is good for, in seconds.
     expires_in: u64,
+    /// Another authorisation server, which the server names from some moment on.
+    elsewhere: Arc<Mutex<Option<String>>>,
 }
 
 impl World {
@@ -58,6 +60,7 @@ impl World {
             instead: Vec::new(),
             call_scope: None,
             expires_in: 3600,
+            elsewhere: Arc::default(),
         }
     }
 
@@ -73,7 +76,12 @@ impl World {
             };
             match path.as_str() {
                 "/mcp" => self.mcp(asked, url, issued.load(Ordering::SeqCst), &scope.lock().unwrap()),
-                PRM => filled(&self.resource),
+                PRM => match &*self.elsewhere.lock().unwrap() {
+                    Some(other) => {
+                        filled(&json!({"resource": "{url}/mcp", "authorization_servers": [other]}))
+                    }
+                    None => filled(&self.resource),
+                },
                 META => filled(&self.meta),
                 "/register" => Said::json(&json!({"client_id": "registered"})),
                 "/authorize" => {
@@ -245,6 +253,50 @@ async fn a_client_of_the_settings_is_not_registered_and_shows_its_secret() {
     let fields = web.asked("/token")[0].fields();
     assert_eq!((fields["client_id"].as_str(), fields["client_secret"].as_str()), ("mine", "s3cret"));
     one.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_client_of_the_settings_goes_to_no_other_authorisation_server_than_its_own() {
+    let (thief, world) = (World::new().start().await, World::new());
+    let elsewhere = world.elsewhere.clone();
+    let web = world.start().await;
+    let store = Arc::new(MemoryStore::default());
+    let client = |issuer: Option<&str>| json!({"oauth": {"client_id": "mine", "client_secret": "s3cret", "issuer": issuer}});
+    let one = host(&web, &store, client(None)).await;
+    sign_in(&one).await.unwrap();
+    *elsewhere.lock().unwrap() = Some(thief.url.clone());
+    let error = sign_in(&one).await.unwrap_err().to_string();
+    assert!(error.contains("belongs to") && error.contains("oauth.issuer"), "{error}");
+    let fresh = Arc::new(MemoryStore::default());
+    let named = host(&web, &fresh, client(Some(&web.url))).await;
+    assert!(sign_in(&named).await.is_err(), "the first sign-in, too");
+    for path in ["/authorize", "/token", "/register"] {
+        assert!(thief.asked(path).is_empty(), "{path}");
+    }
+    // One that moved for good is named.
+    let moved = host(&web, &store, client(Some(&thief.url))).await;
+    let _ = sign_in(&moved).await;
+    assert_eq!(thief.asked("/token")[0].fields()["client_id"], "mine");
+    for host in [one, named, moved] {
+        host.bus.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_runs_takes_up_the_sign_in_of_another_program() {
+    let web = World::new().start().await;
+    let store = Arc::new(MemoryStore::default());
+    let (one, running) = (host(&web, &store, json!({})).await, host(&web, &store, json!({})).await);
+    assert!(matches!(running.state(), ServerState::Failed { .. }));
+    sign_in(&one).await.unwrap();
+    running.servers.warm_up(LONG).await;
+    assert_eq!(running.text("mcp_far_t", json!({})).await, "called");
+    // And its next one, while it is connected.
+    sign_in(&one).await.unwrap();
+    assert_eq!(running.text("mcp_far_t", json!({})).await, "called");
+    assert_eq!(web.asked("/authorize").len(), 2, "both are those of the other program");
+    one.bus.close().await;
+    running.bus.close().await;
 }
 
 /// What is wrong, what the message says of it, and the path that must not be reached.

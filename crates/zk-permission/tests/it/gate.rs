@@ -175,7 +175,9 @@ async fn a_directory_is_offered_for_files_and_can_be_kept_for_good() {
     let Wider { kind, allows } = desk.asked.lock().unwrap()[0].wider.clone().unwrap();
     assert_eq!(kind, WiderKind::Directory);
     assert_eq!(
-        allows, "changing files below /p/src/gen, so also /p/src/gen/any/file, but not /p/src/file",
+        allows,
+        "tools changing files below /p/src/gen, so also /p/src/gen/any/file, but not /p/src/file, nor what programs \
+         write there",
         "the rule, what it matches and what not"
     );
     assert_eq!(desk.write("src/gen/any/file").await, None);

@@ -35,6 +35,111 @@ fn a_command_more_never_allows_what_had_to_be_asked() {
     }
 }
 
+/// Pieces of text that shells give a meaning: what is added may be anything, in any place.
+const PIECES: [&str; 44] = [
+    "'",
+    "\"",
+    "`",
+    "$",
+    "$(",
+    ")",
+    "${",
+    "}",
+    "(",
+    "{",
+    "\\",
+    "\\\n",
+    "\n",
+    ";",
+    "&",
+    "&&",
+    "|",
+    "||",
+    ">",
+    ">>",
+    "<",
+    "<<EOF\n",
+    "<<<",
+    "#",
+    " # ",
+    " ",
+    "\t",
+    "*",
+    "?",
+    "[",
+    "~",
+    "!",
+    "=",
+    "x=1 ",
+    "--",
+    "-n",
+    "--help",
+    "--version",
+    "true",
+    "echo",
+    "|| true",
+    "&& ls",
+    "\u{a0}",
+    "\r",
+];
+
+/// The commands that are judged in a script: what a shell would run, whatever stands around it.
+fn has_the_same(script: &Script, wanted: &Script) -> bool {
+    wanted.commands.iter().all(|wanted| {
+        script.commands.iter().any(|found| found.words == wanted.words && found.redirects == wanted.redirects)
+    })
+}
+
+/// Text that is put before, behind or into a command that has to be asked about: as long as a shell still runs that
+/// command as it was, it is asked about.
+#[test]
+fn text_added_anywhere_never_allows_by_itself_what_had_to_be_asked() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut setups: BTreeMap<&str, Setup> = BTreeMap::new();
+    let all: Vec<_> = rows().collect();
+    let (mut judged, mut still_there) = (0, 0);
+    for (name, verdict, command) in &all {
+        if *verdict == "allow" {
+            continue;
+        }
+        let setup = setups.entry(name).or_insert_with(|| Setup::named(name));
+        let own = Script::parse(command);
+        for _ in 0..additions() {
+            let added: String =
+                (0..random.usize(1..4)).map(|_| PIECES[random.usize(..PIECES.len())]).collect();
+            let cuts: Vec<usize> = (0..=command.len()).filter(|at| command.is_char_boundary(*at)).collect();
+            let at = match random.u8(..3) {
+                0 => 0,
+                1 => command.len(),
+                _ => cuts[random.usize(..cuts.len())],
+            };
+            let (before, after) = command.split_at(at);
+            let text = format!("{before}{added}{after}");
+            judged += 1;
+            let got = setup.command(&text).decision;
+            match (Script::parse(&text), &own) {
+                // What no shell would be sure of is asked about, whatever it was before.
+                (Err(_), _) if setup.asks_what_it_does_not_understand() => {
+                    assert_ne!(got, Decision::Allow, "{name}: {text:?}");
+                }
+                (Ok(script), Ok(own)) if has_the_same(&script, own) => {
+                    still_there += 1;
+                    assert_ne!(got, Decision::Allow, "{name}: {command:?} became {text:?}");
+                }
+                // Other words are another command, which is judged for itself.
+                (Ok(_) | Err(_), _) => {}
+            }
+        }
+    }
+    assert!(judged > 1_000 && still_there > judged / 20, "{still_there} of {judged}");
+}
+
+/// How many additions to each command: the variable says it for the whole campaign.
+#[expect(clippy::disallowed_methods, reason = "how a whole campaign is asked for")]
+fn additions() -> usize {
+    std::env::var("ZK_ADDITIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
+}
+
 fn script_has(script: &Script, command: &str) -> bool {
     let wanted = Script::parse(command).unwrap();
     wanted.commands.iter().all(|wanted| {

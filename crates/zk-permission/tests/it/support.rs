@@ -66,6 +66,11 @@ impl Setup {
         }
     }
 
+    /// Whether a text that is not understood is no matter of a sandbox or of a mode that allows everything.
+    pub(crate) fn asks_what_it_does_not_understand(&self) -> bool {
+        !self.is_contained && self.mode != Mode::All
+    }
+
     pub(crate) fn command(&self, command: &str) -> Verdict {
         self.call("shell", &Effects::executes(command))
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use zk_core::service::{HostFileError, HostFiles, HostRead};
 
-use super::{SKILL_FILE, Skill, frontmatter};
+use super::{Skill, frontmatter};
 
 /// The most a skill's text may have, in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -36,11 +36,7 @@ pub fn body(skill: &Skill, files: &dyn HostFiles) -> Result<Arc<str>, BodyError>
         (Some(text), _) => text.clone(),
         (None, dir) => {
             let dir = dir.clone().unwrap_or_default();
-            let how = HostRead::whole(MAX_BYTES);
-            let mut read = files.read(&dir.join(SKILL_FILE), &how);
-            if matches!(&read, Err(error) if error.is_missing()) {
-                read = files.read(&dir.join("skill.md"), &how);
-            }
+            let read = files.read(&dir.join(&skill.file), &HostRead::whole(MAX_BYTES));
             let bytes = read.map_err(|source| BodyError::Read { skill: name(), source })?.bytes;
             String::from_utf8_lossy(&bytes).as_ref().into()
         }

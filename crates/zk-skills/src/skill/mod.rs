@@ -95,6 +95,8 @@ pub struct Skill {
     pub source: SkillSource,
     /// Its directory, canonical; nothing for one that is no directory.
     pub dir: Option<PathBuf>,
+    /// The name of its file in there, as it is written.
+    pub file: String,
     /// The text of one that is no directory.
     pub inline: Option<Arc<str>>,
     /// Where it is to be had, for one that is served.
@@ -124,7 +126,8 @@ impl Skill {
         let head = text.as_bytes().get(..parts.head).unwrap_or_default().into();
         // It is in no directory that it could differ from.
         diagnostics.retain(|fault: &Diagnostic| !fault.message.contains("directory"));
-        Ok(Self { manifest, source, dir: None, inline: Some(text), served: None, diagnostics, head })
+        let file = SKILL_FILE.to_owned();
+        Ok(Self { manifest, source, dir: None, file, inline: Some(text), served: None, diagnostics, head })
     }
 
     /// A skill that is served, under the name of its host and its own.
@@ -140,7 +143,8 @@ impl Skill {
         // What it costs is not for a server to say.
         (manifest.model, manifest.thinking) = (None, None);
         let (source, served) = (SkillSource::Server, Some(Arc::new(served)));
-        Ok(Self { manifest, source, dir: None, inline: None, served, diagnostics: Vec::new(), head })
+        let (diagnostics, file) = (Vec::new(), SKILL_FILE.to_owned());
+        Ok(Self { manifest, source, dir: None, file, inline: None, served, diagnostics, head })
     }
 }
 
@@ -189,6 +193,7 @@ pub(crate) fn read_skill(file: &SkillFile, files: &dyn HostFiles) -> Result<Skil
                 manifest,
                 source: file.source,
                 dir: Some(file.dir.clone()),
+                file: file.name.clone(),
                 inline: None,
                 served: None,
                 diagnostics,

@@ -9,4 +9,8 @@ mod discovery;
 #[cfg(test)]
 mod prompt;
 #[cfg(test)]
+mod quarantine;
+#[cfg(test)]
+mod reload;
+#[cfg(test)]
 mod support;

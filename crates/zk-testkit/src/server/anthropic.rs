@@ -12,6 +12,9 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.event(Part::Start, event(&start));
     let mut index = 0_u32;
     for step in &turn.steps {
+        if out.interrupt(step).is_break() {
+            return out.all;
+        }
         let (opening, deltas) = match step {
             Step::Text(chunks) => (
                 json!({"type": "text", "text": ""}),
@@ -35,19 +38,7 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                     .map(|text| json!({"type": "input_json_delta", "partial_json": text}))
                     .collect(),
             ),
-            Step::Usage(_) | Step::Stop(_) => continue,
-            Step::Delay(pause) => {
-                out.all.push(Piece::Wait(*pause));
-                continue;
-            }
-            Step::Fail(error) => {
-                out.all.push(Piece::Fail(error.clone()));
-                return out.all;
-            }
-            Step::Hang => {
-                out.all.push(Piece::Hang);
-                return out.all;
-            }
+            Step::Usage(_) | Step::Stop(_) | Step::Delay(_) | Step::Fail(_) | Step::Hang => continue,
         };
         let start = json!({"type": "content_block_start", "index": index, "content_block": opening});
         out.event(Part::Content, event(&start));

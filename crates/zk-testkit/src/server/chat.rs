@@ -16,6 +16,9 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     out.event(Part::Start, say(json!({"role": "assistant", "content": ""})));
     let mut index = 0_u32;
     for step in &turn.steps {
+        if out.interrupt(step).is_break() {
+            return out.all;
+        }
         match step {
             Step::Text(chunks) => {
                 for text in chunks {
@@ -48,17 +51,13 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                 }
                 index += 1;
             }
-            // This format has no word for it.
-            Step::Redacted(_) | Step::Usage(_) | Step::Stop(_) => {}
-            Step::Delay(pause) => out.all.push(Piece::Wait(*pause)),
-            Step::Fail(error) => {
-                out.all.push(Piece::Fail(error.clone()));
-                return out.all;
-            }
-            Step::Hang => {
-                out.all.push(Piece::Hang);
-                return out.all;
-            }
+            // This format has no word for the first.
+            Step::Redacted(_)
+            | Step::Usage(_)
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => {}
         }
     }
     let reason = turn.stop_reason();

@@ -1,5 +1,6 @@
 //! A turn as the events of a stream, before any fault.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use zk_core::model::{ProviderError, Usage};
 
 use super::{anthropic, chat, gemini, ollama, responses};
 use crate::rules::{Dialect, Reasoning};
-use crate::script::Turn;
+use crate::script::{Step, Turn};
 
 /// One piece of a stream.
 #[derive(Clone, Debug)]
@@ -86,5 +87,22 @@ impl Pieces {
     pub(super) fn delta(&mut self, bytes: String) {
         self.all.extend(self.pace.map(Piece::Wait));
         self.event(Part::Delta, bytes);
+    }
+
+    /// Pauses where the script says so; nothing follows a step that fails or hangs.
+    pub(super) fn interrupt(&mut self, step: &Step) -> ControlFlow<()> {
+        let (piece, flow) = match step {
+            Step::Delay(pause) => (Piece::Wait(*pause), ControlFlow::Continue(())),
+            Step::Fail(error) => (Piece::Fail(error.clone()), ControlFlow::Break(())),
+            Step::Hang => (Piece::Hang, ControlFlow::Break(())),
+            Step::Text(_)
+            | Step::Thinking { .. }
+            | Step::Redacted(_)
+            | Step::Call { .. }
+            | Step::Usage(_)
+            | Step::Stop(_) => return ControlFlow::Continue(()),
+        };
+        self.all.push(piece);
+        flow
     }
 }

@@ -105,16 +105,11 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     let mut out = Pieces::new(telling.pace);
     let mut speaker = Speaker::new(telling);
     for step in &turn.steps {
+        if out.interrupt(step).is_break() {
+            return out.all;
+        }
         match step {
-            Step::Delay(pause) => out.all.push(Piece::Wait(*pause)),
-            Step::Fail(error) => {
-                out.all.push(Piece::Fail(error.clone()));
-                return out.all;
-            }
-            Step::Hang => {
-                out.all.push(Piece::Hang);
-                return out.all;
-            }
+            Step::Delay(_) | Step::Fail(_) | Step::Hang => {}
             Step::Text(_)
             | Step::Thinking { .. }
             | Step::Redacted(_)

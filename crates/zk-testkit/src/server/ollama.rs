@@ -14,6 +14,9 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
     let say = |message: Value| line(&object(telling, &message));
     let mut index = 0_u64;
     for step in &turn.steps {
+        if out.interrupt(step).is_break() {
+            return out.all;
+        }
         match step {
             Step::Text(chunks) => {
                 for text in chunks {
@@ -31,17 +34,13 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>) -> Vec<Piece> {
                 out.delta(say(json!({"role": "assistant", "content": "", "tool_calls": [call]})));
                 index += 1;
             }
-            // This format has no word for it.
-            Step::Redacted(_) | Step::Usage(_) | Step::Stop(_) => {}
-            Step::Delay(pause) => out.all.push(Piece::Wait(*pause)),
-            Step::Fail(error) => {
-                out.all.push(Piece::Fail(error.clone()));
-                return out.all;
-            }
-            Step::Hang => {
-                out.all.push(Piece::Hang);
-                return out.all;
-            }
+            // This format has no word for the first.
+            Step::Redacted(_)
+            | Step::Usage(_)
+            | Step::Stop(_)
+            | Step::Delay(_)
+            | Step::Fail(_)
+            | Step::Hang => {}
         }
     }
     let last = finish(turn, telling, &json!({"role": "assistant", "content": ""}));

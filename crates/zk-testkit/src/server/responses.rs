@@ -37,17 +37,11 @@ pub(super) fn stream(turn: &Turn, telling: Telling<'_>, is_codex: bool) -> Vec<P
     let mut items = items(turn, telling).into_iter();
     let mut index = 0_u64;
     for step in &turn.steps {
+        if writer.out.interrupt(step).is_break() {
+            return writer.out.all;
+        }
         match step {
-            Step::Delay(pause) => writer.out.all.push(Piece::Wait(*pause)),
-            Step::Fail(error) => {
-                writer.out.all.push(Piece::Fail(error.clone()));
-                return writer.out.all;
-            }
-            Step::Hang => {
-                writer.out.all.push(Piece::Hang);
-                return writer.out.all;
-            }
-            Step::Usage(_) | Step::Stop(_) => {}
+            Step::Usage(_) | Step::Stop(_) | Step::Delay(_) | Step::Fail(_) | Step::Hang => {}
             Step::Text(_) | Step::Thinking { .. } | Step::Redacted(_) | Step::Call { .. } => {
                 if let Some(item) = items.next() {
                     tell(&mut writer, step, &item, index);

@@ -19,16 +19,13 @@ use zk_core::model::{
 };
 use zk_core::service::{CallPlace, Files, Resolved, Tool, ToolCx};
 
-use crate::fingerprint::Fingerprint;
-use crate::read_state::Known;
+use crate::fingerprint::{Fingerprint, HASHED_UP_TO};
+use crate::read_state::{Known, reader};
 use crate::text::{count, size};
 use crate::work::{blocking, files, go_on, io_error, path_error};
 use crate::{ReadState, ToolsOptions, args, diff};
 use change::{Changed, Replacement};
 use matching::How;
-
-/// Bigger files are not edited as a whole in memory.
-const MOST: u64 = 64 * 1024 * 1024;
 
 /// Replaces one piece of text in a file, and no other byte of it.
 ///
@@ -187,7 +184,7 @@ async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Op
         let at = files.resolve(&cwd, &path).map_err(|error| path_error(&error))?;
         let old = read(&*files, &at)?;
         let (new, _) = edited(&at, &old, &edits, stop)?;
-        Ok(diff::display(&at.shown, &old, &new))
+        Ok(diff::preview(&at.shown, &old, &new))
     });
     drawn.await.ok()
 }
@@ -196,7 +193,7 @@ async fn preview(path: String, edits: Vec<Replacement>, place: &CallPlace) -> Op
 fn read(files: &dyn Files, at: &Resolved) -> Result<Vec<u8>, ToolError> {
     let mut file = files.open(at, None).map_err(|error| path_error(&error))?;
     let stat = files.stat(at).map_err(|error| path_error(&error))?;
-    if stat.len > MOST {
+    if stat.len > HASHED_UP_TO {
         let text = format!("`{}` has {}, too much for this tool; use shell (sed)", at.shown, size(stat.len));
         return Err(ToolError::failed(text));
     }
@@ -228,7 +225,10 @@ fn edited(
         done.push((lines, how));
     }
     if new == old {
-        let text = format!("the edits cancel each other out; `{}` was not written", at.shown);
+        let text = format!(
+            "the edits cancel each other out; `{}` was not written; leave them out, or say what should differ",
+            at.shown
+        );
         return Err(ToolError::invalid(text));
     }
     Ok((new, done))
@@ -241,16 +241,16 @@ impl Common {
 
     async fn run(&self, path: String, edits: Vec<Replacement>, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let files = files(&cx.cx)?;
-        let (cwd, this) = (cx.cwd.clone(), self.clone());
-        blocking(&cx.cx, move |stop| this.change(&*files, &cwd, &path, &edits, stop)).await
+        let (cwd, this, reader) = (cx.cwd.clone(), self.clone(), reader(&cx.cx));
+        blocking(&cx.cx, move |stop| this.change(&*files, (&cwd, &path), &edits, &reader, stop)).await
     }
 
     fn change(
         &self,
         files: &dyn Files,
-        cwd: &Path,
-        path: &str,
+        (cwd, path): (&Path, &str),
         edits: &[Replacement],
+        reader: &str,
         stop: &CancellationToken,
     ) -> Result<ToolOutput, ToolError> {
         let at = files.resolve(cwd, path).map_err(|error| path_error(&error))?;
@@ -258,12 +258,12 @@ impl Common {
         let _turn = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let old = read(files, &at)?;
         let content = Fingerprint::of(&old);
-        self.may_change(&at, content, &old, edits)?;
+        self.may_change(reader, &at, (content, &old), edits)?;
 
         let (new, done) = edited(&at, &old, edits, stop)?;
         go_on(stop)?;
         files.write(&at, &new).map_err(|error| path_error(&error))?;
-        self.state.note_content(&at.path, Fingerprint::of(&new), false);
+        self.state.note_content(reader, &at.path, Fingerprint::of(&new), false);
         let display = diff::display(&at.shown, &old, &new);
         Ok(ToolOutput::text(change::report(&at.shown, &done)).with_display(display))
     }
@@ -271,13 +271,13 @@ impl Common {
     /// Refuses to change what the model does not know, and shows what is there now.
     fn may_change(
         &self,
+        reader: &str,
         at: &Resolved,
-        content: Fingerprint,
-        bytes: &[u8],
+        (content, bytes): (Fingerprint, &[u8]),
         edits: &[Replacement],
     ) -> Result<(), ToolError> {
         let refuse = |why: String| Err(ToolError::new(ToolErrorKind::Failed, why));
-        match self.state.known(&at.path, content) {
+        match self.state.known(reader, &at.path, content) {
             Known::Whole | Known::Part => Ok(()),
             Known::Never if !self.read_first => Ok(()),
             Known::Never => {
@@ -287,7 +287,7 @@ impl Common {
                 let old = edits.first().map(|edit| edit.old.as_str()).unwrap_or_default();
                 let now = nearest::current(bytes, old);
                 // The model now knows this region: the same call again is a decision, not an accident.
-                self.state.note_part(&at.path, content);
+                self.state.note_part(reader, &at.path, content);
                 refuse(format!(
                     "`{}` was not changed: it is no longer as you last saw it. {now}\nIf the edit still fits, make \
                      it again.",

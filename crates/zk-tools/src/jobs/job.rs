@@ -219,7 +219,7 @@ impl Job {
                 None => std::future::pending().await,
             }
         });
-        let exit = loop {
+        let mut exit = loop {
             let event = tokio::select! {
                 event = process.next() => event?,
                 _ = killed.recv() => break Exit::Stopped,
@@ -244,11 +244,12 @@ impl Job {
                 // What the command left in the background is the job too: it ends with the job's own end.
                 let mut left = process.members().await?;
                 while !left.is_empty() {
-                    let asked = tokio::select! {
+                    let is_to_end = tokio::select! {
                         done = self.drain(&mut *process, DRAIN) => { done?; tokio::time::sleep(DRAIN).await; false }
                         _ = killed.recv() => true,
+                        () = &mut late => { exit = Exit::TimedOut; true }
                     };
-                    if asked {
+                    if is_to_end {
                         process.kill(KillSignal::Terminate).await?;
                         if !self.gone_within(&mut *process, GRACE).await?.is_empty() {
                             process.kill(KillSignal::Kill).await?;

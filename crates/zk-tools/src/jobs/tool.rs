@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
-use zk_core::model::{Approved, Concurrency, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec};
+use zk_core::model::{
+    Approved, CallKind, Concurrency, Display, Effects, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
+};
 use zk_core::service::{CallPlace, DeniedAct, Exit, Tool, ToolCx};
 
 use super::{Job, JobInfo, JobPhase, Jobs, read_new};
@@ -92,7 +94,10 @@ impl Tool for JobsTool {
     async fn call(&self, call: &Approved, cx: &ToolCx) -> Result<ToolOutput, ToolError> {
         let args: Args = call.parse()?;
         let text = match args.action {
-            Action::List => list(&self.jobs.list()),
+            Action::List => {
+                let jobs = self.jobs.list();
+                return Ok(ToolOutput::text(list(&jobs)).with_display(table(&jobs)));
+            }
             Action::Tail => self.report(&*self.find(args.id.as_deref())?),
             Action::Wait => {
                 let job = self.find(args.id.as_deref())?;
@@ -112,7 +117,12 @@ impl Tool for JobsTool {
                 self.report(&job)
             }
         };
-        Ok(ToolOutput::text(text))
+        let display = Display::Lines { lines: text.lines().map(str::to_owned).collect() };
+        Ok(ToolOutput::text(text).with_display(display))
+    }
+
+    fn kind(&self) -> Option<CallKind> {
+        Some(CallKind::Execute)
     }
 
     fn concurrency(&self, _: &Value) -> Concurrency {
@@ -147,6 +157,18 @@ impl Drop for Awaited<'_> {
             self.0.awaited.fetch_sub(1, Ordering::Relaxed);
         }
     }
+}
+
+/// The jobs for a person.
+fn table(jobs: &[JobInfo]) -> Display {
+    if jobs.is_empty() {
+        return Display::Line { text: "no jobs".to_owned() };
+    }
+    let row = |job: &JobInfo| {
+        vec![job.id.clone(), describe(&job.phase), size(job.printed), one_line(&job.command, 120)]
+    };
+    let head = ["job", "state", "printed", "command"].map(str::to_owned).to_vec();
+    Display::Table { head, rows: jobs.iter().map(row).collect() }
 }
 
 fn list(jobs: &[JobInfo]) -> String {

@@ -13,3 +13,4 @@ pub use redact::RedactResults;
 pub(crate) use result_caps::ResultCaps;
 pub use spill::Spill;
 pub use tags::VisibleTags;
+pub(crate) use tags::visible_tags;

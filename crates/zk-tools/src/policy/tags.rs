@@ -68,7 +68,7 @@ fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0000}'..='\u{e007f}')
 }
 
-fn visible_tags(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible_tags(text: &str) -> Cow<'_, str> {
     if !text.contains(is_tag) {
         return Cow::Borrowed(text);
     }

@@ -108,7 +108,15 @@ impl Shell {
         let Some(jobs) = &self.jobs else {
             return Err(ToolError::failed("commands cannot run in the background here"));
         };
-        let timeout = args.timeout_ms.map(Duration::from_millis);
+        let asked = args.timeout_ms.map(Duration::from_millis);
+        let limit = self.options.job_timeout_max;
+        if limit.is_some() && args.detach == Some(true) {
+            return Err(ToolError::failed(
+                "commands have a time limit here, which nothing enforces once this program has ended; start it without \
+                 detach",
+            ));
+        }
+        let timeout = limit.map(|limit| asked.map_or(limit, |asked| asked.min(limit))).or(asked);
         let request = ExecRequest { timeout, ..request(&args.command, cx) };
         let start = JobStart {
             request,
@@ -118,9 +126,12 @@ impl Shell {
             command: args.command,
         };
         let job = jobs.start(exec, start, cx.cx.service::<dyn RunControl>()).await?;
-        let end = match &job.detached {
-            Some(_) => "it goes on when this program ends",
-            None => "it ends with this conversation",
+        let end = match (&job.detached, limit) {
+            (Some(_), _) => "it goes on when this program ends".to_owned(),
+            (None, Some(limit)) => {
+                format!("it ends with this conversation, and is ended after {} s", limit.as_secs())
+            }
+            (None, None) => "it ends with this conversation".to_owned(),
         };
         Ok(ToolOutput::text(format!(
             "{} started; {end}. `jobs` reads its output, waits for it and kills it",

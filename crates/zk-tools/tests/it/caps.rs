@@ -11,7 +11,7 @@ use zk_core::service::{ContextId, ContextWindow, WindowFill};
 
 use zk_tools::ToolsOptions;
 
-use crate::support::{Desk, memory};
+use crate::support::{Desk, MEMORY, memory};
 
 const RESULT: usize = 1 << 20;
 const TURN: usize = 4 << 20;
@@ -31,6 +31,7 @@ fn gigabyte(desk: &Desk, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_without_limit_of_a_gigabyte_has_a_cap_and_says_so() {
+    let _alone = MEMORY.lock().await;
     let desk = Desk::new();
     gigabyte(&desk, "big");
     let text = "needle\n".repeat(1 << 16);
@@ -56,6 +57,7 @@ async fn a_search_without_limit_of_a_gigabyte_has_a_cap_and_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_reads_without_limit_at_once_stay_small() {
+    let _alone = MEMORY.lock().await;
     let options = ToolsOptions { dedup_reads: false, ..ToolsOptions::default() };
     let desk = Arc::new(Desk::with(options));
     desk.put("long", "x".repeat(2 << 20));

@@ -1,14 +1,13 @@
 //! Commands in the background: started, listed, read, awaited and ended through the tools.
 
 use serde_json::json;
-use zk_core::model::{Effect, Effects, ToolErrorKind};
-use zk_core::service::CallPlace;
+use zk_core::model::ToolErrorKind;
 use zk_tools::{JobPhase, Jobs, Spill, ToolsOptions};
 
-use crate::support::{Desk, memory};
+use crate::support::{Desk, MEMORY, memory};
 
 /// Whether a process runs; one that only nobody has waited for does not.
-fn runs(pid: &str) -> bool {
+pub(crate) fn runs(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
         .ok()
         .and_then(|stat| stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().starts_with(['Z', 'X'])))
@@ -16,7 +15,7 @@ fn runs(pid: &str) -> bool {
 }
 
 /// Reads of a job until its new output contains `wanted`.
-async fn read_until(desk: &Desk, id: &str, wanted: &str) -> String {
+pub(crate) async fn read_until(desk: &Desk, id: &str, wanted: &str) -> String {
     let mut all = String::new();
     while !all.contains(wanted) {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -71,7 +70,8 @@ async fn a_job_that_is_deaf_to_term_is_killed_with_all_it_started() {
     desk.ok("shell", json!({ "command": command, "background": true })).await;
     read_until(&desk, "job-1", "up").await;
     desk.ok("jobs", json!({ "action": "kill", "id": "job-1" })).await;
-    assert!(!runs(&desk.get("pid")) && !runs(&desk.get("inner")));
+    let (shell, inner) = (runs(&desk.get("pid")), runs(&desk.get("inner")));
+    assert_eq!((shell, inner), (false, false), "the shell and what it started");
 }
 
 #[tokio::test]
@@ -84,37 +84,6 @@ async fn jobs_end_when_their_host_closes() {
     assert!(!runs(&desk.get("pid")));
 }
 
-#[tokio::test]
-async fn a_detached_job_outlives_its_host_and_says_so_before() {
-    let desk = Desk::new();
-    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
-    let args = json!({ "command": "echo $$ > pid; echo up; sleep 300", "background": true, "detach": true });
-    let place = CallPlace { cx: desk.bus.cx(), cwd: desk.root.clone() };
-    let Effects::Known { list } = desk.tool("shell").effects(&args, &place) else {
-        panic!("its effects are known")
-    };
-    assert!(matches!(
-        &list[..],
-        [Effect::Executes { command: Some(_), .. }, Effect::Executes { command: None, .. }]
-    ));
-    assert!(desk.tool("shell").summary(&args).ends_with("(detached: goes on after zk ends)"));
-    let error = desk.err("shell", json!({ "command": "true", "detach": true })).await;
-    assert_eq!(error.kind, ToolErrorKind::InvalidArgs);
-    let started = desk.ok("shell", args).await;
-    assert!(started.contains("it goes on when this program ends"), "{started}");
-    let read = read_until(&desk, "job-1", "up\n").await;
-    assert!(read.contains("(job-1: running)"), "{read}");
-    let pid = desk.get("pid");
-    desk.bus.close().await;
-    assert!(runs(&pid), "it goes on");
-    let pid = rustix_pid(&pid);
-    rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).unwrap();
-}
-
-fn rustix_pid(text: &str) -> rustix::process::Pid {
-    rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap()
-}
-
 /// How many megabytes are printed: the variable says it for the whole promise, 1000.
 #[expect(clippy::disallowed_methods, reason = "how the whole size is asked for")]
 fn megabytes() -> u64 {
@@ -123,6 +92,7 @@ fn megabytes() -> u64 {
 
 #[tokio::test]
 async fn a_flood_in_the_background_needs_memory_for_its_end_alone() {
+    let _alone = MEMORY.lock().await;
     let options = ToolsOptions { output_file_bytes: 1 << 20, ..ToolsOptions::default() };
     let desk = Desk::with(options);
     desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
@@ -153,4 +123,23 @@ async fn the_whole_of_a_long_output_is_in_a_file_that_can_be_read() {
     assert_eq!(std::fs::read_to_string(path).unwrap(), whole);
     let read = desk.ok("read_file", json!({ "path": path, "limit": 2 })).await;
     assert!(read.contains('2'), "{read}");
+}
+
+#[tokio::test]
+async fn a_time_limit_ends_jobs_with_what_they_left_and_lets_none_be_detached() {
+    let limit = std::time::Duration::from_millis(300);
+    let desk = Desk::with(ToolsOptions { job_timeout_max: Some(limit), ..ToolsOptions::default() });
+    for (id, command) in
+        [("job-1", "echo $$ > pid; sleep 300"), ("job-2", "sleep 300 > /dev/null 2>&1 & echo $! > pid")]
+    {
+        let args = json!({ "command": command, "background": true, "timeout_ms": 600_000 });
+        let started = desk.ok("shell", args).await;
+        assert!(started.contains("and is ended after 0 s"), "{started}");
+        let read = desk.ok("jobs", json!({ "action": "wait", "id": id, "timeout_ms": 60_000 })).await;
+        assert!(read.contains(&format!("({id}: took too long and was ended")), "{read}");
+        assert!(!runs(&desk.get("pid")));
+    }
+    let args = json!({ "command": "sleep 300", "background": true, "detach": true });
+    let error = desk.err("shell", args).await;
+    assert!(error.message.contains("start it without detach"), "{}", error.message);
 }

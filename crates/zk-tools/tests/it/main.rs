@@ -7,6 +7,7 @@ mod caps;
 mod compress;
 mod consent;
 mod context;
+mod detached;
 mod edit;
 mod guidance;
 mod handles;

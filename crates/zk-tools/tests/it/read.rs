@@ -8,7 +8,7 @@ use zk_core::model::ToolErrorKind;
 use zk_core::service::ContextId;
 use zk_tools::ToolsOptions;
 
-use crate::support::{Desk, memory};
+use crate::support::{Desk, MEMORY, memory};
 
 #[tokio::test]
 async fn a_file_is_shown_with_line_numbers() {
@@ -71,6 +71,7 @@ async fn a_binary_file_is_named_and_not_shown() {
 
 #[tokio::test]
 async fn a_huge_file_is_read_in_little_memory() {
+    let _alone = MEMORY.lock().await;
     let desk = Desk::new();
     let mut sparse = std::fs::File::create(desk.root.join("sparse")).unwrap();
     sparse.seek(SeekFrom::Start(1 << 30)).unwrap();

@@ -7,7 +7,7 @@ use zk_core::model::ToolErrorKind;
 use zk_core::service::{Tool, ToolCx};
 use zk_tools::{Shell, ToolsOptions};
 
-use crate::support::{Desk, memory};
+use crate::support::{Desk, MEMORY, memory};
 
 #[tokio::test]
 async fn output_comes_with_the_exit_code_and_the_time() {
@@ -48,6 +48,7 @@ async fn a_command_that_wants_input_gets_none() {
 
 #[tokio::test]
 async fn a_flood_leaves_its_end_in_little_memory() {
+    let _alone = MEMORY.lock().await;
     let desk = Desk::new();
     let before = memory();
     let text =

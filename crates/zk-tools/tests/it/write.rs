@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use serde_json::json;
 use zk_core::model::Display;
-use zk_tools::ToolsOptions;
+use zk_core::service::Redactor;
+use zk_tools::{RedactResults, ToolsOptions};
 
-use crate::support::Desk;
+use crate::support::{Desk, MEMORY};
 
 #[tokio::test]
 async fn a_write_says_whether_the_file_is_new_changed_or_the_same() {
@@ -34,10 +37,10 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     desk.put("a.txt", "theirs\n");
     let args = json!({ "path": "a.txt", "content": "new\n" });
     let error = desk.err("write_file", args.clone()).await;
-    assert_eq!(
-        error.message,
-        "`a.txt` was not written: it changed since you last saw it; read it again first"
-    );
+    let refused =
+        "`a.txt` was not written: it changed since you last saw it; read it again first. What it has now";
+    assert!(error.message.starts_with(refused), "{error}");
+    assert!(error.message.contains("\n-theirs\n"), "the fresh region is shown: {error}");
     assert_eq!(desk.get("a.txt"), "theirs\n");
     desk.ok("read_file", json!({ "path": "a.txt" })).await;
     desk.ok("write_file", args).await;
@@ -90,4 +93,62 @@ async fn what_cannot_be_written_says_why() {
         let error = desk.err("write_file", json!({ "path": path, "content": "x" })).await;
         assert!(error.message.contains(message), "{path}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_file_that_another_agent_changed_is_not_overwritten_by_what_one_read_before() {
+    let read = json!({ "path": "a.txt" });
+    let write = json!({ "path": "a.txt", "content": "my old copy\n" });
+    let edit = json!({ "path": "a.txt", "old_string": "one", "new_string": "1" });
+    for child_only_reads in [false, true] {
+        let desk = Desk::new();
+        desk.put("a.txt", "one\ntwo\n");
+        desk.ok("read_file", read.clone()).await;
+        let child = desk.bus.child("helper");
+        if child_only_reads {
+            desk.put("a.txt", "one\nthree\n");
+            desk.output_of(&child, "read_file", read.clone()).await.unwrap();
+        } else {
+            let edit = json!({ "path": "a.txt", "old_string": "two", "new_string": "three" });
+            desk.output_of(&child, "edit", edit).await.unwrap();
+        }
+        let error = desk.err("write_file", write.clone()).await;
+        assert!(error.message.contains("it changed since you last saw it"), "{error}");
+        let error = desk.err("edit", edit.clone()).await;
+        assert!(error.message.contains("it is no longer as you last saw it"), "{error}");
+        assert_eq!(desk.get("a.txt"), "one\nthree\n");
+        // Whoever read it as it is now may write it.
+        let write = json!({ "path": "a.txt", "content": "known\n" });
+        let written = desk.output_of(&child, "write_file", write).await;
+        assert_eq!(written.is_ok(), child_only_reads, "{written:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_whose_secret_or_hidden_text_was_not_shown_is_edited_and_not_overwritten() {
+    let redactor = Arc::new(Redactor::new());
+    redactor.learn("correct-horse-battery");
+    for secret in ["correct-horse-battery", "x\u{e0041}\u{e0042}"] {
+        let desk = Desk::new();
+        desk.bus.install(&RedactResults::new(redactor.clone())).unwrap();
+        desk.put("a.env", format!("PORT=1\nKEY={secret}\n"));
+        desk.ok("read_file", json!({ "path": "a.env" })).await;
+        let args = json!({ "path": "a.env", "content": "PORT=2\nKEY=[redacted]\n" });
+        let error = desk.err("write_file", args).await;
+        assert!(error.message.contains("a secret in it was not shown"), "{error}");
+        let args = json!({ "path": "a.env", "old_string": "PORT=1", "new_string": "PORT=2" });
+        desk.ok("edit", args).await;
+        assert_eq!(desk.get("a.env"), format!("PORT=2\nKEY={secret}\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_large_file_that_was_read_in_part_is_edited() {
+    let _alone = MEMORY.lock().await;
+    let desk = Desk::new();
+    desk.put("big.txt", format!("first\n{}", "0123456789abcdef\n".repeat(33 << 16)));
+    desk.ok("read_file", json!({ "path": "big.txt", "limit": 2 })).await;
+    let args = json!({ "path": "big.txt", "old_string": "first", "new_string": "1st" });
+    desk.ok("edit", args.clone()).await;
+    assert!(desk.get("big.txt").starts_with("1st\n0123"));
 }

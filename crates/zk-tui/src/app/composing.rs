@@ -1,15 +1,16 @@
 use std::time::Duration;
 
-use zk_view::Intent;
+use zk_view::{Content, Intent};
 
 use super::{AGAIN, Action, App};
 use crate::keys::{Direction, Key};
-use crate::layout::card_room;
+use crate::layout::list_room;
 use crate::paint::Size;
 use crate::pick::Place;
 use crate::question::press_buffer;
 use crate::row::Row;
 use crate::style::Style;
+use crate::text::columns;
 
 impl App {
     /// What a key counts as, by the keys of the person; nothing if it did its work already.
@@ -29,15 +30,39 @@ impl App {
     /// The keys that work now, and what each does.
     pub(super) fn key_rows(&self, size: Size) -> Vec<Row> {
         let help = self.keymap.help();
-        let room = card_room(size);
-        let wide = help.iter().map(|(keys, _)| keys.chars().count()).max().unwrap_or_default();
+        let room = list_room(size);
+        let wide = help.iter().map(|(keys, _)| columns(keys)).max().unwrap_or_default();
         let row = |(keys, what): &(String, &'static str)| {
-            let pad = " ".repeat(2 + wide.saturating_sub(keys.chars().count()));
+            let pad = " ".repeat(2 + wide.saturating_sub(columns(keys)));
             Row::of(Style::CYAN, keys).with(Style::DIM, &pad).with(Style::PLAIN, what)
         };
-        let mut rows: Vec<Row> = help.iter().take(room).map(row).collect();
-        if help.len() > room {
-            rows.pop();
+        if help.len() <= room {
+            return help.iter().map(row).collect();
+        }
+        // Short ones share a row, the last ones first.
+        let middle = size.width / 2;
+        let short = |(keys, what): &(String, &'static str)| {
+            let row = Row::of(Style::CYAN, keys).with(Style::PLAIN, "  ").with(Style::PLAIN, what);
+            (row.columns() < middle).then_some(row)
+        };
+        let (mut rows, mut left, mut over) = (Vec::new(), help.as_slice(), help.len() - room);
+        while let Some((last, before)) = left.split_last() {
+            left = before;
+            let pair = before.split_last().filter(|_| over > 0);
+            if let Some((first, rest)) = pair
+                && let (Some(mut both), Some(second)) = (short(first), short(last))
+            {
+                both = both.clone().with(Style::PLAIN, &" ".repeat(middle - both.columns()));
+                both.append(&second);
+                rows.push(both);
+                (left, over) = (rest, over - 1);
+            } else {
+                rows.push(row(last));
+            }
+        }
+        rows.reverse();
+        if rows.len() > room {
+            rows.truncate(room.saturating_sub(1));
             rows.push(Row::of(Style::DIM, "… more keys in a larger terminal"));
         }
         rows
@@ -63,6 +88,7 @@ impl App {
             // What was typed is not lost: Up brings it back.
             let text = self.composer.take();
             self.history.push(&text);
+            self.draft_changed();
         } else if self.interrupted.is_some_and(|at| now < at + AGAIN) {
             actions.push(Action::Quit);
         } else {
@@ -158,6 +184,9 @@ impl App {
             self.open_picker(place);
             return;
         }
+        if is_running && self.run_at_once() {
+            return;
+        }
         if is_running && (self.is_busy || self.composer.text().starts_with(['/', '!'])) {
             self.hint = Some("commands wait for the end of the run: Esc stops it");
             return;
@@ -174,12 +203,46 @@ impl App {
         });
     }
 
+    /// Does what a command asks for that needs nothing of the run; false if it is none of those.
+    fn run_at_once(&mut self) -> bool {
+        match self.composer.text().trim() {
+            "/screen full" => self.set_full(true),
+            "/screen inline" => self.set_full(false),
+            "/copy" => {
+                let answer =
+                    self.transcript.view().blocks.iter().rev().find_map(|block| match &block.content {
+                        Content::Answer { text, .. }
+                            if block.agent.is_none() && block.closed && !text.is_empty() =>
+                        {
+                            Some(text.as_str().to_owned())
+                        }
+                        _ => None,
+                    });
+                self.hint = Some(match answer.map(|answer| self.copy(&answer)) {
+                    Some(true) => "the last answer is in the clipboard of the terminal, if it allows that",
+                    Some(false) => "the last answer is too long for the clipboard of a terminal",
+                    None => "there is no answer yet",
+                });
+            }
+            _ => return false,
+        }
+        let text = self.composer.take();
+        self.history.push(text.trim());
+        self.list = None;
+        true
+    }
+
     /// Takes the text back that was queued last.
     fn take_back(&mut self, actions: &mut Vec<Action>) {
         let Some(last) = self.transcript.view().queue.last() else { return };
         let (id, text) = (last.id, last.text.unsanitised().to_owned());
-        self.give_back(&text);
-        actions.push(Action::Intent(Intent::Unqueue { id }));
+        if last.steers && self.transcript.view().status.run_ms.is_some() {
+            // The message is in the agent's queue; only the host knows whether it was delivered.
+            actions.push(Action::Unsteer { id, text });
+        } else {
+            self.give_back(&text);
+            actions.push(Action::Intent(Intent::Unqueue { id }));
+        }
     }
 }
 

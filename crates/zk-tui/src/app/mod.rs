@@ -4,16 +4,17 @@ mod composing;
 mod enters;
 mod picking;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use zk_core::service::Question;
-use zk_view::{Activity, Card, Intent, Patch, View};
+use zk_view::{Activity, Card, Intent, Patch, View, sanitise};
 
 use self::alternate::Alternate;
 use crate::edit::{Buffer, History, Recall, Vim};
 use crate::keymap::Keymap;
 use crate::keys::Key;
-use crate::layout::{Parts, Rooms, card_room, live_rows};
+use crate::layout::{Parts, Rooms, card_room, list_room, live_rows};
 use crate::notice::notice_sequence;
 use crate::paint::{Abilities, Caret, InlineScreen, Size};
 use crate::pick::{Completer, List, Picker, Place};
@@ -24,8 +25,14 @@ use crate::text::wrap;
 use crate::transcript::Transcript;
 use crate::view::{ModelFacts, agent_rows, job_rows, queue_rows, status_row};
 
-/// The least time between two frames: 60 a second.
-const FRAME: Duration = Duration::from_millis(16);
+/// The least time between two frames of what streams: 50 a second.
+const FRAME: Duration = Duration::from_millis(20);
+
+/// The most frames in a second: those that show a key at once are among them.
+const FRAMES: usize = 60;
+
+/// How long a terminal may take to say how large it is after a resize.
+const ANSWER: Duration = Duration::from_millis(250);
 
 /// How long after Ctrl-C another one ends the conversation.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -40,6 +47,13 @@ pub enum Action {
     Line(String),
     /// For the view.
     Intent(Intent),
+    /// Take a steering message back from the run, and give its text back with [`App::give_back`] if it was still there.
+    Unsteer {
+        /// Its number in the queue of the view.
+        id: u64,
+        /// Its text.
+        text: String,
+    },
     /// Stop what runs.
     Stop,
     /// Try again at once.
@@ -98,6 +112,12 @@ pub struct App {
     /// When Enter came at the end of several keys: more may follow.
     held_enter: Option<Duration>,
     drawn: Option<Duration>,
+    /// When the last frames were drawn, oldest first.
+    frames: VecDeque<Duration>,
+    /// A key was pressed since.
+    is_pressed: bool,
+    /// When the terminal was asked how large it is.
+    asked: Option<Duration>,
     is_dirty: bool,
     is_left: bool,
     mask: Mask,
@@ -130,8 +150,10 @@ impl App {
         history: Vec<String>,
         completer: Completer,
     ) -> Self {
+        let mut transcript = Transcript::new(view, size.width);
+        transcript.set_room(size.live_rows());
         Self {
-            transcript: Transcript::new(view, size.width),
+            transcript,
             screen: InlineScreen::new(size, abilities),
             composer: Buffer::default(),
             keymap: Keymap::default(),
@@ -151,6 +173,9 @@ impl App {
             interrupted: None,
             held_enter: None,
             drawn: None,
+            frames: VecDeque::with_capacity(FRAMES),
+            is_pressed: false,
+            asked: None,
             is_dirty: true,
             is_left: false,
             mask: |_| None,
@@ -236,7 +261,8 @@ impl App {
                 wrap(&row, &Row::default(), &Row::default(), width)
             }
         };
-        let rows = text.lines().flat_map(row).collect();
+        // As a whole: a sequence may go on in the next line.
+        let rows = sanitise(text).lines().flat_map(row).collect();
         self.transcript.print(rows);
         self.is_dirty = true;
     }
@@ -252,6 +278,20 @@ impl App {
         let draft = self.composer.take();
         let both = if draft.trim().is_empty() { text.to_owned() } else { format!("{text}\n{draft}") };
         self.composer.set(&both);
+        self.draft_changed();
+    }
+
+    /// Says something in the place of the status, until the next key.
+    pub fn set_hint(&mut self, hint: &'static str) {
+        self.hint = Some(hint);
+        self.is_dirty = true;
+    }
+
+    /// Something else than keys changed the draft, which a question has to know.
+    fn draft_changed(&mut self) {
+        if let Some(card) = &mut self.card {
+            card.set_typing(!self.composer.is_empty());
+        }
         self.is_dirty = true;
     }
 
@@ -259,19 +299,19 @@ impl App {
     pub fn set_draft(&mut self, text: &str) {
         self.composer.set(text);
         self.list = None;
-        self.is_dirty = true;
+        self.draft_changed();
     }
 
     /// Puts a mark into what is being typed, which stands for something attached and is taken away as a whole.
     pub fn attach(&mut self, mark: &str) {
         self.composer.attach(mark);
-        self.is_dirty = true;
+        self.draft_changed();
     }
 
     /// Puts a text where the caret stands.
     pub fn insert(&mut self, text: &str) {
         self.composer.paste(text);
-        self.is_dirty = true;
+        self.draft_changed();
     }
 
     /// Names were found that a [`Completer`] gives now.
@@ -291,13 +331,16 @@ impl App {
     pub fn keys(&mut self, keys: &[Key], now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut typed = Vec::new();
-        self.is_dirty = true;
+        (self.is_dirty, self.is_pressed) = (true, true);
         for key in keys {
             let Some(key) = self.turned(key) else { continue };
             match &key {
                 Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
                 Key::Ground { is_light } => self.screen.set_ground(*is_light),
+                Key::Columns(columns) => self.screen.set_reported_width(*columns),
+                Key::Answered => self.screen.end_answer(),
                 Key::Focus(is_focused) => self.is_focused = *is_focused,
+                Key::Ctrl('z') => actions.push(Action::Suspend),
                 key if self.press_picker(key, &mut actions) => {}
                 key if self.press_alternate(key, now) => {}
                 Key::Ctrl('o') => self.open_picker(Place::Commands),
@@ -305,7 +348,6 @@ impl App {
                 Key::Escape => self.escape(&mut actions),
                 Key::Ctrl('c') => self.interrupt(now, &mut actions),
                 Key::BackTab => actions.push(Action::NextMode),
-                Key::Ctrl('z') => actions.push(Action::Suspend),
                 key => typed.push(key.clone()),
             }
         }
@@ -322,7 +364,11 @@ impl App {
             return;
         };
         let outcomes = card.press(typed, now);
+        let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
         outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
+        if is_draft {
+            self.draft_changed();
+        }
     }
 
     /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
@@ -332,6 +378,7 @@ impl App {
             return None;
         }
         let frame = self.is_dirty.then(|| self.drawn.map_or(Duration::ZERO, |drawn| drawn + FRAME));
+        let frame = frame.max(self.waits_until().filter(|_| self.is_dirty));
         let card = self.card.as_ref().and_then(CardState::next_tick);
         frame.into_iter().chain(card).chain(self.enter_due()).min()
     }
@@ -350,11 +397,13 @@ impl App {
         actions
     }
 
-    /// The terminal has another size. Gives bytes to write at once.
+    /// The terminal has another size. Gives bytes to write at once: what it is asked.
     #[must_use]
     pub fn resize(&mut self, size: Size, now: Duration) -> String {
         let bytes = self.screen.resize(size);
+        self.asked = self.screen.is_asking().then_some(now);
         self.transcript.set_width(size.width);
+        self.transcript.set_room(size.live_rows());
         self.resize_alternate();
         if let Some(card) = &mut self.card {
             card.resize(size.width, card_room(size), now);
@@ -366,11 +415,16 @@ impl App {
     /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
     #[must_use]
     pub fn frame(&mut self, now: Duration) -> String {
-        let is_early = self.drawn.is_some_and(|drawn| now < drawn + FRAME);
+        let is_early = !self.may_show_key(now) && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
+            || self.waits_until().is_some_and(|until| now < until);
         if !self.is_dirty || is_early || self.is_left {
             return String::new();
         }
-        (self.is_dirty, self.drawn) = (false, Some(now));
+        (self.is_dirty, self.is_pressed, self.drawn) = (false, false, Some(now));
+        if self.frames.len() >= FRAMES {
+            self.frames.pop_front();
+        }
+        self.frames.push_back(now);
         let change = std::mem::take(&mut self.pending) + &self.change_screens();
         if self.alternate.is_some() {
             return change + &self.alternate_frame();
@@ -388,10 +442,31 @@ impl App {
         change + &self.screen.frame(&closed, &rows, caret)
     }
 
+    /// Whether a key is shown at once: there is a frame left of those of a second.
+    fn may_show_key(&self, now: Duration) -> bool {
+        let is_left = || {
+            let first = self.frames.front().filter(|_| self.frames.len() >= FRAMES);
+            first.is_none_or(|first| now >= *first + Duration::from_secs(1))
+        };
+        self.is_pressed && is_left()
+    }
+
+    /// Whether the terminal was asked for its size, and did not answer yet.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.screen.is_asking()
+    }
+
+    /// When a frame is drawn whether or not the terminal said by then how large it is.
+    fn waits_until(&self) -> Option<Duration> {
+        self.asked.filter(|_| self.screen.is_asking()).map(|asked| asked + ANSWER)
+    }
+
     /// Takes the live rows away and leaves what is closed, so that something else can use the terminal.
     #[must_use]
     pub fn leave(&mut self) -> String {
         self.is_left = true;
+        self.asked = None;
         let back = std::mem::take(&mut self.pending) + &self.leave_alternate();
         let closed = self.transcript.take_closed(0);
         let closed = self.masked(closed);
@@ -418,6 +493,14 @@ impl App {
     #[must_use]
     pub fn draft(&self) -> String {
         self.composer.expanded()
+    }
+
+    /// What was typed and did not reach the model: what waits in the queue, and what is being typed.
+    #[must_use]
+    pub fn unsent(&self) -> String {
+        let queued = self.transcript.view().queue.iter().map(|queued| queued.text.unsanitised().to_owned());
+        let texts: Vec<String> = queued.chain([self.draft()]).filter(|text| !text.is_empty()).collect();
+        texts.join("\n")
     }
 
     fn masked(&self, rows: Vec<Row>) -> Vec<Row> {
@@ -454,6 +537,26 @@ impl App {
         }
     }
 
+    /// The texts that wait; the first row says how many questions do.
+    fn waiting_rows(&self) -> Vec<Row> {
+        let view = self.transcript.view();
+        let mut rows = queue_rows(&view.queue, self.is_running());
+        let mut questions = match view.cards.len().saturating_sub(1) {
+            0 => return rows,
+            1 => Row::of(Style::YELLOW, "1 more question waits"),
+            more => Row::of(Style::YELLOW, &format!("{more} more questions wait")),
+        };
+        match rows.first_mut() {
+            Some(first) => {
+                questions = questions.with(Style::DIM, " · ");
+                questions.append(first);
+                *first = questions;
+            }
+            None => rows.push(questions),
+        }
+        rows
+    }
+
     fn parts(&self, size: Size) -> Parts {
         let view = self.transcript.view();
         let mut status = status_row(&view.status, &self.model, self.transcript.spent());
@@ -464,12 +567,16 @@ impl App {
             status = Some(Row::of(Style::DIM, hint));
         }
         let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
-        queue.extend(agent_rows(&view.agents));
-        queue.extend(job_rows(&view.jobs));
-        queue.extend(queue_rows(&view.queue, self.is_running()));
-        let more = view.cards.len().saturating_sub(1);
-        if more > 0 {
-            queue.push(Row::of(Style::YELLOW, &format!("{more} more questions wait")));
+        let waiting = self.waiting_rows();
+        // Beside a question there may be room for one row.
+        if self.card.is_some() {
+            queue.splice(..0, waiting);
+            queue.extend(agent_rows(&view.agents));
+            queue.extend(job_rows(&view.jobs));
+        } else {
+            queue.extend(agent_rows(&view.agents));
+            queue.extend(job_rows(&view.jobs));
+            queue.extend(waiting);
         }
         let answer = self.card.as_ref().and_then(CardState::typed);
         let (composer, caret) = match (&self.search, answer) {
@@ -485,7 +592,7 @@ impl App {
         };
         if let Some(picker) = &self.picker {
             let (row, caret) = picker.composer();
-            let card = picker.rows(size.width, card_room(size));
+            let card = picker.rows(size.width, list_room(size));
             return Parts {
                 open: Vec::new(),
                 card,
@@ -506,7 +613,7 @@ impl App {
 /// What a person is asked, in a few words that hold nothing of what is to run.
 fn describe_card(card: &Card) -> String {
     match &card.question {
-        Question::Approve(approval) => format!("{} wants to run", approval.tool),
+        Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),
         Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
             "a question waits".to_owned()
         }

@@ -7,6 +7,12 @@ use crate::text::graphemes;
 
 /// A paste with more lines is shown as one mark.
 const FOLDED: usize = 10;
+
+/// Bytes of a paste above which it is folded: each key draws all of what is not.
+const FOLDED_BYTES: usize = 4096;
+
+/// Bytes that all steps back may take.
+const UNDO_BYTES: usize = 1024 * 1024;
 /// Killed texts that are kept.
 const KILLED: usize = 20;
 /// Edits that can be undone.
@@ -85,11 +91,13 @@ impl Buffer {
     pub(crate) fn paste(&mut self, text: &str) {
         let text = harmless(text);
         let lines = text.lines().count();
-        if lines <= FOLDED {
+        if lines <= FOLDED && text.len() <= FOLDED_BYTES {
             self.insert(&text);
             return;
         }
-        let mark = format!("[paste {}: {lines} lines]", self.folded.len() + 1);
+        let size =
+            if lines > 1 { format!("{lines} lines") } else { format!("{} KB", text.len().div_ceil(1024)) };
+        let mark = format!("[paste {}: {size}]", self.folded.len() + 1);
         self.insert(&mark);
         self.folded.push((mark, text));
     }
@@ -313,6 +321,10 @@ impl Buffer {
             self.undo.remove(0);
         }
         self.undo.push((self.text.clone(), self.caret));
+        let mut bytes: usize = self.undo.iter().map(|(text, _)| text.len()).sum();
+        while bytes > UNDO_BYTES && self.undo.len() > 1 {
+            bytes -= self.undo.remove(0).0.len();
+        }
     }
 
     fn go(&mut self, to: usize) {

@@ -30,6 +30,12 @@ fn keys_are_known_in_the_forms_that_terminals_send() {
     }
 }
 
+/// What comes of an `ESC` behind which nothing comes while an answer is awaited.
+fn escape(decoder: &mut KeyDecoder) -> Option<Key> {
+    (0..ESCAPE_WAITS).for_each(|_| assert_eq!(decoder.idle(), None));
+    decoder.idle()
+}
+
 #[test]
 fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
     let replies = [
@@ -39,15 +45,18 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
         "\x1bP>|term 1\x1b\\",
         "\x1b[?1u",
         "\x1b[24;80R",
+        "\x1b[8;24;80t",
     ];
     for reply in replies {
         for at in 0..reply.len() {
             let mut decoder = KeyDecoder::default();
             decoder.expect_reply();
             let mut pressed = decoder.push(reply.get(..at).unwrap().as_bytes());
-            pressed.extend((at != 1).then(|| decoder.idle()).flatten());
+            pressed.extend(decoder.idle());
             pressed.extend(decoder.push(reply.get(at..).unwrap().as_bytes()));
-            pressed.retain(|key| !matches!(key, Key::Synchronized(_) | Key::Ground { .. }));
+            pressed.retain(|key| {
+                !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Columns(_) | Key::Answered)
+            });
             assert_eq!(pressed, [], "{reply:?} split at {at}");
         }
     }
@@ -55,18 +64,20 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     assert_eq!(decoder.push(b"\x1b"), []);
-    assert_eq!(decoder.idle(), Some(Key::Escape));
+    assert_eq!(escape(&mut decoder), Some(Key::Escape));
     assert_eq!(decoder.push(b"[?2026;1$y"), [Key::Synchronized(true)]);
     assert_eq!(decoder.push(b"[x"), [Key::Char('['), Key::Char('x')]);
     // Also when each byte of it comes alone.
-    for reply in &replies[..3] {
+    for reply in replies {
         let (mut decoder, mut pressed) = (KeyDecoder::default(), Vec::new());
         decoder.expect_reply();
         for byte in reply.bytes() {
             pressed.extend(decoder.push(&[byte]));
             pressed.extend(decoder.idle());
         }
-        pressed.retain(|key| !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Escape));
+        pressed.retain(|key| {
+            !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Columns(_) | Key::Answered)
+        });
         assert_eq!(pressed, [], "{reply:?} byte by byte");
     }
 }
@@ -99,7 +110,7 @@ fn what_is_typed_behind_escape_is_text_although_an_answer_is_awaited() {
     let mut decoder = KeyDecoder::default();
     decoder.expect_reply();
     decoder.push(b"\x1b");
-    assert_eq!(decoder.idle(), Some(Key::Escape));
+    assert_eq!(escape(&mut decoder), Some(Key::Escape));
     let typed: Vec<Key> = "]1 is it".chars().map(Key::Char).collect();
     assert_eq!(decoder.push(b"]1 is it"), typed);
     // Once everything is answered, there is nothing to wait for.

@@ -137,6 +137,9 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
+/// Bytes up to which a line is coloured: what a frame spends on it is bounded by that.
+const LONGEST: usize = 4096;
+
 /// Colours the lines of one block of code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Highlighter {
@@ -185,6 +188,8 @@ impl Highlighter {
         match self.kind {
             Kind::Unknown => Row::of(Style::CYAN, line),
             Kind::Diff => Row::of(diff_style(line), line),
+            // A line that no person reads is not worth the time of a frame.
+            Kind::Known(_) if line.len() > LONGEST => Row::of(Style::PLAIN, line),
             Kind::Known(language) => self.code(language, line),
         }
     }
@@ -345,6 +350,17 @@ mod tests {
             ]
         );
         assert_eq!(coloured("brainfuck", &["let x"]), ["let x"]);
+    }
+
+    #[test]
+    fn a_line_beyond_the_budget_stays_plain_and_whole_and_the_next_one_has_its_colours() {
+        let fits = "let x = 1; ".repeat(LONGEST / 11);
+        let long = format!("{fits}let y = 2; // more");
+        let mut highlighter = Highlighter::of("rust");
+        assert!(highlighter.line(&fits).spans().len() > 100);
+        let row = highlighter.line(&long);
+        assert_eq!((row.spans().len(), row.text()), (1, long));
+        assert_eq!(coloured("rust", &["let x"]), ["<k:let> x"]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! still open is drawn anew, so that the work of a frame does not depend on how long the answer is. What is drawn depends
 //! on the text alone, not on the pieces it came in.
 
+mod cut;
+mod growing_table;
 mod highlight;
 mod lines;
 mod render;
@@ -12,14 +14,18 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use self::growing_table::GrowingTable;
 use self::highlight::Highlighter;
 use self::lines::{Fence, Starts, indent_of, starts};
-use self::render::{Ordinal, render};
+use self::render::{Item, render};
 use crate::row::Row;
 use crate::style::Style;
 
 /// Bytes of an open block after which it is cut: what one frame may have to draw.
 const MAX_OPEN: usize = 16 * 1024;
+
+/// Lines of a table that are held back unless somebody says how many.
+const ROOM: usize = 24;
 
 /// Columns of indentation that make a line part of the list item before it.
 const WITHIN_ITEM: usize = 2;
@@ -28,6 +34,8 @@ const WITHIN_ITEM: usize = 2;
 #[derive(Debug)]
 pub struct Markdown {
     width: usize,
+    /// How many lines of a table are held back.
+    room: usize,
     open: Open,
     /// Complete lines of the open block.
     source: String,
@@ -35,8 +43,10 @@ pub struct Markdown {
     partial: String,
     /// Rows of complete blocks that nobody took yet.
     ready: Vec<Row>,
-    /// Rows of the open block that were taken before it was complete.
-    taken: usize,
+    /// The last line of `source` is not complete: what comes next belongs to it.
+    is_within_line: bool,
+    /// What was before this of the open item of a list is taken, its mark too.
+    is_rest: bool,
     began: bool,
     /// The open block goes on where the one before was cut, or is the next item of its list: no blank row between.
     joins: bool,
@@ -56,6 +66,8 @@ enum Open {
         blank: bool,
     },
     Fence(Fence, Highlighter),
+    /// A table whose columns are fixed.
+    Table(GrowingTable),
 }
 
 impl Markdown {
@@ -64,11 +76,13 @@ impl Markdown {
     pub fn new(width: usize) -> Self {
         Self {
             width: width.max(1),
+            room: ROOM,
             open: Open::Nothing,
             source: String::new(),
             partial: String::new(),
             ready: Vec::new(),
-            taken: 0,
+            is_within_line: false,
+            is_rest: false,
             began: false,
             joins: false,
         }
@@ -79,9 +93,19 @@ impl Markdown {
         self.width = width.max(1);
     }
 
+    /// Sets how many lines of a streamed table are held back. A longer table gets the column widths of these lines, and
+    /// each further row is drawn at once.
+    pub fn set_room(&mut self, lines: usize) {
+        self.room = lines.max(3);
+    }
+
     /// Takes in more text.
     pub fn push(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
+            if self.is_within_line {
+                self.go_on_within_line(piece);
+                continue;
+            }
             self.partial.push_str(piece);
             if self.partial.ends_with('\n') {
                 let line = std::mem::take(&mut self.partial);
@@ -108,7 +132,7 @@ impl Markdown {
         std::mem::take(&mut self.ready)
     }
 
-    /// The rows of the block that is still open; an open table is one row until it is complete.
+    /// The rows of the block that is still open; an open table is one row until it is complete, or has its columns.
     #[must_use]
     pub fn open_rows(&self) -> Vec<Row> {
         let mut rows = self.separator();
@@ -117,6 +141,9 @@ impl Markdown {
                 rows.push(highlighter.clone().line(&fence.strip(&self.partial)));
             }
             return rows;
+        }
+        if matches!(self.open, Open::Table(_)) {
+            return Vec::new();
         }
         let source = format!("{}{}", self.source, self.partial);
         if source.trim().is_empty() {
@@ -129,33 +156,25 @@ impl Markdown {
             let count = source.lines().count().saturating_sub(2);
             rows.push(Row::of(Style::DIM, &format!("┄ table, {count} rows so far")));
         } else {
-            rows.extend(render(&source, self.width, self.ordinal()));
+            rows.extend(render(&source, self.width, self.item()));
         }
-        rows.drain(..self.taken.min(rows.len()));
-        rows
-    }
-
-    /// Takes the first rows of the open block although it is not complete: there is no room for them. The last one may
-    /// still grow, and stays.
-    #[must_use]
-    pub fn take_open(&mut self, count: usize) -> Vec<Row> {
-        let mut rows = self.open_rows();
-        rows.truncate(count.min(rows.len().saturating_sub(1)));
-        self.taken += rows.len();
         rows
     }
 
     fn separator(&self) -> Vec<Row> {
-        let wanted = self.began && !self.joins && !matches!(self.open, Open::Fence(..));
+        let wanted = self.began && !self.joins && !matches!(self.open, Open::Fence(..) | Open::Table(_));
         if wanted { vec![Row::default()] } else { Vec::new() }
     }
 
-    fn ordinal(&self) -> Ordinal {
+    fn item(&self) -> Item {
         match self.open {
-            Open::Item { ordinal, .. } => Ordinal(ordinal),
-            Open::Nothing | Open::Paragraph | Open::Quote | Open::Indented { .. } | Open::Fence(..) => {
-                Ordinal(None)
-            }
+            Open::Item { ordinal, .. } => Item { ordinal, is_rest: self.is_rest },
+            Open::Nothing
+            | Open::Paragraph
+            | Open::Quote
+            | Open::Indented { .. }
+            | Open::Fence(..)
+            | Open::Table(_) => Item::default(),
         }
     }
 
@@ -193,8 +212,15 @@ impl Markdown {
             return;
         }
         let is_blank = line.trim().is_empty();
+        if let Open::Table(table) = &self.open
+            && !is_blank
+            && !starts(line).interrupts_paragraph()
+        {
+            self.ready.extend(table.line(line));
+            return;
+        }
         let goes_on = match &mut self.open {
-            Open::Nothing => false,
+            Open::Nothing | Open::Table(_) => false,
             Open::Paragraph if is_blank => false,
             Open::Paragraph => {
                 if lines::underlines_heading(line) {
@@ -230,9 +256,29 @@ impl Markdown {
         } else {
             self.begin(line, is_blank);
         }
+        self.fix_columns();
         if self.source.len() > MAX_OPEN {
             self.close();
             self.joins = true;
+        }
+    }
+
+    /// Fixes the columns of a table that is too long to be held back, and draws what is there of it.
+    fn fix_columns(&mut self) {
+        let is_complete = self.source.ends_with('\n') && matches!(self.open, Open::Paragraph);
+        if !is_complete || !lines::is_table(&self.source) {
+            return;
+        }
+        if self.source.lines().count() <= self.room && self.source.len() <= MAX_OPEN {
+            return;
+        }
+        if let Some((table, rows)) = GrowingTable::begin(&self.source, self.width) {
+            let separator = self.separator();
+            self.ready.extend(separator);
+            self.ready.extend(rows);
+            (self.began, self.joins) = (true, false);
+            self.source.clear();
+            self.open = Open::Table(table);
         }
     }
 
@@ -240,7 +286,12 @@ impl Markdown {
     fn begin(&mut self, line: &str, is_blank: bool) {
         let before = match self.open {
             Open::Item { ordinal, blank } => Some((ordinal, blank)),
-            Open::Nothing | Open::Paragraph | Open::Quote | Open::Indented { .. } | Open::Fence(..) => None,
+            Open::Nothing
+            | Open::Paragraph
+            | Open::Quote
+            | Open::Indented { .. }
+            | Open::Fence(..)
+            | Open::Table(_) => None,
         };
         self.close();
         if is_blank {
@@ -248,10 +299,10 @@ impl Markdown {
         }
         self.open = match starts(line) {
             Starts::Fence(fence) => {
-                if self.began && !self.joins && self.taken == 0 {
+                if self.began && !self.joins {
                     self.ready.push(Row::default());
                 }
-                (self.began, self.joins, self.taken) = (true, false, 0);
+                (self.began, self.joins) = (true, false);
                 let highlighter = Highlighter::of(fence.info(line));
                 self.open = Open::Fence(fence, highlighter);
                 return;
@@ -281,14 +332,12 @@ impl Markdown {
     /// Draws the open block as it stays.
     fn close(&mut self) {
         if !self.source.trim().is_empty() {
-            let mut rows = self.separator();
-            rows.extend(render(&self.source, self.width, self.ordinal()));
-            // The line that ended the block may have been taken with it.
-            let taken = self.taken.min(rows.len());
-            self.taken -= taken;
-            self.ready.extend(rows.into_iter().skip(taken));
+            let rows = self.separator();
+            self.ready.extend(rows);
+            self.ready.extend(render(&self.source, self.width, self.item()));
             (self.began, self.joins) = (true, false);
         }
+        (self.is_within_line, self.is_rest) = (false, false);
         self.source.clear();
         self.open = Open::Nothing;
     }

@@ -6,23 +6,44 @@ use crate::row::{Row, Span};
 use crate::style::{Style, Tone};
 use crate::text::wrap;
 
-/// The number of the item that a block is, if it is one of an ordered list.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ordinal(pub(super) Option<u64>);
+/// The item of a list that a block is, if it is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Item {
+    /// Its number in an ordered list.
+    pub(super) ordinal: Option<u64>,
+    /// Whether its mark is drawn already: this is the rest of it.
+    pub(super) is_rest: bool,
+}
 
 /// The rows of one block.
-pub(super) fn render(source: &str, width: usize, ordinal: Ordinal) -> Vec<Row> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut renderer = Renderer { width, ordinal: ordinal.0, ..Renderer::default() };
-    Parser::new_ext(source, options).for_each(|event| renderer.event(event));
+pub(super) fn render(source: &str, width: usize, item: Item) -> Vec<Row> {
+    let mut renderer = Renderer { width, item, ..Renderer::default() };
+    Parser::new_ext(source, options()).for_each(|event| renderer.event(event));
     renderer.flush();
     renderer.rows
+}
+
+/// The table that a text begins with, if it is one.
+pub(super) fn table_of(source: &str) -> Option<Table> {
+    let mut renderer = Renderer::default();
+    for event in Parser::new_ext(source, options()) {
+        if event == Event::End(TagEnd::Table) {
+            return renderer.table.take();
+        }
+        renderer.event(event);
+        renderer.table.as_ref()?;
+    }
+    None
+}
+
+fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
 #[derive(Default)]
 struct Renderer {
     width: usize,
-    ordinal: Option<u64>,
+    item: Item,
     rows: Vec<Row>,
     line: Row,
     /// What stands before each row, outermost first.
@@ -111,7 +132,7 @@ impl Renderer {
             Tag::List(number) => {
                 self.flush();
                 let number = match (self.lists.is_empty(), number) {
-                    (true, Some(number)) => Some(self.ordinal.unwrap_or(number)),
+                    (true, Some(number)) => Some(self.item.ordinal.unwrap_or(number)),
                     (_, number) => number,
                 };
                 self.lists.push(number);
@@ -236,8 +257,9 @@ impl Renderer {
             }
             Some(None) | None => "• ".to_owned(),
         };
-        let first = Row::of(Style::PLAIN, &mark);
-        let rest = Row::of(Style::PLAIN, &" ".repeat(first.columns()));
+        let mark = Row::of(Style::PLAIN, &mark);
+        let rest = Row::of(Style::PLAIN, &" ".repeat(mark.columns()));
+        let first = if std::mem::take(&mut self.item.is_rest) { rest.clone() } else { mark };
         self.edges.push(Edge { first: Some(first), rest });
     }
 

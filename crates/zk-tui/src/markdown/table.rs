@@ -2,7 +2,7 @@ use pulldown_cmark::Alignment;
 
 use crate::row::Row;
 use crate::style::Style;
-use crate::text::{soft_split, wrap};
+use crate::text::{columns, soft_split, wrap};
 
 /// Between two columns.
 const GAP: &str = " │ ";
@@ -33,23 +33,43 @@ impl Table {
         }
     }
 
-    /// Its rows, none wider than `width` unless a word is.
-    pub(super) fn rows(&self, width: usize) -> Vec<Row> {
+    /// The columns that its cells need in `width`; nothing if it has to become a list: for want of room, or since an
+    /// address would be broken.
+    pub(super) fn widths(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.cells.iter().map(Vec::len).max().unwrap_or_default();
         let room = width.saturating_sub(GAP_COLUMNS * count.saturating_sub(1));
         if count == 0 || room < NARROWEST * count {
-            return self.as_list(width);
+            return None;
         }
         let widths = fit(self.natural(count), room);
+        self.cells.iter().all(|cells| keeps_addresses(cells, &widths)).then_some(widths)
+    }
+
+    /// Its rows, none wider than `width` unless a word is.
+    pub(super) fn rows(&self, width: usize) -> Vec<Row> {
+        self.rows_in(self.widths(width).as_deref(), width)
+    }
+
+    /// Its rows in columns of these widths, or as a list.
+    pub(super) fn rows_in(&self, widths: Option<&[usize]>, width: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (at, cells) in self.cells.iter().enumerate() {
-            rows.extend(self.row(cells, &widths, at == 0));
-            if at == 0 {
-                let lines: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-                rows.push(Row::of(Style::DIM, &lines.join("─┼─")));
-            }
+        if let (Some(widths), Some(head)) = (widths, self.cells.first()) {
+            rows.extend(self.row(head, widths, true));
+            let lines: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+            rows.push(Row::of(Style::DIM, &lines.join("─┼─")));
         }
+        rows.extend(self.body_rows(widths, width));
         rows
+    }
+
+    /// As [`rows_in`](Self::rows_in), without its head.
+    pub(super) fn body_rows(&self, widths: Option<&[usize]>, width: usize) -> Vec<Row> {
+        let Some((head, body)) = self.cells.split_first() else { return Vec::new() };
+        let rows = |cells: &Vec<Row>| match widths {
+            Some(widths) if keeps_addresses(cells, widths) => self.row(cells, widths, false),
+            Some(_) | None => listed(head, cells, width),
+        };
+        body.iter().flat_map(rows).collect()
     }
 
     fn natural(&self, count: usize) -> Vec<usize> {
@@ -93,23 +113,28 @@ impl Table {
         }
         rows
     }
+}
 
-    /// Each row as a line for each of its cells, under the names of the columns.
-    fn as_list(&self, width: usize) -> Vec<Row> {
-        let Some((head, body)) = self.cells.split_first() else { return Vec::new() };
-        let mut rows = Vec::new();
-        for cells in body {
-            for (at, cell) in cells.iter().enumerate() {
-                let name = head.get(at).map(Row::text).unwrap_or_default();
-                let mark = if at == 0 { "• " } else { "  " };
-                let mut line = Row::of(Style::BOLD, &format!("{name}: "));
-                line.append(cell);
-                let (first, rest) = (Row::of(Style::PLAIN, mark), Row::of(Style::PLAIN, "    "));
-                rows.extend(wrap(&line, &first, &rest, width));
-            }
-        }
-        rows
+/// A row as a line for each of its cells, under the names of the columns.
+fn listed(head: &[Row], cells: &[Row], width: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let name = head.get(at).map(Row::text).unwrap_or_default();
+        let mark = if at == 0 { "• " } else { "  " };
+        let mut line = Row::of(Style::BOLD, &format!("{name}: "));
+        line.append(cell);
+        let (first, rest) = (Row::of(Style::PLAIN, mark), Row::of(Style::PLAIN, "    "));
+        rows.extend(wrap(&line, &first, &rest, width));
     }
+    rows
+}
+
+/// Whether every address in these cells fits its column: one that is broken cannot be copied.
+fn keeps_addresses(cells: &[Row], widths: &[usize]) -> bool {
+    cells.iter().zip(widths).all(|(cell, width)| {
+        let text = cell.text();
+        text.split(' ').filter(|word| word.contains("://")).all(|word| columns(word) <= *width)
+    })
 }
 
 /// A row without the blanks at its end.

@@ -47,6 +47,88 @@ fn a_table_is_held_back_until_it_is_complete() {
     assert_eq!(rows, ["name   │ size", "───────┼─────", "a      │    1", "longer │  200"]);
 }
 
+/// A table of many rows, the later ones wider than the first ones.
+fn long_table(rows: usize) -> String {
+    let row = |n: usize| format!("| row {n} | {} |\n", "word ".repeat(if n < 40 { 1 } else { 1 + n % 12 }));
+    format!("Before.\n\n| name | what |\n|---|---|\n{}", (0..rows).map(row).collect::<String>())
+}
+
+#[test]
+fn a_long_table_has_its_columns_once_it_is_as_high_as_the_screen_and_grows_from_then_on() {
+    let mut markdown = Markdown::new(40);
+    markdown.set_room(10);
+    let source = long_table(500);
+    let mut rows = Vec::new();
+    for (at, line) in source.split_inclusive('\n').enumerate() {
+        markdown.push(line);
+        rows.extend(markdown.take_ready());
+        // Two lines stand before it.
+        match at {
+            0..4 => {}
+            4..12 => assert_eq!(markdown.open_rows().len(), 2, "{at}"),
+            _ => assert_eq!(markdown.open_rows(), [], "{at}"),
+        }
+    }
+    markdown.push("\nAfter.\n");
+    markdown.finish();
+    rows.extend(markdown.take_ready());
+    let texts: Vec<String> = rows.iter().map(Row::text).collect();
+    assert_eq!(texts[2..5], ["name  │ what", "──────┼─────", "row 0 │ word"]);
+    assert!(texts.iter().all(|text| !text.starts_with('|')), "{texts:#?}");
+    assert!(texts.len() > 500);
+    let edges =
+        rows[4..rows.len() - 2].iter().map(Row::text).filter(|text| text.find('│') != Some("row 0 ".len()));
+    assert_eq!(edges.collect::<Vec<_>>(), Vec::<String>::new(), "the columns stay");
+    assert_eq!(texts[texts.len() - 2..], ["", "After."]);
+    // Held back again, the same table is drawn by all of its rows.
+    markdown = Markdown::new(40);
+    markdown.set_room(1000);
+    markdown.push(&source);
+    markdown.finish();
+    assert!(markdown.take_ready().iter().any(|row| row.text().starts_with("row 499 │")));
+}
+
+#[test]
+fn a_table_of_40_kb_is_drawn_the_same_however_it_is_split_and_none_of_it_is_raw() {
+    let source = long_table(1200);
+    assert!(source.len() > 40_000);
+    let whole = rows_of(&[&source], 60);
+    assert!(whole.iter().all(|row| !row.text().starts_with('|')));
+    for size in [1, 7, 1000, 16 * 1024, 20_000] {
+        let mut pieces: Vec<&str> = Vec::new();
+        let mut rest = source.as_str();
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(size.min(rest.len()));
+            pieces.push(piece);
+            rest = more;
+        }
+        // Looking at what is open each time is slow for single bytes.
+        let mut markdown = Markdown::new(60);
+        let mut rows = Vec::new();
+        for piece in pieces {
+            markdown.push(piece);
+            rows.extend(markdown.take_ready());
+        }
+        markdown.finish();
+        rows.extend(markdown.take_ready());
+        assert_eq!(rows, whole, "in pieces of {size}");
+    }
+}
+
+#[test]
+fn an_address_in_a_table_is_never_broken() {
+    let address = "https://example.org/a/path/that/is/longer/than/its/column";
+    let source = format!("| name | where |\n|---|---|\n| one | {address} |\n| two | [here]({address}) |\n");
+    assert_eq!(shown(&source, 80).lines().next(), Some("name │ where"));
+    let narrow = shown(&source, 40);
+    assert_eq!(narrow.matches(address).count(), 2, "{narrow}");
+    assert!(narrow.starts_with("• name: one\n"), "{narrow}");
+    // One that comes when the columns are fixed.
+    let rows: String = (0..30).map(|n| format!("| {n} | short |\n")).collect();
+    let late = shown(&format!("| name | where |\n|---|---|\n{rows}| last | {address} |\n"), 40);
+    assert!(late.contains("29   │ short\n") && late.contains(address), "{late}");
+}
+
 #[test]
 fn a_table_fits_the_screen_and_wide_characters_keep_its_columns() {
     let source = "| 名前 | what it does |\n|---|---|\n| 漢字 | some words that have to be broken |\n| 👩\u{200d}🚀 | x |\n";
@@ -101,6 +183,10 @@ fn what_is_open_does_not_grow_with_the_answer() {
     assert!(words + rest >= 1990, "only a word at a cut may be broken: {words} + {rest}");
 }
 
+fn trimmed(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+}
+
 #[test]
 fn rows_taken_early_are_not_drawn_again() {
     let source = "one two three four five six seven eight nine ten\n";
@@ -108,10 +194,53 @@ fn rows_taken_early_are_not_drawn_again() {
     let mut markdown = Markdown::new(10);
     markdown.push(source);
     let mut rows = markdown.take_open(2);
-    assert_eq!(markdown.open_rows(), whole[2..]);
+    assert_eq!(trimmed(&markdown.open_rows()), trimmed(&whole[2..]));
     markdown.finish();
     rows.extend(markdown.take_ready());
-    assert_eq!(rows, whole);
+    assert_eq!(trimmed(&rows), trimmed(&whole));
+}
+
+#[test]
+fn a_line_that_is_taken_before_it_is_complete_goes_on_at_any_width() {
+    let mut markdown = Markdown::new(10);
+    markdown.push("one two three four five six");
+    let mut rows = markdown.take_open(3);
+    markdown.set_width(40);
+    markdown.push(" seven eight\nnine\n\nanother paragraph\n");
+    markdown.finish();
+    rows.extend(markdown.take_ready());
+    assert_eq!(
+        trimmed(&rows),
+        ["one two", "three four", "five six seven eight nine", "", "another paragraph"]
+    );
+}
+
+#[test]
+fn the_rest_of_an_item_a_quote_or_code_looks_like_its_beginning() {
+    let rows = |source: &str, width: usize, count: usize| {
+        let mut markdown = Markdown::new(width);
+        markdown.push(source);
+        let mut rows = markdown.take_open(count);
+        assert_eq!(rows.len(), count);
+        markdown.finish();
+        rows.extend(markdown.take_ready());
+        trimmed(&rows)
+    };
+    for (source, width) in [
+        ("12. one two three four five six\n    - deep\n", 12),
+        ("- one\n  ```rust\n  let a;\n  let b;\n  let c;\n  ```\n  end\n", 20),
+        ("> one two three four five six\n> seven\n", 10),
+        ("one **two** three four *five* six\n", 8),
+    ] {
+        let whole = trimmed(&rows_of(&[source], width));
+        for count in 1..whole.len() - 1 {
+            let (taken, mut markdown) = (rows(source, width, 1), Markdown::new(width));
+            assert_eq!(taken, whole, "{source:?}");
+            markdown.push(source);
+            let taken = markdown.take_open(count).len();
+            assert!((1..=count).contains(&taken), "{source:?}, {count}");
+        }
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
@@ -141,6 +270,34 @@ fn source() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 0..30).prop_map(|lines| lines.join("\n"))
 }
 
+/// A block of words, each of which is there once.
+fn words_of(kind: u8, words: usize, markup: usize, count: &mut usize) -> String {
+    let mut text = String::new();
+    for at in 0..words {
+        let word = format!("w{count}w");
+        *count += 1;
+        let is_marked = markup > 0 && at % (markup + 1) == 0;
+        match (is_marked, markup) {
+            (true, 1) => text += &format!("**{word}** "),
+            (true, 2) => text += &format!("*{word} "),
+            (true, 3) => text += &format!("`{word}` "),
+            (true, 4) => text += &format!("- {word} "),
+            (true, _) => text += &format!("{word}\n{}", if kind == 2 { "  " } else { "" }),
+            (false, _) => text += &format!("{word} "),
+        }
+    }
+    match kind {
+        0 => format!("# {}\n", text.replace('\n', " ")),
+        1 => format!("> {}\n\n", text.replace('\n', "\n> ")),
+        2 => format!("- {text}\n"),
+        3 => format!("7. {}\n", text.replace('\n', "\n   - ")),
+        4 => format!("```rust\n{text}\n```\n"),
+        5 => format!("- x\n  ```rust\n  {}\n  ```\n", text.replace('\n', "\n  ")),
+        6 => format!("| a |\n|---|\n| {} |\n\n", text.replace('\n', " |\n| ")),
+        _ => format!("{text}\n\n"),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
@@ -163,5 +320,37 @@ proptest! {
         let source = words.join(" ");
         let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         prop_assert_eq!(letters(&shown(&source, width)), letters(&source));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases() / 4))]
+
+    /// Whatever is taken early, at whatever width, and whatever comes after it: each word is shown once, in order.
+    #[test]
+    fn no_word_is_lost_or_doubled_that_is_taken_early(
+        blocks in proptest::collection::vec((0..9u8, 1..30usize, 0..6usize), 1..5),
+        steps in proptest::collection::vec((1..60usize, 0..9usize, proptest::option::of(1..60usize)), 1..40),
+    ) {
+        let mut count = 0;
+        let source: String = blocks.iter().map(|(kind, words, markup)| words_of(*kind, *words, *markup, &mut count)).collect();
+        let mut markdown = Markdown::new(20);
+        let (mut rest, mut rows) = (source.as_str(), Vec::new());
+        for (bytes, taken, width) in steps.iter().cycle().take(200) {
+            let (piece, after) = rest.split_at((*bytes).min(rest.len()));
+            rest = after;
+            markdown.push(piece);
+            rows.extend(markdown.take_ready());
+            rows.extend(markdown.take_open(*taken));
+            if let Some(width) = width {
+                markdown.set_width(*width);
+            }
+        }
+        markdown.finish();
+        rows.extend(markdown.take_ready());
+        let shown = rows.iter().map(|row| format!("{}\n", row.text())).collect::<String>();
+        let found: Vec<&str> = shown.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.starts_with('w')).collect();
+        let expected: Vec<String> = (0..count).map(|n| format!("w{n}w")).collect();
+        prop_assert_eq!(found, expected, "{}\nshown as\n{}", source, shown);
     }
 }

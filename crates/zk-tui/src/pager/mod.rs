@@ -3,6 +3,7 @@
 mod clipboard;
 mod log;
 mod scroll;
+mod select;
 
 pub(crate) use clipboard::copy_sequence;
 pub(crate) use log::Log;

@@ -9,9 +9,9 @@ use crate::view::Detail;
 
 /// A place in a log: an entry, and one of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    entry: usize,
-    row: usize,
+pub(super) struct Place {
+    pub(super) entry: usize,
+    pub(super) row: usize,
 }
 
 /// What a key of a pager came to.
@@ -28,19 +28,21 @@ pub(crate) enum PagerKey {
 /// What of a conversation is in sight. It shows the end until the person goes elsewhere.
 #[derive(Debug)]
 pub(crate) struct Pager {
-    drawer: Drawer,
+    pub(super) drawer: Drawer,
     width: usize,
-    height: usize,
+    pub(super) height: usize,
     detail: Detail,
     mask: Mask,
     /// The first row in sight; nothing while the end is shown.
-    top: Option<Place>,
+    pub(super) top: Option<Place>,
+    /// Rows that are selected: where that began, and where it is now.
+    pub(super) selected: Option<(Place, Place)>,
     /// The words of a search that is being typed.
     typing: Option<String>,
     /// The words that were searched for.
     words: String,
     /// What the last search came to.
-    note: Option<String>,
+    pub(super) note: Option<String>,
 }
 
 impl Pager {
@@ -53,6 +55,7 @@ impl Pager {
             height: 1,
             detail,
             top: None,
+            selected: None,
             typing: None,
             words: String::new(),
             note: None,
@@ -68,6 +71,7 @@ impl Pager {
 
     fn draw_anew(&mut self) {
         self.drawer = Drawer::new(self.width, self.detail, self.mask);
+        self.selected = None;
         // Rows of an entry are others now: its first one is in it whatever happened.
         if let Some(top) = &mut self.top {
             top.row = 0;
@@ -95,7 +99,8 @@ impl Pager {
         let (mut entry, mut from) = (top.entry, top.row);
         while rows.len() < height && entry < log.len() {
             let drawn = self.drawer.rows(entry, log, view);
-            rows.extend(drawn.iter().skip(from).take(height - rows.len()).cloned());
+            let in_sight = drawn.rows_from(from).take(height - rows.len());
+            rows.extend(in_sight.map(|(row, drawn)| self.marked_if_selected(Place { entry, row }, drawn)));
             (entry, from) = (entry + 1, 0);
         }
         if !self.words.is_empty() {
@@ -109,6 +114,9 @@ impl Pager {
         if let Some(words) = &self.typing {
             return Row::of(Style::BOLD, "/").with(Style::PLAIN, words);
         }
+        if let Some(hint) = self.selection_hint() {
+            return hint;
+        }
         let mut row = Row::default();
         for text in more.into_iter().chain(self.note.as_deref()) {
             row = row.with(Style::YELLOW, text).with(Style::DIM, " · ");
@@ -118,7 +126,10 @@ impl Pager {
             Detail::Short => "e more",
             Detail::All => "e less",
         };
-        row.with(Style::DIM, &format!("q returns · / search · [ ] prompts · {detail} · y copy · {place}"))
+        row.with(
+            Style::DIM,
+            &format!("q returns · / search · [ ] prompts · {detail} · v select · y copy · {place}"),
+        )
     }
 
     /// A key, which changes what is in sight.
@@ -137,6 +148,9 @@ impl Pager {
                 _ => {}
             }
             return PagerKey::Done;
+        }
+        if self.selected.is_some() {
+            return self.press_selecting(key, log, view);
         }
         let page = self.height.saturating_sub(1).max(1);
         match key {
@@ -169,6 +183,7 @@ impl Pager {
                 };
                 self.draw_anew();
             }
+            Key::Char('v') => self.begin_selecting(log, view),
             Key::Char('y') => {
                 let bottom = self.bottom(log, view);
                 if let Some(text) = log.answer_before(bottom, view) {
@@ -220,12 +235,12 @@ impl Pager {
         self.set_top(place, log, view);
     }
 
-    fn set_top(&mut self, place: Place, log: &Log, view: &View) {
+    pub(super) fn set_top(&mut self, place: Place, log: &Log, view: &View) {
         self.top = (place < self.last_top(log, view)).then_some(place);
     }
 
     /// The first row in sight when the end is.
-    fn last_top(&mut self, log: &Log, view: &View) -> Place {
+    pub(super) fn last_top(&mut self, log: &Log, view: &View) -> Place {
         let mut left = self.height;
         for entry in (0..log.len()).rev() {
             let here = self.drawer.rows(entry, log, view).len();
@@ -263,7 +278,7 @@ impl Pager {
         match found {
             // The blank row above a prompt is not part of it.
             Some(entry) => {
-                let first = self.drawer.rows(entry, log, view).first().is_some_and(Row::is_blank);
+                let first = self.drawer.rows(entry, log, view).get(0).is_some_and(Row::is_blank);
                 self.set_top(Place { entry, row: usize::from(first) }, log, view);
             }
             None if back => self.note = Some("no prompt above".to_owned()),
@@ -301,9 +316,10 @@ impl Pager {
                 (_, true, true) => at < top.row,
                 (_, true, false) => at > top.row,
             };
-            let mut hits = rows.iter().enumerate().filter(|(at, row)| is_wanted(*at) && holds(row));
-            let hit = if back { hits.next_back() } else { hits.next() };
-            if let Some((row, _)) = hit {
+            let is_hit = |at: &usize| is_wanted(*at) && rows.get(*at).is_some_and(holds);
+            let mut places = 0..rows.len();
+            let hit = if back { places.rfind(is_hit) } else { places.find(is_hit) };
+            if let Some(row) = hit {
                 // A hit near the end is in sight already; it stays the place to go on from.
                 self.top = Some(Place { entry, row });
                 return;

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use super::fuzzy::best;
 use crate::row::Row;
 use crate::style::Style;
-use crate::text::clip;
 
 /// Rows of a list that are shown at once.
 const SHOWN: usize = 8;
@@ -56,6 +55,15 @@ pub(crate) fn asked(before: &str) -> Option<(Asked, usize, &str)> {
     let (command, argument) = before.strip_prefix('/')?.split_once(' ')?;
     let is_one = !argument.contains(char::is_whitespace) && !command.contains('/');
     is_one.then(|| (Asked::Argument(command.to_owned()), before.len() - argument.len(), argument))
+}
+
+/// A path as it is typed: in quotes where a blank would end it.
+pub(crate) fn quoted(path: &str) -> String {
+    match (path.contains(char::is_whitespace), path.contains('"')) {
+        (false, _) => path.to_owned(),
+        (true, false) => format!("\"{path}\""),
+        (true, true) => format!("'{path}'"),
+    }
 }
 
 /// Names that fit what is typed, one of which may be chosen.
@@ -111,16 +119,19 @@ impl List {
     /// Where the word begins, and what to put in its place: the name that is chosen, and what follows it.
     pub(crate) fn choice(&self) -> Option<(usize, String)> {
         let name = self.offered.names.get(*self.found.get(self.chosen)?)?;
-        let goes_on = name.ends_with('/') && matches!(self.asked, Asked::File | Asked::ShellWord);
-        Some((self.from, if goes_on { name.clone() } else { format!("{name} ") }))
+        let is_path = matches!(self.asked, Asked::File | Asked::ShellWord);
+        let name = if is_path { quoted(name) } else { name.clone() };
+        let goes_on = name.ends_with('/') && is_path;
+        Some((self.from, if goes_on { name } else { format!("{name} ") }))
     }
 
     pub(crate) fn rows(&self, width: usize) -> Vec<Row> {
         let first = self.chosen.saturating_sub(SHOWN - 1);
         let shown: Vec<(usize, &usize)> = self.found.iter().enumerate().skip(first).take(SHOWN).collect();
         let name = |at: &usize| self.offered.names.get(*at).map_or("", String::as_str);
-        let room =
-            shown.iter().map(|(_, at)| name(at).chars().count()).max().unwrap_or_default().min(width / 2);
+        // As it is drawn: what is not harmless has no columns.
+        let columns = |text: &str| Row::of(Style::PLAIN, text).columns();
+        let room = shown.iter().map(|(_, at)| columns(name(at))).max().unwrap_or_default().min(width / 2);
         let mut rows: Vec<Row> = shown
             .into_iter()
             .map(|(place, at)| {
@@ -131,9 +142,11 @@ impl List {
                 let Some(note) = self.offered.notes.get(*at).filter(|note| !note.is_empty()) else {
                     return row;
                 };
-                let pad = " ".repeat(2 + room.saturating_sub(name(at).chars().count()));
+                let pad = " ".repeat(2 + room.saturating_sub(columns(name(at))));
                 let room = width.saturating_sub(row.columns() + pad.len());
-                row.with(Style::DIM, &pad).with(Style::DIM, &clip(note, room))
+                let mut row = row.with(Style::DIM, &pad);
+                row.append(&Row::of(Style::DIM, note).clipped(room));
+                row
             })
             .collect();
         if self.found.len() > SHOWN {
@@ -151,6 +164,15 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_with_a_blank_is_chosen_in_quotes() {
+        let names: Arc<[String]> = ["docs/my notes.md".to_owned()].into();
+        let completer: Completer = Box::new(move |_| Offered { names: names.clone(), ..Offered::default() });
+        let list = List::of("see @notes", None, &completer).unwrap();
+        assert_eq!(list.choice(), Some((5, "\"docs/my notes.md\" ".to_owned())));
+        assert_eq!(quoted("a \"b\".md"), "'a \"b\".md'");
+    }
 
     #[test]
     fn what_stands_before_the_caret_says_what_is_asked() {

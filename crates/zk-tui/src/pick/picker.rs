@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use zk_view::{JobRow, JobState, View};
+use zk_view::{JobRow, JobState, View, sanitise};
 
 use super::fuzzy::best;
+use super::list::quoted;
 use super::{Asked, Completer, Offered};
 use crate::keys::{Direction, Key};
 use crate::paint::Caret;
@@ -224,7 +225,7 @@ impl Picker {
         let Some(name) = self.name() else { return PickerKey::Done };
         PickerKey::Picked(match self.place {
             Place::Commands => Picked::Text(format!("/{name} ")),
-            Place::Files => Picked::Text(format!("@{name} ")),
+            Place::Files => Picked::Text(format!("@{} ", quoted(name))),
             Place::Models => Picked::Line(format!("/model {name}")),
             Place::Sessions => Picked::Line(format!("/resume {name}")),
             Place::Tree => Picked::Line(format!("/tree {name}")),
@@ -280,14 +281,14 @@ impl Picker {
             | Place::Jobs => (name, note),
         };
         let style = if is_chosen { Style { bold: true, ..Style::CYAN } } else { Style::CYAN };
-        let label = clip(label, width.saturating_sub(4).max(1));
+        let label = clip(&sanitise(label), width.saturating_sub(4).max(1));
         let row = Row::of(style, if is_chosen { "❯ " } else { "  " }).with(style, &label);
         let pad = 2 + 22usize.saturating_sub(columns(&label));
         let room = width.saturating_sub(row.columns() + pad);
         if note.is_empty() || room < 8 || self.place == Place::Tree {
             return row;
         }
-        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(note, room))
+        row.with(Style::DIM, &" ".repeat(pad)).with(Style::DIM, &clip(&sanitise(note), room))
     }
 }
 

@@ -109,13 +109,13 @@ pub enum Effect<K = Key> {
 ///
 /// A letter chooses. It answers when Enter follows, or nothing for a moment; what holds for good shows its rule and
 /// needs a second key. Any other key takes the choice back, and both belong to the draft. Keys that come together,
-/// pasted or from a program, never choose.
+/// pasted or from a program, never choose. While there is a draft every key is for it, until [`focus`](Self::focus).
 #[derive(Debug)]
 pub struct AnswerKeys<K = Key> {
     offer: Offer,
     deaf_until: Duration,
     chosen: Option<Chosen<K>>,
-    /// Whether the draft was typed at since the question was drawn, or had text before: only Enter confirms then.
+    /// Whether there is a draft: keys are for it, until the person turns to the question.
     is_typing: bool,
 }
 
@@ -138,11 +138,21 @@ impl<K: AnswerKey> AnswerKeys<K> {
         (self.deaf_until, self.is_typing, self.chosen) = (now + FOCUSED, false, None);
     }
 
-    /// The person turned to the next part of the question: it is heard sooner, and a draft stays one.
+    /// The person turned to the next part of the question with a key that was for it, and stays with it.
     #[must_use]
     pub fn turned(mut self, now: Duration) -> Self {
-        self.deaf_until = now + FOCUSED;
+        self.focus(now);
         self
+    }
+
+    /// Other rows of the question are in sight, by a key that neither answers nor types: a draft stays one.
+    pub fn scrolled(&mut self, now: Duration) {
+        (self.deaf_until, self.chosen) = (self.deaf_until.max(now + FOCUSED), None);
+    }
+
+    /// Whether there is a draft now, after keys that belong to it, or after something else changed it.
+    pub fn set_typing(&mut self, is_typing: bool) {
+        self.is_typing = is_typing;
     }
 
     /// The question was drawn anew, and not because the person wanted it.
@@ -161,7 +171,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
         self.chosen.as_ref().map(|chosen| chosen.choice)
     }
 
-    /// Whether only Enter confirms, since a draft is being typed.
+    /// Whether keys are for a draft that is being typed.
     #[must_use]
     pub fn is_typing(&self) -> bool {
         self.is_typing
@@ -183,7 +193,7 @@ impl<K: AnswerKey> AnswerKeys<K> {
     /// When [`tick`](Self::tick) has something to do.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
-        let chosen = self.chosen.as_ref().filter(|chosen| !chosen.choice.is_lasting() && !self.is_typing)?;
+        let chosen = self.chosen.as_ref().filter(|chosen| !chosen.choice.is_lasting())?;
         Some(chosen.at + QUIET)
     }
 
@@ -209,7 +219,10 @@ impl<K: AnswerKey> AnswerKeys<K> {
             effects.push(self.draft(key, now));
             return effects;
         }
-        if key.letter() == Some(' ') && self.offer.more && !self.is_typing {
+        if self.is_typing {
+            return vec![self.draft(key, now)];
+        }
+        if key.letter() == Some(' ') && self.offer.more {
             return vec![Effect::NextPage];
         }
         match self.choice(key) {
@@ -258,5 +271,71 @@ impl<K: AnswerKey> AnswerKeys<K> {
         // A line that was ended, or emptied, leaves nothing to go on with.
         self.is_typing = !(key.is_enter() || key.empties_draft());
         Effect::Draft(key.clone())
+    }
+}
+
+/// Decides when a line that answers a question hears keys, on a clock of its caller's. Its rules are those of
+/// [`AnswerKeys`]: a draft keeps its keys, and so does one that was typed at a moment ago.
+#[derive(Clone, Copy, Debug)]
+pub struct LineFocus {
+    deaf_until: Duration,
+    is_typing: bool,
+    is_focused: bool,
+}
+
+impl LineFocus {
+    /// The line of a question that is drawn at `now`.
+    #[must_use]
+    pub fn new(has_draft: bool, now: Duration) -> Self {
+        Self { deaf_until: now + DEAF, is_typing: has_draft, is_focused: false }
+    }
+
+    /// A line that the person just asked for: it hears every key.
+    #[must_use]
+    pub fn wanted() -> Self {
+        Self { deaf_until: Duration::ZERO, is_typing: false, is_focused: true }
+    }
+
+    /// The person turned to the line on purpose.
+    pub fn focus(&mut self, now: Duration) {
+        if !self.is_focused {
+            *self = Self { deaf_until: now + FOCUSED, is_typing: false, is_focused: true };
+        }
+    }
+
+    /// The question was drawn anew, and not because the person wanted it.
+    pub fn redrawn(&mut self, now: Duration) {
+        if !self.is_focused {
+            self.deaf_until = now + DEAF;
+        }
+    }
+
+    /// Whether there is a draft now, after keys that belong to it, or after something else changed it.
+    pub fn set_typing(&mut self, is_typing: bool) {
+        self.is_typing = is_typing;
+    }
+
+    /// Whether what is typed is the line.
+    #[must_use]
+    pub fn is_focused(&self) -> bool {
+        self.is_focused
+    }
+
+    /// Whether keys are for a draft that is being typed.
+    #[must_use]
+    pub fn is_typing(&self) -> bool {
+        self.is_typing && !self.is_focused
+    }
+
+    /// Whether keys that were read at once, at `now`, are for the line; the draft's if not. The first key after a
+    /// moment without any turns to the line, unless it is Enter or pasted: those may have been on their way.
+    pub fn hears<K: AnswerKey>(&mut self, keys: &[K], now: Duration) -> bool {
+        let turns = matches!(keys, [key] if key.letter().is_some());
+        if now >= self.deaf_until && (self.is_focused || (turns && !self.is_typing)) {
+            self.is_focused = true;
+            return true;
+        }
+        (self.deaf_until, self.is_typing, self.is_focused) = (now + DEAF, true, false);
+        false
     }
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use zk_core::service::{Question, UiAnswer, WiderKind, visible_lines};
 use zk_view::{Card, Intent};
 
-use super::answer_keys::{AnswerKeys, Choice, DEAF, Effect, Offer};
+use super::answer_keys::{AnswerKeys, Choice, Effect, LineFocus, Offer};
 use super::frame::{Frame, key_rows};
 use crate::edit::Buffer;
 use crate::keys::{Direction, Key};
@@ -27,11 +27,10 @@ pub(crate) struct CardState {
 }
 
 /// A line that answers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Line {
     typed: Buffer,
-    /// Keys are for the draft until then, unless the person turned to the line on purpose.
-    deaf_until: Option<Duration>,
+    focus: LineFocus,
 }
 
 /// What came of keys.
@@ -48,7 +47,7 @@ impl CardState {
     pub(crate) fn new(card: Card, has_draft: bool, width: usize, room: usize, now: Duration) -> Self {
         let line = match &card.question {
             Question::Select { .. } | Question::Input { .. } => {
-                Some(Line { typed: Buffer::default(), deaf_until: Some(now + DEAF) })
+                Some(Line { typed: Buffer::default(), focus: LineFocus::new(has_draft, now) })
             }
             Question::Approve(_) | Question::Confirm { .. } => None,
         };
@@ -78,9 +77,21 @@ impl CardState {
     pub(crate) fn redrawn(&mut self, width: usize, now: Duration) {
         (self.frame, self.width) = (frame(&self.card, width), width);
         self.keys.redrawn(now);
-        if let Some(until) = self.line.as_mut().and_then(|line| line.deaf_until.as_mut()) {
-            *until = now + DEAF;
+        if let Some(line) = &mut self.line {
+            line.focus.redrawn(now);
         }
+    }
+
+    /// Whether there is a draft, which keeps its keys.
+    pub(crate) fn set_typing(&mut self, is_typing: bool) {
+        self.keys.set_typing(is_typing);
+        if let Some(line) = &mut self.line {
+            line.focus.set_typing(is_typing);
+        }
+    }
+
+    fn is_typing(&self) -> bool {
+        self.line.as_ref().map_or(self.keys.is_typing(), |line| line.focus.is_typing())
     }
 
     /// Whether the question does not fit the screen: nothing that cannot be seen is answered.
@@ -92,7 +103,7 @@ impl CardState {
     pub(crate) fn focus(&mut self, now: Duration) {
         self.keys.focus(now);
         if let Some(line) = &mut self.line {
-            line.deaf_until = None;
+            line.focus.focus(now);
         }
     }
 
@@ -159,7 +170,7 @@ impl CardState {
         if self.is_worded() {
             return Some(vec![Row::of(Style::BOLD, "└ Words for the model · Enter sends them")]);
         }
-        if !self.keys.is_typing() || self.line.is_some() {
+        if !self.is_typing() {
             return None;
         }
         // What is typed is the draft; how to answer stands first, where a narrow terminal shows it.
@@ -172,7 +183,7 @@ impl CardState {
 
     /// The answer that is being typed, if the person types one.
     pub(crate) fn typed(&self) -> Option<&Buffer> {
-        self.line.as_ref().filter(|line| line.deaf_until.is_none()).map(|line| &line.typed)
+        self.line.as_ref().filter(|line| line.focus.is_focused()).map(|line| &line.typed)
     }
 
     fn next(&self) -> Option<usize> {
@@ -186,7 +197,7 @@ impl CardState {
     fn scroll(&mut self, from: usize, now: Duration) {
         self.from = from;
         self.keys.offer(offer(&self.card.question, self.next().is_some()));
-        self.keys.focus(now);
+        self.keys.scrolled(now);
     }
 
     fn wider(&self) -> Option<WiderKind> {
@@ -209,7 +220,7 @@ impl CardState {
                 None
             }
             Effect::Answer(Choice::NoWithWords) => {
-                self.line = Some(Line::default());
+                self.line = Some(Line { typed: Buffer::default(), focus: LineFocus::wanted() });
                 None
             }
             Effect::Answer(choice) => {
@@ -234,13 +245,8 @@ impl CardState {
 
     fn press_line(&mut self, keys: &[Key], now: Duration) -> Vec<Outcome> {
         let Some(line) = &mut self.line else { return Vec::new() };
-        if let Some(until) = line.deaf_until {
-            // Enter alone turns to nothing: it may have been on its way.
-            if keys.len() > 1 || now < until || matches!(keys, [Key::Enter | Key::Paste(_)]) {
-                line.deaf_until = Some(now + DEAF);
-                return keys.iter().cloned().map(Outcome::Draft).collect();
-            }
-            line.deaf_until = None;
+        if !line.focus.hears(keys, now) {
+            return keys.iter().cloned().map(Outcome::Draft).collect();
         }
         for key in keys {
             match key {
@@ -356,6 +362,8 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::Escape
         | Key::Synchronized(_)
         | Key::Ground { .. }
+        | Key::Columns(_)
+        | Key::Answered
         | Key::Focus(_) => {}
     }
 }

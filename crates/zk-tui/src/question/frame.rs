@@ -1,13 +1,17 @@
-use zk_core::service::{Approval, WiderKind, visible_lines};
+use zk_core::service::{Approval, Section, SectionKind, WiderKind, visible_lines};
 
 use crate::row::Row;
 use crate::style::Style;
+use crate::view::whole_diff;
 
 /// The left edge of every row of the call itself. No text can stand without it, so none can look like an edge, a
 /// choice or an answer.
 const GUTTER: &str = "│ ";
 /// The left edge of a row that goes on where the one above was too long.
 const CONTINUED: &str = "│↪";
+/// The left edge of a section's heading that names its kind, such as JSON or preview. The text of an argument never has
+/// this edge.
+const KIND: &str = "├ ";
 /// Arguments stand deeper than their names.
 const INDENT: &str = "  ";
 
@@ -33,9 +37,14 @@ impl Frame {
         let head = clip(&format!("┌ {who}{} wants to run", one_line(&approval.tool)), width);
         let mut body = Vec::new();
         for section in approval.sections() {
-            wrap(GUTTER, "", Style::DIM, &section.heading, width, &mut body);
+            heading(&section, width, &mut body);
+            if section.kind == SectionKind::Preview && section.heading.starts_with("diff of ") {
+                let rows = whole_diff(section.lines.iter().map(String::as_str));
+                rows.iter().for_each(|row| wrap_row(GUTTER, INDENT, row, width, &mut body));
+                continue;
+            }
             for line in &section.lines {
-                wrap(GUTTER, INDENT, diff_style(&section.heading, line), line, width, &mut body);
+                wrap(GUTTER, INDENT, Style::PLAIN, line, width, &mut body);
             }
         }
         let mut rules = Vec::new();
@@ -147,12 +156,16 @@ pub(super) fn key_rows(keys: &str, width: usize) -> Vec<Row> {
     rows.iter().map(|row| Row::of(Style::BOLD, row)).collect()
 }
 
-fn diff_style(heading: &str, line: &str) -> Style {
-    match line.chars().next() {
-        Some('+') if heading.starts_with("diff of ") => Style::GREEN,
-        Some('-') if heading.starts_with("diff of ") => Style::RED,
-        Some(_) | None => Style::PLAIN,
-    }
+/// The name of an argument, or what zk itself draws. What is not the text of an argument says so at its edge, where no
+/// name can stand: an argument called `diff of a.rs` is none, and neither is one whose text is JSON a JSON value.
+fn heading(section: &Section, width: usize, body: &mut Vec<Row>) {
+    let (edge, what) = match section.kind {
+        SectionKind::Text => (GUTTER, String::new()),
+        SectionKind::Json => (KIND, "JSON: ".to_owned()),
+        SectionKind::Preview if section.heading == "preview" => (KIND, String::new()),
+        SectionKind::Preview => (KIND, "preview: ".to_owned()),
+    };
+    wrap(edge, "", Style::DIM, &format!("{what}{}", section.heading), width, body);
 }
 
 /// Columns of a character, at most: what is not ASCII may be two wide, whatever a terminal makes of it.
@@ -162,20 +175,28 @@ fn columns(c: char) -> usize {
 
 /// Appends `line` in rows that fit, each behind its edge.
 fn wrap(edge: &str, indent: &str, style: Style, line: &str, width: usize, rows: &mut Vec<Row>) {
+    wrap_row(edge, indent, &Row::of(style, line), width, rows);
+}
+
+/// As [`wrap`], for a line of several styles.
+fn wrap_row(edge: &str, indent: &str, line: &Row, width: usize, rows: &mut Vec<Row>) {
     // A full row would let the terminal go on in the next one, without an edge.
     let room = width.saturating_sub(2 + indent.len() + 1).max(8);
-    let mut edge = edge;
-    let mut row = String::new();
-    let mut taken = 0;
-    for c in line.chars() {
+    let text = line.text();
+    let (mut edge, mut from, mut taken) = (edge, 0, 0);
+    let mut push = |edge: &str, from, to| {
+        let mut row = Row::of(line.style(), &format!("{edge}{indent}"));
+        row.append(&line.cut(from, to));
+        rows.push(row);
+    };
+    for (at, c) in text.char_indices() {
         if taken + columns(c) > room {
-            rows.push(Row::of(style, &format!("{edge}{indent}{row}")));
-            (row, taken, edge) = (String::new(), 0, CONTINUED);
+            push(edge, from, at);
+            (from, taken, edge) = (at, 0, CONTINUED);
         }
-        row.push(c);
         taken += columns(c);
     }
-    rows.push(Row::of(style, &format!("{edge}{indent}{row}")));
+    push(edge, from, text.len());
 }
 
 /// As [`wrap`], broken at blanks where there are some: for words of zk's own.
@@ -244,7 +265,31 @@ mod tests {
              ├ session allows exactly this call\n\
              └ Run? [y]es once · [s]ession · [n]o · \n  no, with [w]ords\n"
         );
-        assert!(shown(&approval(json!({ "command": 7 }), None)).contains("│   7\n"));
+        assert!(shown(&approval(json!({ "command": 7 }), None)).contains("├ JSON: command\n│   7\n"));
+    }
+
+    #[test]
+    fn a_diff_has_numbers_and_signs_and_all_of_its_lines() {
+        let diff = "--- a\n+++ b\n@@ -8,2 +8,2 @@\n kept\n--- count(a, b)\n+-- count(a, c)\n";
+        let preview = Display::Diff { path: "q.sql".to_owned(), diff: diff.to_owned() };
+        let shown = shown(&approval(json!({}), Some(preview.clone())));
+        for row in [
+            "│        8  kept\n",
+            "│        9 --- count(a, b)\n",
+            "│        9 +-- count(a, c)\n",
+            "│   @@ -8,2 +8,2 @@\n",
+        ] {
+            assert!(shown.contains(row), "{shown}");
+        }
+        let frame = Frame::of_approval(&approval(json!({}), Some(preview)), None, 40);
+        let heavy = |row: &Row| {
+            row.spans()
+                .iter()
+                .filter(|span| span.style().bold)
+                .map(|span| span.text().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(frame.body.iter().flat_map(heavy).collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]
@@ -266,15 +311,34 @@ mod tests {
                     .body
                     .iter()
                     .map(Row::text)
-                    .all(|row| row.starts_with(GUTTER) || row.starts_with(CONTINUED))
+                    .all(|row| [GUTTER, CONTINUED, KIND].iter().any(|edge| row.starts_with(edge)))
             );
             let (rows, _) = frame.page(0, 10_000, "");
-            let edges = |edge: char| rows.iter().filter(|row| row.text().starts_with(edge)).count();
-            assert_eq!((edges('┌'), edges('└')), (1, 1), "{}", text(&rows));
+            let edges = |edge: &str| rows.iter().filter(|row| row.text().starts_with(edge)).count();
+            assert_eq!((edges("┌"), edges("└")), (1, 1), "{}", text(&rows));
+            let kinds = (edges("├ JSON: many"), edges("├ preview: diff"));
+            assert_eq!(kinds, (1, 1), "{}", text(&rows));
             assert!(rows.iter().all(|row| !row.text().contains('\n')));
             let fits = |row: &str| row.chars().map(columns).sum::<usize>() < width + 2;
             assert!(frame.body.iter().all(|row| fits(&row.text())), "{}", text(&rows));
         }
+    }
+
+    #[test]
+    fn what_a_section_is_cannot_be_imitated_by_the_name_or_the_text_of_an_argument() {
+        let args =
+            json!({ "diff of a.rs": "+ looks like a preview", "list": ["a"], "preview": "[\n  \"a\"\n]" });
+        let preview = Display::Diff { path: "a.rs".to_owned(), diff: "@@ -1 +1 @@\n-old\n+new\n".to_owned() };
+        let frame = Frame::of_approval(&approval(args, Some(preview)), None, 60);
+        let expected = "│ diff of a.rs\n│   + looks like a preview\n├ JSON: list\n│   [\n│     \"a\"\n│   ]\n\
+                        │ preview\n│   [\n│     \"a\"\n│   ]\n\
+                        ├ preview: diff of a.rs\n";
+        let drawn = text(&frame.body);
+        assert!(drawn.starts_with(expected), "{drawn}");
+        let plain = Row::of(Style::PLAIN, "│   + looks like a preview");
+        assert!(frame.body.contains(&plain), "no argument is coloured as a difference");
+        let drawn = Display::Line { text: "overwrites a link".to_owned() };
+        assert!(shown(&approval(json!({}), Some(drawn))).contains("├ preview\n│   overwrites a link\n"));
     }
 
     #[test]

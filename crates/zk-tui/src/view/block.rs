@@ -99,6 +99,7 @@ pub(crate) fn block_rows(block: &Block, width: usize, detail: Detail) -> Vec<Row
         }
         Content::Call(call) => {
             let mut rows = vec![head(call)];
+            rows.extend((detail == Detail::All).then(|| argument(call)).into_iter().flatten());
             rows.extend((detail == Detail::All).then(|| about(call)).flatten());
             rows.extend(outcome(call, detail));
             rows.extend(call.remarks.iter().map(remark));
@@ -195,7 +196,7 @@ fn wrapped(style: Style, line: &str, width: usize) -> Vec<Row> {
 fn answer_end(end: &AnswerEnd) -> Option<String> {
     match end {
         AnswerEnd::Whole => None,
-        AnswerEnd::MaxTokens => Some("cut by the output limit".to_owned()),
+        AnswerEnd::MaxTokens => Some("cut by the output limit: say `go on` for the rest".to_owned()),
         AnswerEnd::WindowFull => Some("cut: the context window was full".to_owned()),
         AnswerEnd::Empty => Some("the model said nothing".to_owned()),
         AnswerEnd::Refused => Some("the model refused to answer".to_owned()),
@@ -238,7 +239,19 @@ fn run_end(end: &RunEnd, width: usize) -> Vec<Row> {
 pub(super) const LINE: usize = 300;
 
 fn head(call: &Call) -> Row {
-    Row::of(Style::CYAN, &format!("● {}", clip(call.summary.as_str(), LINE)))
+    let headline = call.headline();
+    // A command is whole, so that a copy of it is one; the terminal breaks it.
+    let text = if call.argument.is_some() { headline.into_owned() } else { clip(&headline, LINE) };
+    Row::of(Style::CYAN, &format!("● {text}"))
+}
+
+/// All lines of what a call was given, where there are more than its head shows.
+fn argument(call: &Call) -> Vec<Row> {
+    let lines = || call.argument.iter().flat_map(|argument| argument.as_str().lines());
+    if lines().nth(1).is_none() {
+        return Vec::new();
+    }
+    lines().map(|line| Row::of(Style::PLAIN, &format!("  │ {line}"))).collect()
 }
 
 /// What kind of work a call was, and where.

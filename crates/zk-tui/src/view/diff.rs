@@ -1,56 +1,72 @@
+use zk_view::{DiffLine, DiffReader};
+
 use crate::row::Row;
 use crate::style::Style;
 
 /// Words of a line that are compared: longer lines are shown without emphasis.
 const WORDS: usize = 200;
 
-/// How a changed line is shown: whether it was added, its number, and its text with its sign.
+/// A changed line: whether it was added, its number, and its text without its sign.
 #[derive(Clone, Debug)]
 struct Change<'a> {
     is_added: bool,
     number: u64,
-    line: &'a str,
+    text: &'a str,
 }
 
 /// The lines of a unified diff that say what changed, with their numbers. Of a line that was replaced, the words that
 /// changed are heavy.
 pub(super) fn changes<'a>(lines: impl Iterator<Item = &'a str>, most: usize) -> Vec<Row> {
+    let mut rows = rows(lines, most, false);
+    rows.truncate(most);
+    rows
+}
+
+/// All lines of a unified diff, as [`changes`] shows those that changed.
+pub(crate) fn whole_diff<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Row> {
+    rows(lines, usize::MAX, true)
+}
+
+fn rows<'a>(lines: impl Iterator<Item = &'a str>, most: usize, is_whole: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     // Lines that follow each other without one between them that stayed.
     let mut block: Vec<Change<'a>> = Vec::new();
-    let (mut old, mut new) = (0u64, 0u64);
+    let mut reader = DiffReader::default();
     for line in lines {
-        if let Some((from, to)) = hunk(line) {
-            flush(&mut block, &mut rows);
-            (old, new) = (from, to);
-            continue;
-        }
-        match line.chars().next() {
-            _ if line.starts_with("+++") || line.starts_with("---") => {}
-            Some('+') => {
-                block.push(Change { is_added: true, number: new, line });
-                new += 1;
+        let other = match reader.line(line) {
+            DiffLine::Added { number, text } => {
+                block.push(Change { is_added: true, number, text });
+                continue;
             }
-            Some('-') => {
+            DiffLine::Removed { number, text } => {
                 // What was added before belongs to other lines.
                 if block.last().is_some_and(|last| last.is_added) {
                     flush(&mut block, &mut rows);
                 }
-                block.push(Change { is_added: false, number: old, line });
-                old += 1;
+                block.push(Change { is_added: false, number, text });
+                continue;
             }
-            Some(_) | None => {
-                flush(&mut block, &mut rows);
-                (old, new) = (old + 1, new + 1);
+            DiffLine::Header(line) => Row::of(Style::DIM, line),
+            DiffLine::Hunk(line) => Row::of(Style::CYAN, line),
+            DiffLine::Kept { number, text } => {
+                Row::of(Style::DIM, &numbered(number)).with(Style::PLAIN, &format!(" {text}"))
             }
+        };
+        flush(&mut block, &mut rows);
+        if is_whole {
+            rows.push(other);
         }
         if rows.len() >= most {
             break;
         }
     }
     flush(&mut block, &mut rows);
-    rows.truncate(most);
     rows
+}
+
+/// The number of a line before its sign; blanks where it is not known.
+fn numbered(number: u64) -> String {
+    if number == 0 { " ".repeat(7) } else { format!("{number:>6} ") }
 }
 
 /// The rows of lines that were replaced by each other: the first by the first, and so on.
@@ -59,14 +75,12 @@ fn flush(block: &mut Vec<Change<'_>>, rows: &mut Vec<Row>) {
     let is_replaced = count(true) == count(false);
     let (removed, added): (Vec<&Change<'_>>, Vec<&Change<'_>>) =
         block.iter().partition(|change| !change.is_added);
-    let pair =
-        |changes: &[&Change<'_>], at: usize| changes.get(at).map(|change| body(change.line).to_owned());
+    let pair = |changes: &[&Change<'_>], at: usize| changes.get(at).map(|change| change.text.to_owned());
     let row = |change: &Change<'_>, other: Option<String>| {
         let style = if change.is_added { Style::GREEN } else { Style::RED };
         let sign = if change.is_added { "+" } else { "-" };
-        let mut row = Row::of(Style::DIM, &format!("{:>6} ", change.number)).with(style, sign);
-        let text = body(change.line);
-        match other.filter(|_| is_replaced).and_then(|other| emphasis(text, &other)) {
+        let mut row = Row::of(Style::DIM, &numbered(change.number)).with(style, sign);
+        match other.filter(|_| is_replaced).and_then(|other| emphasis(change.text, &other)) {
             Some(parts) => {
                 for (part, is_changed) in parts {
                     let style =
@@ -74,18 +88,13 @@ fn flush(block: &mut Vec<Change<'_>>, rows: &mut Vec<Row>) {
                     row = row.with(style, part);
                 }
             }
-            None => row = row.with(style, text),
+            None => row = row.with(style, change.text),
         }
         row
     };
     rows.extend(removed.iter().enumerate().map(|(at, change)| row(change, pair(&added, at))));
     rows.extend(added.iter().enumerate().map(|(at, change)| row(change, pair(&removed, at))));
     block.clear();
-}
-
-/// A line without its sign.
-fn body(line: &str) -> &str {
-    line.get(1..).unwrap_or_default()
 }
 
 /// The parts of `text`, and whether each is missing in `other`. Nothing where too little is the same for that to help.
@@ -168,13 +177,6 @@ fn common(ours: &[&str], theirs: &[&str]) -> Vec<bool> {
     kept
 }
 
-/// The first lines of a hunk, old and new: of `@@ -1,2 +3,4 @@` 1 and 3.
-fn hunk(line: &str) -> Option<(u64, u64)> {
-    let mut words = line.strip_prefix("@@ ")?.split_whitespace();
-    let mut number = |sign| words.next()?.strip_prefix(sign)?.split(',').next()?.parse().ok();
-    Some((number('-')?, number('+')?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +194,30 @@ mod tests {
         assert_eq!(texts, ["     8 -let total = count(a, b);", "     8 +let total = count(a, c) + 1;"]);
         assert_eq!(heavy(&rows[0]), ["b"]);
         assert_eq!(heavy(&rows[1]), ["c", " + 1"]);
+    }
+
+    #[test]
+    fn a_changed_comment_of_two_dashes_is_shown_and_the_numbers_after_it_are_right() {
+        let diff = "--- a\n+++ b\n@@ -3,4 +3,4 @@\n--- first\n+-- second\n keep\n-old\n+new\n keep\n";
+        let texts = |rows: Vec<Row>| rows.iter().map(Row::text).collect::<Vec<_>>();
+        assert_eq!(
+            texts(changes(diff.lines(), 20)),
+            ["     3 --- first", "     3 +-- second", "     5 -old", "     5 +new"]
+        );
+        assert_eq!(
+            texts(whole_diff(diff.lines())),
+            [
+                "--- a",
+                "+++ b",
+                "@@ -3,4 +3,4 @@",
+                "     3 --- first",
+                "     3 +-- second",
+                "     4  keep",
+                "     5 -old",
+                "     5 +new",
+                "     6  keep"
+            ]
+        );
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn idle_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
 /// What is known of a sub-agent in a few words: its state, how full its context is, its cost.
 pub(crate) fn agent_facts(agent: &AgentRow) -> String {
     let mut facts: Vec<String> = match agent.state {
-        AgentState::Running => Vec::new(),
+        AgentState::Running => vec!["runs".to_owned()],
         AgentState::Done => vec!["done".to_owned()],
         AgentState::Failed => vec!["failed".to_owned()],
     };
@@ -106,7 +106,7 @@ pub(crate) fn job_rows(jobs: &[JobRow]) -> Vec<Row> {
     rows
 }
 
-/// What goes on now. Its hint comes first, so that a narrow terminal cuts it last.
+/// What goes on now, in which model and for how long. Its hint comes first, so that a narrow terminal cuts it last.
 pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Option<Row> {
     let seconds = status.activity_ms / 1000;
     let what = match &status.activity {
@@ -146,6 +146,12 @@ pub(crate) fn status_row(status: &Status, model: &ModelFacts, spent: f64) -> Opt
     row = gauge(row, status.context_tokens, status.gauge.as_ref());
     if let Some(cost) = status.cost.filter(|cost| *cost > 0.0) {
         row = row.with(Style::DIM, &format!(" · ${cost:.4}"));
+    }
+    if !model.name.is_empty() {
+        row = row.with(Style::DIM, &format!(" · {}", model.name));
+    }
+    if let Some(ms) = status.run_ms.filter(|ms| *ms >= 1000) {
+        row = row.with(Style::DIM, &format!(" · run {}", rounded(ms)));
     }
     Some(row)
 }

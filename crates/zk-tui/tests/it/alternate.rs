@@ -107,6 +107,57 @@ fn the_full_screen_scrolls_by_itself_keeps_what_is_typed_and_prints_all_at_its_e
     }
 }
 
+fn decode_base64(text: &str) -> Vec<u8> {
+    let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0usize, 0);
+    for c in text.trim_end_matches('=').chars() {
+        (bits, count) = (bits << 6 | letters.find(c).unwrap(), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push(u8::try_from(bits >> count & 0xff).unwrap());
+        }
+    }
+    bytes
+}
+
+#[test]
+fn rows_that_are_selected_in_the_pager_are_copied() {
+    let mut desk = conversation(20);
+    desk.keys("\x14");
+    desk.keys("v");
+    // Beyond what is in sight.
+    for _ in 0..14 {
+        desk.keys("k");
+    }
+    assert!(desk.shown().starts_with("answer 17"), "{}", desk.shown());
+    desk.press("y");
+    let frame = desk.app.frame(desk.now + std::time::Duration::from_millis(50));
+    let (_, copied) = frame.split_once("\u{1b}]52;c;").unwrap();
+    let copied = copied.split(['\u{7}', '\u{1b}']).next().unwrap();
+    let copied = decode_base64(copied);
+    let expected = "answer 17\n\n• item 17\n\n› prompt 18\n\nanswer 18\n\n• item 18\n\n› prompt 19\n\nanswer 19\n\n• item 19";
+    assert_eq!(String::from_utf8(copied).unwrap(), expected);
+}
+
+#[test]
+fn the_newest_of_very_many_printed_lines_are_there_in_full_screen() {
+    let mut desk = conversation(1);
+    for n in 0..2500 {
+        desk.app.print(Style::PLAIN, &format!("printed {n}."));
+    }
+    desk.app.set_full(true);
+    desk.wait(20);
+    assert!(desk.shown().contains("printed 2499."), "{}", desk.shown());
+    desk.keys("\x14");
+    desk.keys("g");
+    assert!(desk.shown().starts_with("› prompt 0"), "{}", desk.shown());
+    desk.keys("/");
+    desk.type_in("printed 510.");
+    desk.keys("\r");
+    desk.keys("N");
+    assert!(desk.shown().contains("printed 510."), "{}", desk.shown());
+}
+
 #[test]
 fn keys_for_the_pager_never_answer_a_question() {
     let mut desk = conversation(2);

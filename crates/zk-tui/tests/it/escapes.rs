@@ -1,12 +1,14 @@
 //! Whatever a model, a tool or a file says, a terminal is sent nothing but what zk itself wants of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use serde_json::{Value, json};
-use zk_tui::{Abilities, App, Looks, Offered, Size, Theme};
+use zk_core::model::Effects;
+use zk_tui::{Abilities, App, Asked, Direction, Key, Looks, ModelFacts, Notices, Offered, Size, Theme};
 use zk_view::{Patch, View};
 
 use crate::emulator::Emulator;
@@ -222,6 +224,178 @@ fn nothing_but_own_sequences_is_sent_whatever_text_says_and_however_it_is_split(
         assert_eq!(forbidden(&sent), None, "{text:?}");
         emulator.send(&sent);
         emulator.check_untouched(&text);
+    }
+}
+
+/// Everything that is sent where `text` stands in every place that shows one. Questions show `asked`.
+fn shown_everywhere(text: &str, asked: &str) -> String {
+    let size = Size::new(40, 16);
+    let looks = Looks { theme: Theme::Dark, links: true };
+    let abilities = Abilities { looks, workspace: Some("/w".into()), ..Abilities::PLAIN };
+    let names: Arc<[String]> = [format!("n{text}"), format!("model {text}")].into();
+    let complete = move |_: &Asked| Offered { names: names.clone(), notes: names.clone() };
+    let mut app = App::new(View::default(), size, abilities, Vec::new(), Box::new(complete));
+    let (mut now, mut sent) = (Duration::ZERO, String::new());
+    let mut step = |app: &mut App, patches: &[Value], keys: &[Key]| {
+        now += Duration::from_secs(2);
+        let patches: Vec<Patch> =
+            patches.iter().map(|patch| serde_json::from_value(patch.clone()).unwrap()).collect();
+        app.patches(&patches, now);
+        app.keys(keys, now);
+        sent += &app.frame(now);
+        now += Duration::from_secs(1);
+        app.tick(now);
+        sent += &app.frame(now);
+    };
+    app.set_model(ModelFacts { name: format!("m{text}"), mode: format!("m{text}") });
+    app.print(zk_tui::Style::PLAIN, text);
+    let mut all = contents(text);
+    let body = json!({"form": {"form": "diff", "path": text, "added": 2, "removed": 1}, "lines": ["@@ -1 +1,2 @@", format!("-{text}"), format!("+{text}"), "+"], "total_lines": 4, "expandable": true});
+    all.push(json!({"type": "call", "call_id": "c", "step": 0, "tool": text, "summary": text, "argument": format!("{text}\n{text}"), "kind": "edit", "locations": [text, text], "line": 3, "state": "done", "remarks": [text, text], "body": body, "elapsed_ms": 5}));
+    all.push(json!({"type": "thinking", "text": text}));
+    for (n, content) in all.iter().enumerate() {
+        let block = |closed: bool| json!({"id": format!("b{n}"), "closed": closed, "agent": (n % 3 == 0).then(|| json!({"name": text, "depth": 1})), "content": content});
+        step(&mut app, &[json!({"patch": "open", "block": block(false)})], &[]);
+        step(&mut app, &[json!({"patch": "close", "block": block(true)})], &[]);
+    }
+    let gauge = json!({"tokens": 30, "usable": 100, "percent": 30, "colour": "green", "compactions": 0});
+    let queued = json!([{"id": 1, "steers": true, "text": text}, {"id": 2, "steers": false, "text": text}]);
+    let jobs = json!([{"id": text, "command": text, "state": {"state": "running"}}, {"id": "j", "command": text, "state": {"state": "ended", "how": text, "failed": true}}]);
+    step(
+        &mut app,
+        &[
+            json!({"patch": "body", "id": "b0", "lines": [text, text]}),
+            json!({"patch": "queue", "queued": queued}),
+            json!({"patch": "agents", "agents": [{"name": text, "depth": 1, "task": text, "state": "running", "gauge": gauge, "cost": 0.5}]}),
+            json!({"patch": "jobs", "jobs": jobs}),
+        ],
+        &[],
+    );
+    for activity in [
+        json!({"doing": "running", "calls": [text, text], "over": 0, "of": 2}),
+        json!({"doing": "waiting", "model": text}),
+        json!({"doing": "writing", "tool": text}),
+        json!({"doing": "retrying", "why": text, "attempt": 1, "max_attempts": 3, "left_ms": 2000}),
+        json!({"doing": "idle"}),
+    ] {
+        let status =
+            json!({"activity": activity, "activity_ms": 1000, "tokens_read": 0, "tokens_written": 0});
+        step(&mut app, &[json!({"patch": "status", "status": status})], &[]);
+    }
+    // A list of names, and every place of the picker.
+    step(&mut app, &[], &[Key::Char('@')]);
+    step(&mut app, &[], &[Key::Escape, Key::Ctrl('u'), Key::Ctrl('o')]);
+    (0..8).for_each(|_| step(&mut app, &[], &[Key::Tab]));
+    step(&mut app, &[], &[Key::Escape]);
+    // The pager with all that blocks hold, and the full screen.
+    step(&mut app, &[], &[Key::Ctrl('t')]);
+    step(&mut app, &[], &[Key::Char('e')]);
+    (0..12).for_each(|_| step(&mut app, &[], &[Key::Char('b')]));
+    step(&mut app, &[], &[Key::Char('q')]);
+    app.set_full(true);
+    step(&mut app, &[], &[]);
+    app.set_full(false);
+    for question in [
+        json!({"ask": "approve", "tool": asked, "args": {"command": asked, (format!("x{asked}")): asked}, "effects": Effects::Unknown, "preview": {"kind": "diff", "path": asked, "diff": format!("@@ -1 +1 @@\n-{asked}\n+{asked}\n")}, "session": asked, "always": asked}),
+        json!({"ask": "select", "text": asked, "options": [asked, asked]}),
+        json!({"ask": "confirm", "text": asked}),
+    ] {
+        let card = json!({"id": 7, "digest": 9, "agent": {"name": asked, "depth": 1}, "question": question});
+        step(&mut app, &[json!({"patch": "ask", "card": card})], &[Key::Alt('q')]);
+        step(&mut app, &[], &[Key::Move { to: Direction::PageDown, word: false }]);
+        step(&mut app, &[json!({"patch": "answered", "id": 7})], &[]);
+    }
+    let left = app.leave();
+    sent + &left
+}
+
+#[test]
+fn what_is_sent_is_that_of_the_harmless_text_wherever_a_text_is_shown() {
+    let mut runner = proptest::test_runner::TestRunner::new_with_rng(
+        ProptestConfig::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &[41; 32]),
+    );
+    for _ in 0..crate::cases() {
+        let text = text().new_tree(&mut runner).unwrap().current();
+        let harmless = zk_view::sanitise(&text).into_owned();
+        assert!(harmless.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{text:?}");
+        // A question shows the brackets of others as code points too, so that none can look like zk's own.
+        let plain = |text: &str| text.replace('⟨', "‹").replace('⟩', "›");
+        let visible = plain(&zk_core::service::visible_lines(&text).join("\n"));
+        assert!(visible.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
+        let sent = plain(&shown_everywhere(&text, &text));
+        let expected = plain(&shown_everywhere(&harmless, &visible));
+        let at = sent.bytes().zip(expected.bytes()).take_while(|(one, other)| one == other).count();
+        let near = |sent: &str| -> String {
+            sent.char_indices().skip_while(|(here, _)| here + 40 < at).take(80).map(|(_, c)| c).collect()
+        };
+        assert!(sent == expected, "{text:?}: {:?} is not {:?}", near(&sent), near(&expected));
+    }
+}
+
+/// Rows alone are quick: a hundredth of ten million of them, in two pieces each.
+#[test]
+fn rows_of_any_text_are_those_of_the_harmless_text() {
+    let mut seed = 14u64;
+    let mut below = |end: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % end
+    };
+    for _ in 0..crate::cases() * 1000 {
+        let mut text = String::new();
+        for _ in 0..1 + below(8) {
+            match below(7) {
+                0 => text.extend(char::from_u32(below(0x11_0000) as u32)),
+                _ => text += PIECES[below(PIECES.len())],
+            }
+        }
+        let row = zk_tui::Row::of(zk_tui::Style::PLAIN, &text);
+        let harmless = zk_view::sanitise(&text);
+        assert_eq!(row, zk_tui::Row::of(zk_tui::Style::PLAIN, &harmless), "{text:?}");
+        assert!(row.text().chars().all(|c| !c.is_control()), "{text:?}");
+        let mut at = text.len() / 2;
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        let (mut sanitiser, mut pieces) = (zk_view::Sanitiser::default(), String::new());
+        let (one, other) = text.split_at(at);
+        sanitiser.push(one, &mut pieces);
+        sanitiser.push(other, &mut pieces);
+        assert!(pieces.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{text:?}");
+        assert_eq!(pieces, harmless, "{text:?} in two pieces");
+    }
+}
+
+#[test]
+fn a_notice_says_the_harmless_text() {
+    let mut runner = proptest::test_runner::TestRunner::new_with_rng(
+        ProptestConfig::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &[43; 32]),
+    );
+    let notice = |tool: &str| {
+        let abilities = Abilities { notices: Notices::Osc777, ..Abilities::PLAIN };
+        let mut app = App::new(
+            View::default(),
+            Size::new(60, 16),
+            abilities,
+            Vec::new(),
+            Box::new(|_| Offered::default()),
+        );
+        app.keys(&[Key::Focus(false)], Duration::ZERO);
+        let question = json!({"ask": "approve", "tool": tool, "args": {}, "effects": Effects::Unknown});
+        let card = json!({"id": 7, "digest": 9, "question": question});
+        let ask: Patch = serde_json::from_value(json!({"patch": "ask", "card": card})).unwrap();
+        app.patches(&[ask], Duration::from_secs(1));
+        let sent = app.frame(Duration::from_secs(2));
+        let (notice, _) = sent.split_once("\u{1b}\\").unwrap();
+        notice.to_owned()
+    };
+    for _ in 0..crate::cases() {
+        let text = text().new_tree(&mut runner).unwrap().current();
+        let sent = notice(&text);
+        let said = sent.strip_prefix("\u{1b}]777;notify;zk;").unwrap();
+        assert!(said.chars().all(|c| !c.is_control() && c != ';'), "{sent:?}");
+        assert_eq!(sent, notice(&zk_view::sanitise(&text)), "{text:?}");
     }
 }
 

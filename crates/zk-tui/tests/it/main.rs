@@ -15,6 +15,8 @@ mod person;
 #[cfg(test)]
 mod picking;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod reflow;
 #[cfg(test)]
 mod replay;

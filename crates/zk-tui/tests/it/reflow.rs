@@ -9,8 +9,18 @@ use crate::emulator::BEFORE;
 /// A line as it was written: where it is broken depends on the width.
 type Line = Vec<String>;
 
+/// What becomes of rows for which there is no room any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reflows {
+    /// Those at the top scroll away for good.
+    Away,
+    /// As tmux does: those below the cursor are gone, those at the top come back when there is room again.
+    Back,
+}
+
 pub(crate) struct Reflowing {
     size: Size,
+    reflows: Reflows,
     lines: Vec<Line>,
     /// The line and the cell of the cursor.
     line: usize,
@@ -24,9 +34,19 @@ pub(crate) struct Reflowing {
 }
 
 impl Reflowing {
-    pub(crate) fn new(size: Size) -> Self {
+    pub(crate) fn new(size: Size, reflows: Reflows) -> Self {
         let lines = vec![BEFORE.chars().map(String::from).collect(), Line::new()];
-        Self { size, lines, line: 1, cell: 0, top: 0, saved: (0, 0), is_pending: false, is_alternate: false }
+        Self {
+            size,
+            reflows,
+            lines,
+            line: 1,
+            cell: 0,
+            top: 0,
+            saved: (0, 0),
+            is_pending: false,
+            is_alternate: false,
+        }
     }
 
     /// Rows that a line takes.
@@ -75,7 +95,14 @@ impl Reflowing {
         self.top = self.top.max((self.row() + 1).saturating_sub(self.size.height));
     }
 
+    pub(crate) fn columns(&self) -> usize {
+        self.size.width
+    }
+
     pub(crate) fn resize(&mut self, size: Size) {
+        if self.reflows == Reflows::Back && size.height < self.size.height {
+            self.drop_below(self.size.height - size.height);
+        }
         // After a resize the viewport stays as near to the end of the buffer as it can.
         self.size = size;
         let is_at_end = self.cell == self.lines[self.line].len();
@@ -84,6 +111,25 @@ impl Reflowing {
         let rows = self.above(self.lines.len());
         self.top = self.top.min(rows.saturating_sub(1)).max((self.row() + 1).saturating_sub(size.height));
         self.top = self.top.min(self.row());
+        if self.reflows == Reflows::Back {
+            self.top = self.top.min(rows.saturating_sub(size.height));
+        }
+    }
+
+    /// Takes rows away below the cursor's.
+    fn drop_below(&mut self, count: usize) {
+        let last = self.above(self.lines.len()).max(self.row() + 1) - 1;
+        let below = last - self.row();
+        for _ in 0..count.min(below) {
+            let width = self.size.width;
+            let Some(line) = self.lines.last_mut() else { return };
+            if line.len() > width {
+                let kept = (line.len() - 1) / width * width;
+                line.truncate(kept);
+            } else {
+                self.lines.pop();
+            }
+        }
     }
 
     fn put(&mut self, grapheme: &str, columns: usize) {
@@ -129,6 +175,7 @@ impl Reflowing {
                 self.lines.truncate(line + 1);
             }
             'm' => {}
+            't' | 'c' => assert!(matches!(parameters, "18" | ""), "{parameters}{last}"),
             'h' | 'l' => match parameters {
                 "?25" | "?2026" => {}
                 "?1049" => self.is_alternate = last == 'h',
@@ -225,7 +272,7 @@ impl Reflowing {
 
 #[test]
 fn a_line_that_is_broken_when_the_terminal_gets_narrower_is_whole_again_when_it_gets_wider() {
-    let mut terminal = Reflowing::new(Size::new(20, 5));
+    let mut terminal = Reflowing::new(Size::new(20, 5), Reflows::Away);
     terminal.send("abcdefghij klmno\r\nsecond");
     terminal.resize(Size::new(6, 5));
     assert_eq!((terminal.row(), terminal.column()), (4, 5));
@@ -242,12 +289,14 @@ fn what_stood_there_before_stays_when_the_caret_stands_behind_a_row_that_fills_t
     {
         let size = Size::new(27, 3);
         let mut screen = InlineScreen::new(size, Abilities { reflows: true, ..Abilities::PLAIN });
-        let mut terminal = Reflowing::new(size);
+        let mut terminal = Reflowing::new(size, Reflows::Away);
         let caret = Caret { row: 0, column: text.len() };
         terminal.send(&screen.frame(&[], &[Row::of(Style::PLAIN, &text)], Some(caret)));
         let size = Size::new(width, 3);
         terminal.resize(size);
         terminal.send(&screen.resize(size));
+        screen.set_reported_width(width);
+        screen.end_answer();
         terminal.send(&screen.frame(&[], &[Row::of(Style::PLAIN, "y")], None));
         assert!(terminal.text().starts_with(BEFORE), "{text:?}: {}", terminal.text());
     }

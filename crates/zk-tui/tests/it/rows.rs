@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zk_tui::{Action, Size};
-use zk_view::{AgentRow, JobRow, Patch, Status};
+use zk_view::{AgentRow, JobRow, Patch, Status, View};
 
 use crate::person::{Desk, desk_of};
 use crate::replay::block;
@@ -71,6 +71,91 @@ fn searches_share_the_row_of_reads_and_remarks_stand_under_their_call() {
 }
 
 #[test]
+fn a_call_that_runs_shows_the_last_five_lines_of_its_output() {
+    let mut desk = desk_of(Size::new(60, 16));
+    call(&mut desk, "b0", "$ make", "execute", "running");
+    for n in 0..9 {
+        let grow = json!({"patch": "grow", "id": "b0", "delta": format!("line {n}\n")});
+        desk.patch(serde_json::from_value(grow).unwrap());
+    }
+    let shown = desk.shown();
+    assert!(shown.contains("line 4") && shown.contains("line 8") && !shown.contains("line 3"), "{shown}");
+    call(&mut desk, "b0", "$ make", "execute", "done");
+    assert!(!desk.shown().contains("line 8"), "{}", desk.shown());
+}
+
+#[test]
+fn a_retry_and_a_silence_say_why_and_how_long_and_enter_hurries() {
+    let mut desk = desk_of(Size::new(80, 16));
+    let retrying =
+        json!({"doing": "retrying", "why": "overloaded", "attempt": 1, "max_attempts": 5, "left_ms": 7000});
+    desk.patch(status(&retrying, 1000));
+    assert!(desk.shown().contains("trying again in 7 s · Enter tries now · overloaded"), "{}", desk.shown());
+    desk.keys("\r");
+    assert_eq!(desk.actions.last(), Some(&Action::Hurry));
+    let silent = json!({"doing": "silent", "model": "opus", "idle_ms": 12_000, "limit_ms": 300_000, "keep_alives": true});
+    desk.patch(status(&silent, 12_000));
+    assert!(
+        desk.shown().contains("waiting for opus, 12 s, only keep-alives (limit 5 min)"),
+        "{}",
+        desk.shown()
+    );
+}
+
+#[test]
+fn the_ground_that_a_terminal_tells_of_chooses_the_theme() {
+    use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Style, Theme};
+    let frame = |colour: &str, follows_ground: bool| {
+        let looks = Looks { theme: Theme::Dark, links: true };
+        let abilities = Abilities { looks, follows_ground, ..Abilities::PLAIN };
+        let (view, none) = (View::default(), Box::new(|_: &zk_tui::Asked| Offered::default()));
+        let mut app = App::new(view, Size::new(40, 8), abilities, Vec::new(), none);
+        let keys = KeyDecoder::default().push(format!("\x1b]11;{colour}\x1b\\").as_bytes());
+        assert_eq!(app.keys(&keys, Duration::ZERO), []);
+        app.print(Style::YELLOW, "a warning");
+        app.frame(Duration::from_secs(1))
+    };
+    assert!(frame("rgb:ffff/ffff/ffff", true).contains("\u{1b}[38;5;130ma warning"));
+    assert!(frame("rgb:0000/0000/0000", true).contains("\u{1b}[33ma warning"));
+    assert!(
+        frame("rgb:ffff/ffff/ffff", false).contains("\u{1b}[33ma warning"),
+        "a theme that was asked for stays"
+    );
+}
+
+#[test]
+fn a_frame_is_marked_as_one_only_where_the_terminal_agreed() {
+    let mut desk = desk_of(Size::new(60, 16));
+    let frame = |desk: &mut Desk, id: &str| {
+        let content = json!({"type": "answer", "text": id});
+        desk.app.patches(&[Patch::Open { block: block(id, true, None, &content) }], desk.now);
+        desk.now += Duration::from_millis(50);
+        desk.app.frame(desk.now)
+    };
+    assert!(!frame(&mut desk, "one").contains("2026"));
+    desk.press("\x1b[?2026;0$y");
+    assert!(!frame(&mut desk, "two").contains("2026"), "it does not know the mode");
+    desk.press("\x1b[?2026;2$y");
+    // What a resize takes away is part of the frame.
+    assert_eq!(desk.app.resize(Size::new(40, 10), desk.now), "");
+    let sent = frame(&mut desk, "three");
+    assert!(sent.starts_with("\u{1b}[?2026h") && sent.ends_with("\u{1b}[?2026l"), "{sent:?}");
+    assert_eq!(sent.matches("2026").count(), 2, "{sent:?}");
+}
+
+#[test]
+fn the_parts_of_a_large_question_are_turned_forth_and_back() {
+    let mut desk = desk_of(Size::new(60, 14));
+    let command: Vec<String> = (0..40).map(|n| format!("echo part-{n}.")).collect();
+    desk.ask(json!({"command": command.join("\n")}));
+    assert!(desk.shown().contains("part-0.") && !desk.shown().contains("part-39."), "{}", desk.shown());
+    desk.keys("\x1b[6~");
+    assert!(!desk.shown().contains("part-0."), "{}", desk.shown());
+    desk.keys("\x1b[5~");
+    assert!(desk.shown().contains("part-0."), "{}", desk.shown());
+}
+
+#[test]
 fn reads_are_not_lost_when_the_screen_is_left_before_anything_follows() {
     let mut desk = desk_of(Size::new(80, 20));
     call(&mut desk, "b0", "read a.rs", "read", "done");
@@ -94,6 +179,82 @@ fn reasoning_folds_to_a_row_with_its_time() {
 }
 
 #[test]
+fn the_last_exchange_of_a_session_is_drawn_as_it_was_when_it_took_place() {
+    let size = Size::new(60, 20);
+    let (mut live, mut view) = (desk_of(size), View::default());
+    let text = "# Title\n\nSome **bold** words.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+    let read = |n: usize| {
+        json!({"type": "call", "call_id": format!("c{n}"), "step": 0, "tool": "read", "summary": format!("read {n}"),
+            "kind": "read", "state": "done",
+            "body": {"form": {"form": "line"}, "lines": ["ok"], "total_lines": 1, "expandable": false}})
+    };
+    let contents = [
+        json!({"type": "user", "text": "an earlier prompt", "attachments": 0}),
+        json!({"type": "user", "text": "what is it?", "attachments": 0}),
+        read(0),
+        read(1),
+        json!({"type": "answer", "text": text}),
+    ];
+    for (n, content) in contents.iter().enumerate() {
+        let patch = Patch::Open { block: block(&format!("b{n}"), true, None, content) };
+        view.apply(&patch);
+        live.patch(patch);
+    }
+    let from_prompt = |desk: &mut Desk| {
+        let leaving = desk.app.leave();
+        desk.emulator.send(&leaving);
+        desk.shown().split_once("› what").map(|(_, rest)| rest.to_owned()).unwrap()
+    };
+    let mut resumed = desk_of(size);
+    view.switches = 1;
+    resumed.patch(Patch::Reset { view: Box::new(view) });
+    let (live, shown) = (from_prompt(&mut live), from_prompt(&mut resumed));
+    assert_eq!(shown, live);
+    assert!(
+        live.contains("● 2 reads") && live.contains("Some bold words.") && !live.contains("|---|"),
+        "{live}"
+    );
+    assert!(!resumed.shown().contains("an earlier prompt"));
+}
+
+#[test]
+fn a_long_last_exchange_is_shown_in_part_and_says_how_to_see_all() {
+    let (mut desk, mut view) = (desk_of(Size::new(60, 20)), View { switches: 1, ..View::default() });
+    let text: String = (0..200).map(|n| format!("- item {n}\n")).collect();
+    for (n, content) in [
+        json!({"type": "user", "text": "list them", "attachments": 0}),
+        json!({"type": "answer", "text": text}),
+    ]
+    .iter()
+    .enumerate()
+    {
+        view.apply(&Patch::Open { block: block(&format!("b{n}"), true, None, content) });
+    }
+    desk.patch(Patch::Reset { view: Box::new(view) });
+    let shown = desk.shown();
+    assert!(shown.contains("› list them\n  … 142 rows · Ctrl-T shows them\n• item 141\n"), "{shown}");
+}
+
+#[test]
+fn full_screen_shows_reads_in_one_row_and_the_time_of_reasoning() {
+    let mut desk = desk_of(Size::new(60, 16));
+    desk.app.set_full(true);
+    let thinking = |closed| block("b9", closed, None, &json!({"type": "thinking", "text": "one two three"}));
+    desk.patch(Patch::Open { block: thinking(false) });
+    desk.patch(status(&json!({"doing": "thinking"}), 12_000));
+    desk.patch(Patch::Close { block: thinking(true) });
+    call(&mut desk, "b0", "read a.rs", "read", "done");
+    call(&mut desk, "b1", "read b.rs", "read", "running");
+    call(&mut desk, "b1", "read b.rs", "read", "done");
+    let shown = desk.emulator.screen();
+    assert!(shown.contains("∴ thought for 12 s, 3 words\n● 2 reads: read a.rs, read b.rs"), "{shown}");
+    answer(&mut desk, "b2", "So.");
+    call(&mut desk, "b3", "read c.rs", "read", "done");
+    let shown = desk.emulator.screen();
+    assert!(shown.contains("● 2 reads: read a.rs, read b.rs\n\nSo.\n\n● read c.rs"), "{shown}");
+}
+
+#[test]
 fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     let mut desk = desk_of(Size::new(90, 20));
     let gauge = json!({"tokens": 30, "usable": 100, "percent": 30, "colour": "green", "compactions": 0});
@@ -111,9 +272,11 @@ fn sub_agents_and_jobs_have_rows_with_what_is_known_of_them() {
     desk.patch(Patch::Jobs { jobs });
     desk.patch(status(&json!({"doing": "running", "calls": ["read a"], "over": 1, "of": 3}), 5000));
     let shown = desk.shown();
-    for row in
-        ["⋯ finder · context 30 % · $0.5000 · find it", "⚙ job-1 · npm run dev", "5 s · 1 of 3 done · read a"]
-    {
+    for row in [
+        "⋯ finder · runs · context 30 % · $0.5000 · find it",
+        "⚙ job-1 · npm run dev",
+        "5 s · 1 of 3 done · read a",
+    ] {
         assert!(shown.contains(row), "{row}: {shown}");
     }
     assert!(!shown.contains("was quick") && !shown.contains("job-2"), "{shown}");
@@ -145,4 +308,32 @@ fn nothing_is_awake_while_nothing_changes() {
     assert_eq!(desk.app.next_tick(), None);
     let later = desk.now + Duration::from_secs(60);
     assert_eq!((desk.app.tick(later), desk.app.frame(later)), (Vec::<Action>::new(), String::new()));
+}
+
+#[test]
+fn a_long_command_and_its_lines_are_whole_and_never_broken_by_zk() {
+    let long = format!("cargo test {}", "--package one-of-many ".repeat(20).trim());
+    let call = |argument: &str, cut: &str| {
+        let content = json!({
+            "type": "call", "call_id": "c", "step": 0, "tool": "shell", "summary": format!("$ {cut}…"),
+            "argument": argument, "state": "done",
+            "body": {"form": {"form": "command", "exit": {"how": "code", "code": 0}}, "lines": [], "total_lines": 0, "expandable": false},
+        });
+        block("c", true, None, &content)
+    };
+    let mut desk = desk_of(Size::new(40, 30));
+    desk.patch(Patch::Open { block: call(&long, long.get(..100).unwrap()) });
+    let ink = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    assert!(ink(&desk.shown()).contains(&ink(&format!("● $ {long}"))), "{}", desk.shown());
+    desk.patch(Patch::Open {
+        block: {
+            let mut two = call("for x in 1 2\ndo echo $x; done", "for x in 1 2").as_ref().clone();
+            two.id = serde_json::from_value(json!("d")).unwrap();
+            two.into()
+        },
+    });
+    assert!(desk.shown().contains("● $ for x in 1 2 …\n"), "{}", desk.shown());
+    desk.keys("\x14");
+    desk.keys("e");
+    assert!(desk.shown().contains("  │ for x in 1 2\n  │ do echo $x; done\n"), "{}", desk.shown());
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
-use zk_tui::{Abilities, App, KeyDecoder, Looks, Offered, Size, Style, Theme};
+use zk_tui::{Abilities, App, Key, KeyDecoder, Looks, Offered, Size, Style, Theme};
 use zk_view::{Patch, View};
 
 use crate::emulator::{BEFORE, Emulator};
 use crate::person::card;
-use crate::reflow::Reflowing;
+use crate::reflow::{Reflowing, Reflows};
 use crate::replay::block;
 
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ enum Step {
     Page(String),
     Full(bool),
     Resize(usize, usize),
+    /// Sizes one after the other, of which the program is told one while the terminal has the last already.
+    ResizeLate(Vec<(usize, usize)>, usize),
     Suspend,
     Ask,
     Wait(u64),
@@ -47,6 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => "[gGjk\\[\\]e bn]{0,6}".prop_map(Step::Page),
         1 => any::<bool>().prop_map(Step::Full),
         2 => (20..90usize, 3..24usize).prop_map(|(width, height)| Step::Resize(width, height)),
+        2 => (proptest::collection::vec((1..90usize, 1..24usize), 2..4), 0..3usize)
+            .prop_map(|(sizes, told)| Step::ResizeLate(sizes, told)),
         1 => Just(Step::Suspend),
         1 => Just(Step::Ask),
         1 => (0..60u64).prop_map(Step::Wait),
@@ -65,20 +69,38 @@ struct Session {
 }
 
 impl Session {
-    fn new(size: Size, reflows: bool) -> Self {
+    fn new(size: Size, reflows: Option<Reflows>) -> Self {
         let looks = Looks { theme: Theme::Dark, links: true };
-        let abilities = Abilities { looks, reflows, ..Abilities::PLAIN };
+        let abilities = Abilities { looks, reflows: reflows.is_some(), ..Abilities::PLAIN };
         let app = App::new(View::default(), size, abilities, Vec::new(), Box::new(|_| Offered::default()));
         let (emulator, now) = (Emulator::new(size), Duration::from_secs(1));
-        let reflowing = reflows.then(|| Reflowing::new(size));
+        let reflowing = reflows.map(|reflows| Reflowing::new(size, reflows));
         Self { app, emulator, reflowing, now, marks: Vec::new(), draft: String::new(), n: 0 }
     }
 
     fn send(&mut self, bytes: &str) {
         match &mut self.reflowing {
-            Some(reflowing) => reflowing.send(bytes),
+            Some(reflowing) => {
+                reflowing.send(bytes);
+                if bytes.contains("\u{1b}[18t") {
+                    let _ = self.app.keys(&[Key::Columns(reflowing.columns()), Key::Answered], self.now);
+                }
+            }
             None => self.emulator.send(bytes),
         }
+    }
+
+    fn resize_terminal(&mut self, size: Size) {
+        match &mut self.reflowing {
+            Some(reflowing) => reflowing.resize(size),
+            None => self.emulator.resize(size),
+        }
+    }
+
+    fn tell_size(&mut self, size: Size) {
+        let bytes = self.app.resize(size, self.now);
+        self.send(&bytes);
+        self.wait(20);
     }
 
     fn run(&mut self, steps: &[Step]) -> Result<(), TestCaseError> {
@@ -188,13 +210,20 @@ impl Session {
             }
             Step::Resize(width, height) => {
                 let size = Size::new(*width, *height);
-                self.emulator.resize(size);
-                if let Some(reflowing) = &mut self.reflowing {
-                    reflowing.resize(size);
-                }
-                let bytes = self.app.resize(size, self.now);
-                self.send(&bytes);
-                self.wait(20);
+                self.resize_terminal(size);
+                self.tell_size(size);
+            }
+            Step::ResizeLate(sizes, told) => {
+                // A terminal that does not reflow cuts off what it has no columns for.
+                let least = if self.reflowing.is_some() { 1 } else { 20 };
+                let sizes: Vec<Size> =
+                    sizes.iter().map(|(width, height)| Size::new((*width).max(least), *height)).collect();
+                sizes.iter().for_each(|size| self.resize_terminal(*size));
+                let last = sizes[sizes.len() - 1];
+                self.tell_size(*sizes.get(*told).unwrap_or(&last));
+                self.step(&Step::Prompt);
+                self.step(&Step::Type("typed".to_owned()));
+                self.tell_size(last);
             }
             Step::Suspend => {
                 let bytes = self.app.leave();
@@ -230,7 +259,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..25),
         (width, height) in (20..90usize, 3..24usize),
     ) {
-        let mut session = Session::new(Size::new(width, height), false);
+        let mut session = Session::new(Size::new(width, height), None);
         session.run(&steps)?;
         session.emulator.check_untouched("a session");
         let text = session.emulator.all_rows().join("\n");
@@ -242,8 +271,9 @@ proptest! {
     fn a_session_on_a_terminal_that_reflows_leaves_each_row_once_and_the_draft_whole(
         steps in proptest::collection::vec(step(), 1..25),
         (width, height) in (20..90usize, 3..24usize),
+        reflows in prop_oneof![Just(Reflows::Away), Just(Reflows::Back)],
     ) {
-        let mut session = Session::new(Size::new(width, height), true);
+        let mut session = Session::new(Size::new(width, height), Some(reflows));
         session.run(&steps)?;
         let text = session.reflowing.as_ref().map(Reflowing::text).unwrap_or_default();
         session.check(&text)?;

@@ -312,7 +312,7 @@ impl Lane {
         let mut shown =
             Call::new(call_id.clone(), self.answers, name, fact.and_then(|fact| fact.state).unwrap_or(usual));
         if let Some(Content::Call(open)) = core.view.block(&id).map(|block| &block.content) {
-            shown.summary = open.summary.clone();
+            (shown.summary, shown.argument) = (open.summary.clone(), open.argument.clone());
         }
         if let Some(fact) = fact {
             if let Some(summary) = &fact.summary {

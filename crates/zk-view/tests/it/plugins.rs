@@ -1,5 +1,7 @@
 use serde_json::json;
-use zk_core::events::{ToolBefore, TurnAfter, ViewBlock};
+use zk_core::events::{
+    PartKind, PartLeftOut, ToolBefore, ToolLeftOut, ToolsChanged, TurnAfter, TurnBefore, ViewBlock,
+};
 use zk_core::kernel::Cx;
 use zk_core::model::Display;
 use zk_testkit::Script;
@@ -47,6 +49,38 @@ async fn a_block_shown_while_an_answer_arrives_stands_behind_it() {
     let lines = rig.lines();
     let at = |what: &str| lines.find(what).unwrap_or_else(|| panic!("{what} in {lines}"));
     assert!(at("says: ") < at("Tasks (1 lines)") && at("Tasks (1") < at("end: "), "{lines}");
+}
+
+#[tokio::test]
+async fn what_a_run_goes_on_without_is_named() {
+    let mut rig = rig(Script::new().turn(|t| t.text("Done."))).await;
+    let scope = rig.agent.bus().scope("test");
+    scope.on_async(async |_: &TurnAfter, cx: &Cx| {
+        cx.emit(PartLeftOut {
+            kind: PartKind::PromptSection,
+            name: "house\u{1b}[2J".into(),
+            source: "team".into(),
+            error: "its file is gone".into(),
+        })
+        .await
+    });
+    scope.on_async(async |before: &TurnBefore, cx: &Cx| {
+        let left_out = vec![ToolLeftOut {
+            name: "bad".into(),
+            source: "bank".into(),
+            reason: "it has no schema".into(),
+        }];
+        let (turn_id, turn) = (before.turn_id.clone(), before.turn);
+        let (changes, tools) = (Vec::new(), Vec::new());
+        cx.emit(ToolsChanged { turn_id, turn, changes, breaks_prefix: false, tools, left_out }).await
+    });
+    rig.run("go").await;
+    for note in [
+        "note: prompt section `house` of team is left out: its file is gone",
+        "note: tool `bad` of bank is left out: it has no schema",
+    ] {
+        assert_eq!(rig.lines().matches(note).count(), 1, "{note} in {}", rig.lines());
+    }
 }
 
 #[tokio::test]

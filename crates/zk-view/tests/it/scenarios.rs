@@ -19,7 +19,7 @@ use zk_testkit::{Asked, Script, Turn};
 use zk_core::service::EntryKind;
 use zk_view::{Call, CallState, rebuild};
 
-use crate::support::{Rig, call, rig, rig_with};
+use crate::support::{Rig, call, recordings, rig, rig_with};
 
 fn echo(text: &str) -> impl FnOnce(Turn) -> Turn {
     let text = text.to_owned();
@@ -332,7 +332,18 @@ async fn whatever_happens_in_a_run_its_session_shows_the_blocks_that_were_seen()
         let mut rig = scenario(name).await;
         // And the blocks of another run go on after them.
         rig.run("again").await;
+        record(name, &rig);
     }
+}
+
+/// Writes the patches of a scenario where `ZK_RECORD_PATCHES` says: the screens draw them in their tests.
+fn record(name: &str, rig: &Rig) {
+    let Some(directory) = recordings() else { return };
+    let patches = rig.recorded.lock().unwrap();
+    let lines = patches.iter().map(|patch| format!("{}\n", serde_json::to_string(patch).unwrap()));
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let path = std::path::Path::new(&directory).join(format!("{name}.jsonl"));
+    std::fs::write(path, lines.collect::<String>()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

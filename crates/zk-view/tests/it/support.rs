@@ -1,6 +1,6 @@
 //! An agent with a scripted model, a few tools, a session in memory and a view of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -18,6 +18,28 @@ pub(crate) struct Rig {
     pub(crate) session: Arc<dyn OpenSession>,
     reader: Reader,
     pub(crate) patches: Vec<Patch>,
+    /// The patches as they came, where they are recorded.
+    pub(crate) recorded: Arc<Mutex<Vec<Patch>>>,
+}
+
+/// The directory that patches are recorded in.
+#[expect(clippy::disallowed_methods, reason = "whoever records says where to")]
+pub(crate) fn recordings() -> Option<std::ffi::OsString> {
+    std::env::var_os("ZK_RECORD_PATCHES")
+}
+
+/// Records the patches of a view until it is closed.
+fn record(driver: &ViewDriver) -> Arc<Mutex<Vec<Patch>>> {
+    let recorded = Arc::<Mutex<Vec<Patch>>>::default();
+    if recordings().is_some() {
+        let (mut reader, kept) = (driver.reader(), recorded.clone());
+        tokio::spawn(async move {
+            while let Some(patches) = reader.next().await {
+                kept.lock().unwrap().extend(patches);
+            }
+        });
+    }
+    recorded
 }
 
 pub(crate) async fn rig(script: Script) -> Rig {
@@ -45,8 +67,8 @@ pub(crate) async fn rig_of(
         .tool(TestTool::arc("fail", false))
         .tool(TestTool::arc("stuck", false));
     let agent = change(builder).build().unwrap();
-    let reader = driver.reader();
-    Rig { agent, driver, session, reader, patches: Vec::new() }
+    let (reader, recorded) = (driver.reader(), record(&driver));
+    Rig { agent, driver, session, reader, patches: Vec::new(), recorded }
 }
 
 impl Rig {

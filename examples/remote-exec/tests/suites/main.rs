@@ -1,9 +1,15 @@
 //! The suites of zk's own tools, run where every file and every command is in another process.
 #![expect(clippy::unwrap_used, reason = "a helper of a test that cannot go on fails the test")]
 
+#[path = "../../../../crates/zk-tools/tests/it/cancel.rs"]
+mod cancel;
 mod context;
 #[path = "../../../../crates/zk-tools/tests/it/edit.rs"]
 mod edit;
+#[path = "../../../../crates/zk-tools/tests/it/jobs.rs"]
+mod jobs;
+#[path = "../../../../crates/zk-tools/tests/it/media.rs"]
+mod media;
 #[path = "../../../../crates/zk-tools/tests/it/read.rs"]
 mod read;
 #[path = "../../../../crates/zk-tools/tests/it/search.rs"]

@@ -5,7 +5,6 @@ mod serve;
 mod sign_in;
 
 use std::io::{Read, Seek, SeekFrom};
-use std::sync::Arc;
 
 use serde_json::Value;
 use zk_core::model::{Block, ToolContent};
@@ -123,7 +122,9 @@ fn problem(server: &str, state: &ServerState) -> Option<Vec<String>> {
             lines.extend(
                 changes.iter().flat_map(|change| visible_lines(change)).map(|line| format!("  {line}")),
             );
-            lines.push(format!("`zk mcp accept {server} {digest}` accepts exactly that"));
+            if !digest.is_empty() {
+                lines.push(format!("`zk mcp accept {server} {digest}` accepts exactly that"));
+            }
             Some(lines)
         }
     }
@@ -160,8 +161,8 @@ async fn called(
         return Err(Failure::usage(text));
     };
     let cx = ToolCx::new(session.bus.cx(), &app.cwd);
-    let approved = cx.approve(Arc::clone(&found), args).await.map_err(Failure::failed)?;
-    Ok(match found.call(&approved, &cx).await {
+    let end = cx.run(found, args).await.map_err(Failure::failed)?;
+    Ok(match end.into_output() {
         Ok(output) => (content_lines(&output.content), Exit::Done),
         Err(error) => (visible_lines(&error.message), Exit::Failed),
     })

@@ -9,13 +9,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
-use zk_agent::{RunOptions, Validated, validate};
-use zk_core::events::{ToolAfter, ToolBefore, ToolBegin, ToolPrepare, ToolTransform};
+use zk_agent::RunOptions;
+use zk_core::events::ToolBefore;
 use zk_core::kernel::{Bus, Cx};
-use zk_core::model::{
-    CallKind, CallRef, Concurrency, Display, RunId, ToolError, ToolErrorKind, ToolOutput, ToolSpec,
-    output_bytes,
-};
+use zk_core::model::{Concurrency, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Progress, Tool, ToolCx};
 use zk_mcp::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
 use zk_view::ViewDriver;
@@ -123,68 +120,9 @@ impl ProgramTools {
             progress,
             ..ToolCx::new(self.bus.cx().with_stop(stop), Place::cwd(&self.app, &self.bus))
         };
-        let name = tool.spec().name.clone();
-        let info = Arc::new(CallRef {
-            turn_id: cx.cx.turn_id().into(),
-            call_id: cx.call_id.clone(),
-            display_name: name.clone(),
-            name,
-        });
-        let args = prepared(&info, &*tool, args, &cx.cx).await?;
-        let approved = cx.approve(tool.clone(), args).await?;
-        let (effects, args) = (approved.effects().clone(), approved.args().clone());
-        let summary = tool.summary(&args);
-        let begin = ToolBegin {
-            run_id: RunId::fresh(),
-            call: info.clone(),
-            kind: tool.kind().unwrap_or_else(|| CallKind::of(&effects)),
-            locations: effects.locations(),
-            args: args.clone(),
-            read_only: effects.is_read_only(),
-            effects,
-            summary: summary.clone(),
-        };
-        cx.cx.emit(begin).await.map_err(refused)?;
-        let before = ToolBefore {
-            call: info.clone(),
-            args,
-            summary,
-            coercions: None,
-            run_tool_counts: Arc::default(),
-        };
-        cx.cx.emit(before).await.map_err(refused)?;
-        let began = tokio::time::Instant::now();
-        let (output, is_error) = match tool.call(&approved, &cx).await {
-            Ok(output) => (output, false),
-            Err(error) => (ToolOutput { display: error.display, ..ToolOutput::text(error.message) }, true),
-        };
-        let transform = ToolTransform {
-            call: info.clone(),
-            output_bytes: output_bytes(&output.content),
-            content: output.content,
-            is_error,
-            details: output.details,
-        };
-        // What should have been masked must not get through as it is.
-        let withheld = |error| ToolError::failed(format!("The result is withheld: {error}."));
-        let transformed = cx.cx.emit(transform).await.map_err(withheld)?;
-        let ToolTransform { content, is_error, details, .. } = transformed;
-        let after = ToolAfter {
-            call: info,
-            content: content.clone(),
-            is_error,
-            exit_code: output.display.as_ref().and_then(Display::exit_code),
-            display: output.display,
-            details,
-            output_bytes: output_bytes(&content),
-            elapsed_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            run_tool_counts: Arc::default(),
-        };
-        let _ = cx.cx.emit(after).await;
-        if is_error {
-            return Err(ToolError::failed(content.to_text()));
-        }
-        Ok(ToolOutput { content, display: None, details: None })
+        let output = cx.run(tool, args).await?.into_output();
+        // What is shown to a person and a tool's own data stay here.
+        output.map(|output| ToolOutput { content: output.content, display: None, details: None })
     }
 }
 
@@ -192,23 +130,6 @@ impl ProgramTools {
 fn host(app: &AppContext) -> HostOptions {
     let allow_all = app.settings.flag("permissions.allow_all");
     HostOptions { ui: None, questions: None, allow_all, view: ViewDriver::new() }
-}
-
-fn refused(error: impl std::fmt::Display) -> ToolError {
-    ToolError::new(ToolErrorKind::Denied, error.to_string())
-}
-
-/// The arguments as they will run: valid, prepared, and valid again if that rewrote them.
-async fn prepared(call: &Arc<CallRef>, tool: &dyn Tool, args: Value, cx: &Cx) -> Result<Value, ToolError> {
-    let valid = |args: &Value| {
-        let Validated { args, .. } =
-            validate(args, &tool.spec().schema).map_err(|issues| ToolError::failed(issues.join("\n")))?;
-        Ok(args)
-    };
-    let args = valid(&args)?;
-    let prepare = ToolPrepare { call: call.clone(), args, rewritten_by: None };
-    let prepared = cx.emit(prepare).await.map_err(refused)?;
-    if prepared.rewritten_by.is_some() { valid(&prepared.args) } else { Ok(prepared.args) }
 }
 
 #[async_trait]

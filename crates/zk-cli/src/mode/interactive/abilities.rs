@@ -21,6 +21,11 @@ fn theme(env: &Env, wanted: Option<&str>) -> Theme {
     }
 }
 
+/// As [`theme`], for plain lines.
+pub(super) fn wanted_theme(app: &AppContext) -> Theme {
+    theme(&app.env, app.settings.text("theme"))
+}
+
 /// How the terminal shows a notice.
 fn notices(env: &Env) -> Notices {
     let program = env.text("TERM_PROGRAM").unwrap_or_default();

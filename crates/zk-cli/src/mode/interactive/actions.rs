@@ -4,7 +4,7 @@ use zk_core::model::Message;
 use zk_core::service::Conversation;
 use zk_tools::Jobs;
 use zk_tui::{Action, App, Modes};
-use zk_view::{Effect, NoteLevel};
+use zk_view::{Effect, Intent, NoteLevel};
 
 use super::editor::Editing;
 use super::inline::{Edited, InlineScreen};
@@ -26,6 +26,7 @@ impl InlineScreen {
                 self.view.intent(&intent);
                 self.follow_view().await;
             }
+            Action::Unsteer { id, text } => self.unsteer(id, &text, app).await,
             Action::Stop => self.keyboard.stop(),
             Action::Hurry => _ = self.app.limits.skip_waits(),
             Action::Job { id, kill } => self.job(&id, kill),
@@ -73,6 +74,17 @@ impl InlineScreen {
             }
         }
         let _ = self.view.carry_out(&opened.conversation, effect).await;
+    }
+
+    /// Takes a steering message back, as long as the model does not have it.
+    async fn unsteer(&self, id: u64, text: &str, app: &mut App) {
+        if self.opened.get().is_some_and(|opened| opened.conversation.unsteer(text)) {
+            self.view.intent(&Intent::Unqueue { id });
+            self.follow_view().await;
+            app.give_back(text);
+        } else {
+            app.set_hint("too late: the model has this text already");
+        }
     }
 
     /// Shows the output of a command in the background, or has it end, also while a run goes on.

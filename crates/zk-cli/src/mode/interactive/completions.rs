@@ -183,9 +183,9 @@ fn walk(files: &dyn Files, cwd: &Path) -> Vec<String> {
     let mut names = Vec::new();
     let mut visit = |entry: zk_core::service::WalkEntry| {
         let name = entry.at.path.strip_prefix(&start.path).ok().and_then(Path::to_str);
-        // A blank would end the name where it is typed.
+        // One with a blank is put in quotes where it is chosen.
         names.extend(
-            name.filter(|name| !name.is_empty() && !name.contains(char::is_whitespace)).map(str::to_owned),
+            name.filter(|name| !name.is_empty() && !name.contains(char::is_control)).map(str::to_owned),
         );
         if names.len() < FILES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };

@@ -34,17 +34,18 @@ impl Drafts {
     /// What was being typed in this directory when another process broke off; it is not kept any more then.
     pub(super) fn take_lost(&self) -> Option<String> {
         let (dir, _) = self.place.as_ref()?;
-        let mut found = None;
+        let mut found: Vec<String> = Vec::new();
         for entry in std::fs::read_dir(dir).ok()?.filter_map(Result::ok) {
             let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
             let Some(pid) = pid.filter(|pid| test_kill_process(*pid).is_err()) else { continue };
             let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
             if let Some(("", draft)) = text.strip_prefix(&self.cwd).and_then(|rest| rest.split_once('\n')) {
-                found = Some(draft.to_owned());
+                found.push(draft.to_owned());
                 forget(&dir.join(pid.as_raw_nonzero().to_string()));
             }
         }
-        found.filter(|draft| !draft.trim().is_empty())
+        found.retain(|draft| !draft.trim().is_empty());
+        (!found.is_empty()).then(|| found.join("\n"))
     }
 
     /// Takes note of what is being typed, and stores it when it is time.
@@ -65,7 +66,12 @@ impl Drafts {
         self.due
     }
 
-    /// The process ends in order.
+    /// The conversation ends: what was not sent is given back to the next one of this directory.
+    pub(super) fn close(&self) {
+        self.store();
+    }
+
+    /// Nothing is to be given back.
     pub(super) fn forget(&self) {
         if let Some((_, file)) = &self.place {
             forget(file);

@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "compact",
             "uncompact",
             "context",
+            "history",
             "copy",
             "show",
             "quit",

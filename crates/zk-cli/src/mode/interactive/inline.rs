@@ -37,6 +37,9 @@ const DRAFT: Duration = Duration::from_millis(500);
 /// How often it is looked whether the terminal is this process's again.
 const AWAY: Duration = Duration::from_millis(250);
 
+/// Bytes of a line that is not complete after which they are shown.
+const PART: usize = 16 * 1024;
+
 /// The signal that has a stopped process go on.
 const CONTINUED: i32 = rustix::process::Signal::CONT.as_raw();
 
@@ -131,7 +134,7 @@ impl InlineScreen {
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let (keymap, said) = key_file::read(&self.app);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
-        said.iter().for_each(|line| app.print(zk_tui::Style::YELLOW, line));
+        said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
         app.give_back(draft);
         if let Some(lost) = drafts.take_lost() {
             app.give_back(&lost);
@@ -192,6 +195,9 @@ impl InlineScreen {
                 }
                 _ = resized.recv(), if editing.is_none() => {
                     let bytes = app.resize(Modes::size(), self.began.elapsed());
+                    if let Some(input) = input.as_ref().filter(|_| app.is_asking()) {
+                        input.expect_reply();
+                    }
                     self.write(&bytes, &app).map_err(cannot)?;
                 }
                 _ = hung_up.recv() => break Ok(WorkEnd::Exit(Exit::Terminated)),
@@ -211,7 +217,7 @@ impl InlineScreen {
                     }
                 }
             }
-            drafts.note(|| app.draft());
+            drafts.note(|| app.unsent());
             app.set_model(self.model());
             if editing.is_none() {
                 self.follow_terminal(&mut app).map_err(cannot)?;
@@ -227,13 +233,20 @@ impl InlineScreen {
         while let Ok((style, text)) = printed.try_recv() {
             self.print(&mut app, style, &text);
         }
+        if !self.partial.is_empty() {
+            app.print(zk_tui::Style::PLAIN, &std::mem::take(&mut self.partial));
+        }
         // A terminal that is gone shows nothing more.
         let bytes = app.leave();
         if !self.is_away {
             let _ = self.write(&bytes, &app);
         }
         drop((input, editing));
-        drafts.forget();
+        match &exit {
+            // What is queued goes with the conversation, and what is typed with it.
+            Ok(WorkEnd::Screen(..)) => drafts.forget(),
+            Ok(WorkEnd::Exit(_)) | Err(_) => drafts.close(),
+        }
         self.guard.end_drawing();
         Ok(match exit? {
             WorkEnd::Exit(exit) => Ended::Exit(exit),
@@ -292,11 +305,16 @@ impl InlineScreen {
             Style::Yellow => zk_tui::Style::YELLOW,
             Style::Cyan => zk_tui::Style::CYAN,
         };
-        self.partial.push_str(text);
-        if let Some((lines, rest)) = self.partial.rsplit_once('\n') {
-            app.print(look, lines);
-            self.partial = rest.to_owned();
-        }
+        let Some((lines, rest)) = text.rsplit_once('\n') else {
+            self.partial.push_str(text);
+            // A line without an end is shown in parts.
+            if self.partial.len() > PART {
+                app.print(look, &std::mem::take(&mut self.partial));
+            }
+            return;
+        };
+        app.print(look, &(std::mem::take(&mut self.partial) + lines));
+        self.partial = rest.to_owned();
     }
 
     fn completer(&self) -> Completer {

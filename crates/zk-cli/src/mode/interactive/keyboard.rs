@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::RateLimits;
 use zk_tui::{Key, KeyDecoder};
 
-use super::question::{AnswerKeys, DEAF, Effect, Offer};
+use super::question::{AnswerKeys, Effect, LineFocus, Offer};
 use super::tty::{KeyMode, Tty};
 use crate::mode::shared_screen::SharedScreen;
+use crate::term::Style;
 
 /// How long after ESC the rest of a sequence may come: longer than a terminal needs, shorter than a person notices.
 const SEQUENCE: Duration = Duration::from_millis(15);
@@ -61,8 +62,8 @@ struct TypeAhead {
 enum Question {
     /// One that a choice answers.
     Keys { keys: AnswerKeys, effects: mpsc::UnboundedSender<Effect> },
-    /// One that a line answers. Keys are for the draft until it is heard: see [`AnswerKeys`].
-    Line { typed: String, deaf_until: Option<Duration>, answer: oneshot::Sender<String> },
+    /// One that a line answers.
+    Line { typed: String, focus: LineFocus, answer: oneshot::Sender<String> },
 }
 
 /// The thread that reads the terminal, as long as somebody listens.
@@ -171,8 +172,12 @@ impl Keyboard {
         let _listening = self.listen().ok()?;
         let _asking = {
             let mut state = self.0.state();
-            let deaf_until = (!engaged).then(|| self.0.began.elapsed() + DEAF);
-            self.install(&mut state, Question::Line { typed: String::new(), deaf_until, answer })?
+            let focus = if engaged {
+                LineFocus::wanted()
+            } else {
+                LineFocus::new(!state.typed.draft.is_empty(), self.0.began.elapsed())
+            };
+            self.install(&mut state, Question::Line { typed: String::new(), focus, answer })?
         };
         answered.await.ok()
     }
@@ -367,6 +372,7 @@ impl Inner {
                 | Key::Tab
                 | Key::Back
                 | Key::Ctrl('u' | 'w')) => together.push(key.clone()),
+                Key::Alt('q') => self.focus_question(),
                 // The others have no use for a line: they neither edit it nor answer.
                 Key::Ctrl(_)
                 | Key::Alt(_)
@@ -374,6 +380,8 @@ impl Inner {
                 | Key::Move { .. }
                 | Key::Synchronized(_)
                 | Key::Ground { .. }
+                | Key::Columns(_)
+                | Key::Answered
                 | Key::Focus(_) => {}
             }
         }
@@ -392,29 +400,39 @@ impl Inner {
                 for effect in answer.press(keys, now) {
                     if let Effect::Draft(key) = &effect {
                         self.press_draft(&mut state.typed, key);
+                        answer.set_typing(!state.typed.draft.is_empty());
                     }
                     // Whoever asked may be gone already.
                     let _ = effects.send(effect);
                 }
             }
-            Some(Question::Line { deaf_until: Some(until), .. }) if keys.len() > 1 || now < *until => {
-                *until = now + DEAF;
-                keys.iter().for_each(|key| self.press_draft(&mut state.typed, key));
-            }
-            Some(Question::Line { typed, deaf_until, .. }) => {
-                let ends = keys.last() == Some(&Key::Enter);
-                keys.iter().for_each(|key| edit(typed, key));
-                // Enter alone answers nothing, unless an empty answer was asked for on purpose.
-                if ends && (deaf_until.is_none() || !typed.is_empty()) {
-                    if let Some(Question::Line { typed, answer, .. }) = state.question.take() {
+            Some(Question::Line { typed, focus, .. }) => {
+                if !focus.hears(keys, now) {
+                    keys.iter().for_each(|key| self.press_draft(&mut state.typed, key));
+                    focus.set_typing(!state.typed.draft.is_empty());
+                } else {
+                    keys.iter().for_each(|key| edit(typed, key));
+                    if keys.last() == Some(&Key::Enter)
+                        && let Some(Question::Line { typed, answer, .. }) = state.question.take()
+                    {
                         let _ = answer.send(typed);
                     }
-                } else if !ends {
-                    *deaf_until = None;
                 }
             }
         }
         self.show(state);
+    }
+
+    /// The person turns to the question, whatever they were typing.
+    fn focus_question(&self) {
+        let mut state = self.state();
+        let now = self.began.elapsed();
+        match &mut state.question {
+            Some(Question::Keys { keys, .. }) => keys.focus(now),
+            Some(Question::Line { focus, .. }) => focus.focus(now),
+            None => {}
+        }
+        self.show(&state);
     }
 
     fn press_draft(&self, typed: &mut TypeAhead, key: &Key) {
@@ -428,6 +446,10 @@ impl Inner {
     fn enter(&self, typed: &mut TypeAhead) {
         let text = std::mem::take(&mut typed.draft);
         if !text.trim().is_empty() {
+            if self.screen.lock().is_labelled() {
+                // Nothing else shows what is typed here.
+                self.screen.line(Style::Dim, &format!("next: {text}"));
+            }
             typed.queue.push_back(text);
         } else if self.limits.skip_waits() {
             self.screen.show_retrying_now();
@@ -437,7 +459,7 @@ impl Inner {
     /// Shows what is typed: the answer to a question, or the next prompts.
     fn show(&self, state: &State) {
         let text = match &state.question {
-            Some(Question::Line { typed, deaf_until: None, .. }) => typed.clone(),
+            Some(Question::Line { typed, focus, .. }) if focus.is_focused() => typed.clone(),
             Some(Question::Line { .. } | Question::Keys { .. }) | None => {
                 let queued: String = state.typed.queue.iter().map(|text| format!("{text} ⏎ ")).collect();
                 queued + &state.typed.draft
@@ -474,6 +496,8 @@ fn edit(text: &mut String, key: &Key) {
         | Key::Move { .. }
         | Key::Synchronized(_)
         | Key::Ground { .. }
+        | Key::Columns(_)
+        | Key::Answered
         | Key::Focus(_) => {}
     }
 }

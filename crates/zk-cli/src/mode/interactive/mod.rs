@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use zk_agent::{Agent, AgentConversation, RunOptions};
 use zk_core::model::{AgentError, Block, Message, Role};
 use zk_core::service::{Command, CommandOutcome, Provider, Questions, match_command};
-use zk_skills::Skills;
+use zk_skills::{CommandFilesPlugin, Skills};
 use zk_view::{Effect, Intent, ViewDriver, body_of};
 
 use self::attachments::Attachments;
@@ -59,7 +59,7 @@ use crate::term::{Screen, Style};
 /// A conversation: on the inline screen, or in lines where those are asked for or the terminal can do no more.
 pub(crate) fn run(app: &AppContext, prompt: Prompt) -> Outcome<Exit> {
     let cannot = |error: std::io::Error| Failure::failed(format!("cannot use the terminal: {error}"));
-    let tty = Tty::of_stdin(Screen::new(&app.env).erases()).map_err(cannot)?;
+    let tty = Tty::of_stdin(Screen::new(&app.env).is_capable()).map_err(cannot)?;
     let guard = TerminalGuard::of_stdin(tty.clone()).map_err(cannot)?;
     let _restored = Restored(guard.clone());
     let leaving = guard.clone();
@@ -125,7 +125,7 @@ fn run_lines(seat: &mut Seat, start: Start) -> Outcome<Ended> {
             (Box::new(chat), prompt.text.or(choice))
         }
         Start::GoOn { chat, draft } => {
-            runtime.block_on(async { chat.draw_lines(Screen::new(&app.env)) });
+            runtime.block_on(async { chat.draw_lines(plain_screen(app)) });
             chat.screen.line(Style::Dim, "plain lines from now on; /screen inline goes back");
             chat.keyboard.set_draft(draft);
             (chat, None)
@@ -135,7 +135,8 @@ fn run_lines(seat: &mut Seat, start: Start) -> Outcome<Ended> {
     let exit = loop {
         let text = match given.take().or_else(|| chat.next_queued(editor)) {
             Some(text) => {
-                chat.screen.line(Style::Plain, &format!("› {text}"));
+                let label = if chat.screen.lock().is_labelled() { "you:" } else { "›" };
+                chat.screen.line(Style::Plain, &format!("{label} {text}"));
                 text
             }
             None => match editor.read(&chat.keyboard.take_draft()) {
@@ -192,6 +193,11 @@ enum LineOutcome {
     Quit(Exit),
 }
 
+/// The screen of a conversation in plain lines.
+fn plain_screen(app: &AppContext) -> Screen {
+    Screen::new(&app.env).with_theme(abilities::wanted_theme(app))
+}
+
 /// Where the person sits: what is shown, and what is typed.
 struct Desk {
     screen: SharedScreen,
@@ -204,7 +210,7 @@ struct Desk {
 
 impl Desk {
     fn of_lines(app: &AppContext, tty: Tty) -> Self {
-        Self::of(app, tty, SharedScreen::with_keys(Screen::new(&app.env)), true)
+        Self::of(app, tty, SharedScreen::with_keys(plain_screen(app)), true)
     }
 
     fn of(app: &AppContext, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
@@ -304,7 +310,7 @@ impl Chat {
         let wanted = WantedScreen::default();
         wanted.set_drawn(!draws_lines);
         let mut commands = builtins::all(&agent, &app, &view, &wanted);
-        commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard));
+        commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard, &wanted));
         commands.extend(window_commands(&conversation));
         commands.push(job_commands::command(app.cwd.clone()));
         let scope = bus.scope("commands");
@@ -353,7 +359,8 @@ impl Chat {
             self.screen.line(Style::Dim, &text);
         }
         self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
-        if session.resumed {
+        // The drawn screen shows it as it was drawn when it took place.
+        if session.resumed && self.lines().is_some() {
             for line in session_commands::last_exchange(&self.view.view().blocks) {
                 self.screen.line(Style::Dim, &line);
             }
@@ -486,6 +493,10 @@ impl Chat {
             && let Some(skills) = cx.service::<Skills>()
         {
             let _ = skills.refresh(&cx).await;
+        }
+        // A file may have come or gone since the last command.
+        if let Some(files) = cx.service::<CommandFilesPlugin>() {
+            files.refresh(&cx).await;
         }
         let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
             let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));

@@ -2,7 +2,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::app::AppContext;
-use crate::term::Screen;
+use crate::term::{Screen, is_accessible};
 
 /// How a conversation is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +20,17 @@ impl ScreenKind {
     /// whoever set `ACCESSIBLE`.
     pub(super) fn chosen(app: &AppContext) -> Self {
         let asked = app.settings.text("screen").and_then(|name| name.parse().ok());
-        let accessible = app.env.text("ACCESSIBLE").is_some_and(|value| !matches!(value, "" | "0"));
         match asked {
             _ if Self::is_plain_only(app) => Self::Plain,
             Some(kind) => kind,
-            None if accessible => Self::Plain,
+            None if is_accessible(&app.env) => Self::Plain,
             None => Self::Inline,
         }
     }
 
     /// Whether the terminal cannot erase, so that only the plain screen works on it.
     pub(super) fn is_plain_only(app: &AppContext) -> bool {
-        !Screen::new(&app.env).erases()
+        !Screen::new(&app.env).is_capable()
     }
 }
 

@@ -13,6 +13,7 @@ use zk_core::service::{
 use zk_view::{Block, Content, ViewDriver};
 
 use super::keyboard::Keyboard;
+use super::screen_kind::WantedScreen;
 use crate::app::AppContext;
 use crate::commands::session_lines;
 use crate::mode::lines;
@@ -34,11 +35,13 @@ pub(crate) fn all(
     app: &AppContext,
     view: &ViewDriver,
     keyboard: &Keyboard,
+    wanted: &WantedScreen,
 ) -> Vec<Arc<dyn Command>> {
     let make = |kind| {
         let (conversation, switch) = (conversation.clone(), switch.clone());
-        let (app, view, keyboard) = (app.clone(), view.clone(), keyboard.clone());
-        Arc::new(SessionCommand { kind, conversation, switch, app, view, keyboard }) as Arc<dyn Command>
+        let (app, view, keyboard, wanted) = (app.clone(), view.clone(), keyboard.clone(), wanted.clone());
+        Arc::new(SessionCommand { kind, conversation, switch, app, view, keyboard, wanted })
+            as Arc<dyn Command>
     };
     [Kind::New, Kind::Clear, Kind::Resume, Kind::Tree].map(make).into()
 }
@@ -50,6 +53,7 @@ struct SessionCommand {
     app: AppContext,
     view: ViewDriver,
     keyboard: Keyboard,
+    wanted: WantedScreen,
 }
 
 #[derive(Clone, Copy)]
@@ -167,7 +171,10 @@ impl SessionCommand {
             (_, Some(id)) => lines.push(format!("session {id} continues")),
             (_, None) => {}
         }
-        lines.extend(last_exchange(&self.view.view().blocks));
+        // The drawn screen shows it as it was drawn when it took place.
+        if !self.wanted.is_drawn() {
+            lines.extend(last_exchange(&self.view.view().blocks));
+        }
         Ok(lines)
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn ask(
         }
     }
     if !found.is_empty() {
-        let question = Question::Confirm { text: skills_text(&found) };
+        let question = Question::Confirm { text: skills_text(&app, &found) };
         if questions.ask(question, &cx, PATIENCE).await == UiAnswer::Once {
             for skill in &found {
                 if let Err(error) = skills::approve(&app, skill) {
@@ -76,13 +76,15 @@ pub(super) async fn ask(
     Ok(app)
 }
 
-fn skills_text(skills: &[Arc<Skill>]) -> String {
+fn skills_text(app: &AppContext, found: &[Arc<Skill>]) -> String {
     let row = |skill: &Arc<Skill>| {
         let files = Bundle::of(skill).map(|bundle| bundle.resources()).unwrap_or_default();
         let files = if files.is_empty() { String::new() } else { format!(" (with {})", files.join(", ")) };
-        format!("  {}: {}{files}\n    {}", skill.name(), skill.manifest.description, place(skill))
+        let warnings: String =
+            skills::suspicions(app, skill).iter().map(|warning| format!("\n    {warning}")).collect();
+        format!("  {}: {}{files}\n    {}{warnings}", skill.name(), skill.manifest.description, place(skill))
     };
-    let rows: Vec<String> = skills.iter().map(row).collect();
+    let rows: Vec<String> = found.iter().map(row).collect();
     format!(
         "Trust these skills of the project exactly as they are, with all their files?\n{}",
         rows.join("\n")

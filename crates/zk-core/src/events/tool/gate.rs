@@ -35,6 +35,8 @@ pub struct ToolGate {
     /// Who made it.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub decided_by: Option<Source>,
+    /// What a person said yes to before the matter was decided, for whoever records the decision.
+    pub consents: Vec<String>,
     /// The tool that will run; nothing for a name nobody has.
     #[serde(skip)]
     #[cfg_attr(feature = "schema", schemars(skip))]
@@ -73,6 +75,7 @@ impl ToolGate {
             run_tool_counts: Arc::default(),
             decision: None,
             decided_by: None,
+            consents: Vec::new(),
             tool,
             place,
         }
@@ -122,6 +125,10 @@ impl Absorb for ToolGate {
             Ruling::Substitute(output) => (Decision::Substitute { output }, ControlFlow::Continue(())),
             Ruling::Refuse(reason) => (Decision::Refuse { reason }, ControlFlow::Break(())),
             Ruling::Park(reason) => (Decision::Park { reason }, ControlFlow::Break(())),
+            Ruling::Consent(said) => {
+                self.consents.push(said);
+                return ControlFlow::Continue(());
+            }
         };
         self.decision = Some(decision);
         self.decided_by = Some(from.clone());
@@ -160,6 +167,8 @@ pub enum Ruling {
     Park(String),
     /// The call does not run and this is its result, unless a later handler refuses.
     Substitute(ToolOutput),
+    /// A person was asked, and said yes to this. It decides nothing: later handlers are asked as ever.
+    Consent(String),
 }
 
 /// In JSON as a [`Decision`]: `{"decision": "refuse", "reason": "…"}`.

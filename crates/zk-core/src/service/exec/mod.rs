@@ -133,6 +133,23 @@ pub trait Process: Send {
     /// Lets what it left in the background go on; what that prints is read into nothing.
     fn release(self: Box<Self>);
 
+    /// Its end, if that is there or comes within `limit`, with what it wrote to standard error until then: its last
+    /// words may come behind its end. What it wrote to standard output is read into nothing.
+    async fn exit_within(&mut self, limit: Duration) -> (Option<Exit>, Vec<u8>) {
+        let (mut ended, mut said) = (None, Vec::new());
+        let listening = async {
+            while let Ok(Some(event)) = self.next().await {
+                match event {
+                    ProcessEvent::Exited(exit) => ended = Some(exit),
+                    ProcessEvent::Output(OutputStream::Stderr, bytes) => said.extend_from_slice(&bytes),
+                    ProcessEvent::Output(OutputStream::Stdout, _) | ProcessEvent::Closed(_) => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(limit, listening).await;
+        (ended, said)
+    }
+
     /// Waits for its end, reading its output into nothing.
     ///
     /// # Errors

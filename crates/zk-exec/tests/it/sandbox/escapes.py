@@ -1,7 +1,9 @@
 """Attempts to leave a sandbox, each by a name. Prints `NAME open` or `NAME held: WHY` for each.
 
-Arguments: the workspace, a directory outside with planted targets, a JSON object with ports, names and process ids, and
-`inside` or `outside`. Outside of a sandbox all must be open but those that would change the machine, which are left out.
+Arguments: the workspace, a directory outside with planted targets, a JSON object with ports, names and process ids,
+`inside`, `outside` or `apart`, and names of the only attempts to make. Outside of a sandbox all must be open; those that
+would change the view of the files of all others are made `apart` then, in a mount namespace of their own. What else is
+the machine's is set to what it is.
 """
 import ctypes, errno, fcntl, json, os, pty, shutil, signal, socket, struct, subprocess, sys, threading, time
 
@@ -88,6 +90,17 @@ def utime(): os.utime(target(), (5, 5))
 def set_attribute(): os.setxattr(target(), "user.zk", b"x")
 @attempt()
 def unlink(): os.unlink(target("removable"))
+@attempt()
+def preloaded_library():
+    env = {**os.environ, "LD_PRELOAD": os.path.join(ws, "preload.so"), "PRELOADED": target("preloaded")}
+    subprocess.run(["/bin/true"], env=env, check=True)
+    assert os.path.exists(target("preloaded")), "nothing was written"
+@attempt()
+def program_in_memory():
+    fd = os.memfd_create("touch", 0)
+    with open("/usr/bin/touch", "rb") as f: os.write(fd, f.read())
+    done = subprocess.run([f"/proc/self/fd/{fd}", target("by-memory")], pass_fds=[fd], capture_output=True)
+    assert done.returncode == 0, done.stderr
 @attempt()
 def make_directory(): os.mkdir(target("newdir"))
 @attempt()
@@ -198,10 +211,10 @@ def enter_namespace_by_file(): call(308, os.open(f"/proc/{pid}/ns/uts", os.O_RDO
 def nsenter(): subprocess.run(["nsenter", "-t", str(pid), "-n", "true"], check=True, capture_output=True)
 @attempt()
 def inherited_descriptors():
-    if where == "inside": assert inherited, "none"
+    assert inherited, "none"
 @attempt()
 def secret_in_environment():
-    if where == "inside": assert any("CANARY" in v for v in os.environ.values())
+    assert any("CANARY" in v for v in os.environ.values()), "none"
 
 
 # Terminals.
@@ -257,31 +270,32 @@ def socket_of_service(): socket.socket(socket.AF_UNIX).connect(target("service.s
 def socket_of_later_service(): socket.socket(socket.AF_UNIX).connect(target("later.sock"))
 @attempt()
 def socket_in_tmp(): socket.socket(socket.AF_UNIX).connect(facts["tmp_socket"])
+def service(planted, *usual):
+    """Connects to what stands for a service of the machine, or to the service itself."""
+    why = None
+    for path in (os.path.join(facts["services"], planted),) + usual:
+        try: return socket.socket(socket.AF_UNIX).connect(path)
+        except OSError as e: why = e
+    raise why
 @attempt()
-def docker_socket():
-    if where == "inside": socket.socket(socket.AF_UNIX).connect("/var/run/docker.sock")
+def docker_socket(): service("docker.sock", "/run/docker.sock", "/var/run/docker.sock")
 @attempt()
-def system_bus():
-    if where == "inside": socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket")
+def system_bus(): service("system_bus_socket", "/run/dbus/system_bus_socket")
 @attempt()
-def x_server():
-    if where == "inside": socket.socket(socket.AF_UNIX).connect("/tmp/.X11-unix/X0")
+def x_server(): service("X0", "/tmp/.X11-unix/X0")
 @attempt()
-def crypto_socket():
-    if where == "inside": socket.socket(38, socket.SOCK_SEQPACKET)
+def crypto_socket(): socket.socket(38, socket.SOCK_SEQPACKET)
 @attempt()
-def vsock():
-    if where == "inside": socket.socket(40, socket.SOCK_STREAM)
+def vsock(): socket.socket(40, socket.SOCK_STREAM)
 @attempt()
 def more_families():
-    if where == "inside":
-        open_ = []
-        for family in range(3, 46):
-            if family == 10: continue
-            for kind in (1, 2, 3, 5):
-                try: socket.socket(family, kind); open_.append(family)
-                except OSError: pass
-        assert open_, "none"
+    open_ = []
+    for family in range(3, 46):
+        if family == 10: continue
+        for kind in (1, 2, 3, 5):
+            try: socket.socket(family, kind); open_.append(family)
+            except OSError: pass
+    assert open_, "none"
 
 
 # The kernel.
@@ -327,23 +341,28 @@ def change_root():
     assert os.waitpid(child, 0)[1] == 0, "refused"
 @attempt()
 def superuser():
-    if where == "inside": assert int([l for l in open("/proc/self/status") if l.startswith("CapEff")][0].split()[1], 16) or int([l for l in open("/proc/self/status") if l.startswith("CapBnd")][0].split()[1], 16), "no rights"
+    status = dict(l.split(":", 1) for l in open("/proc/self/status") if ":" in l)
+    assert int(status["CapEff"], 16) or int(status["CapBnd"], 16), "no rights"
 @attempt()
 def set_user_program():
     shutil.copy("/usr/bin/id", "suid"); os.chmod("suid", 0o4755)
-    if where == "inside":
-        assert open("/proc/self/status").read().find("NoNewPrivs:\t0") >= 0, "no new rights"
-@attempt()
-def other_architecture():
-    if where == "inside":
-        code = b"\xb8\x14\x00\x00\x40\x0f\x05\xc3"  # getpid by its second number
-        import mmap
+    assert open("/proc/self/status").read().find("NoNewPrivs:\t0") >= 0, "no new rights"
+def machine_code(code):
+    """Runs a function that gives the process id, in a process of its own: it may be killed for it."""
+    import mmap
+    child = os.fork()
+    if child == 0:
         m = mmap.mmap(-1, 4096, prot=7); m.write(code)
-        f = ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(m)))
-        assert f() == os.getpid(), "refused"
+        f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))
+        os._exit(0 if f() == os.getpid() else 1)
+    assert os.waitpid(child, 0)[1] == 0, "refused"
+@attempt()
+def second_numbers(): machine_code(b"\xb8\x27\x00\x00\x40\x0f\x05\xc3")
+@attempt()
+def other_architecture(): machine_code(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")
 
 
-# What would change the machine, should it work.
+# What would change the view of the files, should it work.
 @attempt(machine=True)
 def mount(): call(165, b"none", ws.encode(), b"tmpfs", 0, b"")
 @attempt(machine=True)
@@ -360,33 +379,51 @@ def mount_attributes(): call(442, -100, b"/", 0x8000, struct.pack("QQQQ", 0, 1, 
 def new_mount_calls(): call(430, b"tmpfs", 0)
 @attempt(machine=True)
 def open_tree(): call(428, -100, b"/", 1)
-@attempt(machine=True)
-def core_pattern(): write("/proc/sys/kernel/core_pattern", "|/tmp/x")
-@attempt(machine=True)
-def sysctl(): write("/proc/sys/vm/drop_caches", "0")
-@attempt(machine=True)
-def process_limit(): write("/proc/sys/kernel/pid_max", "4194304")
-@attempt(machine=True)
+
+
+# The machine's own, set to what it is.
+def set_to_itself(path):
+    with open(path) as f: now = f.read()
+    with open(path, "w") as f: f.write(now)
+def asked(number, *args):
+    """A call that the kernel takes a look at, whatever it says of its arguments."""
+    try: call(number, *args)
+    except OSError as e:
+        if e.errno in (errno.EPERM, errno.ENOSYS): raise
+@attempt()
+def core_pattern(): set_to_itself("/proc/sys/kernel/core_pattern")
+@attempt()
+def sysctl(): set_to_itself("/proc/sys/vm/swappiness")
+@attempt()
+def process_limit(): set_to_itself("/proc/sys/kernel/pid_max")
+@attempt()
 def sysrq(): write("/proc/sysrq-trigger", "h")
-@attempt(machine=True)
-def kernel_messages(): write("/dev/kmsg", "zk")
-@attempt(machine=True)
+@attempt()
+def kernel_messages(): write("/dev/kmsg", "zk: a test of a sandbox was here\n")
+@attempt()
 def block_device(): os.open(facts["disk"], os.O_RDONLY)
-@attempt(machine=True)
-def cgroup(): os.mkdir("/sys/fs/cgroup/zk-escape")
-@attempt(machine=True)
-def sys_file(): write("/sys/kernel/mm/ksm/run", "0")
-@attempt(machine=True)
-def host_name(): socket.sethostname("zk")
-@attempt(machine=True)
-def clock(): time.clock_settime(time.CLOCK_REALTIME, time.time())
-@attempt(machine=True)
-def module(): call(313, 0, b"", 0)
-@attempt(machine=True)
-def swap(): call(168, b"/dev/null")
-@attempt(machine=True)
-def kill_first():
-    os.kill(1, 9); time.sleep(0.1); raise OSError(0, "it lives")
+@attempt()
+def cgroup():
+    os.mkdir("/sys/fs/cgroup/zk-escape"); os.rmdir("/sys/fs/cgroup/zk-escape")
+@attempt()
+def sys_file(): set_to_itself("/sys/kernel/mm/ksm/run")
+@attempt()
+def host_name(): socket.sethostname(socket.gethostname())
+@attempt()
+def clock(): call(159, ctypes.create_string_buffer(struct.pack("I", 0x0100) + bytes(252)))
+@attempt()
+def module(): asked(313, 0, b"", 0)
+@attempt()
+def swap(): asked(167, b"/dev/null", 0)
+@attempt()
+def signal_watcher():
+    above = os.getppid()
+    while above > 1:
+        status = dict(l.split(":", 1) for l in open(f"/proc/{above}/status") if ":" in l)
+        if status["Name"].strip() in ("command-reaper", "sandbox-parent", "cmd-supervisor"):
+            return os.kill(above, signal.SIGCONT)
+        above = int(status["PPid"])
+    os.kill(1, signal.SIGCONT)
 
 # What is executed later by somebody else.
 @attempt()
@@ -430,11 +467,30 @@ def start_file_existing(): write(".bashrc", "id")
 def start_file_replaced(): write("b"); os.rename("b", ".bashrc")
 @attempt()
 def hidden_in_workspace(): assert open(".netrc").read()
+@attempt()
+def start_file_absent(): write(".zshrc", "id")
+@attempt()
+def start_file_absent_by_rename(): write("z"); os.rename("z", ".zshenv")
+@attempt()
+def start_file_absent_by_link(): os.symlink("/etc/passwd", ".profile")
+@attempt()
+def git_settings_absent(): write(".gitconfig", "[core]\n\tfsmonitor = id")
+@attempt()
+def start_file_created_later(): write(".kshrc", "id")
+@attempt()
+def start_file_created_later_replaced(): write("k"); os.rename("k", ".kshrc")
+@attempt()
+def work_tree_outside():
+    subprocess.run(["git", "worktree", "add", "-q", target("tree"), "HEAD"], check=True, capture_output=True)
+@attempt()
+def work_tree_common_directory(): write(".git/worktrees/linked/commondir", "../../../other")
+@attempt()
+def work_tree_directory(): write(".git/worktrees/linked/gitdir", target("tree/.git"))
 
 if __name__ == "__main__":
     only = sys.argv[5:]
     for name, f, machine in attempts:
-        if only and name not in only or machine and where == "outside":
+        if only and name not in only or machine and where == "outside" or not machine and where == "apart":
             continue
         os.chdir(ws)
         try:

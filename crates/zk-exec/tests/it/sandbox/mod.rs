@@ -1,3 +1,4 @@
+mod absent;
 mod degraded;
 mod escapes;
 mod hosts;

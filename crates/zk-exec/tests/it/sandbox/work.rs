@@ -108,13 +108,82 @@ async fn ordinary_programs_and_pipelines_work() {
             r#"node -e 'console.log(require("child_process").execSync("echo from a child").toString())'"#;
         works(&exec, dir.path(), child, "from a child").await;
     }
-    if has("npm") {
-        fs::write(dir.path().join("package.json"), r#"{"scripts":{"test":"echo tested"}}"#).unwrap();
-        works(&exec, dir.path(), "npm test --offline", "tested").await;
-    }
     if has("script") {
         works(&exec, dir.path(), "script -qec 'tty; echo in a terminal' /dev/null", "in a terminal").await;
     }
+}
+
+/// A package whose tests start processes, write files and compare with node's own runner.
+#[tokio::test]
+async fn npm_runs_the_tests_of_a_package() {
+    let (dir, policy) = workspace();
+    if !has("npm") || !has("node") {
+        return;
+    }
+    let Some(exec) = sandboxed(&policy) else { return };
+    let package = r#"{"name":"tiny","version":"1.0.0","type":"module","scripts":{
+        "pretest":"node -e \"require('fs').mkdirSync('build', {recursive: true})\"",
+        "test":"node --test"}}"#;
+    let test = r#"
+import test from 'node:test';
+import assert from 'node:assert';
+import fs from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { add } from './add.js';
+test('adds', () => assert.strictEqual(add(2, 3), 5));
+test('writes', () => { fs.writeFileSync('build/out', 'x'); assert.ok(fs.existsSync('build/out')); });
+test('starts', () => assert.match(execFileSync('git', ['--version']).toString(), /git/));
+"#;
+    for (name, text) in [
+        ("package.json", package),
+        ("add.js", "export const add = (a, b) => a + b;\n"),
+        ("add.test.js", test),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    works(&exec, dir.path(), "npm test --offline", "pass 3").await;
+    fs::write(dir.path().join("add.js"), "export const add = (a, b) => a - b;\n").unwrap();
+    let (code, out) = run(&exec, "npm test --offline", dir.path()).await;
+    assert!(code != 0 && out.contains("fail 1"), "{out}");
+}
+
+/// With `pytest` where that is there, and with python's own runner of tests.
+#[tokio::test]
+async fn python_runs_the_tests_of_a_project() {
+    let (dir, policy) = workspace();
+    if !has("python3") {
+        return;
+    }
+    let Some(exec) = sandboxed(&policy) else { return };
+    let test = "
+import multiprocessing, pathlib, subprocess, sys, tempfile, unittest
+from tiny import add
+
+class Tiny(unittest.TestCase):
+    def test_adds(self):
+        self.assertEqual(add(2, 3), 5)
+    def test_writes(self):
+        with tempfile.TemporaryDirectory() as dir:
+            pathlib.Path(dir, 'x').write_text('x')
+        pathlib.Path('out').write_text('x')
+    def test_starts(self):
+        self.assertIn(b'5', subprocess.check_output([sys.executable, '-c', 'print(5)']))
+        with multiprocessing.Pool(2) as pool:
+            self.assertEqual(sum(pool.map(abs, range(9))), 36)
+";
+    fs::write(dir.path().join("tiny.py"), "def add(a, b):\n    return a + b\n").unwrap();
+    fs::write(dir.path().join("test_tiny.py"), test).unwrap();
+    works(&exec, dir.path(), "python3 -m unittest -v 2>&1", "Ran 3 tests").await;
+    if run(&exec, "python3 -m pytest --version", dir.path()).await.0 == 0 {
+        works(&exec, dir.path(), "python3 -m pytest -q", "3 passed").await;
+    } else {
+        println!("skipped: there is no pytest");
+    }
+    // Python takes its compiled copy for current if size and second of the source are the same, so
+    // the wrong version has another size.
+    fs::write(dir.path().join("tiny.py"), "def add(a, b):\n    return a - b - 1\n").unwrap();
+    let (code, out) = run(&exec, "python3 -m unittest", dir.path()).await;
+    assert!(code != 0 && out.contains("FAILED (failures=1)"), "{out}");
 }
 
 #[tokio::test]
@@ -192,6 +261,8 @@ async fn what_a_person_replaces_outside_is_protected_again() {
     fs::copy(&config, dir.path().join(".git/config.lock")).unwrap();
     fs::rename(dir.path().join(".git/config.lock"), &config).unwrap();
     assert_ne!(run(&exec, "echo x >> .git/config", dir.path()).await.0, 0);
+    // As long as the sandbox stands, its name is kept free.
+    fs::remove_dir(dir.path().join(".bashrc")).unwrap();
     fs::write(dir.path().join(".bashrc"), "made outside").unwrap();
     assert_ne!(run(&exec, "echo x >> .bashrc", dir.path()).await.0, 0);
 }

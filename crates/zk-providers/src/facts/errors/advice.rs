@@ -35,7 +35,8 @@ pub(crate) const QUEUE: Advice =
 pub(crate) const BUSY: Advice =
     Some("The model has more requests than it can take: try again in a while, or take another model");
 pub(crate) const FAILED: Advice = Some(
-    "The provider itself failed: try again in a while; if it persists, contact support with the request id",
+    "The provider itself failed: try again in a while, or take another model; if it persists, send the request id to \
+     the provider's support",
 );
 pub(crate) const GATEWAY: Advice =
     Some("A server in front of the model got no answer from it: try again in a while");

@@ -1,5 +1,6 @@
 //! Every recorded exchange with a model, through the real adapters: one table of the dialects, one of the exchanges.
 
+mod blocks;
 mod chat_histories;
 pub(crate) mod conversations;
 mod differences;

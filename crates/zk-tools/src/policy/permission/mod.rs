@@ -250,10 +250,19 @@ impl Granted {
         judgement: Option<CallJudgement>,
     ) -> PermissionDecided {
         let allowed = decided.refusal.is_none();
-        let (mut reasons, allowed_by) = match judgement {
+        let (judged, allowed_by) = match judgement {
             Some(judgement) => (judgement.reasons, judgement.allowed_by),
             None => (Vec::new(), Some("all".to_owned())),
         };
+        let by = match decided.by {
+            // Without that yes it would not have come this far.
+            DecidedBy::Policy | DecidedBy::Plugin if allowed && !gate.consents.is_empty() => {
+                DecidedBy::Person
+            }
+            by => by,
+        };
+        let mut reasons = gate.consents.clone();
+        reasons.extend(judged);
         if !decided.note.is_empty() {
             reasons.push(decided.note);
         }
@@ -263,7 +272,7 @@ impl Granted {
             effects: gate.effects.clone(),
             cwd: gate.place.cwd.clone(),
             allowed,
-            by: decided.by,
+            by,
             reasons,
             allowed_by: allowed_by.filter(|_| !allowed),
         }

@@ -106,11 +106,60 @@ fn a_word_answers_nothing_and_goes_to_the_draft_whole() {
 }
 
 #[test]
-fn with_a_draft_only_enter_confirms() {
+fn with_a_draft_a_letter_and_enter_answer_nothing_however_long_nothing_was_typed() {
     let y: &[Key] = &[Key::Char('y')];
-    assert_eq!(typed(ALL, true, &[(600, y)]), (None, String::new()));
-    assert_eq!(typed(ALL, true, &[(600, y), (1500, &[Key::Enter])]).0, Some((Choice::Once, 1500)));
-    assert_eq!(typed(ALL, false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "x".to_owned()));
+    assert_eq!(typed(ALL, true, &[(600, y)]), (None, "y".to_owned()));
+    assert_eq!(typed(ALL, true, &[(9000, y), (12_000, &[Key::Enter])]), (None, "y⏎".to_owned()));
+    assert_eq!(typed(ALL, false, &[(600, &[Key::Char('x')]), (2000, y)]), (None, "xy".to_owned()));
+    let blank: &[Key] = &[Key::Char(' ')];
+    assert_eq!(typed(Offer { more: true, ..ALL }, true, &[(600, blank)]), (None, " ".to_owned()));
+}
+
+#[test]
+fn who_turned_to_the_question_answers_it_and_keeps_the_draft() {
+    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
+    keys.focus(ms(1000));
+    assert_eq!(keys.press(&[Key::Char('y')], ms(1400)), [Effect::Chosen(Choice::Once)]);
+    assert_eq!(keys.tick(ms(1800)), Some(Effect::Answer(Choice::Once)));
+}
+
+#[test]
+fn a_draft_that_was_emptied_keeps_no_more_keys() {
+    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
+    keys.press(&[Key::Back], ms(1000));
+    keys.set_typing(false);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(1499)), [Effect::Draft(Key::Char('y'))]);
+    keys.set_typing(false);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [Effect::Chosen(Choice::Once)]);
+}
+
+#[test]
+fn scrolling_leaves_a_draft_its_keys() {
+    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO);
+    keys.scrolled(ms(1000));
+    assert_eq!(keys.press(&[Key::Char('y')], ms(2000)), [Effect::Draft(Key::Char('y'))]);
+    let mut keys = AnswerKeys::new(ALL, false, Duration::ZERO);
+    keys.scrolled(ms(400));
+    assert_eq!(keys.press(&[Key::Char('y')], ms(699)), [Effect::Draft(Key::Char('y'))]);
+}
+
+#[test]
+fn a_line_that_answers_leaves_a_draft_its_keys_until_the_person_turns_to_it() {
+    let (one, enter) = ([Key::Char('1')], [Key::Enter]);
+    let mut line = LineFocus::new(true, Duration::ZERO);
+    assert!(!line.hears(&one, ms(5000)) && !line.hears(&enter, ms(9000)) && line.is_typing());
+    line.focus(ms(10_000));
+    assert!(line.is_focused() && line.hears(&one, ms(10_300)));
+    let mut line = LineFocus::new(true, Duration::ZERO);
+    line.focus(ms(10_000));
+    assert!(!line.hears(&one, ms(10_299)), "it waits a moment");
+    let mut line = LineFocus::new(false, Duration::ZERO);
+    assert!(!line.hears(&enter, ms(600)), "Enter may have been on its way");
+    line.set_typing(false);
+    assert!(!line.hears(&one, ms(1099)));
+    line.set_typing(false);
+    assert!(line.hears(&one, ms(1600)) && line.hears(&enter, ms(1610)));
+    assert!(LineFocus::wanted().hears(&one, Duration::ZERO));
 }
 
 #[test]
@@ -168,6 +217,25 @@ fn no_burst_of_typing_answers_and_every_key_of_it_is_in_the_draft() {
 }
 
 #[test]
+fn no_pause_of_up_to_two_seconds_makes_an_answer_of_a_text_that_was_begun_before() {
+    let letters: Vec<char> = "ysanwYSAN delpP".chars().collect();
+    let mut random = Random(11);
+    for text in 0..bursts() {
+        let mut at = random.below(2000);
+        let mut keys = Vec::new();
+        for _ in 0..1 + random.below(25) {
+            keys.push((at, letters[random.below(letters.len() as u64) as usize]));
+            at += 20 + random.below(2000);
+        }
+        let pressed: Vec<(u64, Vec<Key>)> = keys.iter().map(|(at, key)| one(*at, *key)).collect();
+        let pressed: Vec<(u64, &[Key])> = pressed.iter().map(|(at, keys)| (*at, keys.as_slice())).collect();
+        let offer = Offer { wider: Some(WiderKind::Prefix), more: true, ..ALL };
+        let typed_text: String = keys.iter().map(|(_, key)| *key).collect();
+        assert_eq!(typed(offer, true, &pressed), (None, typed_text), "text {text}: {keys:?}");
+    }
+}
+
+#[test]
 fn a_question_that_the_person_turned_to_hears_sooner() {
     let offer = Offer { more: false, ..ALL };
     let at = Duration::from_millis;
@@ -183,9 +251,10 @@ fn a_question_that_the_person_turned_to_hears_sooner() {
 }
 
 #[test]
-fn turning_to_the_next_part_leaves_a_draft_to_be_confirmed_over_with_enter() {
+fn turning_to_the_next_part_is_turning_to_the_question() {
+    let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
+    assert_eq!(keys.press(&[Key::Char('y')], ms(299)), [Effect::Draft(Key::Char('y'))]);
     let mut keys = AnswerKeys::new(ALL, true, Duration::ZERO).turned(Duration::ZERO);
     assert_eq!(keys.press(&[Key::Char('y')], ms(300)), [Effect::Chosen(Choice::Once)]);
-    assert_eq!(keys.tick(ms(60_000)), None);
-    assert_eq!(keys.press(&[Key::Enter], ms(60_000)), [Effect::Answer(Choice::Once)]);
+    assert_eq!(keys.press(&[Key::Enter], ms(310)), [Effect::Answer(Choice::Once)]);
 }

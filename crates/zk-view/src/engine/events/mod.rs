@@ -1,17 +1,18 @@
 //! What each event changes in a view.
 
 mod calls;
+mod left_out;
 mod runs;
 mod stream;
 
 use zk_core::events::{
-    AgentAbort, AgentDone, AgentStart, ContextCompaction, ContextFill, ContextReduced, PermissionDecided,
-    ProviderRetry, RunBudgetReached, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn,
-    SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject, StreamIdle,
-    StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter, ToolArgsRepaired,
-    ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked, ToolProgress, ToolRemark,
-    ToolResultsAfter, ToolSkipped, ToolUnknown, TurnBefore, UsageUpdate, ValidationCoerce, ValidationReject,
-    ViewBlock,
+    AgentAbort, AgentDone, AgentStart, ContextCompaction, ContextFill, ContextReduced, PartLeftOut,
+    PermissionDecided, ProviderRetry, RunBudgetReached, SessionEnd, SessionEntry, SessionMessages,
+    SessionOpenTurn, SessionStart, SessionSwitch, SpawnBefore, SpawnComplete, SpawnError, SteerInject,
+    StreamIdle, StreamProvider, StreamStart, StreamText, StreamThinking, StreamToolArgs, ToolAfter,
+    ToolArgsRepaired, ToolBefore, ToolBegin, ToolBlocked, ToolBudgetExceeded, ToolEnd, ToolParked,
+    ToolProgress, ToolRemark, ToolResultsAfter, ToolSkipped, ToolUnknown, ToolsChanged, TurnBefore,
+    UsageUpdate, ValidationCoerce, ValidationReject, ViewBlock,
 };
 use zk_core::kernel::Origin;
 
@@ -64,6 +65,8 @@ macro_rules! with_events {
             SpawnBefore,
             SpawnComplete,
             SpawnError,
+            PartLeftOut,
+            ToolsChanged,
             ViewBlock
         );
     };

@@ -24,6 +24,7 @@ impl Reduce for AgentStart {
     fn reduce(&self, engine: &mut Engine, origin: &Origin) {
         if origin.depth == 0 {
             engine.begin_run();
+            engine.note_missing_tools(self);
         }
     }
 }

@@ -205,3 +205,19 @@ fn joiners_stay_within_words_of_scripts_that_need_them_and_nowhere_else() {
         assert_eq!(sanitise(text), expected, "{text:?}");
     }
 }
+
+/// The bytes are judged eight at a time: each value at each place of a block and behind the last one, alone and beside bytes
+/// that end or begin a range.
+#[test]
+fn each_byte_is_judged_alike_wherever_it_stands() {
+    for beside in [b' ', b'~', b'\n', b'a'] {
+        for place in 0..19 {
+            for byte in 0..=u8::MAX {
+                let mut text = [beside; 19];
+                text[place] = byte;
+                let harmless = matches!(byte, b'\n' | b'\t' | b' '..=b'~');
+                assert_eq!(is_plain_ascii(&text), harmless, "{byte} at {place} beside {beside}");
+            }
+        }
+    }
+}

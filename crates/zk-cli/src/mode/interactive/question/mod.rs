@@ -4,5 +4,5 @@
 mod terminal_ui;
 
 pub(super) use terminal_ui::{TerminalUi, attend};
-pub(super) use zk_tui::answer_keys::{AnswerKeys, Effect};
-pub(super) use zk_tui::answer_keys::{Choice, DEAF, Offer};
+pub(super) use zk_tui::answer_keys::{AnswerKeys, Effect, LineFocus};
+pub(super) use zk_tui::answer_keys::{Choice, Offer};

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::service::{Approval, Question, QuestionId, Ui, UiAnswer, WiderKind, visible_lines};
-use zk_tui::{Frame, Row};
+use zk_tui::{Frame, Key, Row};
 use zk_view::{Card, Drained, Intent, Patch, Reader, ViewDriver};
 
 use super::{Choice, Effect, Offer};
@@ -174,6 +174,7 @@ impl TerminalUi {
                 self.keyboard.choose(Offer { more: next.is_some(), ..offer }, std::mem::take(&mut turned))?;
             let mut drawn = self.screen.lock().written();
             let mut status: Option<StatusLine> = None;
+            let mut is_told = false;
             loop {
                 let effect = keys.next().await?;
                 let is_answer = matches!(effect, Effect::Chosen(_) | Effect::Answer(_));
@@ -182,6 +183,13 @@ impl TerminalUi {
                     continue 'drawn;
                 }
                 match effect {
+                    Effect::Draft(key) if key != Key::Enter && self.screen.has_keys() && !is_told => {
+                        is_told = true;
+                        let mut screen = self.screen.lock();
+                        let before = screen.written();
+                        screen.line(Style::Dim, "  (what you type is the next prompt: Alt-Q answers)");
+                        drawn += screen.written() - before;
+                    }
                     Effect::Draft(_) => {}
                     Effect::Unchosen => drop(status.take().map(StatusLine::clear)),
                     Effect::NextPage => {
@@ -201,7 +209,10 @@ impl TerminalUi {
                     }
                     Effect::Chosen(choice) if self.screen.has_keys() => {
                         let text = format!("→ {} · Enter confirms", describe(choice));
+                        let before = self.screen.lock().written();
                         status = Some(StatusLine::show(&self.screen, &text));
+                        // Where lines stay, it is one of them.
+                        drawn += self.screen.lock().written() - before;
                     }
                     Effect::Chosen(_) => {}
                     Effect::Answer(choice) => {

@@ -1,5 +1,5 @@
+use crate::events::Coercion;
 use serde_json::{Map, Number, Value};
-use zk_core::events::Coercion;
 
 /// How many references and unions in one another are followed.
 const MAX_DEPTH: usize = 8;
@@ -24,7 +24,7 @@ pub struct Validated {
 ///
 /// ```
 /// use serde_json::json;
-/// use zk_agent::validate;
+/// use zk_core::service::validate;
 ///
 /// let schema = json!({"type": "object", "properties": {"limit": {"type": "integer"}}});
 /// let fits = validate(&json!({"limit": "20"}), &schema).unwrap();

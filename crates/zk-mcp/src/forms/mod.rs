@@ -1,5 +1,7 @@
 //! Forms of servers as questions to the person.
 
+mod limits;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +17,20 @@ use crate::sampling::sample;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The most fields that a form may have.
 const MOST: usize = 20;
+/// How often a person is asked for a field whose answer does not fit.
+const TRIES: usize = 3;
+/// Parts of the names of fields that want what no server should be told this way.
+const SECRETS: [&str; 9] = [
+    "password",
+    "passwort",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "api_key",
+    "apikey",
+    "private_key",
+];
 
 /// Asks the person in front of the bus. Without one a form is answered with its own defaults if it has one for every field,
 /// and declined otherwise: a server that has a value for everything learns nothing.
@@ -33,8 +49,14 @@ impl Answers for AskPerson {
             return Form::Declined;
         }
         let names: Vec<String> = fields.iter().map(Field::title).collect();
+        let secret: Vec<String> = fields.iter().filter(|field| field.is_secret()).map(Field::title).collect();
+        let warning = if secret.is_empty() {
+            String::new()
+        } else {
+            format!("\nA server should never ask for secrets like this: {}.", secret.join(", "))
+        };
         let text = format!(
-            "MCP server {server} asks:\n{}\nIt wants: {}\nWhat you answer goes to that server. Answer it?",
+            "MCP server {server} asks:\n{}\nIt wants: {}{warning}\nWhat you answer goes to that server. Answer it?",
             visible_lines(message).join("\n"),
             if names.is_empty() { "a yes".to_owned() } else { names.join(", ") }
         );
@@ -45,12 +67,20 @@ impl Answers for AskPerson {
         }
         let mut filled = Map::new();
         for field in &fields {
-            match field.answer(questions.ask(field.question(server), &cx, PATIENCE).await) {
+            let ask = async |why: &str| {
+                field.answer(questions.ask(field.question(server, why), &cx, PATIENCE).await)
+            };
+            let mut answer = ask("").await;
+            for _ in 1..TRIES {
+                let Filled::Wrong(why) = &answer else { break };
+                answer = ask(why).await;
+            }
+            match answer {
                 Filled::Value(value) => {
                     filled.insert(field.name.clone(), value);
                 }
                 Filled::Nothing => {}
-                Filled::Missing => return Form::Cancelled,
+                Filled::Wrong(_) | Filled::Missing => return Form::Cancelled,
             }
         }
         Form::Filled(filled)
@@ -88,6 +118,8 @@ enum Filled {
     Value(Value),
     /// The field stays empty, and may.
     Nothing,
+    /// It does not fit, and why.
+    Wrong(String),
     /// It must not.
     Missing,
 }
@@ -119,10 +151,22 @@ impl Field {
         self.text("title").unwrap_or_else(|| visible_line(&self.name))
     }
 
+    /// Whether it asks for what no server should be told this way.
+    fn is_secret(&self) -> bool {
+        let name = format!("{} {}", self.name, self.title()).to_lowercase().replace([' ', '-'], "_");
+        SECRETS.iter().any(|secret| name.contains(secret))
+            || name.split('_').any(|word| ["key", "pin"].contains(&word))
+    }
+
+    fn kind(&self) -> &str {
+        self.schema.get("type").and_then(Value::as_str).unwrap_or("string")
+    }
+
     /// The values to choose from, each with what is shown of it.
     fn options(&self) -> Vec<(Value, String)> {
+        let of = if self.kind() == "array" { self.schema.get("items") } else { Some(&self.schema) };
         let shown = |value: &Value| visible_line(value.as_str().unwrap_or(&value.to_string()));
-        let list = |key: &str| self.schema.get(key).and_then(Value::as_array).into_iter().flatten();
+        let list = |key: &str| of.and_then(|of| of.get(key)?.as_array()).into_iter().flatten();
         let titled = list("oneOf").chain(list("anyOf")).filter_map(|one| {
             let value = one.get("const")?;
             let title = one.get("title").and_then(Value::as_str).map_or_else(|| shown(value), visible_line);
@@ -134,26 +178,41 @@ impl Field {
         titled.chain(plain).collect()
     }
 
-    fn question(&self, server: &str) -> Question {
+    /// The question for the field, with what was wrong with the answer before.
+    fn question(&self, server: &str, wrong: &str) -> Question {
         let mut text = format!("{} (for MCP server {server})", self.title());
         text.extend(self.text("description").map(|about| format!("\n{about}")));
         let options = self.options();
-        if !options.is_empty() {
+        let is_list = self.kind() == "array";
+        if !options.is_empty() && !is_list {
             return Question::Select { text, options: options.into_iter().map(|(_, shown)| shown).collect() };
         }
-        if self.schema.get("type").and_then(Value::as_str) == Some("boolean") {
+        if self.kind() == "boolean" {
             return Question::Confirm { text };
         }
-        let default = self
-            .schema
-            .get("default")
-            .map(|value| visible_line(value.as_str().unwrap_or(&value.to_string())));
+        if is_list {
+            let lines = options.iter().enumerate().map(|(at, (_, shown))| format!("\n{} {shown}", at + 1));
+            text.extend(lines);
+            text.push_str("\nSeveral, with commas between them: numbers or words of these");
+        }
+        let shown = |value: &Value| match value {
+            Value::Array(items) => {
+                let items =
+                    items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+                items.collect::<Vec<_>>().join(", ")
+            }
+            other => other.as_str().map_or_else(|| other.to_string(), str::to_owned),
+        };
+        let default = self.schema.get("default").map(|value| visible_line(&shown(value)));
         text.extend(default.map(|default| format!("\nNothing means {default}")));
+        if !wrong.is_empty() {
+            text.push_str(&format!("\nThat does not fit: {wrong}"));
+        }
         Question::Input { text }
     }
 
     fn answer(&self, answer: UiAnswer) -> Filled {
-        let kind = self.schema.get("type").and_then(Value::as_str).unwrap_or("string");
+        let kind = self.kind();
         let empty = || match self.schema.get("default") {
             Some(default) => Filled::Value(default.clone()),
             None if self.is_needed => Filled::Missing,
@@ -167,15 +226,23 @@ impl Field {
                 None => Filled::Missing,
             },
             UiAnswer::Text { text } if text.trim().is_empty() => empty(),
-            UiAnswer::Text { text } => match kind {
-                "integer" => {
-                    text.trim().parse::<i64>().map_or(Filled::Missing, |value| Filled::Value(value.into()))
+            UiAnswer::Text { text } => {
+                let read = match kind {
+                    "integer" => {
+                        text.trim().parse::<i64>().map(Value::from).map_err(|_| "a whole number".to_owned())
+                    }
+                    "number" => {
+                        text.trim().parse::<f64>().map(Value::from).map_err(|_| "a number".to_owned())
+                    }
+                    "array" => self.chosen(&text),
+                    _ => Ok(Value::from(text)),
+                };
+                let read = read.map_err(|wanted| format!("it has to be {wanted}"));
+                match read.and_then(|value| limits::check(&self.schema, &value).map(|()| value)) {
+                    Ok(value) => Filled::Value(value),
+                    Err(why) => Filled::Wrong(why),
                 }
-                "number" => {
-                    text.trim().parse::<f64>().map_or(Filled::Missing, |value| Filled::Value(value.into()))
-                }
-                _ => Filled::Value(text.into()),
-            },
+            }
             UiAnswer::No { .. } => empty(),
             UiAnswer::Session
             | UiAnswer::Always
@@ -183,6 +250,23 @@ impl Field {
             | UiAnswer::WiderAlways
             | UiAnswer::Absent => Filled::Missing,
         }
+    }
+
+    /// The values that a list names by their numbers, their titles or themselves.
+    fn chosen(&self, text: &str) -> Result<Value, String> {
+        let options = self.options();
+        let mut chosen: Vec<Value> = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let number = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let named = options.iter().find(|(value, shown)| shown == word || value.as_str() == Some(word));
+            let found = named.or_else(|| options.get(number?));
+            match found {
+                Some((value, _)) if !chosen.contains(value) => chosen.push(value.clone()),
+                Some(_) => {}
+                None => return Err(format!("one of those listed, which {} is not", visible_line(word))),
+            }
+        }
+        Ok(Value::Array(chosen))
     }
 }
 
@@ -204,7 +288,7 @@ mod tests {
     fn answers_become_values_of_the_type_of_their_field() {
         let value = |schema: Value, answer| match field(schema, true).answer(answer) {
             Filled::Value(value) => value,
-            Filled::Nothing | Filled::Missing => Value::Null,
+            Filled::Nothing | Filled::Missing | Filled::Wrong(_) => Value::Null,
         };
         assert_eq!(value(json!({"type": "string"}), text("a")), json!("a"));
         assert_eq!(value(json!({"type": "integer"}), text(" 7 ")), json!(7));
@@ -226,6 +310,47 @@ mod tests {
     }
 
     #[test]
+    fn several_values_are_chosen_by_number_title_or_value_and_become_a_list() {
+        let titled = json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"anyOf": [
+            {"const": "r", "title": "red"}, {"const": "g", "title": "green"}, {"const": "b", "title": "blue"},
+        ]}});
+        let plain = json!({"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}});
+        let chosen = |schema: &Value, typed: &str| match field(schema.clone(), true).answer(text(typed)) {
+            Filled::Value(value) => value,
+            Filled::Wrong(why) => Value::from(why),
+            Filled::Nothing | Filled::Missing => Value::Null,
+        };
+        assert_eq!(chosen(&titled, "1, green"), json!(["r", "g"]));
+        assert_eq!(chosen(&plain, "b,b, 1"), json!(["b", "r"]));
+        for (schema, typed, why) in [(&titled, "1,2,3", "at most 2"), (&plain, "pink", "pink is not")] {
+            let told = chosen(schema, typed);
+            assert!(told.as_str().is_some_and(|told| told.contains(why)), "{typed}: {told}");
+        }
+        let Question::Input { text } = field(titled, true).question("s", "too many") else { panic!() };
+        assert!(text.contains("\n2 green") && text.contains("too many"), "{text}");
+    }
+
+    #[test]
+    fn fields_that_ask_for_secrets_are_known_by_their_names() {
+        let named = |name: &str, title: &str| {
+            let schema = json!({"type": "string", "title": title});
+            Field { name: name.to_owned(), schema, is_needed: true }.is_secret()
+        };
+        for (name, title) in [
+            ("pw", "Your Password"),
+            ("access_token", "x"),
+            ("k", "API key"),
+            ("clientSecret", "x"),
+            ("p", "PIN"),
+        ] {
+            assert!(named(name, title), "{name} {title}");
+        }
+        for (name, title) in [("name", "Your name"), ("keyboard", "Layout"), ("spinning", "x")] {
+            assert!(!named(name, title), "{name} {title}");
+        }
+    }
+
+    #[test]
     fn a_form_that_nobody_sees_is_answered_by_its_own_defaults_or_not_at_all() {
         let form = |properties: Value| defaults(&fields(&json!({ "properties": properties })));
         let filled = form(json!({"a": {"type": "string", "default": "x"}, "b": {"default": 2}}));
@@ -237,7 +362,7 @@ mod tests {
 
     #[test]
     fn what_a_server_writes_into_a_question_is_visible() {
-        let Question::Input { text } = field(json!({"title": "a\u{202e}b"}), true).question("s") else {
+        let Question::Input { text } = field(json!({"title": "a\u{202e}b"}), true).question("s", "") else {
             panic!()
         };
         assert!(text.contains("U+202E"), "{text}");

@@ -1,0 +1,197 @@
+//! Which addresses a stranger can have zk connect to.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use zk_core::model::is_public_address;
+
+type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+
+/// Looks the addresses of a host up.
+type LookUp = Arc<dyn Fn(String) -> Found + Send + Sync>;
+
+/// Keeps the clients that talk to whom a server names away from the inside: what only this machine or its network
+/// reaches is only connected to where the server itself is there.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    /// The host of the server.
+    server: String,
+    look_up: LookUp,
+}
+
+impl fmt::Debug for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reach").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// The address of a host that is written as one.
+fn literal(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn host(url: &Url) -> String {
+    url.host_str().unwrap_or_default().to_owned()
+}
+
+/// The resolver of this machine.
+fn look_up_here(host: String) -> Found {
+    Box::pin(async move {
+        let found = tokio::net::lookup_host((host, 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    })
+}
+
+impl Reach {
+    /// What may be reached on behalf of the server at `server`.
+    pub(crate) fn of(server: &Url) -> Self {
+        Self { server: host(server), look_up: Arc::new(look_up_here) }
+    }
+
+    /// Why the host of `url`, written as an address, is not connected to; a name is judged when it is looked up.
+    pub(crate) fn refuse_literal(&self, url: &Url) -> Option<String> {
+        let address = literal(&host(url)).filter(|address| !is_public_address(*address))?;
+        match literal(&self.server) {
+            Some(server) if !is_public_address(server) => None,
+            Some(_) => Some(inside(&host(url), address)),
+            None if self.server == "localhost" => None,
+            None => Some(inside(&host(url), address)),
+        }
+    }
+
+    /// The addresses of a name, each of them judged: one that mixes those of the inside with others is made for that.
+    async fn resolve_name(&self, name: String) -> io::Result<Vec<SocketAddr>> {
+        let found = (self.look_up)(name.clone()).await?;
+        if let Some(address) = found.iter().find(|address| !is_public_address(**address)) {
+            let server = match literal(&self.server) {
+                Some(address) => vec![address],
+                None => (self.look_up)(self.server.clone()).await?,
+            };
+            if server.iter().copied().all(is_public_address) {
+                return Err(io::Error::other(inside(&name, *address)));
+            }
+        }
+        Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
+    }
+}
+
+fn inside(host: &str, address: IpAddr) -> String {
+    format!(
+        "{host} leads to {address}, which only this machine or its network reaches, and the server that named it is \
+         elsewhere"
+    )
+}
+
+impl Resolve for Reach {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (this, name) = (self.clone(), name.as_str().to_owned());
+        Box::pin(async move {
+            let addresses: Addrs = Box::new(this.resolve_name(name).await?.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    /// A server far away or near, and what names lead to.
+    fn reach(server: &str, table: &'static [(&'static str, &'static [&'static str])]) -> Reach {
+        let look_up: LookUp = Arc::new(move |host| {
+            let found = table.iter().find(|(name, _)| *name == host);
+            let found = found.map(|(_, all)| all.iter().map(|one| one.parse().unwrap()).collect());
+            Box::pin(async move { found.ok_or_else(|| io::Error::other("no such host")) })
+        });
+        Reach { look_up, ..Reach::of(&url(server)) }
+    }
+
+    const NAMES: &[(&str, &[&str])] = &[
+        ("far.example", &["93.184.216.34"]),
+        ("corp.example", &["10.0.0.7"]),
+        ("to-loopback.example", &["127.0.0.1"]),
+        ("to-any.example", &["0.0.0.0"]),
+        ("to-private.example", &["10.0.0.1"]),
+        ("to-shared.example", &["100.64.0.1"]),
+        ("to-metadata.example", &["169.254.169.254"]),
+        ("to-mapped.example", &["::ffff:10.0.0.1"]),
+        ("to-nat64.example", &["64:ff9b::a00:1"]),
+        ("to-6to4.example", &["2002:a00:1::"]),
+        ("to-unique.example", &["fd00::1"]),
+        ("to-link.example", &["fe80::1"]),
+        ("to-mixed.example", &["93.184.216.34", "192.168.0.1"]),
+    ];
+
+    #[tokio::test]
+    async fn names_that_lead_inside_are_connected_to_for_a_server_inside_only() {
+        let far = reach("https://far.example/mcp", NAMES);
+        let near = reach("https://corp.example/mcp", NAMES);
+        for (name, addresses) in NAMES {
+            let is_far = *name == "far.example";
+            let found = far.resolve_name((*name).to_owned()).await;
+            assert_eq!(found.is_ok(), is_far, "{name}: {found:?}");
+            assert_eq!(near.resolve_name((*name).to_owned()).await.unwrap().len(), addresses.len());
+        }
+    }
+
+    #[test]
+    fn addresses_inside_are_connected_to_for_a_server_inside_only() {
+        let (far, near) = (Reach::of(&url("https://1.1.1.1/")), Reach::of(&url("http://127.0.0.1:1/")));
+        for host in [
+            "127.0.0.1",
+            "10.0.0.1",
+            "100.64.0.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "2130706433",
+            "0x7f.1",
+            "[::1]",
+            "[::ffff:10.0.0.1]",
+            "[64:ff9b::a00:1]",
+            "[fd00::1]",
+            "[::]",
+        ] {
+            let at = url(&format!("https://{host}/"));
+            assert!(far.refuse_literal(&at).is_some(), "{host}");
+            assert!(near.refuse_literal(&at).is_none(), "{host}");
+        }
+        assert!(far.refuse_literal(&url("https://8.8.8.8/")).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_client_of_a_server_far_away_opens_no_connection_to_the_inside() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = accepted.clone();
+        tokio::spawn(async move {
+            while listener.accept().await.is_ok() {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let http = crate::Http::new().with_reach(reach("https://far.example/", NAMES));
+        let at = url(&format!("http://to-loopback.example:{port}/"));
+        let error = http.client(&at).unwrap().get(at).send().await.unwrap_err();
+        assert!(crate::http::root_cause(&error).contains("leads to 127.0.0.1"), "{error:?}");
+        assert!(http.client(&url(&format!("http://127.0.0.1:{port}/"))).is_err());
+        assert_eq!(accepted.load(Ordering::SeqCst), 0);
+        let http = crate::Http::new().with_reach(reach("https://corp.example/", NAMES));
+        let at = url(&format!("http://to-loopback.example:{port}/"));
+        // The listener hangs up without an answer; that it was reached is what counts.
+        let _ = http.client(&at).unwrap().get(at).send().await;
+        assert!(accepted.load(Ordering::SeqCst) > 0);
+    }
+}

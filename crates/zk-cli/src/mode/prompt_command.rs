@@ -1,0 +1,46 @@
+//! Commands that stand for a prompt, where nobody is there to see what others would show.
+
+use tokio_util::sync::CancellationToken;
+use zk_agent::Agent;
+use zk_core::service::{Command, CommandOutcome, match_command};
+use zk_mcp::McpServers;
+
+use crate::exit::{Failure, Outcome};
+
+/// The names of commands for prompts of MCP servers begin so.
+const OF_SERVERS: &str = "mcp_";
+
+/// The prompt that the command in `text` stands for, such as a prompt of an MCP server; nothing if it is no command.
+///
+/// # Errors
+/// When the command fails, or shows something to a person in the place of a prompt.
+pub(super) async fn prompt_of(
+    agent: &Agent,
+    text: &str,
+    stop: &CancellationToken,
+) -> Outcome<Option<String>> {
+    let Some(line) = text.strip_prefix('/') else { return Ok(None) };
+    let cx = agent.bus().cx().with_stop(stop.clone());
+    let is_of_server = line.starts_with(OF_SERVERS);
+    if is_of_server && let Some(servers) = cx.service::<McpServers>() {
+        let _ = stop.run_until_cancelled(servers.prompts_ready()).await;
+    }
+    let name = line.split_whitespace().next().unwrap_or_default();
+    let Some((command, args)) = match_command(line, |name| cx.item::<dyn Command>(name)) else {
+        if !is_of_server {
+            return Ok(None);
+        }
+        return Err(Failure::usage(format!(
+            "there is no command /{name}: its MCP server has no such prompt, or cannot be used (`zk mcp list`)"
+        )));
+    };
+    match stop.run_until_cancelled(command.run(args, &cx)).await {
+        Some(Ok(CommandOutcome::Prompt(prompt))) => Ok(Some(prompt)),
+        Some(Ok(CommandOutcome::Done | CommandOutcome::Show(_) | CommandOutcome::Quit)) => {
+            Err(Failure::usage(format!("/{name} is for conversations; `zk` on a terminal begins one")))
+        }
+        Some(Err(error)) => Err(Failure::usage(format!("/{name}: {error}"))),
+        // The run that would follow is stopped, too, and says so.
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,165 @@
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{BegunCall, CallSteps};
+use crate::events::{ToolAfter, ToolEnd, ToolErrored, ToolTransform};
+use crate::kernel::EmitError;
+use crate::model::{
+    Block, Display, ToolContent, ToolError, ToolErrorKind, ToolOutput, ToolResult, output_bytes, wire,
+};
+
+/// The result of a call, after everything that transforms it.
+#[derive(Debug)]
+pub struct CallEnd {
+    /// The result as the model gets it.
+    pub result: ToolResult,
+    /// How to show it to a person.
+    pub display: Option<Display>,
+    /// The tool's own data.
+    pub details: Option<Value>,
+    /// Its size as it weighs on the wire.
+    pub bytes: usize,
+    /// The class of the tool's failure, if it failed and nobody gave another result.
+    pub failure: Option<ToolErrorKind>,
+    /// Why its end could not be recorded: nothing may go on after it.
+    pub unrecorded: Option<EmitError>,
+}
+
+impl CallEnd {
+    /// The result as a tool gives one.
+    ///
+    /// # Errors
+    /// An error result as a [`ToolError`], also when the end could not be recorded.
+    pub fn into_output(self) -> Result<ToolOutput, ToolError> {
+        if let Some(error) = self.unrecorded {
+            return Err(ToolError::failed(format!("it ran, but its end could not be recorded: {error}")));
+        }
+        if self.result.is_error {
+            let kind = self.failure.unwrap_or(ToolErrorKind::Failed);
+            let message = self.result.content.to_text();
+            return Err(ToolError { display: self.display, ..ToolError::new(kind, message) });
+        }
+        Ok(ToolOutput { content: self.result.content, display: self.display, details: self.details })
+    }
+}
+
+impl CallSteps {
+    /// Takes the outcome of a call that had begun through `tool:error`, `tool:transform`, `tool:end` and `tool:after`.
+    pub async fn end(&self, begun: BegunCall, outcome: Result<ToolOutput, ToolError>) -> CallEnd {
+        let elapsed = begun.started.elapsed();
+        match outcome {
+            Ok(output) => self.finish(output, false, elapsed, Some(begun)).await,
+            Err(error) => {
+                let errored = ToolErrored { call: self.call.clone(), error: error.clone(), result: None };
+                let substitute = self.cx.emit(errored).await.ok().and_then(|errored| errored.result);
+                let failure = substitute.is_none().then_some(error.kind);
+                let content = substitute.unwrap_or(ToolContent::Text(error.message));
+                let output = ToolOutput { content, display: error.display, details: None };
+                let end = self.finish(output, failure.is_some(), elapsed, Some(begun)).await;
+                CallEnd { failure, ..end }
+            }
+        }
+    }
+
+    /// Runs the result that a gate gave in the call's place through `tool:transform` and `tool:after`.
+    pub async fn substitute(&self, output: ToolOutput) -> CallEnd {
+        self.finish(output, false, Duration::ZERO, None).await
+    }
+
+    async fn finish(
+        &self,
+        output: ToolOutput,
+        is_error: bool,
+        elapsed: Duration,
+        begun: Option<BegunCall>,
+    ) -> CallEnd {
+        let ToolOutput { content, display, details } = output;
+        let call = &self.call;
+        let output_bytes_before = output_bytes(&content);
+        let transform = ToolTransform {
+            call: call.clone(),
+            output_bytes: output_bytes_before,
+            content,
+            is_error,
+            details,
+        };
+        let (mut content, is_error, details) = match self.cx.emit(transform).await {
+            Ok(transform) => (transform.content, transform.is_error, transform.details),
+            // What should have been cut or masked must not get through as it is.
+            Err(error) => (format!("The result is withheld: {error}.").into(), true, None),
+        };
+        if !self.keeps_images {
+            content = without_images(content);
+        }
+        if let Some(note) = begun.as_ref().and_then(|begun| begun.note.as_deref()) {
+            content = with_note(content, note);
+        }
+        let bytes = output_bytes(&content);
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let exit_code = display.as_ref().and_then(Display::exit_code);
+        let result = ToolResult { call_id: call.call_id.clone(), content, is_error };
+        let mut unrecorded = None;
+        if let Some(BegunCall { read_only, summary, .. }) = begun {
+            let end = || ToolEnd {
+                run_id: self.run_id.clone(),
+                call: call.clone(),
+                summary: summary.clone(),
+                read_only,
+                result: result.clone(),
+                display: display.clone(),
+                exit_code,
+                details: details.clone(),
+                elapsed_ms,
+            };
+            unrecorded = self.cx.emit_with(end).await.err();
+        }
+        let after = || ToolAfter {
+            call: call.clone(),
+            content: result.content.clone(),
+            is_error,
+            display: display.clone().or_else(|| first_line(&result.content)),
+            exit_code,
+            details: details.clone(),
+            output_bytes: bytes,
+            elapsed_ms,
+            run_tool_counts: self.run_tool_counts.clone(),
+        };
+        let _ = self.cx.emit_with(after).await;
+        CallEnd { result, display, details, bytes, failure: None, unrecorded }
+    }
+}
+
+/// The content with a line behind it.
+fn with_note(content: ToolContent, note: &str) -> ToolContent {
+    match content {
+        ToolContent::Text(text) if text.is_empty() => ToolContent::Text(note.to_owned()),
+        ToolContent::Text(text) => {
+            let separator = if text.ends_with('\n') { "" } else { "\n" };
+            ToolContent::Text(format!("{text}{separator}{note}"))
+        }
+        ToolContent::Blocks(mut blocks) => {
+            blocks.push(Block::text(note));
+            ToolContent::Blocks(blocks)
+        }
+    }
+}
+
+fn first_line(content: &ToolContent) -> Option<Display> {
+    let ToolContent::Text(text) = content else { return None };
+    let line: String = text.lines().next()?.chars().take(200).collect();
+    Some(Display::Line { text: line })
+}
+
+/// The content for a reader who sees no images.
+fn without_images(content: ToolContent) -> ToolContent {
+    let ToolContent::Blocks(blocks) = content else { return content };
+    let blocks = blocks
+        .into_iter()
+        .map(|block| match block {
+            Block::Image(_) => Block::text(wire::IMAGE_OMITTED),
+            other => other,
+        })
+        .collect();
+    ToolContent::Blocks(blocks)
+}

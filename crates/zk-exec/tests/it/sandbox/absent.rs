@@ -1,0 +1,162 @@
+//! What programs are started from is protected where it does not exist yet.
+
+use std::fs;
+use std::path::Path;
+
+use zk_core::service::{DeniedAct, Exec, ExecRequest, Files, OutputStream};
+use zk_exec::{SandboxPolicy, WorkspaceFiles};
+
+use super::{run, sandboxed};
+
+/// In a workspace without any of them.
+const RUN_LATER: [&str; 40] = [
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".xprofile",
+    ".xinitrc",
+    ".xsession",
+    ".xsessionrc",
+    ".pam_environment",
+    ".gitconfig",
+    ".zk/settings.toml",
+    ".zk/settings.local.toml",
+    ".zk/hooks/x",
+    ".zk/agents/x.md",
+    ".git",
+    ".git/config",
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/hooks/pre-commit",
+    ".git/info/attributes",
+    ".git/objects/info/alternates",
+    ".git/modules/a/config",
+    ".git/HEAD",
+    "HEAD",
+    "add/.bashrc",
+    "add/.profile",
+    "add/.gitconfig",
+    "add/.zk/settings.toml",
+    "add/.git/config",
+];
+
+/// Ways to make `$f`, of which one is enough.
+const WAYS: [&str; 7] = [
+    "echo owned > \"$f\"",
+    "mkdir -p \"$(dirname \"$f\")\"; echo owned > \"$f\"",
+    "echo owned > made; mv -T made \"$f\"",
+    "ln -s \"$PWD/made\" \"$f\"",
+    "rm -rf \"$f\"; echo owned > \"$f\"",
+    "mv \"$f\" away; echo owned > \"$f\"",
+    "mkfifo \"$f\"",
+];
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_is_run_later_cannot_be_made_where_it_is_absent() {
+    let base = tempfile::tempdir().unwrap();
+    let (work, add) = (base.path().join("work"), base.path().join("work/add"));
+    fs::create_dir_all(&add).unwrap();
+    let policy = SandboxPolicy::new(&work).writable(&add).state(base.path().join("state"));
+    let Some(exec) = sandboxed(&policy) else { return };
+    for name in RUN_LATER {
+        for way in WAYS {
+            let (_, out) = run(&exec, &format!("f={name}; {way}; true"), &work).await;
+            let made = fs::symlink_metadata(work.join(name));
+            assert!(!made.as_ref().is_ok_and(|made| !made.is_dir()), "{name} was made by {way}: {out}");
+            assert!(
+                !made.is_ok_and(|made| made.is_dir()) || fs::read_dir(work.join(name)).unwrap().count() == 0
+            );
+        }
+    }
+    // What was kept free is nobody's business afterwards, nor is it during the conversation.
+    let files = WorkspaceFiles::new([&work]).unwrap();
+    let shown = files.list(&files.resolve(&work, ".").unwrap()).unwrap();
+    assert!(shown.iter().all(|(name, _)| !name.contains("rc") && !name.contains("profile")), "{shown:?}");
+    exec.close().await;
+    let own = |name: &String| name != "made" && name != "away";
+    let left: Vec<_> = names(&work).into_iter().filter(own).collect();
+    assert_eq!((left, names(&add)), (vec!["add".to_owned()], Vec::new()));
+}
+
+#[tokio::test]
+async fn a_conversation_that_runs_no_command_makes_nothing() {
+    let base = tempfile::tempdir().unwrap();
+    let work = base.path().join("work");
+    fs::create_dir(&work).unwrap();
+    let policy = SandboxPolicy::new(&work).state(base.path().join("state"));
+    let (environment, supervision) = (crate::support::environment(), crate::support::supervision());
+    let exec = zk_exec::SandboxExec::new(&policy, environment, supervision).unwrap();
+    assert_eq!(names(&work), Vec::<String>::new());
+    exec.close().await;
+    assert_eq!(names(base.path()), ["work"]);
+}
+
+#[tokio::test]
+async fn start_files_below_the_home_directory_are_protected_where_their_directory_is_writable() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| home.path().join(path);
+    for dir in ["work", ".config/fish", ".cargo"] {
+        fs::create_dir_all(at(dir)).unwrap();
+    }
+    fs::write(at(".config/fish/config.fish"), "as it was").unwrap();
+    let policy =
+        SandboxPolicy::new(at("work")).home(home.path()).writable(at(".config")).writable(at(".cargo"));
+    let Some(exec) = sandboxed(&policy) else { return };
+    let limits = exec.start().unwrap().limits;
+    assert!(limits.iter().any(|limit| limit.ends_with(".cargo/config can be created")), "{limits:?}");
+    for name in [
+        ".config/fish/config.fish",
+        ".config/fish/conf.d/x.fish",
+        ".config/git/config",
+        ".config/systemd/user/x.service",
+        ".config/autostart/x.desktop",
+        ".config/environment.d/x.conf",
+        ".config/nvim/init.lua",
+        ".cargo/config.toml",
+        ".cargo/env",
+    ] {
+        for way in WAYS {
+            run(&exec, &format!("f={}; {way}; true", at(name).display()), &at("work")).await;
+            let found = fs::read_to_string(at(name)).unwrap_or_default();
+            assert!(found.is_empty() || found == "as it was", "{name}: {way}");
+        }
+    }
+    let (code, out) = run(&exec, &format!("echo ok > {}", at(".config/other").display()), &at("work")).await;
+    assert_eq!(code, 0, "{out}");
+    exec.close().await;
+    assert_eq!(names(&at(".config")), ["fish", "other"]);
+    assert_eq!(names(&at(".cargo")), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_command_that_wants_to_make_a_start_file_is_told_what_denied_it() {
+    let work = tempfile::tempdir().unwrap();
+    let Some(exec) = sandboxed(&SandboxPolicy::new(work.path())) else { return };
+    let mut sink = |_: OutputStream, _: &[u8]| ();
+    let request = ExecRequest::shell("echo owned >> .bashrc", work.path());
+    let stop = tokio_util::sync::CancellationToken::new();
+    let denials = exec.run(request, &mut sink, &stop).await.unwrap().denials;
+    let target = work.path().canonicalize().unwrap().join(".bashrc");
+    assert_eq!(denials.len(), 1);
+    assert_eq!((denials[0].act, denials[0].target.as_str()), (DeniedAct::Write, target.to_str().unwrap()));
+}

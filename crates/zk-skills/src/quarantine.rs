@@ -1,0 +1,101 @@
+//! Skills whose text looks as if it was written to take a model over: a person decides whether a model uses them.
+
+use serde_json::json;
+use zk_core::kernel::Cx;
+use zk_core::model::{Display, Effects, ToolError, ToolErrorKind};
+use zk_core::service::{Approval, Question, Questions, Trust, TrustItem, UiAnswer, visible_line};
+
+use crate::discover::place;
+use crate::scan::{Suspicion, scan};
+use crate::skill::{Skill, SkillSource};
+use crate::skills::Skills;
+
+/// What the text of a suspicious skill is approved as in the trust store.
+pub const TRUST_SCANNED: &str = "suspicious-skill";
+
+/// How long a person may take to read it.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// Whether somebody read a skill before it got here: the project's are approved byte by byte, and those of a program are
+/// its own.
+fn is_read(source: SkillSource) -> bool {
+    match source {
+        SkillSource::Project | SkillSource::Inline | SkillSource::Builtin => true,
+        SkillSource::Configured | SkillSource::User | SkillSource::Server => false,
+    }
+}
+
+/// Keeps models from knowing of a skill whose description is suspicious. A person can still give it.
+pub(crate) fn hide_suspicious(skill: &mut Skill) {
+    if is_read(skill.source) || skill.manifest.disable_model_invocation {
+        return;
+    }
+    if let Some(what) = crate::scan::of_description(skill) {
+        skill.manifest.disable_model_invocation = true;
+        skill.diagnostics.push(crate::skill::Diagnostic::warning(format!(
+            "its description {what}, so that no model is told of it; you can give it with /skill:NAME"
+        )));
+    }
+}
+
+impl Skills {
+    /// Asks about a text with suspicious lines, unless a person approved just that. Without a person it is refused.
+    pub(crate) async fn check_text(&self, skill: &Skill, body: &str, cx: &Cx) -> Result<(), ToolError> {
+        if is_read(skill.source) {
+            return Ok(());
+        }
+        let found = scan(body);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let (project, place) = (self.project(), place(skill));
+        let name = format!("{} {place}", skill.name());
+        let item = TrustItem { project: &project, kind: TRUST_SCANNED, name: &name, bytes: body.as_bytes() };
+        let trust = cx.service::<dyn Trust>();
+        if trust.as_ref().is_some_and(|trust| trust.is_trusted(&item)) {
+            return Ok(());
+        }
+        let denied = |why: String| Err(ToolError::new(ToolErrorKind::Denied, why));
+        let lines: Vec<String> = found.iter().map(describe).collect();
+        let Some(questions) = cx.service::<Questions>().filter(|questions| questions.is_attended()) else {
+            return denied(format!(
+                "the skill `{}` is suspicious, and nobody is there to approve it: {}. Go on without it; the user can give \
+                 it with `/skill:{}`",
+                skill.name(),
+                lines.join("; "),
+                skill.name()
+            ));
+        };
+        match questions.ask(question(skill, &place, lines, trust.is_some()), cx, PATIENCE).await {
+            UiAnswer::Once => Ok(()),
+            UiAnswer::Always => match trust.map(|trust| trust.approve(&item)) {
+                Some(Err(error)) => denied(format!("the approval cannot be stored: {error}")),
+                Some(Ok(())) | None => Ok(()),
+            },
+            _ => denied(format!(
+                "the user did not approve the skill `{}`, whose text is suspicious; go on without it",
+                skill.name()
+            )),
+        }
+    }
+}
+
+fn describe(found: &Suspicion) -> String {
+    format!("line {} {}: {}", found.line, found.what, visible_line(&found.quote))
+}
+
+fn question(skill: &Skill, place: &str, found: Vec<String>, can_store: bool) -> Question {
+    let mut lines = vec!["Lines of its text may be written to take your model over:".to_owned()];
+    lines.extend(found);
+    lines.push(format!("Read it first: {}", visible_line(place)));
+    let always = "this skill in this project, for as long as its text stays as it is".to_owned();
+    Question::Approve(Box::new(Approval {
+        tool: "skills_use".to_owned(),
+        args: json!({ "skill": skill.name() }),
+        effects: Effects::none(),
+        preview: Some(Display::Lines { lines }),
+        session: None,
+        always: can_store.then_some(always),
+        wider: None,
+    }))
+}

@@ -1,0 +1,236 @@
+use super::lines::{Fence, Starts, indent_of, is_table, starts, underlines_heading};
+use super::render::render;
+use super::{MAX_OPEN, Markdown, Open};
+use crate::row::Row;
+use crate::text::graphemes;
+
+/// How many rows further up a block is cut rather than within something that is marked up as a whole.
+const FURTHER_UP: usize = 8;
+
+/// Bytes of a line after which it is what it began as.
+const SURE: usize = 4;
+
+/// Characters that say whether the rest of a line would be read as something else.
+const BEGINNING: usize = 80;
+
+/// Where a block is cut, and what has to stand before the rest of it, which is a block of the same kind.
+#[derive(Debug)]
+struct Cut {
+    at: usize,
+    lead: String,
+}
+
+impl Markdown {
+    /// Takes the first rows of the open block although it is not complete: there is no room for them. The last one may
+    /// still grow, and stays. What is taken is cut off the source: neither another width nor what is still to come of the
+    /// block has any of it drawn twice, or not at all.
+    #[must_use]
+    pub fn take_open(&mut self, count: usize) -> Vec<Row> {
+        let count = count.min(self.open_rows().len().saturating_sub(1));
+        if count == 0 || !self.take_in_line() {
+            return Vec::new();
+        }
+        // A block that the line ended is complete.
+        let mut rows = self.take_ready();
+        if rows.len() >= count {
+            return rows;
+        }
+        rows.extend(self.separator());
+        if let Some(cut) = self.best_cut(count.saturating_sub(rows.len())) {
+            let head = self.head_rows(&cut);
+            if !head.is_empty() {
+                rows.extend(head);
+                self.source = self.rest(&cut);
+                self.is_rest = true;
+            }
+        }
+        if !rows.is_empty() {
+            (self.began, self.joins) = (true, true);
+        }
+        rows
+    }
+
+    /// More of the line that the open block ends with.
+    pub(super) fn go_on_within_line(&mut self, text: &str) {
+        self.source.push_str(text);
+        self.is_within_line = !text.ends_with('\n');
+        self.fix_columns();
+        if self.source.len() > MAX_OPEN {
+            self.close();
+            self.joins = true;
+        }
+    }
+
+    /// Has the line that is not complete be part of the open block, where more of it cannot make something else of it.
+    /// False if there is nothing to cut.
+    fn take_in_line(&mut self) -> bool {
+        if matches!(self.open, Open::Fence(..)) {
+            return false;
+        }
+        let is_sure = match starts(&self.partial) {
+            Starts::Text => {
+                !underlines_heading(&self.partial) && !self.partial.trim_start().starts_with(['`', '~'])
+            }
+            Starts::Quote => true,
+            Starts::Item { is_empty, .. } => !is_empty,
+            Starts::Heading | Starts::Rule | Starts::Indented | Starts::Fence(_) => false,
+        };
+        if is_sure && self.partial.trim().len() >= SURE {
+            let line = std::mem::take(&mut self.partial);
+            self.line(&line);
+            self.is_within_line = !self.source.is_empty();
+        }
+        !self.source.trim().is_empty()
+    }
+
+    fn head_rows(&self, cut: &Cut) -> Vec<Row> {
+        render(self.source.get(..cut.at).unwrap_or_default(), self.width, self.item())
+    }
+
+    fn rest(&self, cut: &Cut) -> String {
+        format!("{}{}", cut.lead, self.source.get(cut.at..).unwrap_or_default())
+    }
+
+    /// Where the block is cut so that at most `room` rows are above.
+    fn best_cut(&self, room: usize) -> Option<Cut> {
+        if room == 0 || is_table(&self.source) {
+            return None;
+        }
+        let mut cuts = self.cuts();
+        let fitting =
+            |cuts: &[Cut], room: usize| cuts.partition_point(|cut| self.head_rows(cut).len() <= room);
+        let last = fitting(&cuts, room).checked_sub(1)?;
+        let whole = ink(&render(&self.source, self.width, self.item()));
+        let is_neutral = |cut: &Cut| {
+            let rest = super::render::Item { is_rest: true, ..self.item() };
+            ink(&self.head_rows(cut)) + ink(&render(&self.rest(cut), self.width, rest)) == whole
+        };
+        let further_up = (room.saturating_sub(FURTHER_UP).max(1)..=room).rev();
+        let best = further_up
+            .filter_map(|room| fitting(&cuts, room).checked_sub(1))
+            .find(|at| cuts.get(*at).is_some_and(is_neutral))
+            .unwrap_or(last);
+        (best < cuts.len()).then(|| cuts.swap_remove(best))
+    }
+
+    /// Everywhere that the block may be cut, from its beginning.
+    fn cuts(&self) -> Vec<Cut> {
+        let mut cuts = self.all_cuts();
+        // Something has to be above the cut.
+        cuts.retain(|cut| cut.lead.len() < cut.at);
+        cuts
+    }
+
+    fn all_cuts(&self) -> Vec<Cut> {
+        let (mut cuts, mut at) = (Vec::new(), 0);
+        let mut fence: Option<(Fence, String)> = None;
+        let mark = match self.open {
+            Open::Item { .. } => item_mark(&self.source),
+            _ => String::new(),
+        };
+        let mut quote = String::new();
+        for line in self.source.split_inclusive('\n') {
+            let begins = at;
+            at += line.len();
+            let text = line.trim_start();
+            if text.is_empty() {
+                continue;
+            }
+            let text_at = begins + (line.len() - text.len());
+            match self.open {
+                Open::Indented { .. } => {
+                    if begins > 0 {
+                        cuts.push(Cut { at: begins, lead: String::new() });
+                    }
+                    continue;
+                }
+                Open::Quote => {
+                    let lead: String = text.chars().take_while(|c| matches!(c, '>' | ' ')).collect();
+                    if !lead.is_empty() {
+                        quote = lead;
+                    }
+                    if begins > 0 {
+                        let is_lazy = !text.starts_with('>');
+                        cuts.push(Cut {
+                            at: begins,
+                            lead: if is_lazy { quote.clone() } else { String::new() },
+                        });
+                    }
+                }
+                _ if begins > 0 => {
+                    let opener = fence.as_ref().filter(|(fence, _)| !fence.is_closed_by(text));
+                    match (&fence, opener) {
+                        // Within code, which goes on as code.
+                        (Some(_), Some((_, opener))) => {
+                            cuts.push(Cut { at: begins, lead: format!("{mark}{opener}") });
+                        }
+                        (Some(_), None) => {}
+                        (None, _) => cuts.push(Cut { at: text_at, lead: mark.clone() }),
+                    }
+                }
+                _ => {}
+            }
+            let inner = text.strip_prefix(mark.trim_start()).filter(|_| begins == 0).unwrap_or(text);
+            match &fence {
+                Some((open, _)) => {
+                    if open.is_closed_by(text) {
+                        fence = None;
+                    }
+                    continue;
+                }
+                None if !matches!(self.open, Open::Paragraph) => {
+                    if let Some(open) = Fence::of(inner) {
+                        fence = Some((open, inner.to_owned()));
+                        continue;
+                    }
+                }
+                None => {}
+            }
+            let lead = if quote.is_empty() { &mark } else { &quote };
+            self.cuts_within(line, begins, lead, &mut cuts);
+        }
+        cuts
+    }
+
+    /// Between the words of a line, as rows are broken.
+    fn cuts_within(&self, line: &str, begins: usize, lead: &str, cuts: &mut Vec<Cut>) {
+        let (mut before, mut at) = (None, 0);
+        for (grapheme, columns) in graphemes(line) {
+            let is_break = match before {
+                Some((is_blank, was_wide)) => grapheme != " " && (is_blank || was_wide || columns == 2),
+                None => false,
+            };
+            let rest = || -> String { line.get(at..).unwrap_or_default().chars().take(BEGINNING).collect() };
+            if is_break && goes_on_as_text(&rest()) {
+                cuts.push(Cut { at: begins + at, lead: lead.to_owned() });
+            }
+            before = Some((grapheme == " ", columns == 2));
+            at += grapheme.len();
+        }
+    }
+}
+
+/// The mark of an item, with what stands before and after it.
+fn item_mark(source: &str) -> String {
+    let line = source.lines().next().unwrap_or_default();
+    let text = line.trim_start();
+    let mark = text.find([' ', '\t']).unwrap_or(text.len());
+    let (mark, rest) = text.split_at(mark);
+    let blanks = rest.len() - rest.trim_start().len();
+    let before = line.len() - text.len();
+    let end = before + mark.len() + if blanks > 4 { 1 } else { blanks };
+    format!("{}{}", line.get(..end).unwrap_or_default(), if blanks == 0 { " " } else { "" })
+}
+
+/// Whether words would be read as they were within their line.
+fn goes_on_as_text(rest: &str) -> bool {
+    !rest.trim().is_empty()
+        && indent_of(rest) == 0
+        && matches!(starts(rest), Starts::Text)
+        && !underlines_heading(rest)
+}
+
+/// How much of rows can be seen.
+fn ink(rows: &[Row]) -> usize {
+    rows.iter().map(|row| row.text().chars().filter(|c| !c.is_whitespace()).count()).sum()
+}

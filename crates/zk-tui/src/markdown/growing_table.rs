@@ -1,0 +1,31 @@
+use super::render::table_of;
+use crate::row::Row;
+use crate::style::Style;
+
+/// A table whose columns are fixed: each of its further lines is drawn as it comes.
+#[derive(Debug)]
+pub(super) struct GrowingTable {
+    /// Its head and the line below it.
+    head: String,
+    width: usize,
+    /// Of its columns; nothing for a table that is drawn as a list.
+    widths: Option<Vec<usize>>,
+}
+
+impl GrowingTable {
+    /// A table that begins with these lines, and their rows. Nothing if they are no table.
+    pub(super) fn begin(source: &str, width: usize) -> Option<(Self, Vec<Row>)> {
+        let table = table_of(source)?;
+        let widths = table.widths(width);
+        let rows = table.rows_in(widths.as_deref(), width);
+        let head = source.split_inclusive('\n').take(2).collect();
+        Some((Self { head, width, widths }, rows))
+    }
+
+    /// The rows of a further line.
+    pub(super) fn line(&self, line: &str) -> Vec<Row> {
+        let table = table_of(&format!("{}{line}", self.head));
+        let rows = table.map(|table| table.body_rows(self.widths.as_deref(), self.width)).unwrap_or_default();
+        if rows.is_empty() { vec![Row::of(Style::PLAIN, line.trim_end())] } else { rows }
+    }
+}

@@ -1,0 +1,124 @@
+use super::{Caret, InlineScreen, Size};
+
+/// Asks how large the terminal is, and then what it is, which every one answers.
+const ASK_SIZE: &str = "\u{1b}[18t\u{1b}[c";
+
+/// What is not sure after a resize.
+#[derive(Debug, Default)]
+pub(super) struct Resizing {
+    /// Questions for the size that are not answered.
+    asked: usize,
+    /// What the terminal answered to the oldest of them.
+    width: Option<usize>,
+    /// Columns of live rows that were above the screen when it was made smaller, top to bottom. They may come back.
+    hidden: Vec<usize>,
+    /// What takes the live rows away, to be written with the next frame.
+    bytes: String,
+}
+
+impl Resizing {
+    /// Something closed is written below what is hidden, which therefore stays.
+    pub(super) fn keep_hidden(&mut self) {
+        self.hidden.clear();
+    }
+}
+
+/// A terminal that breaks lines anew makes several rows of a live row that does not fit any more. How many there are to
+/// take away depends on its width at the moment it takes in the bytes, which the process may learn late: tmux tells of a
+/// resize up to 250 ms after the next one. So it is asked, and nothing is drawn until it answered.
+impl InlineScreen {
+    /// Takes in another size. The next frame draws the live rows anew. Where it is not sure which rows they are, the bytes
+    /// ask the terminal: see [`is_asking`](Self::is_asking).
+    #[must_use]
+    pub fn resize(&mut self, size: Size) -> String {
+        if size == self.size {
+            return String::new();
+        }
+        self.size = size;
+        let above = self.live.iter().map(|drawn| drawn.columns);
+        let is_broken = above.chain(self.resizing.hidden.iter().copied()).any(|columns| columns > size.width);
+        if self.abilities.reflows && (is_broken || self.is_asking()) {
+            self.resizing.asked += 1;
+            return ASK_SIZE.to_owned();
+        }
+        self.take_away(None);
+        String::new()
+    }
+
+    /// Whether the terminal was asked for its size: [`frame`](Self::frame) takes that for unanswered.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.resizing.asked > 0
+    }
+
+    /// The terminal says how many columns it has.
+    pub fn set_reported_width(&mut self, columns: usize) {
+        if self.is_asking() {
+            self.resizing.width = Some(columns);
+        }
+    }
+
+    /// The terminal answered what it is, and all that it was asked before.
+    pub fn end_answer(&mut self) {
+        let width = self.resizing.width.take();
+        match self.resizing.asked {
+            0 => {}
+            1 => {
+                self.resizing.asked = 0;
+                // One that says less than the process was told is not believed.
+                self.take_away(width.map(|width| width.max(self.size.width)));
+            }
+            _ => self.resizing.asked -= 1,
+        }
+    }
+
+    /// The bytes that take away what was drawn at another size. If the terminal did not answer yet, as far as it is sure
+    /// which rows that is.
+    pub(super) fn take_resized(&mut self) -> String {
+        if self.is_asking() {
+            (self.resizing.asked, self.resizing.width) = (0, None);
+            self.take_away(None);
+        }
+        std::mem::take(&mut self.resizing.bytes)
+    }
+
+    /// Takes the live rows away, on a terminal that breaks what is longer than `width`. Without one each of them has one
+    /// row: some may stay, but nothing is taken away that is not this screen's.
+    fn take_away(&mut self, width: Option<usize>) {
+        let rows = |columns: usize| width.map_or(1, |width| columns.div_ceil(width).max(1));
+        let within = match width {
+            Some(width) => {
+                let written = self.live.get(self.caret.row).map_or(0, |drawn| drawn.columns);
+                // Behind the last character terminals differ: a row too few stays as it is, one too many would take away
+                // what is not this screen's.
+                let last =
+                    if written > self.caret.column { self.caret.column } else { written.saturating_sub(1) };
+                last / width
+            }
+            None => 0,
+        };
+        let hidden = std::mem::take(&mut self.resizing.hidden);
+        let above: Vec<usize> = hidden
+            .into_iter()
+            .chain(self.live.iter().take(self.caret.row).map(|drawn| drawn.columns))
+            .collect();
+        let total = above.iter().map(|columns| rows(*columns)).sum::<usize>() + within;
+        let seen = self.size.height.saturating_sub(1);
+        let mut out_of_sight = total.saturating_sub(seen);
+        for columns in above {
+            let rows = rows(columns);
+            if rows > out_of_sight {
+                break;
+            }
+            out_of_sight -= rows;
+            self.resizing.hidden.push(columns);
+        }
+        self.caret.row = total.min(seen);
+        if !self.live.is_empty() {
+            let mut out = std::mem::take(&mut self.resizing.bytes);
+            self.erase(&mut out);
+            self.resizing.bytes = out;
+        }
+        (self.live, self.caret) = (Vec::new(), Caret::default());
+    }
+}

@@ -1,0 +1,163 @@
+/// A line of a unified diff.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffLine<'a> {
+    /// A name, a mode, or a note of the program that made the diff.
+    Header(&'a str),
+    /// The beginning of a hunk.
+    Hunk(&'a str),
+    /// A line that stayed.
+    Kept {
+        /// Its number in the new file, from 1; 0 where the diff does not say.
+        number: u64,
+        /// The line without its sign.
+        text: &'a str,
+    },
+    /// A line that was added.
+    Added {
+        /// Its number in the new file, from 1; 0 where the diff does not say.
+        number: u64,
+        /// The line without its sign.
+        text: &'a str,
+    },
+    /// A line that was removed.
+    Removed {
+        /// Its number in the old file, from 1; 0 where the diff does not say.
+        number: u64,
+        /// The line without its sign.
+        text: &'a str,
+    },
+}
+
+/// Reader of a unified diff, line by line. A hunk says how many lines it has, so that a changed line that looks like a
+/// header, such as the removed SQL comment `--- x`, is one of its lines all the same.
+///
+/// ```
+/// use zk_view::{DiffLine, DiffReader};
+///
+/// let mut reader = DiffReader::default();
+/// reader.line("@@ -7 +7 @@");
+/// assert_eq!(reader.line("--- x"), DiffLine::Removed { number: 7, text: "-- x" });
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiffReader {
+    /// The numbers of the next lines, old and new.
+    next: (u64, u64),
+    /// How many lines of the hunk are left, old and new.
+    left: (u64, u64),
+}
+
+impl DiffReader {
+    /// What the next line is.
+    pub fn line<'a>(&mut self, line: &'a str) -> DiffLine<'a> {
+        let is_within = self.left != (0, 0);
+        if !is_within && line.starts_with("@@") {
+            if let Some((old, new)) = hunk(line) {
+                (self.next, self.left) = ((old.0, new.0), (old.1, new.1));
+            }
+            return DiffLine::Hunk(line);
+        }
+        let text = line.get(1..).unwrap_or_default();
+        // Outside of a hunk only the signs tell, and the names of the files begin with them too.
+        let is_name = !is_within && (line.starts_with("+++") || line.starts_with("---"));
+        match line.chars().next() {
+            Some('+') if !is_name => {
+                let number = self.step_new();
+                DiffLine::Added { number, text }
+            }
+            Some('-') if !is_name => {
+                let number = self.step_old();
+                DiffLine::Removed { number, text }
+            }
+            // `\ No newline at end of file` is no line of either.
+            Some('\\') => DiffLine::Header(line),
+            // Some programs leave the blank of an empty line out.
+            Some(' ') | None if is_within => {
+                self.step_old();
+                let number = self.step_new();
+                DiffLine::Kept { number, text }
+            }
+            Some(_) | None => DiffLine::Header(line),
+        }
+    }
+
+    fn step_old(&mut self) -> u64 {
+        step(&mut self.next.0, &mut self.left.0)
+    }
+
+    fn step_new(&mut self) -> u64 {
+        step(&mut self.next.1, &mut self.left.1)
+    }
+}
+
+/// The number of a line, and the next one's.
+fn step(next: &mut u64, left: &mut u64) -> u64 {
+    let number = *next;
+    *left = left.saturating_sub(1);
+    if number > 0 {
+        *next = number.saturating_add(1);
+    }
+    number
+}
+
+/// First line and count of a hunk, old and new: of `@@ -1,2 +3 @@` (1, 2) and (3, 1).
+fn hunk(line: &str) -> Option<((u64, u64), (u64, u64))> {
+    let mut words = line.strip_prefix("@@ ")?.split_whitespace();
+    let mut range = |sign| {
+        let word = words.next()?.strip_prefix(sign)?;
+        let (first, count) = word.split_once(',').unwrap_or((word, "1"));
+        Some((first.parse().ok()?, count.parse().ok()?))
+    };
+    Some((range('-')?, range('+')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(diff: &str) -> Vec<String> {
+        let mut reader = DiffReader::default();
+        let shown = |line| match reader.line(line) {
+            DiffLine::Header(line) => format!("h {line}"),
+            DiffLine::Hunk(line) => format!("@ {line}"),
+            DiffLine::Kept { number, text } => format!("{number}  {text}"),
+            DiffLine::Added { number, text } => format!("{number} +{text}"),
+            DiffLine::Removed { number, text } => format!("{number} -{text}"),
+        };
+        diff.lines().map(shown).collect()
+    }
+
+    #[test]
+    fn a_changed_line_that_begins_like_a_header_is_a_line() {
+        let diff = "--- a.sql\n+++ b.sql\n@@ -1,4 +1,4 @@\n--- old comment\n+-- new comment\n select 1;\n---x;\n+++x;\n last\n--- c\n+++ d\n@@ -9 +9,0 @@\n-gone\n";
+        assert_eq!(
+            read(diff),
+            [
+                "h --- a.sql",
+                "h +++ b.sql",
+                "@ @@ -1,4 +1,4 @@",
+                "1 --- old comment",
+                "1 +-- new comment",
+                "2  select 1;",
+                "3 ---x;",
+                "3 +++x;",
+                "4  last",
+                "h --- c",
+                "h +++ d",
+                "@ @@ -9 +9,0 @@",
+                "9 -gone",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_diff_that_says_no_numbers_has_its_signs() {
+        assert_eq!(
+            read("--- a\n+++ b\n@@\n-x\n+y\n\\ No newline\n"),
+            ["h --- a", "h +++ b", "@ @@", "0 -x", "0 +y", "h \\ No newline"]
+        );
+        assert_eq!(
+            read("@@ -1,2 +1,2 @@\n\n-@@ x\n+@@ y\n"),
+            ["@ @@ -1,2 +1,2 @@", "1  ", "2 -@@ x", "2 +@@ y"]
+        );
+    }
+}

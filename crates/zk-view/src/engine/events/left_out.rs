@@ -1,0 +1,39 @@
+//! What a run goes on without, named to the person.
+
+use zk_core::events::{AgentStart, PartLeftOut, ToolLeftOut, ToolsChanged};
+use zk_core::kernel::Origin;
+
+use super::{Engine, Reduce};
+use crate::{NoteLevel, Text};
+
+impl Reduce for PartLeftOut {
+    fn reduce(&self, engine: &mut Engine, _: &Origin) {
+        let Self { kind, name, source, error } = self;
+        let (name, source) = (Text::line(name), Text::line(source));
+        engine.note(NoteLevel::Warning, &format!("{kind} `{name}` of {source} is left out: {error}"));
+    }
+}
+
+impl Reduce for ToolsChanged {
+    fn reduce(&self, engine: &mut Engine, origin: &Origin) {
+        // What a sub-agent is not offered is not offered to its parent either, which says so.
+        let left_out = self.left_out.iter().filter(|_| origin.depth == 0);
+        for ToolLeftOut { name, source, reason } in left_out {
+            let (name, source) = (Text::line(name), Text::line(source));
+            engine.note(NoteLevel::Warning, &format!("tool `{name}` of {source} is left out: {reason}"));
+        }
+    }
+}
+
+impl Engine {
+    /// Names the tools that a run asks for and nobody has.
+    pub(super) fn note_missing_tools(&mut self, start: &AgentStart) {
+        for name in &start.missing_tools {
+            let name = Text::line(name);
+            self.note(
+                NoteLevel::Warning,
+                &format!("there is no tool `{name}` yet; it joins when something registers it"),
+            );
+        }
+    }
+}
