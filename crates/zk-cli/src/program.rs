@@ -13,7 +13,8 @@ use zk_skills::Project;
 
 use crate::additions::Additions;
 use crate::app::AppContext;
-use crate::args::cli::{Cli, HooksAction, OutputFormat};
+use crate::args::actions::HooksAction;
+use crate::args::cli::{Cli, OutputFormat};
 use crate::args::{Job, Task};
 use crate::dirs::Dirs;
 use crate::env::Env;

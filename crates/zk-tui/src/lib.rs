@@ -39,7 +39,7 @@ mod text;
 mod transcript;
 mod view;
 
-pub use app::{Action, App, Mask};
+pub use app::{Action, App, IsHarmless, Mask};
 pub use edit::Recall;
 pub use keymap::Keymap;
 pub use keys::{Direction, Key, KeyDecoder};

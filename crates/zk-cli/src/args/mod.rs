@@ -1,5 +1,6 @@
-//! The command line: what was written ([`cli`]) and what it means ([`task`]).
+//! The command line: what was written ([`cli`], with [`actions`] for its commands) and what it means ([`task`]).
 
+pub(crate) mod actions;
 pub(crate) mod cli;
 pub(crate) mod task;
 

@@ -2,10 +2,11 @@ use std::path::PathBuf;
 
 use zk_auth::Secret;
 
-use super::cli::{
-    AuthAction, Cli, CliCommand, ConfigAction, CostAction, CostBy, HooksAction, McpAction, OutputFormat,
-    PolicyAction, PromptAction, SessionsAction, SkillsAction, TrustAction, ViewFormat,
+use super::actions::{
+    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction, SessionsAction,
+    SkillsAction, TrustAction,
 };
+use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use crate::exit::{Failure, Outcome};
 use crate::settings::LayerValues;
 

@@ -10,7 +10,7 @@ use zk_providers::Http;
 
 use super::print;
 use crate::app::{AppContext, runtime};
-use crate::args::cli::AuthAction;
+use crate::args::actions::AuthAction;
 use crate::credentials::{self, StoredCredentials};
 use crate::endpoint::{self, Key, NamedProvider};
 use crate::exit::{Exit, Failure, Outcome};

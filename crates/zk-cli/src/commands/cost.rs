@@ -7,7 +7,7 @@ use zk_session::read_matching;
 
 use super::print;
 use crate::app::{AppContext, runtime};
-use crate::args::cli::{CostAction, CostBy};
+use crate::args::actions::{CostAction, CostBy};
 use crate::cost_records::{BREAK, SAVINGS, SOURCE};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::summary::shorten;

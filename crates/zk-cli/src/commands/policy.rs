@@ -9,7 +9,7 @@ use zk_tools::{PermissionGate, ToolsPlugin};
 
 use super::print;
 use crate::app::AppContext;
-use crate::args::cli::PolicyAction;
+use crate::args::actions::PolicyAction;
 use crate::containment::Containment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{behavior, policy};

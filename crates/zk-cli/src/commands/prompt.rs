@@ -5,7 +5,7 @@ use zk_core::service::{ContextMode, ContextProducer, Tool, visible_line, visible
 
 use super::print;
 use crate::app::{AppContext, runtime};
-use crate::args::cli::PromptAction;
+use crate::args::actions::PromptAction;
 use crate::compose::{self, HostOptions};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::prompt;

@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use crate::app::{AppContext, runtime};
-use crate::args::cli::SessionsAction;
+use crate::args::actions::SessionsAction;
 use crate::exit::{Exit, Outcome};
 use crate::mode::lines;
 use crate::mode::summary::shorten;

@@ -8,7 +8,7 @@ use zk_skills::{
 
 use super::print;
 use crate::app::AppContext;
-use crate::args::cli::SkillsAction;
+use crate::args::actions::SkillsAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{skills, suggest};
 

@@ -5,7 +5,7 @@ use zk_tools::PermissionGate;
 use super::print;
 use crate::agents;
 use crate::app::AppContext;
-use crate::args::cli::TrustAction;
+use crate::args::actions::TrustAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::settings::ProjectFile;
 use crate::skills;

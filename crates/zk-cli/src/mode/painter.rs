@@ -81,6 +81,14 @@ impl Painting {
     }
 }
 
+/// How long a run takes until its person may look elsewhere, in milliseconds. Plain lines do not know whether they do.
+const LONG_RUN: u64 = 10_000;
+
+/// Whether what the run does next is worth a bell.
+fn is_long(status: &Status) -> bool {
+    status.run_ms.is_some_and(|ms| ms >= LONG_RUN)
+}
+
 /// The ids of all blocks.
 fn ids(view: &View) -> HashSet<BlockId> {
     view.blocks.iter().map(|block| block.id.clone()).collect()
@@ -118,7 +126,13 @@ impl Painter {
             Patch::Body { lines, .. } => {
                 lines.iter().for_each(|line| self.screen.line(Style::Plain, line.as_str()));
             }
-            Patch::Status { status } => self.status = status.clone(),
+            Patch::Status { status } => {
+                if is_long(&self.status) && status.run_ms.is_none() {
+                    self.screen.lock().ring();
+                }
+                self.status = status.clone();
+            }
+            Patch::Ask { .. } if is_long(&self.status) => self.screen.lock().ring(),
             Patch::Ask { .. }
             | Patch::Answered { .. }
             | Patch::Queue { .. }

@@ -4,6 +4,7 @@ use zk_agent::RunOutcome;
 use zk_core::kernel::{Cause, EmitError, HookError};
 use zk_core::model::{AgentError, ProviderError, Stats, StopReason};
 use zk_core::service::StoreError;
+use zk_view::Status;
 
 /// The longest line of a result that is shown, in characters.
 const WIDTH: usize = 120;
@@ -91,6 +92,13 @@ pub(crate) fn shorten(text: &str) -> String {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
         None => text.to_owned(),
     }
+}
+
+/// How full the context is, where that is known.
+pub(crate) fn context(status: &Status) -> Option<String> {
+    let gauge = status.gauge.as_ref()?;
+    let compacted = if gauge.compactions > 0 { ", compacted" } else { "" };
+    Some(format!("context {} % of {} tokens{compacted}", gauge.percent, gauge.usable))
 }
 
 /// What a run took, in a line.

@@ -260,6 +260,13 @@ impl Screen {
         }
     }
 
+    /// Rings the bell of a terminal.
+    pub(crate) fn ring(&mut self) {
+        if self.reader == Reader::Terminal && self.sink.is_none() {
+            self.write(&SafeText::own("\u{7}"));
+        }
+    }
+
     /// Whether everything was written, or nobody wants to read it any more.
     pub(crate) fn finish(self) -> Outcome<()> {
         match self.broken {

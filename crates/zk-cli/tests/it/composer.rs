@@ -64,8 +64,12 @@ fn files_commands_and_models_are_listed_while_they_are_typed() {
 
 #[test]
 fn a_draft_outlives_a_crash_in_its_directory() {
+    ["inline", "plain"].into_iter().for_each(check_draft_after_crash);
+}
+
+fn check_draft_after_crash(screen: &str) {
     let server = counting();
-    let person = Person::asking(&server).with("ZK_SCREEN", "inline");
+    let person = Person::asking(&server).with("ZK_SCREEN", screen);
     let zk = program().display();
     let Some(mut terminal) =
         Terminal::run(&person, &format!("sh -c 'echo pid=$$.; exec {zk} first'; stty sane"))

@@ -254,6 +254,31 @@ fn what_waits_in_the_queue_when_the_terminal_goes_is_given_back_to_the_next_conv
 }
 
 #[test]
+fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
+    let script = Script::new()
+        .turn(|t| t.call("shell", json!({"command": "seq 1001 1040"})))
+        .turn(|t| t.text("On and on").hang());
+    let server = server(script);
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "--screen inline --allow-all 'go'") else { return };
+    terminal.expect("On and");
+    terminal.keys("/help\r");
+    terminal.expect("/thinking");
+    terminal.keys("/show\r");
+    terminal.expect("1012");
+    terminal.keys("/compact\r");
+    terminal.expect("commands wait for the end of the run");
+    terminal.keys("\u{15}/screen plain\r");
+    terminal.expect("plain lines follow at the end of this run");
+    terminal.keys("\u{1b}");
+    terminal.expect("plain lines from now on");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
 fn a_line_without_an_end_is_shown_in_parts() {
     let server = counting();
     let person = Person::asking(&server);

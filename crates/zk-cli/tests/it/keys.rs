@@ -74,6 +74,21 @@ fn escape_that_comes_too_late_takes_nothing_of_what_is_typed_next() {
 }
 
 #[test]
+fn tab_during_a_run_keeps_a_text_for_the_next_prompt_in_plain_lines_too() {
+    let server = slow();
+    let person = Person::asking(&server);
+    let Some(mut terminal) = Terminal::open(&person, "'go'") else { return };
+    terminal.expect("Begun");
+    terminal.keys("the next one\t");
+    terminal.expect("Answer-1");
+    terminal.expect("› the next one");
+    terminal.expect("Answer-3");
+    terminal.expect("› ");
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.code(), Some(0));
+}
+
+#[test]
 fn escape_stops_a_tool() {
     let server = server(Script::new().turn(|t| t.call("shell", json!({"command": "sleep 600"}))));
     let person = Person::asking(&server);

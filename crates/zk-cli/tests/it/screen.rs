@@ -174,13 +174,20 @@ fn switches(pid: i32) -> u64 {
     tasks.filter_map(Result::ok).map(of).sum()
 }
 
+/// How long a conversation has to be quiet: a few seconds, unless `ZK_IDLE_SECONDS` says otherwise.
+#[expect(clippy::disallowed_methods, reason = "whoever runs a campaign says how large it is")]
+fn idle_seconds() -> u64 {
+    std::env::var("ZK_IDLE_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(3)
+}
+
 #[test]
 fn a_conversation_that_waits_for_a_prompt_neither_wakes_up_nor_writes() {
     if !std::path::Path::new("/proc/self/task").exists() {
         println!("skipped: there is no /proc");
         return;
     }
-    for screen in ["inline", "full"] {
+    let seconds = idle_seconds();
+    for (screen, has_job) in [("inline", false), ("full", false), ("plain", false), ("inline", true)] {
         let server = counting();
         let person = Person::asking(&server);
         let zk = program().display();
@@ -189,14 +196,21 @@ fn a_conversation_that_waits_for_a_prompt_neither_wakes_up_nor_writes() {
         terminal.expect("pid=");
         let pid = terminal.until(".").parse().unwrap();
         terminal.expect("1 turn ·");
+        if has_job {
+            terminal.keys("/jobs start sleep 1000\r");
+            terminal.expect("it ends with this conversation");
+        }
         terminal.keys("a draft");
         terminal.expect("a draft");
         // What was done behind a run ends at some time, and so do threads that nobody needs any more.
-        until("two seconds without a wake-up", || {
+        let is_quiet = |time: Duration| {
             let before = (switches(pid), terminal.seen_len());
-            std::thread::sleep(Duration::from_secs(2));
+            std::thread::sleep(time);
             (switches(pid), terminal.seen_len()) == before
-        });
+        };
+        until("two seconds without a wake-up", || is_quiet(Duration::from_secs(2)));
+        // And from then on nothing begins again.
+        assert!(is_quiet(Duration::from_secs(seconds)), "it woke up: {screen}, job {has_job}");
         terminal.keys("\u{3}\u{4}");
         assert_eq!(terminal.code(), Some(0));
     }

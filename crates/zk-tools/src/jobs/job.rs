@@ -15,6 +15,8 @@ const GRACE: Duration = Duration::from_millis(1_750);
 const LAST: Duration = Duration::from_millis(1_000);
 /// How long output is still read that something held open after the command ended.
 const DRAIN: Duration = Duration::from_millis(200);
+/// The longest pause between two looks at what a command left behind.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 /// A command in the background.
 #[derive(Debug)]
@@ -243,9 +245,15 @@ impl Job {
                 self.drain(&mut *process, DRAIN).await?;
                 // What the command left in the background is the job too: it ends with the job's own end.
                 let mut left = process.members().await?;
+                let mut pause = DRAIN;
                 while !left.is_empty() {
+                    // Nothing says that the last of them ended: the longer it takes, the more seldom it is looked.
                     let is_to_end = tokio::select! {
-                        done = self.drain(&mut *process, DRAIN) => { done?; tokio::time::sleep(DRAIN).await; false }
+                        done = async {
+                            self.drain(&mut *process, pause).await?;
+                            tokio::time::sleep(pause).await;
+                            Ok::<_, ExecError>(())
+                        } => { done?; false }
                         _ = killed.recv() => true,
                         () = &mut late => { exit = Exit::TimedOut; true }
                     };
@@ -257,6 +265,7 @@ impl Job {
                         break;
                     }
                     left = process.members().await?;
+                    pause = (pause * 2).min(LEFT_BEHIND);
                 }
             }
         }

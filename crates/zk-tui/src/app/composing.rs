@@ -187,6 +187,14 @@ impl App {
         if is_running && self.run_at_once() {
             return;
         }
+        if is_running && (self.is_harmless)(self.composer.text().trim()) {
+            let text = self.composer.take().trim().to_owned();
+            self.vim.insert();
+            self.list = None;
+            self.history.push(&text);
+            actions.extend([Action::Remember(text.clone()), Action::Beside(text)]);
+            return;
+        }
         if is_running && (self.is_busy || self.composer.text().starts_with(['/', '!'])) {
             self.hint = Some("commands wait for the end of the run: Esc stops it");
             return;

@@ -1,29 +1,31 @@
 mod alternate;
+mod asking;
 mod completing;
 mod composing;
+mod drawing;
 mod enters;
 mod picking;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use zk_core::service::Question;
-use zk_view::{Activity, Card, Intent, Patch, View, sanitise};
+use zk_view::{Activity, Intent, Patch, View, sanitise};
 
 use self::alternate::Alternate;
+use self::asking::describe_card;
 use crate::edit::{Buffer, History, Recall, Vim};
 use crate::keymap::Keymap;
 use crate::keys::Key;
-use crate::layout::{Parts, Rooms, card_room, list_room, live_rows};
+use crate::layout::card_room;
 use crate::notice::notice_sequence;
 use crate::paint::{Abilities, Caret, InlineScreen, Size};
 use crate::pick::{Completer, List, Picker, Place};
-use crate::question::{CardState, Outcome};
+use crate::question::CardState;
 use crate::row::Row;
 use crate::style::Style;
 use crate::text::wrap;
 use crate::transcript::Transcript;
-use crate::view::{ModelFacts, agent_rows, job_rows, queue_rows, status_row};
+use crate::view::ModelFacts;
 
 /// The least time between two frames of what streams: 50 a second.
 const FRAME: Duration = Duration::from_millis(20);
@@ -45,6 +47,8 @@ const LONG_RUN: u64 = 10_000;
 pub enum Action {
     /// A line was typed while nothing ran: a prompt, a `/command` or a `!command`.
     Line(String),
+    /// A command that needs nothing of the run, which goes on beside it: see [`App::with_commands_beside_runs`].
+    Beside(String),
     /// For the view.
     Intent(Intent),
     /// Take a steering message back from the run, and give its text back with [`App::give_back`] if it was still there.
@@ -81,6 +85,9 @@ pub enum Action {
 
 /// Takes secrets out of a line before it is drawn; nothing where there is none.
 pub type Mask = fn(&str) -> Option<String>;
+
+/// Whether a line is a command that leaves a run as it is, and can be done beside it.
+pub type IsHarmless = fn(&str) -> bool;
 
 /// The screen of a conversation: keys, patches and the time in, frames and actions out. No clock and no I/O.
 ///
@@ -121,6 +128,7 @@ pub struct App {
     is_dirty: bool,
     is_left: bool,
     mask: Mask,
+    is_harmless: IsHarmless,
     /// What the alternate screen shows, while it is in use.
     alternate: Option<Alternate>,
     /// The person wants the alternate screen for all of the conversation.
@@ -179,6 +187,7 @@ impl App {
             is_dirty: true,
             is_left: false,
             mask: |_| None,
+            is_harmless: |_| false,
             alternate: None,
             is_full: false,
             is_paging: false,
@@ -190,6 +199,13 @@ impl App {
     #[must_use]
     pub fn masked_by(mut self, mask: Mask) -> Self {
         self.mask = mask;
+        self
+    }
+
+    /// Has commands that `is_harmless` knows done at once while a run goes on; the others wait for its end.
+    #[must_use]
+    pub fn with_commands_beside_runs(mut self, is_harmless: IsHarmless) -> Self {
+        self.is_harmless = is_harmless;
         self
     }
 
@@ -358,19 +374,6 @@ impl App {
         actions
     }
 
-    fn press_typed(&mut self, typed: &[Key], now: Duration, actions: &mut Vec<Action>) {
-        let Some(card) = &mut self.card else {
-            typed.iter().for_each(|key| self.press(key, actions));
-            return;
-        };
-        let outcomes = card.press(typed, now);
-        let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
-        outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
-        if is_draft {
-            self.draft_changed();
-        }
-    }
-
     /// When [`tick`](Self::tick) or [`frame`](Self::frame) has something to do; nothing while nothing changes.
     #[must_use]
     pub fn next_tick(&self) -> Option<Duration> {
@@ -412,54 +415,10 @@ impl App {
         bytes
     }
 
-    /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
-    #[must_use]
-    pub fn frame(&mut self, now: Duration) -> String {
-        let is_early = !self.may_show_key(now) && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
-            || self.waits_until().is_some_and(|until| now < until);
-        if !self.is_dirty || is_early || self.is_left {
-            return String::new();
-        }
-        (self.is_dirty, self.is_pressed, self.drawn) = (false, false, Some(now));
-        if self.frames.len() >= FRAMES {
-            self.frames.pop_front();
-        }
-        self.frames.push_back(now);
-        let change = std::mem::take(&mut self.pending) + &self.change_screens();
-        if self.alternate.is_some() {
-            return change + &self.alternate_frame();
-        }
-        let size = self.screen.size();
-        let mut parts = self.parts(size);
-        let room = Rooms::of(&parts, size).open;
-        let closed = self.transcript.take_closed(room);
-        let closed = self.masked(closed);
-        parts.open = self.masked(self.transcript.open_rows());
-        // What a person is to approve is shown as it is.
-        parts.queue = self.masked(parts.queue);
-        parts.status = parts.status.map(|row| self.masked_row(row));
-        let (rows, caret) = live_rows(&parts, size);
-        change + &self.screen.frame(&closed, &rows, caret)
-    }
-
-    /// Whether a key is shown at once: there is a frame left of those of a second.
-    fn may_show_key(&self, now: Duration) -> bool {
-        let is_left = || {
-            let first = self.frames.front().filter(|_| self.frames.len() >= FRAMES);
-            first.is_none_or(|first| now >= *first + Duration::from_secs(1))
-        };
-        self.is_pressed && is_left()
-    }
-
     /// Whether the terminal was asked for its size, and did not answer yet.
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.screen.is_asking()
-    }
-
-    /// When a frame is drawn whether or not the terminal said by then how large it is.
-    fn waits_until(&self) -> Option<Duration> {
-        self.asked.filter(|_| self.screen.is_asking()).map(|asked| asked + ANSWER)
     }
 
     /// Takes the live rows away and leaves what is closed, so that something else can use the terminal.
@@ -503,119 +462,8 @@ impl App {
         texts.join("\n")
     }
 
-    fn masked(&self, rows: Vec<Row>) -> Vec<Row> {
-        rows.into_iter().map(|row| self.masked_row(row)).collect()
-    }
-
-    fn masked_row(&self, row: Row) -> Row {
-        match (self.mask)(&row.text()) {
-            Some(masked) => Row::of(Style::PLAIN, &masked),
-            None => row,
-        }
-    }
-
     fn is_running(&self) -> bool {
         let status = &self.transcript.view().status;
         self.is_busy || status.run_ms.is_some() || status.activity != Activity::Idle
-    }
-
-    fn ask(&mut self, card: Option<Card>, now: Duration) {
-        let size = self.screen.size();
-        let has_draft = !self.composer.is_empty();
-        self.card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
-        self.is_dirty = true;
-    }
-
-    fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
-        match outcome {
-            Outcome::Draft(key) => self.press(&key, actions),
-            Outcome::Answered(intent, shown) => {
-                self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
-                self.card = None;
-                actions.push(Action::Intent(*intent));
-            }
-        }
-    }
-
-    /// The texts that wait; the first row says how many questions do.
-    fn waiting_rows(&self) -> Vec<Row> {
-        let view = self.transcript.view();
-        let mut rows = queue_rows(&view.queue, self.is_running());
-        let mut questions = match view.cards.len().saturating_sub(1) {
-            0 => return rows,
-            1 => Row::of(Style::YELLOW, "1 more question waits"),
-            more => Row::of(Style::YELLOW, &format!("{more} more questions wait")),
-        };
-        match rows.first_mut() {
-            Some(first) => {
-                questions = questions.with(Style::DIM, " · ");
-                questions.append(first);
-                *first = questions;
-            }
-            None => rows.push(questions),
-        }
-        rows
-    }
-
-    fn parts(&self, size: Size) -> Parts {
-        let view = self.transcript.view();
-        let mut status = status_row(&view.status, &self.model, self.transcript.spent());
-        if status.is_none() && self.is_busy {
-            status = Some(Row::of(Style::DIM, "Esc stops"));
-        }
-        if let Some(hint) = self.hint {
-            status = Some(Row::of(Style::DIM, hint));
-        }
-        let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
-        let waiting = self.waiting_rows();
-        // Beside a question there may be room for one row.
-        if self.card.is_some() {
-            queue.splice(..0, waiting);
-            queue.extend(agent_rows(&view.agents));
-            queue.extend(job_rows(&view.jobs));
-        } else {
-            queue.extend(agent_rows(&view.agents));
-            queue.extend(job_rows(&view.jobs));
-            queue.extend(waiting);
-        }
-        let answer = self.card.as_ref().and_then(CardState::typed);
-        let (composer, caret) = match (&self.search, answer) {
-            (Some((words, skip)), _) => {
-                let found = self.history.find(words, *skip).unwrap_or_default();
-                let mark = format!("search `{words}`: ");
-                let row = Row::of(Style::BOLD, &mark).with(Style::PLAIN, found);
-                let column = Row::of(Style::BOLD, &mark).columns().saturating_sub(3);
-                (vec![row], Caret { row: 0, column })
-            }
-            (None, Some(answer)) => answer.rows("> ", size.width),
-            (None, None) => self.composer.rows(if self.vim.is_normal() { "◆ " } else { "› " }, size.width),
-        };
-        if let Some(picker) = &self.picker {
-            let (row, caret) = picker.composer();
-            let card = picker.rows(size.width, list_room(size));
-            return Parts {
-                open: Vec::new(),
-                card,
-                queue: Vec::new(),
-                status,
-                composer: vec![row],
-                caret: Some(caret),
-            };
-        }
-        let mut card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
-        if self.card.is_none() && self.composer.text() == "?" {
-            card = self.key_rows(size);
-        }
-        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }
-    }
-}
-
-/// What a person is asked, in a few words that hold nothing of what is to run.
-fn describe_card(card: &Card) -> String {
-    match &card.question {
-        Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),
-        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
-            "a question waits".to_owned()
-        }
     }
 }

@@ -1,3 +1,5 @@
+mod vi;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::paint::Caret;
@@ -194,71 +196,6 @@ impl Buffer {
         }
         self.go_to_column(end + 1, self.column_in_line());
         true
-    }
-
-    /// To the left, but not over the beginning of the line.
-    pub(crate) fn left_in_line(&mut self) {
-        if self.caret > self.line_start() {
-            self.left(false);
-        }
-    }
-
-    /// To the beginning of the text, and to its end.
-    pub(crate) fn go_to_start(&mut self) {
-        self.go(0);
-    }
-
-    pub(crate) fn go_to_end(&mut self) {
-        self.go(self.text.len());
-    }
-
-    /// To the beginning of the next word.
-    pub(crate) fn go_to_next_word(&mut self) {
-        self.go(self.caret + self.words_ahead(1, true));
-    }
-
-    /// Bytes from the caret to the end of so many words, or to the beginning of the next one.
-    pub(crate) fn words_ahead(&self, words: usize, with_blanks: bool) -> usize {
-        let mut at = self.caret;
-        for word in 1..=words {
-            let after = self.text.get(at..).unwrap_or_default();
-            let blanks = if word == 1 { 0 } else { after.len() - after.trim_start().len() };
-            let rest = after.get(blanks..).unwrap_or_default();
-            at += blanks + rest.find(char::is_whitespace).unwrap_or(rest.len());
-        }
-        let after = self.text.get(at..).unwrap_or_default();
-        let blanks = after.len() - after.trim_start().len();
-        at + if with_blanks { blanks } else { 0 } - self.caret
-    }
-
-    /// Takes so many bytes behind the caret away.
-    pub(crate) fn kill_ahead(&mut self, bytes: usize) {
-        self.kill(self.caret, self.caret + bytes);
-    }
-
-    pub(crate) fn kill_grapheme(&mut self) {
-        let to = self.after().min(self.line_end());
-        self.kill(self.caret, to);
-    }
-
-    /// Takes the rest of the line away, but not its end.
-    pub(crate) fn kill_to_line_end(&mut self) {
-        self.kill(self.caret, self.line_end());
-    }
-
-    /// Takes the line away; its end too, unless that is kept.
-    pub(crate) fn kill_line(&mut self, keeps_end: bool) {
-        let (mut from, mut to) = (self.line_start(), self.line_end());
-        if !keeps_end && to < self.text.len() {
-            to += 1;
-        } else if !keeps_end && from > 0 {
-            from -= 1;
-        }
-        self.caret = from;
-        self.kill(from, to);
-        if !keeps_end {
-            self.home();
-        }
     }
 
     /// What stands before the caret.

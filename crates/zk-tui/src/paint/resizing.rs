@@ -10,6 +10,11 @@ pub(super) struct Resizing {
     asked: usize,
     /// What the terminal answered to the oldest of them.
     width: Option<usize>,
+    /// The terminal answered that it is narrower than the process was told: another size is to come.
+    is_outdated: bool,
+    /// What is drawn was drawn on a terminal that may have been narrower than the process knew. What is moved over and
+    /// written there is no more than the rows that it has on a terminal wide enough, but may be less than their columns.
+    is_doubtful: bool,
     /// Columns of live rows that were above the screen when it was made smaller, top to bottom. They may come back.
     hidden: Vec<usize>,
     /// What takes the live rows away, to be written with the next frame.
@@ -35,9 +40,10 @@ impl InlineScreen {
             return String::new();
         }
         self.size = size;
-        let above = self.live.iter().map(|drawn| drawn.columns);
-        let is_broken = above.chain(self.resizing.hidden.iter().copied()).any(|columns| columns > size.width);
-        if self.abilities.reflows && (is_broken || self.is_asking()) {
+        self.resizing.is_outdated = false;
+        let is_drawn = !self.live.is_empty() || !self.resizing.hidden.is_empty();
+        // Also where every row fits: only the answer says whether the terminal has become narrower since.
+        if self.abilities.reflows && (is_drawn || self.is_asking()) {
             self.resizing.asked += 1;
             return ASK_SIZE.to_owned();
         }
@@ -45,10 +51,11 @@ impl InlineScreen {
         String::new()
     }
 
-    /// Whether the terminal was asked for its size: [`frame`](Self::frame) takes that for unanswered.
+    /// Whether the terminal was asked for its size, or said that the process is to be told another one:
+    /// [`frame`](Self::frame) takes that for unanswered.
     #[must_use]
     pub fn is_asking(&self) -> bool {
-        self.resizing.asked > 0
+        self.resizing.asked > 0 || self.resizing.is_outdated
     }
 
     /// The terminal says how many columns it has.
@@ -65,8 +72,11 @@ impl InlineScreen {
             0 => {}
             1 => {
                 self.resizing.asked = 0;
-                // One that says less than the process was told is not believed.
-                self.take_away(width.map(|width| width.max(self.size.width)));
+                if width.is_some_and(|width| width < self.size.width) {
+                    self.resizing.is_outdated = true;
+                } else {
+                    self.take_away(width);
+                }
             }
             _ => self.resizing.asked -= 1,
         }
@@ -76,8 +86,9 @@ impl InlineScreen {
     /// which rows that is.
     pub(super) fn take_resized(&mut self) -> String {
         if self.is_asking() {
-            (self.resizing.asked, self.resizing.width) = (0, None);
+            (self.resizing.asked, self.resizing.width, self.resizing.is_outdated) = (0, None, false);
             self.take_away(None);
+            self.resizing.is_doubtful = true;
         }
         std::mem::take(&mut self.resizing.bytes)
     }
@@ -85,6 +96,8 @@ impl InlineScreen {
     /// Takes the live rows away, on a terminal that breaks what is longer than `width`. Without one each of them has one
     /// row: some may stay, but nothing is taken away that is not this screen's.
     fn take_away(&mut self, width: Option<usize>) {
+        let is_doubtful = std::mem::take(&mut self.resizing.is_doubtful);
+        let width = width.filter(|_| !is_doubtful);
         let rows = |columns: usize| width.map_or(1, |width| columns.div_ceil(width).max(1));
         let within = match width {
             Some(width) => {
@@ -111,7 +124,7 @@ impl InlineScreen {
                 break;
             }
             out_of_sight -= rows;
-            self.resizing.hidden.push(columns);
+            self.resizing.hidden.push(if is_doubtful { 1 } else { columns });
         }
         self.caret.row = total.min(seen);
         if !self.live.is_empty() {

@@ -245,6 +245,17 @@ impl Session {
     }
 }
 
+#[test]
+fn what_is_typed_on_a_terminal_that_is_narrower_than_was_told_takes_no_closed_row_away() {
+    for reflows in [Reflows::Away, Reflows::Back] {
+        let mut session = Session::new(Size::new(20, 3), Some(reflows));
+        let late = |sizes: [(usize, usize); 2]| Step::ResizeLate(sizes.to_vec(), 0);
+        session.run(&[late([(1, 1), (1, 1)]), late([(13, 1), (1, 12)])]).unwrap();
+        let text = session.reflowing.as_ref().map(Reflowing::text).unwrap_or_default();
+        session.check(&text).unwrap();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: crate::cases(),

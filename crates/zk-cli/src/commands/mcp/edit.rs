@@ -8,7 +8,7 @@ use zk_mcp::{ServerConfig, ServerTransport, definition_of};
 
 use super::super::print;
 use crate::app::AppContext;
-use crate::args::cli::McpAdd;
+use crate::args::actions::McpAdd;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::sessions::make_private;
 use crate::trust::write_atomically;

@@ -13,7 +13,7 @@ use zk_mcp::{ServerConfig, ServerState};
 
 use super::print;
 use crate::app::{AppContext, runtime};
-use crate::args::cli::McpAction;
+use crate::args::actions::McpAction;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mcp::{Records, Session};
 

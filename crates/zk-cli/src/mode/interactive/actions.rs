@@ -6,10 +6,13 @@ use zk_tools::Jobs;
 use zk_tui::{Action, App, Modes};
 use zk_view::{Effect, Intent, NoteLevel};
 
+use super::beside;
 use super::editor::Editing;
 use super::inline::{Edited, InlineScreen};
 use super::job_commands;
 use super::line_editor::LineEditor;
+use super::line::load_body;
+use super::screen_kind::ScreenKind;
 use super::worker::{Opened, Work};
 use crate::exit::{Failure, Outcome};
 
@@ -22,6 +25,10 @@ impl InlineScreen {
     ) -> Outcome<()> {
         match action {
             Action::Line(line) => self.work(Work::Line(line)),
+            Action::Beside(line) => match self.opened.get() {
+                Some(opened) => beside::run(opened, line, self.notes.clone()),
+                None => self.work(Work::Line(line)),
+            },
             Action::Intent(intent) => {
                 self.view.intent(&intent);
                 self.follow_view().await;
@@ -101,12 +108,34 @@ impl InlineScreen {
         self.view.note(level, &text);
     }
 
+    /// Shows what a command said that was done beside a run.
+    pub(super) async fn show_beside(&self, line: &str, text: &str, app: &mut App) {
+        app.print(zk_tui::Style::BOLD, &format!("› {line}"));
+        app.print(zk_tui::Style::PLAIN, text);
+        self.follow_view().await;
+        let Some(opened) = self.opened.get() else { return };
+        match opened.wanted.peek() {
+            // The lines begin where the run ends: until then what is drawn belongs to this screen.
+            Some(ScreenKind::Plain) => app.set_hint("plain lines follow at the end of this run"),
+            Some(kind) => {
+                opened.wanted.take();
+                app.set_full(kind == ScreenKind::Full);
+            }
+            None => {}
+        }
+    }
+
     /// Does what the view asks of a conversation that runs; the rest waits for its turn.
     async fn follow_view(&self) {
         while let Some(effect) = self.view.take_effect() {
             match (&effect, self.opened.get()) {
                 (Effect::Steer { .. } | Effect::Abort | Effect::Reply { .. }, Some(opened)) => {
                     self.steer(opened, effect).await;
+                }
+                (Effect::LoadBody { id }, Some(opened)) => {
+                    if !load_body(&self.view, &opened.sessions, id).await {
+                        self.view.note(NoteLevel::Warning, "this output is not kept any more");
+                    }
                 }
                 (_, _) => self.work(Work::Effect(effect)),
             }

@@ -3,14 +3,14 @@ use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
 use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, OutsideExec};
 
-use super::{Chat, LineOutcome};
+use super::chat::{Chat, LineOutcome};
 use crate::term::{Style, Utf8Decoder};
 
 /// What of a command's output joins the conversation at most, in bytes: its end.
 const KEPT: usize = 32 * 1024;
 
 /// A command of the person's own: `!command` tells the model, `!!command` does not.
-pub(crate) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
+pub(super) async fn run(chat: &Chat, command: &str, private: bool, stop: CancellationToken) -> LineOutcome {
     if command.is_empty() {
         return LineOutcome::Done;
     }

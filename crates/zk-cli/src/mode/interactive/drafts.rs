@@ -1,13 +1,19 @@
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::Instant;
 
 use super::editor::write_private;
+use super::line_editor::OnChange;
 use crate::app::AppContext;
 use crate::sessions::make_private;
 use crate::term::redacted;
+
+/// How long after the last key a draft is stored.
+pub(super) const DRAFT: Duration = Duration::from_millis(500);
 
 /// The draft of the prompt in a file of this process, which survives a crash and is removed at its end.
 pub(super) struct Drafts {
@@ -87,6 +93,78 @@ impl Drafts {
         // A draft that cannot be stored is lost in a crash, and only then.
         let _ = make_private(dir).and_then(|()| write_private(file, &text));
     }
+}
+
+/// Drafts that a thread stores, for a screen that waits for keys elsewhere. It sleeps while nothing changes.
+pub(super) struct KeptDrafts {
+    shared: Arc<(Mutex<Kept>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+    lost: Option<String>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The draft since it was stored.
+    changed: Option<String>,
+    is_over: bool,
+}
+
+impl KeptDrafts {
+    /// Drafts of this process; the thread ends with them, and what it had not stored is stored then.
+    pub(super) fn new(app: &AppContext, after: Duration) -> Self {
+        let mut drafts = Drafts::new(app, after);
+        let lost = drafts.take_lost();
+        let shared = Arc::<(Mutex<Kept>, Condvar)>::default();
+        let theirs = shared.clone();
+        let storing = move || {
+            let (kept, changes) = &*theirs;
+            let idle = |kept: &mut Kept| kept.changed.is_none() && !kept.is_over;
+            let mut kept = changes.wait_while(lock(kept), idle).unwrap_or_else(PoisonError::into_inner);
+            loop {
+                let pausing = changes.wait_timeout_while(kept, after, |kept| !kept.is_over);
+                kept = pausing.unwrap_or_else(PoisonError::into_inner).0;
+                if let Some(text) = kept.changed.take() {
+                    drafts.text = text;
+                    drafts.store();
+                }
+                if kept.is_over {
+                    return;
+                }
+                kept = changes.wait_while(kept, idle).unwrap_or_else(PoisonError::into_inner);
+            }
+        };
+        // Without a thread a draft is lost in a crash, and only then.
+        let thread = std::thread::Builder::new().name("drafts".to_owned()).spawn(storing).ok();
+        Self { shared, thread, lost }
+    }
+
+    /// What was being typed in this directory when another process broke off.
+    pub(super) fn take_lost(&mut self) -> Option<String> {
+        self.lost.take()
+    }
+
+    /// Takes note of what is being typed.
+    pub(super) fn noting(&self) -> OnChange {
+        let shared = self.shared.clone();
+        Box::new(move |draft| {
+            lock(&shared.0).changed = Some(draft.to_owned());
+            shared.1.notify_all();
+        })
+    }
+}
+
+impl Drop for KeptDrafts {
+    fn drop(&mut self) {
+        lock(&self.shared.0).is_over = true;
+        self.shared.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn forget(file: &Path) {

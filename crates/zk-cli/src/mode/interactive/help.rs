@@ -48,7 +48,7 @@ const DRAWN: [(&str, &str); 9] = [
 
 /// Those of plain lines.
 const PLAIN: [(&str, &str); 4] = [
-    ("Enter", "send; during a run: keep the text for the next prompt, or try again at once"),
+    ("Enter", "send; during a run: keep the text for the next prompt, as Tab does, or try again at once"),
     ("Esc", "stop the run; what is typed meanwhile waits at the prompt"),
     ("Shift-Tab", "the next permission mode"),
     ("Ctrl-D", "end the conversation; so does Ctrl-C twice"),

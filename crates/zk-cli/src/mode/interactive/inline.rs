@@ -12,15 +12,17 @@ use zk_tui::{Action, App, Completer, Input, ModelFacts, Modes, Typed};
 use zk_view::{Reader, ViewDriver};
 
 use super::abilities::abilities;
+use super::beside;
 use super::completions::Completions;
-use super::drafts::Drafts;
+use super::desk::Desk;
+use super::drafts::{DRAFT, Drafts};
 use super::key_file;
 use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::screen_kind::ScreenKind;
 use super::terminal_guard::TerminalGuard;
 use super::worker::{Begin, Note, Opened, Opening, Work, WorkEnd, Worker};
-use super::{Desk, Ended, Seat, Start};
+use super::{Ended, Seat, Start};
 use crate::app::AppContext;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::mode::permission_modes::PermissionModes;
@@ -31,11 +33,9 @@ use crate::term::{Screen, Style, redacted};
 /// How long the screen waits for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
 
-/// How long after the last key a draft is stored.
-const DRAFT: Duration = Duration::from_millis(500);
-
-/// How often it is looked whether the terminal is this process's again.
-const AWAY: Duration = Duration::from_millis(250);
+/// How often it is looked whether the terminal is this process's again: a shell that brings a running process to the
+/// front tells it nothing.
+const AWAY: Duration = Duration::from_secs(1);
 
 /// Bytes of a line that is not complete after which they are shown.
 const PART: usize = 16 * 1024;
@@ -104,7 +104,7 @@ pub(super) struct InlineScreen {
     is_away: bool,
     pub(super) opened: Arc<OnceLock<Opened>>,
     pub(super) todo: UnboundedSender<Work>,
-    notes: UnboundedSender<Note>,
+    pub(super) notes: UnboundedSender<Note>,
     /// What was printed of a line that is not complete.
     partial: String,
     pub(super) began: Instant,
@@ -134,6 +134,7 @@ impl InlineScreen {
         let app = App::new(self.view.view(), Modes::size(), abilities, editor.history(), completer);
         let (keymap, said) = key_file::read(&self.app);
         let mut app = app.masked_by(mask).with_keys(keymap).with_recall(editor.recall());
+        app = app.with_commands_beside_runs(beside::is_harmless);
         said.iter().chain(&Modes::size_remark()).for_each(|line| app.print(zk_tui::Style::YELLOW, line));
         app.give_back(draft);
         if let Some(lost) = drafts.take_lost() {
@@ -178,6 +179,7 @@ impl InlineScreen {
                     Note::GiveBack(text) => app.give_back(&text),
                     Note::Full(is_full) => app.set_full(is_full),
                     Note::Names => app.names_changed(),
+                    Note::Beside { line, text } => self.show_beside(&line, &text, &mut app).await,
                     Note::ChooseSession => app.choose_session(),
                     Note::Copy(text) => {
                         let said = if app.copy(&text) {

@@ -1,27 +1,26 @@
+mod guards;
+mod line_edit;
+mod reading;
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use zk_agent::RateLimits;
-use zk_tui::{Key, KeyDecoder};
+use zk_tui::Key;
 
+use self::guards::{Asking, Choosing, Listening, Watching};
+use self::line_edit::edit;
+use super::line_editor::OnChange;
 use super::question::{AnswerKeys, Effect, LineFocus, Offer};
-use super::tty::{KeyMode, Tty};
+use super::tty::Tty;
 use crate::mode::shared_screen::SharedScreen;
 use crate::term::Style;
-
-/// How long after ESC the rest of a sequence may come: longer than a terminal needs, shorter than a person notices.
-const SEQUENCE: Duration = Duration::from_millis(15);
-
-/// How often the terminal is looked at while nothing is typed: a shell may have changed it.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// What is typed while something else is screen: keys that stop and stop_waiting a run, answers to questions, and text for
 /// the next prompt. Clones are the same keyboard.
@@ -36,6 +35,8 @@ struct Inner {
     reader: Mutex<Reader>,
     /// When this keyboard's clock began.
     began: Instant,
+    /// Is told what waits for the next prompts after each change.
+    changed: Mutex<Option<OnChange>>,
     /// What Shift-Tab does.
     cycle: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -83,6 +84,7 @@ impl Keyboard {
             state,
             reader,
             began: Instant::now(),
+            changed: Mutex::default(),
             cycle: OnceLock::new(),
         }))
     }
@@ -91,6 +93,11 @@ impl Keyboard {
     pub(super) fn on_back_tab(&self, cycle: impl Fn() + Send + Sync + 'static) {
         // Whoever was first keeps it.
         let _ = self.0.cycle.set(Box::new(cycle));
+    }
+
+    /// Has `changed` told what waits for the next prompts after each change; nobody, where there is none.
+    pub(super) fn on_change(&self, changed: Option<OnChange>) {
+        *self.0.changed.lock().unwrap_or_else(PoisonError::into_inner) = changed;
     }
 
     /// Reads keys until the guard is dropped: Escape cancels `stop`, Enter ends the wait for another attempt, text
@@ -214,60 +221,6 @@ impl Keyboard {
     }
 }
 
-/// Reads the terminal as long as it lives.
-struct Listening(Keyboard);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let mut reader = self.0.0.reader();
-        reader.listeners -= 1;
-        if reader.listeners == 0
-            && let Some((wake, thread)) = reader.running.take()
-        {
-            drop(wake);
-            let _ = thread.join();
-        }
-    }
-}
-
-/// A run that keys stop, as long as it lives.
-pub(super) struct Watching {
-    keyboard: Keyboard,
-    _listening: Option<Listening>,
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.keyboard.0.state().stop = None;
-    }
-}
-
-/// A question that is answered, or not wanted any more, when this is dropped.
-struct Asking(Keyboard);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        let mut state = self.0.0.state();
-        state.question = None;
-        self.0.0.show(&state);
-    }
-}
-
-/// The keys of one question, as long as it lives.
-pub(super) struct Choosing {
-    effects: mpsc::UnboundedReceiver<Effect>,
-    // Dropped before the listening: the reader's thread is joined there.
-    _asking: Asking,
-    _listening: Listening,
-}
-
-impl Choosing {
-    /// What the next key means; nothing when nobody is there any more.
-    pub(super) async fn next(&mut self) -> Option<Effect> {
-        self.effects.recv().await
-    }
-}
-
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -277,125 +230,19 @@ impl Inner {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads until the other end of `woken` is gone; fails when the terminal is.
-    fn read(&self, mode: &KeyMode, woken: &UnixStream) -> io::Result<()> {
-        let stdin = io::stdin();
-        let mut keys = KeyDecoder::default();
-        let mut buffer = [0; 4096];
-        let mut is_ours = true;
-        loop {
-            // In the background the keys are for somebody else.
-            let input = if is_ours { PollFlags::IN } else { PollFlags::empty() };
-            let mut fds = [PollFd::new(&stdin, input), PollFd::new(woken, PollFlags::IN)];
-            let wait = if keys.is_within() { SEQUENCE } else { self.until_tick().min(LOOK) };
-            match poll(&mut fds, Some(&timespec(wait))) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            let [typed, woken] = fds.map(|fd| fd.revents());
-            if !woken.is_empty() {
-                return Ok(());
-            }
-            if !is_ours && !typed.is_empty() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if typed.is_empty() {
-                self.press_all(mode, keys.idle().as_slice());
-            }
-            self.tick();
-            let were_ours = std::mem::replace(&mut is_ours, mode.mend());
-            match (were_ours, is_ours) {
-                (true, false) => self.screen.lock().set_draft(""),
-                (false, true) => self.show(&self.state()),
-                (true, true) | (false, false) => {}
-            }
-            if typed.is_empty() || !is_ours {
-                continue;
-            }
-            let read = rustix::io::read(&stdin, &mut buffer)?;
-            if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let bytes = buffer.get(..read).unwrap_or_default();
-            self.press_all(mode, &keys.push(bytes));
-        }
-    }
-
-    /// How long until a choice answers by itself.
-    fn until_tick(&self) -> Duration {
-        let at = match &self.state().question {
-            Some(Question::Keys { keys, .. }) => keys.next_tick(),
-            Some(Question::Line { .. }) | None => None,
-        };
-        at.map_or(LOOK, |at| at.saturating_sub(self.began.elapsed()))
-    }
-
-    /// Lets a choice answer after which nothing came.
-    fn tick(&self) {
-        if let Some(Question::Keys { keys, effects }) = &mut self.state().question
-            && let Some(effect) = keys.tick(self.began.elapsed())
-        {
-            // Whoever asked may be gone already.
-            let _ = effects.send(effect);
-        }
-    }
-
-    /// Takes in keys that were read at once. A line end within them does not end the text: it is part of a paste.
-    fn press_all(&self, mode: &KeyMode, keys: &[Key]) {
-        let mut together = Vec::new();
-        for (at, key) in keys.iter().enumerate() {
-            let is_last = at + 1 == keys.len();
-            match key {
-                Key::Ctrl('z') => {
-                    self.screen.lock().set_draft("");
-                    mode.send(Signal::TSTP);
-                    if mode.mend() {
-                        self.show(&self.state());
-                    }
-                }
-                Key::Ctrl('\\') => mode.send(Signal::QUIT),
-                Key::BackTab => {
-                    if let Some(cycle) = self.cycle.get() {
-                        cycle();
-                    }
-                }
-                Key::Escape => {
-                    if let Some(stop) = &self.state().stop {
-                        stop.cancel();
-                    }
-                }
-                Key::Enter if !is_last => together.push(Key::Paste("\n".to_owned())),
-                key @ (Key::Char(_)
-                | Key::Paste(_)
-                | Key::Enter
-                | Key::Newline
-                | Key::Tab
-                | Key::Back
-                | Key::Ctrl('u' | 'w')) => together.push(key.clone()),
-                Key::Alt('q') => self.focus_question(),
-                // The others have no use for a line: they neither edit it nor answer.
-                Key::Ctrl(_)
-                | Key::Alt(_)
-                | Key::Delete
-                | Key::Move { .. }
-                | Key::Synchronized(_)
-                | Key::Ground { .. }
-                | Key::Columns(_)
-                | Key::Answered
-                | Key::Focus(_) => {}
-            }
-        }
-        if !together.is_empty() {
-            self.press(&together);
-        }
-    }
-
     fn press(&self, keys: &[Key]) {
         let mut state = self.state();
         let state = &mut *state;
         let now = self.began.elapsed();
         match &mut state.question {
-            None => keys.iter().for_each(|key| self.press_draft(&mut state.typed, key)),
+            None => {
+                let queues = state.stop.is_some() && !state.typed.draft.trim().is_empty();
+                for key in keys {
+                    // As on the other screens: it completes nothing here, and waits behind the run.
+                    let key = if queues && *key == Key::Tab { &Key::Enter } else { key };
+                    self.press_draft(&mut state.typed, key);
+                }
+            }
             Some(Question::Keys { keys: answer, effects }) => {
                 for effect in answer.press(keys, now) {
                     if let Effect::Draft(key) = &effect {
@@ -466,63 +313,9 @@ impl Inner {
             }
         };
         self.screen.lock().set_draft(&text);
-    }
-}
-
-/// A wait as `poll` takes it; none here is longer than a second.
-fn timespec(wait: Duration) -> Timespec {
-    Timespec { tv_sec: 0, tv_nsec: wait.min(LOOK).subsec_nanos().into() }
-}
-
-/// What a key does to a line that is typed without being seen whole: it grows and shrinks at its end.
-fn edit(text: &mut String, key: &Key) {
-    match key {
-        Key::Char(c) => text.push(*c),
-        Key::Paste(pasted) => text.extend(pasted.chars().filter(|c| *c == '\n' || !c.is_control())),
-        Key::Newline => text.push('\n'),
-        Key::Tab => text.push(' '),
-        Key::Back => drop(text.pop()),
-        Key::Ctrl('u') => text.clear(),
-        Key::Ctrl('w') => {
-            let kept = text.trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len();
-            text.truncate(kept);
-        }
-        Key::Ctrl(_)
-        | Key::Alt(_)
-        | Key::Enter
-        | Key::Escape
-        | Key::BackTab
-        | Key::Delete
-        | Key::Move { .. }
-        | Key::Synchronized(_)
-        | Key::Ground { .. }
-        | Key::Columns(_)
-        | Key::Answered
-        | Key::Focus(_) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_edits_a_line_does_so_and_other_keys_do_nothing() {
-        let edited = |bytes: &str| {
-            let mut text = String::new();
-            KeyDecoder::default().push(bytes.as_bytes()).iter().for_each(|key| edit(&mut text, key));
-            text
-        };
-        for (bytes, expected) in [
-            ("aé語🙂", "aé語🙂"),
-            ("ab\u{7f}c\u{8}d", "ad"),
-            ("one two\u{17}x", "one x"),
-            ("one\u{15}two", "two"),
-            ("a\tb", "a b"),
-            ("a\u{1b}[A\u{1b}[3~\u{1}\u{4}\u{b}\u{1b}bz", "az"),
-            ("\u{1b}[200~y\ré\u{3}\u{1b}\u{15}\u{1b}[201~z", "y\néz"),
-        ] {
-            assert_eq!(edited(bytes), expected, "{bytes:?}");
+        if let Some(changed) = &*self.changed.lock().unwrap_or_else(PoisonError::into_inner) {
+            let waiting = state.typed.queue.iter().chain([&state.typed.draft]).filter(|text| !text.is_empty());
+            changed(&waiting.map(String::as_str).collect::<Vec<_>>().join("\n"));
         }
     }
 }

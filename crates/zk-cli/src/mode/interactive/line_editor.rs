@@ -2,10 +2,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
 use rustyline::history::{FileHistory, History};
+use rustyline::validate::Validator;
 use rustyline::{
-    Cmd, ConditionalEventHandler, Config, DefaultEditor, Event, EventContext, EventHandler, KeyCode,
+    Cmd, ConditionalEventHandler, Config, Context, Editor, Event, EventContext, EventHandler, Helper, KeyCode,
     KeyEvent, Modifiers, RepeatCount,
 };
 
@@ -50,9 +54,35 @@ impl ConditionalEventHandler for BackTab {
     }
 }
 
+/// Is told the line after each change.
+pub(super) type OnChange = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Passes on what the line is: it is asked for a hint after each change.
+#[derive(Default)]
+struct Watched(Option<OnChange>);
+
+impl Hinter for Watched {
+    type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        if let Some(changed) = &self.0 {
+            changed(line);
+        }
+        None
+    }
+}
+
+impl Completer for Watched {
+    type Candidate = String;
+}
+
+impl Highlighter for Watched {}
+impl Validator for Watched {}
+impl Helper for Watched {}
+
 /// Line editing with a history that outlives the conversation.
 pub(crate) struct LineEditor {
-    editor: DefaultEditor,
+    editor: Editor<Watched, FileHistory>,
     /// What was typed when Shift-Tab was pressed.
     back_tab: BackTab,
     /// The file of the history, once its directory can be written.
@@ -72,7 +102,8 @@ fn stamp(path: &Path) -> Option<Stamp> {
 impl LineEditor {
     pub(crate) fn new(history: Option<PathBuf>) -> rustyline::Result<Self> {
         let config = Config::builder().max_history_size(KEPT)?.keyseq_timeout(Some(SEQUENCE)).build();
-        let mut editor = DefaultEditor::with_config(config)?;
+        let mut editor = Editor::with_config(config)?;
+        editor.set_helper(Some(Watched::default()));
         let kept = history.filter(|path| path.parent().is_some_and(|dir| make_private(dir).is_ok()));
         if let Some(path) = &kept {
             // The first conversation has no history yet.
@@ -84,6 +115,11 @@ impl LineEditor {
         editor.bind_sequence(key, handler);
         let seen = kept.as_deref().and_then(stamp);
         Ok(Self { editor, back_tab, kept, seen })
+    }
+
+    /// Has `changed` told the line after each change from now on; nobody, where there is none.
+    pub(super) fn on_change(&mut self, changed: Option<OnChange>) {
+        self.editor.set_helper(Some(Watched(changed)));
     }
 
     /// Reads a line that begins with `draft`.
@@ -99,6 +135,9 @@ impl LineEditor {
             Err(error) => ReadLine::Failed(error.to_string()),
         };
         if let ReadLine::Line(line) = &typed {
+            if let Some(Watched(Some(changed))) = self.editor.helper() {
+                changed("");
+            }
             self.remember(line);
         }
         typed

@@ -64,6 +64,10 @@ impl WantedScreen {
         self.lock().kind = Some(kind);
     }
 
+    pub(super) fn peek(&self) -> Option<ScreenKind> {
+        self.lock().kind
+    }
+
     pub(super) fn take(&self) -> Option<ScreenKind> {
         self.lock().kind.take()
     }

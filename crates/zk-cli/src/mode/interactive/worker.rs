@@ -6,8 +6,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use zk_view::Effect;
 
 use super::attachments::Attachments;
-use super::screen_kind::ScreenKind;
-use super::{Chat, Desk, LineOutcome};
+use super::chat::{Chat, LineOutcome};
+use super::desk::Desk;
+use super::screen_kind::{ScreenKind, WantedScreen};
 use crate::app::AppContext;
 use crate::args::{Prompt, Resume};
 use crate::exit::{Exit, Outcome};
@@ -55,6 +56,8 @@ pub(super) enum Note {
     Copy(String),
     /// Which session to go on with is to be chosen.
     ChooseSession,
+    /// What a command said that was done beside a run.
+    Beside { line: String, text: String },
 }
 
 /// The part of a conversation that both sides use.
@@ -63,6 +66,7 @@ pub(super) struct Opened {
     pub(super) conversation: zk_agent::AgentConversation,
     pub(super) sessions: Arc<SessionSwitch>,
     pub(super) attachments: Attachments,
+    pub(super) wanted: WantedScreen,
 }
 
 /// Runs prompts and commands, one after the other.
@@ -90,6 +94,7 @@ impl Worker {
             conversation: chat.conversation.clone(),
             sessions: chat.sessions.clone(),
             attachments: chat.attachments.clone(),
+            wanted: chat.wanted.clone(),
         };
         let _ = self.opened.set(opened);
         // What was asked for meanwhile is known from now on.

@@ -1,0 +1,267 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum HooksAction {
+    /// List the commands that the settings and the project have as hooks, and whether they count
+    List,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum McpAction {
+    /// List the servers that are set up, and how they are in the program that used them last
+    List,
+    /// Start servers and list their tools
+    Tools {
+        /// Only of this server
+        server: Option<String>,
+    },
+    /// Call a tool of a server, without asking
+    Call {
+        /// The server
+        server: String,
+        /// The tool
+        tool: String,
+        /// Its arguments as JSON
+        args: Option<String>,
+    },
+    /// Show how the tools of a server differ from those that were accepted, and accept them
+    Accept {
+        /// The server
+        server: String,
+        /// What names the change, as it is shown without this
+        digest: Option<String>,
+    },
+    /// Print what the program of a server printed to standard error
+    Logs {
+        /// The server
+        server: String,
+    },
+    /// Sign in to a server that wants it, in the browser
+    Login {
+        /// The server
+        server: String,
+        /// Open the sign-in page with xdg-open, or with the command of the setting mcp.opener
+        #[arg(long)]
+        browser: bool,
+    },
+    /// Forget the sign-in to a server
+    Logout {
+        /// The server
+        server: String,
+    },
+    /// Serve zk's own tools, and zk itself as the tool `run`, to the program at the other end of standard input and output
+    Serve {
+        /// Serve programs of this machine at this address instead, such as 127.0.0.1:8700; they need the token that is
+        /// printed, or that of ZK_MCP_TOKEN
+        #[arg(long, value_name = "ADDRESS")]
+        http: Option<SocketAddr>,
+    },
+    /// Set up a server in your own settings
+    Add(McpAdd),
+    /// Remove a server from your own settings
+    Remove {
+        /// The server
+        server: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub(crate) struct McpAdd {
+    /// What to call it
+    pub(crate) name: String,
+    /// Its address, for a server that is reached by HTTP
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// A variable for its program, NAME=VALUE; ${VAR} stands for one of your own
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// A header for its address, "NAME: VALUE"
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// Its program and the arguments
+    #[arg(last = true)]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum PolicyAction {
+    /// List the rules that hold here, and what was approved
+    List,
+    /// Judge a command, a host or a call of a tool without running it: allow, ask or deny, then why
+    Test {
+        /// A tool, in place of a command; its arguments follow as JSON, such as '{"path": "src/a.rs"}'
+        #[arg(long, value_name = "NAME", conflicts_with = "host")]
+        tool: Option<String>,
+        /// A host that the tool fetch would connect to, such as docs.rs or localhost:8000, in place of a command
+        #[arg(long, value_name = "HOST")]
+        host: Option<String>,
+        /// The command: one text in quotes, or its words; with --tool, the arguments as JSON
+        #[arg(
+            required_unless_present = "host",
+            conflicts_with = "host",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        command: Vec<String>,
+    },
+    /// Show what each rule matches and what not, by examples
+    Explain {
+        /// A rule that is not set yet, such as "git push *"
+        rule: Option<String>,
+    },
+    /// Take back something approved
+    Revoke {
+        /// Its number in `zk policy list`, or the rule
+        which: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum PromptAction {
+    /// Print every part, who added it, and its size by an estimate
+    Show {
+        /// The sizes alone
+        #[arg(long)]
+        sizes: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum CostAction {
+    /// Show what a session read anew although a cache could have kept it, and why
+    Why {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+/// What the costs are added up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CostBy {
+    /// Each session
+    Session,
+    /// Each model
+    Model,
+    /// Each day, by UTC
+    Day,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum SkillsAction {
+    /// List the skills that are found here, and what becomes of each
+    List {
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a skill: what its frontmatter says, its files and its text
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Validate skills strictly, by the specification; ends with 1 if one is not valid
+    Check {
+        /// Directories of skills, or below which skills are; all that are found here unless named
+        paths: Vec<PathBuf>,
+        /// One JSON array, an object for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy a skill from a directory
+    Add {
+        /// The directory with its SKILL.md
+        path: PathBuf,
+        /// For this project, into .agents/skills; for yourself otherwise
+        #[arg(long)]
+        project: bool,
+    },
+    /// Remove one of your own skills, or one of this project
+    Remove {
+        /// Its name
+        name: String,
+        /// That of this project
+        #[arg(long)]
+        project: bool,
+    },
+    /// Make a new skill to be filled in
+    New {
+        /// Its name: lower-case letters, digits and hyphens
+        name: String,
+        /// For this project, in .agents/skills; for yourself otherwise
+        #[arg(long)]
+        project: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum TrustAction {
+    /// Show what the project sets, whether that is trusted, and which calls always run here
+    Status,
+    /// Trust the project's settings files exactly as they are now
+    Add,
+    /// Trust nothing of the project any more, or one settings file or call
+    Remove {
+        /// The file or the call, as `zk trust` shows it, or the beginning of it
+        name: Option<String>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum SessionsAction {
+    /// List the sessions of this directory, newest first
+    List {
+        /// Those of every directory
+        #[arg(long)]
+        all: bool,
+    },
+    /// Print a session's conversation
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+    /// Remove a session
+    Rm {
+        /// Its id, or the beginning of it
+        id: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum AuthAction {
+    /// Store a key, typed or from standard input, or sign in where the provider has a sign-in
+    Login {
+        /// For which provider; the one in the settings unless named
+        provider: Option<String>,
+        /// Store a key, even if there is a sign-in
+        #[arg(long)]
+        key: bool,
+        /// Open the sign-in page with xdg-open
+        #[arg(long)]
+        browser: bool,
+    },
+    /// Remove what is stored
+    Logout {
+        /// For which provider; the one in the settings unless named
+        provider: Option<String>,
+    },
+    /// Show which credential is used for each provider and where it comes from, never the credential itself
+    Status {
+        /// Only of this provider; ends with 4 if there is none
+        provider: Option<String>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum ConfigAction {
+    /// Print every setting
+    Show {
+        /// With the layer and the file each comes from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// Print the JSON Schema of the settings, for editors
+    Schema,
+}

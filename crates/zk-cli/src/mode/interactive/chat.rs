@@ -1,0 +1,214 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use zk_agent::{Agent, AgentConversation};
+use zk_core::service::{Command, Provider};
+use zk_view::ViewDriver;
+
+use super::attachments::Attachments;
+use super::desk::{Attending, Desk, Lines, attend};
+use super::keyboard::Keyboard;
+use super::line_editor::LineEditor;
+use super::question::TerminalUi;
+use super::screen_kind::WantedScreen;
+use super::{builtins, job_commands, session_commands, trust_question};
+use crate::app::AppContext;
+use crate::args::Prompt;
+use crate::commands::window_commands;
+use crate::compose::{self, HostOptions};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::mode::permission_modes::{PermissionModes, explain};
+use crate::mode::shared_screen::SharedScreen;
+use crate::session_switch::SessionSwitch;
+use crate::sessions::{self, Kept, Session};
+use crate::signals::Signals;
+use crate::term::{Screen, Style};
+
+/// A conversation with a person: the agent, where it is shown, and what is typed.
+pub(super) struct Chat {
+    pub(super) agent: Agent,
+    pub(super) conversation: AgentConversation,
+    pub(super) sessions: Arc<SessionSwitch>,
+    pub(super) screen: SharedScreen,
+    pub(super) keyboard: Keyboard,
+    pub(super) signals: Signals,
+    pub(super) view: ViewDriver,
+    pub(super) ui: Arc<TerminalUi>,
+    /// Draws the conversation in lines; nothing where somebody else draws it.
+    pub(super) lines: Mutex<Option<Lines>>,
+    _following: Attending,
+    /// Images that were attached to what is typed.
+    pub(super) attachments: Attachments,
+    /// The screen to go on with.
+    pub(super) wanted: WantedScreen,
+    pub(super) cwd: std::path::PathBuf,
+}
+
+/// What came of one line.
+pub(super) enum LineOutcome {
+    Done,
+    /// It was stopped, or failed.
+    Failed,
+    /// The conversation is over.
+    Quit(Exit),
+}
+
+/// Goes on with the next permission mode, and shows which.
+fn show_next_mode(modes: &PermissionModes, screen: &SharedScreen) {
+    let mode = modes.cycle();
+    screen.line(Style::Yellow, &format!("mode {mode}: {}", explain(mode)));
+}
+
+impl Chat {
+    /// Opens the conversation, with the settings it goes by: those of the project count if the person says so.
+    pub(super) async fn open(
+        app: &AppContext,
+        prompt: &Prompt,
+        desk: Desk,
+        signals: Signals,
+    ) -> Outcome<(Self, AppContext)> {
+        let Desk { screen, keyboard, asking, view, draws_lines } = desk;
+        screen.take_notices(&app.notices);
+        let ui = Arc::new(TerminalUi::new(screen.clone(), keyboard.clone()));
+        // A question may come before there is a conversation.
+        let following = view.clone();
+        let following = tokio::spawn(async move { following.follow_questions().await });
+        let following = Attending(following);
+        let attending = draws_lines.then(|| attend(&view, &ui));
+        let app = trust_question::ask(app, &asking, &keyboard, &signals).await?;
+        let endpoint = app.endpoint().await?;
+        let provider = compose::provider(&app, &endpoint).await?;
+        let session = sessions::begin(&app, prompt.resume.as_ref()).await?;
+        let allow_all = app.settings.flag("permissions.allow_all");
+        if let Some(open) = session.open.as_ref().filter(|_| session.resumed) {
+            view.begin(&open.entries().await.map_err(Failure::failed)?);
+        }
+        let lines = attending.map(|attending| Lines::draw(&view, &screen, &ui, attending));
+        let options =
+            HostOptions { ui: Some(ui.clone()), questions: Some(asking), allow_all, view: view.clone() };
+        // What belongs to the session alone goes with it when another one takes its place.
+        let bus = compose::bus(&app, &Session::default(), options)?;
+        let model = compose::model(&app, &*provider, &session).await?;
+        let agent = compose::agent(&app, &bus, provider.clone(), model, &session)?;
+        let sessions = SessionSwitch::new(&app, provider.clone(), session);
+        let conversation = AgentConversation::stored(agent.clone(), sessions.clone(), &sessions.parts()?)
+            .await
+            .map_err(Failure::failed)?;
+        bus.scope("provider")
+            .provide::<dyn Provider>(provider.name(), provider.clone())
+            .map_err(Failure::failed)?;
+        let wanted = WantedScreen::default();
+        wanted.set_drawn(!draws_lines);
+        let mut commands = builtins::all(&agent, &app, &view, &wanted);
+        commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard, &wanted));
+        commands.extend(window_commands(&conversation));
+        commands.push(job_commands::command(app.cwd.clone()));
+        let scope = bus.scope("commands");
+        for command in commands {
+            // A file cannot take the name of one of zk's own.
+            scope.provide_replacing::<dyn Command>(command.name(), command.clone());
+        }
+        if let Some(modes) = bus.service::<PermissionModes>() {
+            let screen = screen.clone();
+            keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
+        }
+        let cwd = app.cwd.clone();
+        let chat = Self {
+            agent,
+            conversation,
+            sessions,
+            screen,
+            keyboard,
+            signals,
+            view,
+            ui,
+            lines: Mutex::new(lines),
+            _following: following,
+            attachments: Attachments::default(),
+            wanted,
+            cwd,
+        };
+        Ok((chat, app))
+    }
+
+    pub(super) fn greet(&self, app: &AppContext) {
+        let model = self.agent.model().reference();
+        let session = self.sessions.current();
+        let kept = match &session.open {
+            Some(open) if session.resumed => format!("session {} continues", open.id()),
+            Some(_) => "session saved".to_owned(),
+            None => "session not saved".to_owned(),
+        };
+        self.screen.line(Style::Dim, &format!("zk {} · {model} · {kept}", env!("CARGO_PKG_VERSION")));
+        if app.settings.flag("permissions.allow_all") {
+            self.screen.line(Style::Yellow, "every tool runs without asking (--allow-all)");
+        }
+        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+            let mode = modes.chosen();
+            let text = format!("mode {mode}: {} · Shift-Tab changes it", explain(mode));
+            self.screen.line(Style::Dim, &text);
+        }
+        self.screen.line(Style::Dim, "/help lists the commands, !command runs one of your own, Ctrl-D ends");
+        // The drawn screen shows it as it was drawn when it took place.
+        if session.resumed && self.lines().is_some() {
+            for line in session_commands::last_exchange(&self.view.view().blocks) {
+                self.screen.line(Style::Dim, &line);
+            }
+        }
+    }
+
+    pub(super) fn cycle_mode(&self) {
+        if let Some(modes) = self.agent.bus().service::<PermissionModes>() {
+            show_next_mode(&modes, &self.screen);
+        }
+    }
+
+    /// The next of the texts that were typed during a run.
+    pub(super) fn next_queued(&self, editor: &mut LineEditor) -> Option<String> {
+        let text = self.keyboard.next_queued()?;
+        editor.remember(&text);
+        Some(text)
+    }
+
+    /// Waits until everything that happened is drawn, where it is drawn in lines.
+    pub(super) async fn flush(&self) {
+        let drained = self.lines().as_ref().map(|lines| lines.painting.drained());
+        if let Some(drained) = drained {
+            drained.wait().await;
+        }
+    }
+
+    pub(super) fn lines(&self) -> MutexGuard<'_, Option<Lines>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws the conversation in lines on `screen` from now on.
+    pub(super) fn draw_lines(&self, screen: Screen) {
+        self.wanted.set_drawn(false);
+        self.screen.replace(screen);
+        let attending = attend(&self.view, &self.ui);
+        *self.lines() = Some(Lines::draw(&self.view, &self.screen, &self.ui, attending));
+    }
+
+    /// Somebody else draws the conversation from now on, and what is written to `screen`.
+    pub(super) fn draw_elsewhere(&self, screen: Screen) {
+        self.wanted.set_drawn(true);
+        *self.lines() = None;
+        self.screen.replace(screen);
+    }
+
+    pub(super) async fn close(&self) {
+        self.conversation.close().await;
+        self.agent.bus().close().await;
+        for left in self.sessions.take_left() {
+            match left {
+                Err(error) => self.screen.line(Style::Red, &format!("session not saved: {error}")),
+                Ok(Kept::All(id)) => self.screen.line(Style::Dim, &format!("to go on: zk --resume {id}")),
+                Ok(Kept::Part { id, missing }) => self.screen.line(
+                    Style::Yellow,
+                    &format!("session saved but for its last {missing} entries; to go on: zk --resume {id}"),
+                ),
+                Ok(Kept::Nothing) => {}
+            }
+        }
+    }
+}

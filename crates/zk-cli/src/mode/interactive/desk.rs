@@ -1,0 +1,65 @@
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use zk_core::service::Questions;
+use zk_view::ViewDriver;
+
+use super::keyboard::Keyboard;
+use super::plain::plain_screen;
+use super::question::{self, TerminalUi};
+use super::tty::Tty;
+use crate::app::AppContext;
+use crate::mode::painter::Painting;
+use crate::mode::shared_screen::SharedScreen;
+
+/// Where the person sits: what is shown, and what is typed.
+pub(super) struct Desk {
+    pub(super) screen: SharedScreen,
+    pub(super) keyboard: Keyboard,
+    pub(super) asking: Arc<Questions>,
+    pub(super) view: ViewDriver,
+    /// Whether blocks and questions are drawn in lines here; somebody else draws them otherwise.
+    pub(super) draws_lines: bool,
+}
+
+impl Desk {
+    pub(super) fn of_lines(app: &AppContext, tty: Tty) -> Self {
+        Self::of(app, tty, SharedScreen::with_keys(plain_screen(app)), true)
+    }
+
+    pub(super) fn of(app: &AppContext, tty: Tty, screen: SharedScreen, draws_lines: bool) -> Self {
+        let keyboard = Keyboard::new(tty, screen.clone(), app.limits.clone());
+        let asking = Arc::new(Questions::new());
+        let view = ViewDriver::answering(&asking);
+        Self { screen, keyboard, asking, view, draws_lines }
+    }
+}
+
+/// A task that goes on for as long as this is kept.
+pub(super) struct Attending(pub(super) JoinHandle<()>);
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What draws a conversation in lines.
+pub(super) struct Lines {
+    pub(super) painting: Painting,
+    /// Draws the questions, and answers them.
+    _attending: Attending,
+}
+
+impl Lines {
+    pub(super) fn draw(view: &ViewDriver, screen: &SharedScreen, ui: &Arc<TerminalUi>, attending: Attending) -> Self {
+        let painting = Painting::begin(view, screen);
+        ui.wait_for(painting.drained());
+        Self { painting, _attending: attending }
+    }
+}
+
+/// Draws the questions of a view in lines.
+pub(super) fn attend(view: &ViewDriver, ui: &Arc<TerminalUi>) -> Attending {
+    Attending(tokio::spawn(question::attend(view.clone(), ui.clone())))
+}

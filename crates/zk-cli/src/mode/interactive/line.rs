@@ -1,0 +1,239 @@
+//! What a line that was typed leads to: a command, or a run.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use zk_agent::RunOptions;
+use zk_core::model::{AgentError, Block, Message, Role};
+use zk_core::service::{Command, CommandOutcome, match_command};
+use zk_skills::{CommandFilesPlugin, Skills};
+use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
+
+use super::bash;
+use super::chat::{Chat, LineOutcome};
+use crate::exit::Exit;
+use crate::mode::summary;
+use crate::session_switch::SessionSwitch;
+use crate::suggest;
+use crate::term::Style;
+
+/// Hands all lines of a result to the view; false if they are not kept any more.
+pub(super) async fn load_body(view: &ViewDriver, sessions: &SessionSwitch, id: &BlockId) -> bool {
+    let entries = match &sessions.current().open {
+        Some(open) => open.entries().await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let lines = body_of(&entries, id);
+    if let Some(lines) = &lines {
+        view.body(id, lines);
+    }
+    lines.is_some()
+}
+
+impl Chat {
+    /// Does what a line asks for.
+    pub(super) async fn handle_line(&self, line: &str) -> LineOutcome {
+        if line.is_empty() {
+            return LineOutcome::Done;
+        }
+        if let Some(command) = line.strip_prefix('!') {
+            let (command, private) = command.strip_prefix('!').map_or((command, false), |rest| (rest, true));
+            let work = |stop| bash::run(self, command.trim(), private, stop);
+            return self.interruptible(work).await.unwrap_or_else(|outcome| outcome);
+        }
+        match self.command(line).await {
+            Err(outcome) => outcome,
+            Ok(outcome) => self.apply(line, outcome).await,
+        }
+    }
+
+    /// Does what the view asks of its host.
+    pub(super) async fn follow_view(&self) -> LineOutcome {
+        let mut outcome = LineOutcome::Done;
+        while let Some(effect) = self.view.take_effect() {
+            match effect {
+                // The outcome of a run is printed here.
+                Effect::Run { text } => outcome = self.run_prompt(&text).await,
+                Effect::LoadBody { id } => {
+                    if !load_body(&self.view, &self.sessions, &id).await {
+                        self.screen.line(Style::Yellow, "this output is not kept any more");
+                    }
+                }
+                Effect::GiveBack { text } => self.keyboard.give_back(&text),
+                Effect::Steer { .. }
+                | Effect::Abort
+                | Effect::Reply { .. }
+                | Effect::Switch { .. }
+                | Effect::Compact { .. } => _ = self.view.carry_out(&self.conversation, effect).await,
+                // The keyboard ends waits, and commands come as lines.
+                Effect::Hurry | Effect::Command { .. } => {}
+            }
+        }
+        self.flush().await;
+        outcome
+    }
+
+    /// Has the view stop the run.
+    async fn stop(&self) {
+        self.view.intent(&Intent::Stop);
+        while let Some(effect) = self.view.take_effect() {
+            let _ = self.view.carry_out(&self.conversation, effect).await;
+        }
+    }
+
+    /// Sends a prompt, and waits for the end of its run.
+    async fn submit(&self, text: String) -> LineOutcome {
+        self.view.intent(&Intent::Submit { text });
+        // A run does what effects ask for as well.
+        Box::pin(self.follow_view()).await
+    }
+
+    /// Does what came of a line.
+    async fn apply(&self, line: &str, outcome: Option<CommandOutcome>) -> LineOutcome {
+        Box::pin(self.follow_view()).await;
+        match outcome {
+            Some(CommandOutcome::Done) => LineOutcome::Done,
+            Some(CommandOutcome::Show(text)) => {
+                text.lines().for_each(|line| self.screen.line(Style::Plain, line));
+                LineOutcome::Done
+            }
+            Some(CommandOutcome::Prompt(text)) => self.submit(text).await,
+            Some(CommandOutcome::Quit) => LineOutcome::Quit(Exit::Done),
+            None => self.submit(line.to_owned()).await,
+        }
+    }
+
+    /// Runs `/name arguments`; nothing when the line is a prompt.
+    async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
+        let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
+        let cx = self.agent.bus().cx();
+        // One that was trusted a moment ago may not have been looked for yet.
+        if rest.starts_with("skill:")
+            && let Some(skills) = cx.service::<Skills>()
+        {
+            let _ = skills.refresh(&cx).await;
+        }
+        // A file may have come or gone since the last command.
+        if let Some(files) = cx.service::<CommandFilesPlugin>() {
+            files.refresh(&cx).await;
+        }
+        let Some((command, args)) = match_command(rest, |name| cx.item::<dyn Command>(name)) else {
+            let name = rest.split_whitespace().next().filter(|_| !rest.starts_with(char::is_whitespace));
+            let name = name.unwrap_or_default();
+            if rest.trim().is_empty() {
+                let text = "a command begins with / and its name; /help lists them";
+                return Ok(Some(CommandOutcome::Show(text.to_owned())));
+            }
+            // Something like `/etc/hosts` is the beginning of a prompt.
+            if name.is_empty() || name.contains('/') {
+                return Ok(None);
+            }
+            let all = cx.items::<dyn Command>();
+            let hint = suggest::did_you_mean(name, all.iter().map(|command| &*command.name));
+            let text = format!("there is no command /{name}{hint}; /help lists them");
+            return Ok(Some(CommandOutcome::Show(text)));
+        };
+        let run = async |stop: CancellationToken| {
+            let ran = stop.run_until_cancelled(command.run(args, &cx)).await;
+            if ran.is_none() {
+                self.screen.line(Style::Yellow, "stopped");
+            }
+            ran
+        };
+        Ok(match self.interruptible(run).await? {
+            Some(Ok(outcome)) => Some(outcome),
+            Some(Err(error)) => Some(CommandOutcome::Show(error.to_string())),
+            None => return Err(LineOutcome::Failed),
+        })
+    }
+
+    /// One run.
+    pub(super) async fn run_prompt(&self, prompt: &str) -> LineOutcome {
+        // A prompt that was given back and sent as it was is in the conversation already.
+        let images = self.attachments.of(prompt);
+        let options = if self.is_unanswered(prompt) {
+            RunOptions::resume()
+        } else if images.is_empty() {
+            RunOptions::from(prompt)
+        } else {
+            RunOptions::prompt(std::iter::once(Block::text(prompt)).chain(images).collect())
+        };
+        let run = match self.conversation.run(options).await {
+            Ok(run) => run,
+            Err(error) => {
+                self.screen.line(Style::Red, &error.to_string());
+                return LineOutcome::Failed;
+            }
+        };
+        self.interruptible(async |stop: CancellationToken| {
+            let mut wait = std::pin::pin!(run.wait());
+            let outcome = tokio::select! {
+                outcome = &mut wait => outcome,
+                () = stop.cancelled() => {
+                    self.stop().await;
+                    wait.await
+                }
+            };
+            self.flush().await;
+            self.screen.end_line();
+            // Elsewhere the view says how the run ended, and what it took.
+            let is_told = self.lines().is_none();
+            match &outcome.result {
+                _ if is_told => {}
+                Ok(()) => {
+                    if let Some(note) = summary::incomplete(&outcome, &outcome.text) {
+                        self.screen.line(Style::Yellow, &note);
+                    }
+                }
+                Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
+                Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
+            }
+            self.sessions.current().print_notices();
+            let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
+            if failed && self.is_unanswered(prompt) {
+                self.keyboard.give_back(prompt);
+            }
+            // A handler of `input` may have dealt with the prompt.
+            if !is_told && (outcome.stats.turns > 0 || outcome.result.is_err()) {
+                let mut totals = summary::totals(&outcome.stats);
+                if let Some(context) = summary::context(&self.view.view().status) {
+                    totals.push_str(&format!(" · {context}"));
+                }
+                self.screen.line(Style::Dim, &totals);
+            }
+            if outcome.result.is_ok() { LineOutcome::Done } else { LineOutcome::Failed }
+        })
+        .await
+        .unwrap_or_else(|outcome| outcome)
+    }
+
+    /// Does `work` while Escape and Ctrl-C stop it; fails when they did, or the conversation has to end.
+    async fn interruptible<T, F: Future<Output = T>>(
+        &self,
+        work: impl FnOnce(CancellationToken) -> F,
+    ) -> Result<T, LineOutcome> {
+        let stop = CancellationToken::new();
+        self.signals.arm_run(stop.clone());
+        let watching = self.keyboard.watch(stop.clone());
+        if let Err(error) = &watching {
+            self.screen.line(Style::Yellow, &format!("only Ctrl-C stops this: cannot read keys: {error}"));
+        }
+        let worked = work(stop.clone()).await;
+        drop(watching);
+        let seen = self.signals.seen();
+        self.signals.disarm();
+        match seen {
+            Some(exit) if exit == Exit::Terminated => Err(LineOutcome::Quit(exit)),
+            Some(_) | None if stop.is_cancelled() => Err(LineOutcome::Failed),
+            Some(_) | None => Ok(worked),
+        }
+    }
+
+    /// Whether the conversation ends with this prompt: it was sent, and nothing came of it.
+    fn is_unanswered(&self, prompt: &str) -> bool {
+        let is_it = |message: &Arc<Message>| {
+            message.role == Role::User && message.injected_by.is_none() && message.text() == prompt
+        };
+        self.agent.history().last().is_some_and(is_it)
+    }
+}

@@ -1,0 +1,219 @@
+//! What is stored at each event.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::events::{
+    AgentStart, Cause, ModelSelect, SessionEnd, SessionEntry, SessionMessages, SessionOpenTurn, SessionStart,
+    ThinkingSelect, ToolBegin, ToolEnd, ToolResultsAfter,
+};
+use zk_core::kernel::{Answer, Cx, Handler, Scope};
+use zk_core::model::{EntryId, Message, Role, TurnId, TurnUsage};
+use zk_core::service::{CustomEntry, Durability, EntryKind, NewEntry, Redactor, SessionLog, StoreError};
+
+use super::log::Log;
+use crate::find::is_prompt;
+use crate::redact::redact_entry;
+
+#[async_trait]
+impl SessionLog for Log {
+    async fn append(&self, scope: &Scope, entry: NewEntry) -> Result<EntryId, StoreError> {
+        let mut state = self.state.lock().await;
+        self.settle(&mut state).await?;
+        // What could not be stored before comes first.
+        self.begin(&mut state, Vec::new(), Durability::Process).await?;
+        self.settle(&mut state).await?;
+        if state.lost {
+            return Err(StoreError::Failed("this conversation is not stored".to_owned()));
+        }
+        let mut entry = EntryKind::Custom(entry.by(scope.source()));
+        if let Some(redactor) = scope.bus().and_then(|bus| bus.service::<Redactor>()) {
+            entry = redact_entry(entry, &redactor);
+        }
+        let ids = self.session.append(vec![entry.clone()], Durability::Process).await?;
+        state.stored = true;
+        state.answered |= !is_prompt(&entry);
+        drop(state);
+        if let (EntryKind::Custom(entry), Some(bus)) = (entry, scope.bus()) {
+            // A watcher that fails is reported; the entry is stored.
+            let _ = bus.cx().emit(SessionEntry { entry }).await;
+        }
+        let none = || StoreError::Failed("the store gave no id to an entry".to_owned());
+        ids.into_iter().next().ok_or_else(none)
+    }
+
+    async fn entries(&self, scope: &Scope) -> Result<Vec<CustomEntry>, StoreError> {
+        {
+            let mut state = self.state.lock().await;
+            self.settle(&mut state).await?;
+        }
+        let own = |kind| match kind {
+            EntryKind::Custom(entry) if entry.source == scope.source().as_str() => Some(entry),
+            _ => None,
+        };
+        Ok(self.session.entries().await?.into_iter().filter_map(|entry| own(entry.kind)).collect())
+    }
+}
+
+impl Handler<SessionStart> for Log {
+    async fn call(&self, ev: &SessionStart, _: &Cx) -> Answer<SessionStart> {
+        // A run without anything in it needs no place on the disk yet: the prompt follows.
+        let mut state = self.state.lock().await;
+        if !state.lost {
+            state.unstored.push(EntryKind::RunStart { run_id: ev.run_id.clone() });
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<SessionMessages> for Log {
+    async fn call(&self, ev: &SessionMessages, cx: &Cx) -> Answer<SessionMessages> {
+        let news = self.state.lock().await.take(&ev.messages);
+        let entries = match (&ev.usage, ev.messages.is_empty()) {
+            (Some(usage), true) => vec![EntryKind::Usage { usage: usage.clone() }],
+            (usage, _) => messages(&news, usage.as_ref()),
+        };
+        self.write(redacted(entries, cx), Durability::Process).await?;
+        if let Some(origin) = ev.messages.iter().rev().find_map(|message| message.origin.as_ref()) {
+            self.state.lock().await.model = Some(origin.clone());
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<AgentStart> for Log {
+    async fn call(&self, ev: &AgentStart, _: &Cx) -> Answer<AgentStart> {
+        let mut state = self.state.lock().await;
+        let entries = [state.model(&ev.model), state.thinking(ev.thinking)].into_iter().flatten().collect();
+        self.begin(&mut state, entries, Durability::Process).await?;
+        Ok(None)
+    }
+}
+
+impl Handler<ModelSelect> for Log {
+    async fn call(&self, ev: &ModelSelect, _: &Cx) -> Answer<ModelSelect> {
+        let entry = self.state.lock().await.model(&ev.to);
+        match ev.cause {
+            Cause::Set => self.write(entry.into_iter().collect(), Durability::Process).await?,
+            Cause::Restore => {}
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<ThinkingSelect> for Log {
+    async fn call(&self, ev: &ThinkingSelect, _: &Cx) -> Answer<ThinkingSelect> {
+        let entry = self.state.lock().await.thinking(ev.to);
+        match ev.cause {
+            Cause::Set => self.write(entry.into_iter().collect(), Durability::Process).await?,
+            Cause::Restore => {}
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<SessionOpenTurn> for Log {
+    async fn call(&self, ev: &SessionOpenTurn, cx: &Cx) -> Answer<SessionOpenTurn> {
+        let (turn_id, message, usage) = (ev.turn_id.clone(), ev.message.clone(), ev.usage.clone());
+        let open = EntryKind::OpenTurn { turn_id, message, usage };
+        self.announce(redacted_entry(open, cx), Durability::Process).await?;
+        Ok(None)
+    }
+}
+
+impl Handler<ToolBegin> for Log {
+    async fn call(&self, ev: &ToolBegin, cx: &Cx) -> Answer<ToolBegin> {
+        if !ev.read_only {
+            let begin = EntryKind::CallBegin {
+                turn_id: ev.call.turn_id.clone(),
+                call_id: ev.call.call_id.clone(),
+                name: ev.call.name.clone(),
+                args: ev.args.clone(),
+                summary: Some(ev.summary.clone()),
+            };
+            self.announce(redacted_entry(begin, cx), Durability::Disk).await?;
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<ToolEnd> for Log {
+    async fn call(&self, ev: &ToolEnd, cx: &Cx) -> Answer<ToolEnd> {
+        if ev.read_only {
+            self.state.lock().await.call_data.push(EntryKind::CallData {
+                turn_id: ev.call.turn_id.clone(),
+                call_id: ev.call.call_id.clone(),
+                summary: Some(ev.summary.clone()),
+                display: ev.display.clone(),
+                details: ev.details.clone(),
+                elapsed_ms: ev.elapsed_ms,
+            });
+        } else {
+            let end = EntryKind::CallEnd {
+                turn_id: ev.call.turn_id.clone(),
+                call_id: ev.call.call_id.clone(),
+                summary: Some(ev.summary.clone()),
+                result: ev.result.clone(),
+                display: ev.display.clone(),
+                details: ev.details.clone(),
+                elapsed_ms: ev.elapsed_ms,
+            };
+            self.write(vec![redacted_entry(end, cx)], Durability::Disk).await?;
+        }
+        Ok(None)
+    }
+}
+
+impl Handler<ToolResultsAfter> for Log {
+    async fn call(&self, ev: &ToolResultsAfter, cx: &Cx) -> Answer<ToolResultsAfter> {
+        let (mut entries, news) = {
+            let mut state = self.state.lock().await;
+            (std::mem::take(&mut state.call_data), state.take(&[ev.assistant.clone(), ev.results.clone()]))
+        };
+        // An earlier turn that has no pair needs none of it.
+        entries.retain(|entry| is_of_turn(entry, &ev.usage.turn_id));
+        entries.extend(messages(&news, Some(&ev.usage)));
+        self.write(redacted(entries, cx), Durability::Process).await?;
+        self.state.lock().await.model = Some(ev.usage.model.clone());
+        Ok(None)
+    }
+}
+
+impl Handler<SessionEnd> for Log {
+    async fn call(&self, ev: &SessionEnd, cx: &Cx) -> Answer<SessionEnd> {
+        let mut entries: Vec<_> = ev.entries.iter().cloned().map(EntryKind::Custom).collect();
+        entries.push(EntryKind::RunEnd { run_id: ev.run_id.clone(), status: ev.status });
+        self.write(redacted(entries, cx), Durability::Process).await?;
+        Ok(None)
+    }
+}
+
+/// The entries of messages; the usage goes with the last answer among them.
+fn messages(all: &[Arc<Message>], usage: Option<&TurnUsage>) -> Vec<EntryKind> {
+    let answer = all.iter().rposition(|message| message.role == Role::Assistant);
+    let usage_of = |index| usage.filter(|_| Some(index) == answer).cloned();
+    let entry = |(index, message): (usize, &Arc<Message>)| EntryKind::Message {
+        message: message.clone(),
+        usage: usage_of(index),
+    };
+    all.iter().enumerate().map(entry).collect()
+}
+
+/// The entries as they are stored: without secrets, where the host knows of any.
+fn redacted(entries: Vec<EntryKind>, cx: &Cx) -> Vec<EntryKind> {
+    match cx.service::<Redactor>() {
+        Some(redactor) => entries.into_iter().map(|entry| redact_entry(entry, &redactor)).collect(),
+        None => entries,
+    }
+}
+
+fn redacted_entry(entry: EntryKind, cx: &Cx) -> EntryKind {
+    match cx.service::<Redactor>() {
+        Some(redactor) => redact_entry(entry, &redactor),
+        None => entry,
+    }
+}
+
+fn is_of_turn(entry: &EntryKind, turn: &TurnId) -> bool {
+    matches!(entry, EntryKind::CallData { turn_id, .. } if turn_id == turn)
+}

@@ -1,0 +1,162 @@
+use std::collections::{HashMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use tokio::sync::Mutex;
+use zk_core::model::{EntryId, Message, ModelRef, ThinkingLevel};
+use zk_core::service::{Durability, EntryKind, OpenSession, StoreError};
+
+use super::OnLost;
+use crate::find::is_prompt;
+
+pub(super) struct Log {
+    pub(super) session: Arc<dyn OpenSession>,
+    pub(super) state: Mutex<State>,
+    /// Set when the run may go on without its session.
+    pub(super) on_lost: OnceLock<OnLost>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// Appends in flight, oldest first.
+    pub(super) in_flight: VecDeque<InFlight>,
+    /// Entries that the next append takes with it: the beginning of a run, and those whose append failed.
+    pub(super) unstored: Vec<EntryKind>,
+    /// Something of the session is in the store.
+    pub(super) stored: bool,
+    /// Something is in the store that is no prompt.
+    pub(super) answered: bool,
+    /// The run goes on without its session.
+    pub(super) lost: bool,
+    /// Every message taken so far, by address: what could not be stored is announced again, and kept here
+    /// already.
+    pub(super) taken: HashMap<usize, Arc<Message>>,
+    /// What read-only calls of the present turn left beside their results.
+    pub(super) call_data: Vec<EntryKind>,
+    /// The model and the thinking level that the log says last.
+    pub(super) model: Option<ModelRef>,
+    pub(super) thinking: Option<ThinkingLevel>,
+}
+
+/// An append that was begun and not waited for.
+pub(super) struct InFlight {
+    pub(super) entries: Vec<EntryKind>,
+    pub(super) append: Pin<Box<dyn Future<Output = Result<Vec<EntryId>, StoreError>> + Send>>,
+}
+
+impl Log {
+    /// Stores `entries` after everything in flight, and waits until they survive what `durability` names.
+    pub(super) async fn write(&self, entries: Vec<EntryKind>, durability: Durability) -> Result<(), StoreError> {
+        let mut state = self.state.lock().await;
+        if let Err(error) = self.settle(&mut state).await {
+            state.unstored.extend(entries);
+            return Err(error);
+        }
+        self.begin(&mut state, entries, durability).await?;
+        self.settle(&mut state).await
+    }
+
+    /// Stores that something is about to happen. If that fails it does not happen, so it is not stored later.
+    pub(super) async fn announce(&self, entry: EntryKind, durability: Durability) -> Result<(), StoreError> {
+        let written = self.write(vec![entry.clone()], durability).await;
+        if written.is_err() {
+            let mut state = self.state.lock().await;
+            if let Some(at) = state.unstored.iter().rposition(|unstored| *unstored == entry) {
+                state.unstored.remove(at);
+            }
+        }
+        written
+    }
+
+    /// Hands entries to the session, behind those that could not be stored before.
+    pub(super) async fn begin(
+        &self,
+        state: &mut State,
+        entries: Vec<EntryKind>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let mut all = std::mem::take(&mut state.unstored);
+        all.extend(entries);
+        if all.is_empty() || state.lost {
+            return Ok(());
+        }
+        let (session, given) = (self.session.clone(), all.clone());
+        let append = Box::pin(async move { session.append(given, durability).await });
+        let mut begun = InFlight { entries: all, append };
+        // One poll starts it. From here on it belongs to the state, so a run that is dropped while it waits
+        // neither loses nor repeats it.
+        match poll_fn(|task| Poll::Ready(begun.append.as_mut().poll(task))).await {
+            Poll::Ready(result) => self.ended(state, begun.entries, result.map(|_| ())),
+            Poll::Pending => {
+                state.in_flight.push_back(begun);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for everything in flight. The first error is the answer.
+    pub(super) async fn settle(&self, state: &mut State) -> Result<(), StoreError> {
+        let mut result = Ok(());
+        while let Some(oldest) = state.in_flight.front_mut() {
+            let ended = oldest.append.as_mut().await;
+            if let Some(oldest) = state.in_flight.pop_front() {
+                let ended = self.ended(state, oldest.entries, ended.map(|_| ()));
+                result = result.and(ended);
+            }
+        }
+        result
+    }
+
+    /// Notes how an append ended.
+    pub(super) fn ended(
+        &self,
+        state: &mut State,
+        entries: Vec<EntryKind>,
+        result: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match (result, self.on_lost.get()) {
+            (Ok(()), _) => {
+                state.stored = true;
+                state.answered |= !entries.iter().all(is_prompt);
+            }
+            (Err(_), _) if state.lost => {}
+            (Err(error), Some(on_lost)) if !state.stored => {
+                state.lost = true;
+                state.unstored.clear();
+                on_lost(&error);
+            }
+            (Err(error), _) => {
+                state.unstored.extend(entries);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// The messages that were not taken before; from now on they are.
+    pub(super) fn take(&mut self, all: &[Arc<Message>]) -> Vec<Arc<Message>> {
+        let mut is_new = |message: &&Arc<Message>| {
+            let address = Arc::as_ptr(message).addr();
+            self.taken.insert(address, (*message).clone()).is_none()
+        };
+        all.iter().filter(|message| is_new(message)).cloned().collect()
+    }
+
+    /// The entry for the model, unless the log says so already.
+    pub(super) fn model(&mut self, model: &ModelRef) -> Option<EntryKind> {
+        let news = self.model.as_ref() != Some(model);
+        self.model = Some(model.clone());
+        news.then(|| EntryKind::Model { model: model.clone() })
+    }
+
+    /// The entry for the thinking level, unless the log says so already. No entry means no thinking.
+    pub(super) fn thinking(&mut self, level: ThinkingLevel) -> Option<EntryKind> {
+        let news = self.thinking.unwrap_or_default() != level;
+        self.thinking = Some(level);
+        news.then_some(EntryKind::Thinking { level })
+    }
+}

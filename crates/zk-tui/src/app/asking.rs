@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use zk_core::service::Question;
+use zk_view::{Card, sanitise};
+
+use super::{Action, App};
+use crate::keys::Key;
+use crate::layout::card_room;
+use crate::question::{CardState, Outcome};
+use crate::row::Row;
+use crate::style::Style;
+
+/// Questions, and the keys that may answer them.
+impl App {
+    pub(super) fn ask(&mut self, card: Option<Card>, now: Duration) {
+        let size = self.screen.size();
+        let has_draft = !self.composer.is_empty();
+        self.card = card.map(|card| CardState::new(card, has_draft, size.width, card_room(size), now));
+        self.is_dirty = true;
+    }
+
+    pub(super) fn outcome(&mut self, outcome: Outcome, actions: &mut Vec<Action>) {
+        match outcome {
+            Outcome::Draft(key) => self.press(&key, actions),
+            Outcome::Answered(intent, shown) => {
+                self.transcript.print(vec![Row::of(Style::DIM, &format!("  {shown}"))]);
+                self.card = None;
+                actions.push(Action::Intent(*intent));
+            }
+        }
+    }
+
+    pub(super) fn press_typed(&mut self, typed: &[Key], now: Duration, actions: &mut Vec<Action>) {
+        let Some(card) = &mut self.card else {
+            typed.iter().for_each(|key| self.press(key, actions));
+            return;
+        };
+        let outcomes = card.press(typed, now);
+        let is_draft = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Draft(_)));
+        outcomes.into_iter().for_each(|outcome| self.outcome(outcome, actions));
+        if is_draft {
+            self.draft_changed();
+        }
+    }
+}
+
+/// What a person is asked, in a few words that hold nothing of what is to run.
+pub(super) fn describe_card(card: &Card) -> String {
+    match &card.question {
+        Question::Approve(approval) => format!("{} wants to run", sanitise(&approval.tool)),
+        Question::Confirm { .. } | Question::Select { .. } | Question::Input { .. } => {
+            "a question waits".to_owned()
+        }
+    }
+}

@@ -1,0 +1,139 @@
+use std::time::Duration;
+
+use super::{ANSWER, App, FRAME, FRAMES};
+use crate::layout::{Parts, Rooms, list_room, live_rows};
+use crate::paint::{Caret, Size};
+use crate::question::CardState;
+use crate::row::Row;
+use crate::style::Style;
+use crate::view::{agent_rows, job_rows, queue_rows, status_row};
+
+/// What a frame shows.
+impl App {
+    /// The bytes to write now: empty if nothing changed, or the last frame was a moment ago.
+    #[must_use]
+    pub fn frame(&mut self, now: Duration) -> String {
+        let is_early = !self.may_show_key(now) && self.drawn.is_some_and(|drawn| now < drawn + FRAME)
+            || self.waits_until().is_some_and(|until| now < until);
+        if !self.is_dirty || is_early || self.is_left {
+            return String::new();
+        }
+        (self.is_dirty, self.is_pressed, self.drawn) = (false, false, Some(now));
+        if self.frames.len() >= FRAMES {
+            self.frames.pop_front();
+        }
+        self.frames.push_back(now);
+        let change = std::mem::take(&mut self.pending) + &self.change_screens();
+        if self.alternate.is_some() {
+            return change + &self.alternate_frame();
+        }
+        let size = self.screen.size();
+        let mut parts = self.parts(size);
+        let room = Rooms::of(&parts, size).open;
+        let closed = self.transcript.take_closed(room);
+        let closed = self.masked(closed);
+        parts.open = self.masked(self.transcript.open_rows());
+        // What a person is to approve is shown as it is.
+        parts.queue = self.masked(parts.queue);
+        parts.status = parts.status.map(|row| self.masked_row(row));
+        let (rows, caret) = live_rows(&parts, size);
+        change + &self.screen.frame(&closed, &rows, caret)
+    }
+
+    /// Whether a key is shown at once: there is a frame left of those of a second.
+    fn may_show_key(&self, now: Duration) -> bool {
+        let is_left = || {
+            let first = self.frames.front().filter(|_| self.frames.len() >= FRAMES);
+            first.is_none_or(|first| now >= *first + Duration::from_secs(1))
+        };
+        self.is_pressed && is_left()
+    }
+
+    /// When a frame is drawn whether or not the terminal said by then how large it is.
+    pub(super) fn waits_until(&self) -> Option<Duration> {
+        self.asked.filter(|_| self.screen.is_asking()).map(|asked| asked + ANSWER)
+    }
+
+    pub(super) fn masked(&self, rows: Vec<Row>) -> Vec<Row> {
+        rows.into_iter().map(|row| self.masked_row(row)).collect()
+    }
+
+    pub(super) fn masked_row(&self, row: Row) -> Row {
+        match (self.mask)(&row.text()) {
+            Some(masked) => Row::of(Style::PLAIN, &masked),
+            None => row,
+        }
+    }
+
+    /// The texts that wait; the first row says how many questions do.
+    fn waiting_rows(&self) -> Vec<Row> {
+        let view = self.transcript.view();
+        let mut rows = queue_rows(&view.queue, self.is_running());
+        let mut questions = match view.cards.len().saturating_sub(1) {
+            0 => return rows,
+            1 => Row::of(Style::YELLOW, "1 more question waits"),
+            more => Row::of(Style::YELLOW, &format!("{more} more questions wait")),
+        };
+        match rows.first_mut() {
+            Some(first) => {
+                questions = questions.with(Style::DIM, " · ");
+                questions.append(first);
+                *first = questions;
+            }
+            None => rows.push(questions),
+        }
+        rows
+    }
+
+    pub(super) fn parts(&self, size: Size) -> Parts {
+        let view = self.transcript.view();
+        let mut status = status_row(&view.status, &self.model, self.transcript.spent());
+        if status.is_none() && self.is_busy {
+            status = Some(Row::of(Style::DIM, "Esc stops"));
+        }
+        if let Some(hint) = self.hint {
+            status = Some(Row::of(Style::DIM, hint));
+        }
+        let mut queue = self.list.as_ref().map(|list| list.rows(size.width)).unwrap_or_default();
+        let waiting = self.waiting_rows();
+        // Beside a question there may be room for one row.
+        if self.card.is_some() {
+            queue.splice(..0, waiting);
+            queue.extend(agent_rows(&view.agents));
+            queue.extend(job_rows(&view.jobs));
+        } else {
+            queue.extend(agent_rows(&view.agents));
+            queue.extend(job_rows(&view.jobs));
+            queue.extend(waiting);
+        }
+        let answer = self.card.as_ref().and_then(CardState::typed);
+        let (composer, caret) = match (&self.search, answer) {
+            (Some((words, skip)), _) => {
+                let found = self.history.find(words, *skip).unwrap_or_default();
+                let mark = format!("search `{words}`: ");
+                let row = Row::of(Style::BOLD, &mark).with(Style::PLAIN, found);
+                let column = Row::of(Style::BOLD, &mark).columns().saturating_sub(3);
+                (vec![row], Caret { row: 0, column })
+            }
+            (None, Some(answer)) => answer.rows("> ", size.width),
+            (None, None) => self.composer.rows(if self.vim.is_normal() { "◆ " } else { "› " }, size.width),
+        };
+        if let Some(picker) = &self.picker {
+            let (row, caret) = picker.composer();
+            let card = picker.rows(size.width, list_room(size));
+            return Parts {
+                open: Vec::new(),
+                card,
+                queue: Vec::new(),
+                status,
+                composer: vec![row],
+                caret: Some(caret),
+            };
+        }
+        let mut card = self.card.as_ref().map(CardState::rows).unwrap_or_default();
+        if self.card.is_none() && self.composer.text() == "?" {
+            card = self.key_rows(size);
+        }
+        Parts { open: Vec::new(), card, queue, status, composer, caret: Some(caret) }
+    }
+}
