@@ -7,8 +7,8 @@ use zk_core::model::ThinkingLevel;
 use zk_permission::Mode;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction, SessionsAction,
-    SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction,
+    SessionsAction, SkillsAction, TrustAction,
 };
 
 /// A key, hidden from whatever prints the command line.

@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use zk_auth::Secret;
 
 use super::actions::{
-    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction, SessionsAction,
-    SkillsAction, TrustAction,
+    AuthAction, ConfigAction, CostAction, CostBy, HooksAction, McpAction, PolicyAction, PromptAction,
+    SessionsAction, SkillsAction, TrustAction,
 };
 use super::cli::{Cli, CliCommand, OutputFormat, ViewFormat};
 use crate::exit::{Failure, Outcome};

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use zk_testkit::{Script, Turn};
 
+use crate::composer::leave;
 use crate::terminal::{Terminal, counting};
 use crate::zk::{Person, program, server, until};
 
@@ -211,7 +212,7 @@ fn a_conversation_that_waits_for_a_prompt_neither_wakes_up_nor_writes() {
         until("two seconds without a wake-up", || is_quiet(Duration::from_secs(2)));
         // And from then on nothing begins again.
         assert!(is_quiet(Duration::from_secs(seconds)), "it woke up: {screen}, job {has_job}");
-        terminal.keys("\u{3}\u{4}");
+        leave(&mut terminal, screen);
         assert_eq!(terminal.code(), Some(0));
     }
 }

@@ -48,7 +48,11 @@ pub(super) struct InFlight {
 
 impl Log {
     /// Stores `entries` after everything in flight, and waits until they survive what `durability` names.
-    pub(super) async fn write(&self, entries: Vec<EntryKind>, durability: Durability) -> Result<(), StoreError> {
+    pub(super) async fn write(
+        &self,
+        entries: Vec<EntryKind>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
         let mut state = self.state.lock().await;
         if let Err(error) = self.settle(&mut state).await {
             state.unstored.extend(entries);

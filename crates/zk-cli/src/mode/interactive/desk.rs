@@ -52,7 +52,12 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn draw(view: &ViewDriver, screen: &SharedScreen, ui: &Arc<TerminalUi>, attending: Attending) -> Self {
+    pub(super) fn draw(
+        view: &ViewDriver,
+        screen: &SharedScreen,
+        ui: &Arc<TerminalUi>,
+        attending: Attending,
+    ) -> Self {
         let painting = Painting::begin(view, screen);
         ui.wait_for(painting.drained());
         Self { painting, _attending: attending }

@@ -236,10 +236,11 @@ impl Inner {
         let now = self.began.elapsed();
         match &mut state.question {
             None => {
-                let queues = state.stop.is_some() && !state.typed.draft.trim().is_empty();
+                let is_running = state.stop.is_some();
                 for key in keys {
-                    // As on the other screens: it completes nothing here, and waits behind the run.
-                    let key = if queues && *key == Key::Tab { &Key::Enter } else { key };
+                    // As on the other screens it ends a text that waits behind the run; it completes nothing here.
+                    let queues = *key == Key::Tab && is_running && !state.typed.draft.trim().is_empty();
+                    let key = if queues { &Key::Enter } else { key };
                     self.press_draft(&mut state.typed, key);
                 }
             }
@@ -314,7 +315,8 @@ impl Inner {
         };
         self.screen.lock().set_draft(&text);
         if let Some(changed) = &*self.changed.lock().unwrap_or_else(PoisonError::into_inner) {
-            let waiting = state.typed.queue.iter().chain([&state.typed.draft]).filter(|text| !text.is_empty());
+            let waiting =
+                state.typed.queue.iter().chain([&state.typed.draft]).filter(|text| !text.is_empty());
             changed(&waiting.map(String::as_str).collect::<Vec<_>>().join("\n"));
         }
     }

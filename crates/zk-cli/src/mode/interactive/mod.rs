@@ -3,8 +3,8 @@
 mod abilities;
 mod actions;
 mod attachments;
-mod beside;
 mod bash;
+mod beside;
 mod builtins;
 mod chat;
 mod completions;

@@ -57,7 +57,10 @@ pub(super) enum Note {
     /// Which session to go on with is to be chosen.
     ChooseSession,
     /// What a command said that was done beside a run.
-    Beside { line: String, text: String },
+    Beside {
+        line: String,
+        text: String,
+    },
 }
 
 /// The part of a conversation that both sides use.
