@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_damaged_or_open_to_others_trusts_nothing_and_is_not_overwritten() {
+    fn a_store_that_is_damaged_foreign_or_open_to_others_trusts_nothing_and_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trust.json");
         let (notices, told) = (Notices::default(), std::sync::Arc::new(Mutex::new(Vec::new())));
@@ -245,6 +245,16 @@ mod tests {
         assert!(open.len() == 1 && open[0].contains("others can write to it"), "told once: {open:?}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
         assert!(trust.is_trusted(&item("/p", b"a")) && said().is_empty());
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(65_533), None).is_ok() {
+            assert!(!trust.is_trusted(&item("/p", b"a")) && !trust.is_trusted(&item("/p", b"a")));
+            let foreign = said();
+            let why = "it belongs to another user, uid 65533";
+            assert!(foreign.len() == 1 && foreign[0].contains(why), "told once: {foreign:?}");
+            assert!(trust.approve(&item("/p", b"b")).is_err());
+            std::os::unix::fs::chown(&path, Some(rustix::process::geteuid().as_raw()), None).unwrap();
+            assert!(trust.is_trusted(&item("/p", b"a")) && said().is_empty());
+        }
         // In the middle of a conversation as at its beginning.
         std::fs::write(&path, "{\"version\":1,").unwrap();
         assert!(!trust.is_trusted(&item("/p", b"a")));

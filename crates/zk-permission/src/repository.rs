@@ -2,6 +2,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, open};
+
 /// The largest configuration that is looked at, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
@@ -43,13 +45,19 @@ pub fn starts_nothing(root: &Path) -> bool {
     if !["modules", "commondir", "config.worktree", "hooks/post-index-change"].into_iter().all(is_absent) {
         return false;
     }
-    let config = git.join("config");
-    if !fs::symlink_metadata(&config).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES) {
-        return false;
-    }
-    let mut text = String::new();
-    let read = fs::File::open(&config).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-    read.is_ok() && is_harmless(&text)
+    read(&git.join("config")).is_some_and(|config| is_harmless(&config))
+}
+
+/// A file that is not too large. It is opened once, so that what was looked at is what is read: no link, and no pipe that
+/// makes whoever opens it wait.
+fn read(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
+    let found = file.metadata().ok().filter(|found| found.is_file() && found.len() <= MAX_BYTES)?;
+    let mut text = String::with_capacity(usize::try_from(found.len()).unwrap_or_default());
+    // One that grew meanwhile is too large as well.
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text).ok()?;
+    (read as u64 <= MAX_BYTES).then_some(text)
 }
 
 fn is_harmless(config: &str) -> bool {

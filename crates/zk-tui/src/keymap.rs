@@ -204,7 +204,7 @@ fn describe(key: &Key) -> String {
         | Key::Delete
         | Key::Synchronized(_)
         | Key::Ground { .. }
-        | Key::Columns(_)
+        | Key::Size { .. }
         | Key::Answered
         | Key::Focus(_) => format!("{key:?}"),
     }

@@ -40,8 +40,13 @@ pub enum Key {
         /// Whether it is light.
         is_light: bool,
     },
-    /// The terminal said how many columns it has.
-    Columns(usize),
+    /// The terminal said how large it is.
+    Size {
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        columns: usize,
+    },
     /// The terminal said what it is: what it was asked before is answered too, or never will be.
     Answered,
     /// The person turned to this terminal, or away from it.
@@ -259,7 +264,7 @@ impl KeyDecoder {
             b'I' if text.is_empty() => Some(Key::Focus(true)),
             b'O' if text.is_empty() => Some(Key::Focus(false)),
             b'u' => kitty(first, shift, alt, ctrl),
-            b't' => columns(&text),
+            b't' => size(&text),
             b'A'..=b'D' | b'F' | b'H' => direction(last).and_then(moved),
             _ => None,
         }
@@ -345,11 +350,11 @@ impl KeyDecoder {
     }
 }
 
-/// The columns of a terminal that says how large it is.
-fn columns(text: &str) -> Option<Key> {
+/// What a terminal says that tells how large it is.
+fn size(text: &str) -> Option<Key> {
     let mut numbers = text.split(';').map(|number| number.parse().ok());
     match (numbers.next()??, numbers.next()??, numbers.next()??) {
-        (8, 1.., columns @ 1..) => Some(Key::Columns(columns)),
+        (8, rows @ 1.., columns @ 1..) => Some(Key::Size { rows, columns }),
         _ => None,
     }
 }

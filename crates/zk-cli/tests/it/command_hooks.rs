@@ -214,3 +214,27 @@ fn a_hook_has_a_person_asked_where_nobody_would_be() {
         assert_eq!(audit.matches("\"decided\"").count(), 1, "one decision, one line: {audit}");
     }
 }
+
+#[test]
+fn a_prompt_that_is_typed_goes_to_its_hooks_once_on_every_screen() {
+    for screen in ["inline", "full", "plain"] {
+        let server = server(Script::answering(|asked| {
+            zk_testkit::Turn::new().text(format!("Answer-{}.", asked.messages.len()))
+        }));
+        let person = Person::asking(&server);
+        person.settings("[[hooks.UserPromptSubmit]]\ncommand = 'echo once >> ../prompts'\n");
+        let Some(mut terminal) = Terminal::open(&person, &format!("--screen {screen} 'first'")) else {
+            return;
+        };
+        terminal.expect("Answer-1.");
+        terminal.expect("1 turn ·");
+        for answer in ["Answer-3.", "Answer-5."] {
+            terminal.keys("typed\r");
+            terminal.expect(answer);
+            terminal.expect("1 turn ·");
+        }
+        let heard = std::fs::read_to_string(person.project().join("../prompts")).unwrap();
+        assert_eq!(heard, "once\n".repeat(3), "{screen}");
+        drop(terminal);
+    }
+}

@@ -279,6 +279,32 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
 }
 
 #[test]
+fn escape_under_a_flood_ends_the_run_and_the_screen_answers() {
+    let words = || Turn::new().chunks((0..400_000).map(|n| format!("word {n} "))).hang();
+    let command = || Turn::new().call("shell", json!({"command": "yes flood of output"}));
+    let floods: [(fn() -> Turn, &str); 2] = [(words, "word 100"), (command, "flood of output")];
+    for screen in ["inline", "full"] {
+        for (flood, sign) in floods {
+            let server = server(Script::answering(move |_| flood()));
+            let person = Person::asking(&server);
+            let Some(mut terminal) = Terminal::open(&person, &format!("--screen {screen} --allow-all 'go'"))
+            else {
+                return;
+            };
+            terminal.expect(sign);
+            terminal.keys("\u{1b}");
+            // The end of the run, below the end of the answer.
+            terminal.expect("\u{1b}[33mstopped");
+            terminal.keys("typed behind it");
+            terminal.expect("typed behind it");
+            assert_eq!(server.bodies().len(), 1);
+            terminal.keys("\u{3}\u{4}");
+            assert_eq!(terminal.code(), Some(0));
+        }
+    }
+}
+
+#[test]
 fn a_line_without_an_end_is_shown_in_parts() {
     let server = counting();
     let person = Person::asking(&server);

@@ -12,6 +12,8 @@ mod command_hooks;
 #[cfg(test)]
 mod composer;
 #[cfg(test)]
+mod consent;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod doctor;
@@ -37,6 +39,8 @@ mod mcp;
 mod mcp_serve;
 #[cfg(test)]
 mod mcp_sign_in;
+#[cfg(test)]
+mod memory;
 mod model_names;
 mod models;
 #[cfg(test)]

@@ -353,7 +353,7 @@ impl App {
             match &key {
                 Key::Synchronized(agreed) => self.screen.set_synchronized(*agreed),
                 Key::Ground { is_light } => self.screen.set_ground(*is_light),
-                Key::Columns(columns) => self.screen.set_reported_width(*columns),
+                Key::Size { rows, columns } => self.screen.set_reported_size(*rows, *columns),
                 Key::Answered => self.screen.end_answer(),
                 Key::Focus(is_focused) => self.is_focused = *is_focused,
                 Key::Ctrl('z') => actions.push(Action::Suspend),

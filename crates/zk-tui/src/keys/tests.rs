@@ -55,7 +55,7 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
             pressed.extend(decoder.idle());
             pressed.extend(decoder.push(reply.get(at..).unwrap().as_bytes()));
             pressed.retain(|key| {
-                !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Columns(_) | Key::Answered)
+                !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Size { .. } | Key::Answered)
             });
             assert_eq!(pressed, [], "{reply:?} split at {at}");
         }
@@ -76,7 +76,7 @@ fn answers_of_a_terminal_are_never_keys_however_late_and_split() {
             pressed.extend(decoder.idle());
         }
         pressed.retain(|key| {
-            !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Columns(_) | Key::Answered)
+            !matches!(key, Key::Synchronized(_) | Key::Ground { .. } | Key::Size { .. } | Key::Answered)
         });
         assert_eq!(pressed, [], "{reply:?} byte by byte");
     }

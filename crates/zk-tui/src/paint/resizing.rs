@@ -8,9 +8,9 @@ const ASK_SIZE: &str = "\u{1b}[18t\u{1b}[c";
 pub(super) struct Resizing {
     /// Questions for the size that are not answered.
     asked: usize,
-    /// What the terminal answered to the oldest of them.
-    width: Option<usize>,
-    /// The terminal answered that it is narrower than the process was told: another size is to come.
+    /// Rows and columns that the terminal answered to the oldest of them.
+    reported: Option<(usize, usize)>,
+    /// The terminal answered that it has another width than the process was told: another size is to come.
     is_outdated: bool,
     /// What is drawn was drawn on a terminal that may have been narrower than the process knew. What is moved over and
     /// written there is no more than the rows that it has on a terminal wide enough, but may be less than their columns.
@@ -58,24 +58,30 @@ impl InlineScreen {
         self.resizing.asked > 0 || self.resizing.is_outdated
     }
 
-    /// The terminal says how many columns it has.
-    pub fn set_reported_width(&mut self, columns: usize) {
+    /// The terminal says how large it is.
+    pub fn set_reported_size(&mut self, rows: usize, columns: usize) {
         if self.is_asking() {
-            self.resizing.width = Some(columns);
+            self.resizing.reported = Some((rows, columns));
         }
+    }
+
+    /// Whether that is the width that the process was told last.
+    fn is_told(&self, (rows, columns): (usize, usize)) -> bool {
+        let Size { width, height } = self.size;
+        // tmux up to 3.3 answers with the columns first.
+        columns == width || (self.abilities.tmux && (rows, columns) == (width, height))
     }
 
     /// The terminal answered what it is, and all that it was asked before.
     pub fn end_answer(&mut self) {
-        let width = self.resizing.width.take();
+        let reported = self.resizing.reported.take();
         match self.resizing.asked {
             0 => {}
             1 => {
                 self.resizing.asked = 0;
-                if width.is_some_and(|width| width < self.size.width) {
-                    self.resizing.is_outdated = true;
-                } else {
-                    self.take_away(width);
+                match reported {
+                    Some(reported) if !self.is_told(reported) => self.resizing.is_outdated = true,
+                    reported => self.take_away(reported.map(|_| self.size.width)),
                 }
             }
             _ => self.resizing.asked -= 1,
@@ -86,7 +92,7 @@ impl InlineScreen {
     /// which rows that is.
     pub(super) fn take_resized(&mut self) -> String {
         if self.is_asking() {
-            (self.resizing.asked, self.resizing.width, self.resizing.is_outdated) = (0, None, false);
+            (self.resizing.asked, self.resizing.reported, self.resizing.is_outdated) = (0, None, false);
             self.take_away(None);
             self.resizing.is_doubtful = true;
         }

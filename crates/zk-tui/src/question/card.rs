@@ -362,7 +362,7 @@ pub(crate) fn press_buffer(buffer: &mut Buffer, key: &Key) {
         | Key::Escape
         | Key::Synchronized(_)
         | Key::Ground { .. }
-        | Key::Columns(_)
+        | Key::Size { .. }
         | Key::Answered
         | Key::Focus(_) => {}
     }

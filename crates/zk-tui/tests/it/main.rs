@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod alternate;
 #[cfg(test)]
+mod bursts;
+#[cfg(test)]
 mod emulator;
 #[cfg(test)]
 mod escapes;

@@ -95,8 +95,8 @@ impl Reflowing {
         self.top = self.top.max((self.row() + 1).saturating_sub(self.size.height));
     }
 
-    pub(crate) fn columns(&self) -> usize {
-        self.size.width
+    pub(crate) fn size(&self) -> Size {
+        self.size
     }
 
     pub(crate) fn resize(&mut self, size: Size) {
@@ -295,7 +295,7 @@ fn what_stood_there_before_stays_when_the_caret_stands_behind_a_row_that_fills_t
         let size = Size::new(width, 3);
         terminal.resize(size);
         terminal.send(&screen.resize(size));
-        screen.set_reported_width(width);
+        screen.set_reported_size(3, width);
         screen.end_answer();
         terminal.send(&screen.frame(&[], &[Row::of(Style::PLAIN, "y")], None));
         assert!(terminal.text().starts_with(BEFORE), "{text:?}: {}", terminal.text());

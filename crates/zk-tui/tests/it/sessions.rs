@@ -83,7 +83,8 @@ impl Session {
             Some(reflowing) => {
                 reflowing.send(bytes);
                 if bytes.contains("\u{1b}[18t") {
-                    let _ = self.app.keys(&[Key::Columns(reflowing.columns()), Key::Answered], self.now);
+                    let Size { width: columns, height: rows } = reflowing.size();
+                    let _ = self.app.keys(&[Key::Size { rows, columns }, Key::Answered], self.now);
                 }
             }
             None => self.emulator.send(bytes),

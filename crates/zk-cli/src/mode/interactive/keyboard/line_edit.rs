@@ -22,7 +22,7 @@ pub(super) fn edit(text: &mut String, key: &Key) {
         | Key::Move { .. }
         | Key::Synchronized(_)
         | Key::Ground { .. }
-        | Key::Columns(_)
+        | Key::Size { .. }
         | Key::Answered
         | Key::Focus(_) => {}
     }

@@ -121,7 +121,7 @@ impl Inner {
                 | Key::Move { .. }
                 | Key::Synchronized(_)
                 | Key::Ground { .. }
-                | Key::Columns(_)
+                | Key::Size { .. }
                 | Key::Answered
                 | Key::Focus(_) => {}
             }

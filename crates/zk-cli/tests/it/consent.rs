@@ -1,0 +1,221 @@
+//! What a person reads in a question is, byte for byte, what runs: for the tools that no file of the workspace is behind.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Map, Value, json};
+use zk_agent::{Agent, SpawnOptions};
+use zk_core::events::{CallRef, Passed, ToolGate};
+use zk_core::kernel::Bus;
+use zk_core::model::{Approved, Disclosure, Effects, ToolError, ToolOutput, ToolSpec};
+use zk_core::service::{
+    Approval, CallPlace, FrontEnd, HostFiles, Question, Questions, SectionKind, Tool, ToolCx, UiAnswer,
+    text_of_visible_lines,
+};
+use zk_exec::LocalHostFiles;
+use zk_skills::{SkillRoots, SkillsOptions, SkillsPlugin};
+use zk_testkit::{Script, ScriptedProvider};
+use zk_tools::{FetchOptions, FetchPlugin, PermissionGate, PermissionMode};
+
+/// How many calls are tried; the whole campaign is 10,000.
+#[expect(clippy::disallowed_methods, reason = "a campaign is asked for in the environment")]
+fn cases() -> u32 {
+    let asked = std::env::var("ZK_CAMPAIGN_CALLS").ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(100)
+}
+
+/// A tool in all but its calls, whose arguments it records. Every call of it is asked about.
+struct RecordsArgs {
+    real: Arc<dyn Tool>,
+    ran: Arc<Mutex<Vec<Value>>>,
+}
+
+#[async_trait]
+impl Tool for RecordsArgs {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        self.real.spec()
+    }
+
+    fn inner(&self) -> Option<&dyn Tool> {
+        Some(&*self.real)
+    }
+
+    fn effects(&self, _: &Value, _: &CallPlace) -> Effects {
+        Effects::Unknown
+    }
+
+    async fn call(&self, call: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        self.ran.lock().unwrap().push(call.args().clone());
+        Ok(ToolOutput::text("ran"))
+    }
+}
+
+/// A tool as a server describes it, whose arguments have any names.
+struct Served(Arc<ToolSpec>);
+
+#[async_trait]
+impl Tool for Served {
+    fn spec(&self) -> &Arc<ToolSpec> {
+        &self.0
+    }
+
+    async fn call(&self, _: &Approved, _: &ToolCx) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("never called"))
+    }
+}
+
+fn served() -> Arc<dyn Tool> {
+    let properties = json!({"text": {"type": "string"}, "\u{202e}txet": {"type": "string"}, "a\nb": {}});
+    Arc::new(Served(Arc::new(ToolSpec {
+        name: "mcp_fake_echo".to_owned(),
+        description: "Gives back its text".to_owned(),
+        schema: json!({"type": "object", "properties": properties}),
+        disclosure: Disclosure::Always,
+    })))
+}
+
+/// The tools of sub-agents, of fetching and of skills, and one of a server.
+async fn tools(place: &std::path::Path) -> Vec<Arc<dyn Tool>> {
+    let skill = place.join("skills/release");
+    std::fs::create_dir_all(skill.join("scripts")).unwrap();
+    let text = "---\nname: release\ndescription: makes a release\n---\nRun scripts/tag.sh.\n";
+    std::fs::write(skill.join("SKILL.md"), text).unwrap();
+    std::fs::write(skill.join("scripts/tag.sh"), "#!/bin/sh\necho tagged\n").unwrap();
+    let bus = Bus::new();
+    bus.scope("files").provide_service::<dyn HostFiles>(Arc::new(LocalHostFiles::new()));
+    bus.install(&FetchPlugin::new(FetchOptions::default())).unwrap();
+    let user = vec![place.join("skills")];
+    let roots = SkillRoots { cwd: place.into(), project: place.into(), user, ..SkillRoots::default() };
+    let skills = SkillsPlugin::new(SkillsOptions::new(roots));
+    bus.install(&skills).unwrap();
+    skills.skills().reload(&bus.cx()).await.unwrap();
+    let provider = Arc::new(ScriptedProvider::new(Script::new()));
+    let agent =
+        Agent::builder(provider).bus(bus.clone()).cwd(place).spawn(SpawnOptions::default()).build().unwrap();
+    let mut found = vec![served()];
+    for name in ["spawn", "fetch"].into_iter().chain(zk_skills::NAMES) {
+        found.push(agent.bus().item::<dyn Tool>(name).unwrap_or_else(|| panic!("there is no tool {name}")));
+    }
+    found
+}
+
+/// The arguments that the sections of a question show.
+fn read_back(approval: &Approval) -> Value {
+    let mut args = Map::new();
+    for section in approval.sections() {
+        let text = text_of_visible_lines(&section.lines).unwrap();
+        let value = match section.kind {
+            SectionKind::Text => Value::String(text),
+            SectionKind::Json => serde_json::from_str(&text).unwrap(),
+            SectionKind::Preview => continue,
+        };
+        args.insert(text_of_visible_lines(&[section.heading]).unwrap(), value);
+    }
+    Value::Object(args)
+}
+
+/// Text with what terminals act on, hide or reorder in it.
+fn hostile() -> impl Strategy<Value = String> {
+    let controls = vec![
+        "\n",
+        "\r",
+        "\r\n",
+        "\t",
+        "\u{1b}[2J\u{1b}[H",
+        "\u{1b}]52;c;eA==\u{7}",
+        "\u{9b}1A",
+        "\u{7f}",
+        "\0",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{200b}",
+        "\u{200d}",
+        "\u{feff}",
+        "\u{ad}",
+        "\u{e0041}",
+        "\u{2028}",
+        "⟨U+001B⟩",
+        "⟨",
+        "│ ",
+        "? fetch",
+        "Run? [y]es",
+        "$ARGUMENTS",
+        "!`touch x`",
+    ];
+    let piece = prop_oneof![
+        4 => "[ -~]{0,12}",
+        2 => prop::sample::select(controls).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+/// Arguments of any shape under the names that a tool has, and under others.
+fn arguments(schema: &Value) -> impl Strategy<Value = Value> + use<> {
+    let names: Vec<String> =
+        schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let value = prop_oneof![
+        6 => hostile().prop_map(Value::String),
+        1 => any::<i64>().prop_map(Value::from),
+        1 => Just(Value::Null),
+        2 => prop::collection::vec(hostile(), 0..3).prop_map(Value::from),
+        1 => hostile().prop_map(|text| json!({ "nested": { "text": text } })),
+    ];
+    let name = prop_oneof![5 => prop::sample::select(names), 1 => hostile()];
+    prop::collection::btree_map(name, value, 0..5).prop_map(|args| Value::Object(args.into_iter().collect()))
+}
+
+async fn approve_all(front_end: FrontEnd, shown: Arc<Mutex<Vec<Value>>>) {
+    loop {
+        let pending = front_end.next().await;
+        if let Question::Approve(approval) = &pending.question {
+            let lines = approval.sections().into_iter().flat_map(|section| section.lines);
+            assert!(lines.clone().all(|line| !line.chars().any(char::is_control)));
+            shown.lock().unwrap().push(read_back(approval));
+        }
+        front_end.answer(pending.id, pending.digest, UiAnswer::Once).unwrap();
+    }
+}
+
+#[test]
+fn what_ran_is_what_the_question_showed_for_sub_agents_pages_skills_and_servers_too() {
+    let place = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _within = runtime.enter();
+    let tools = runtime.block_on(tools(&place.path().canonicalize().unwrap()));
+    let each = cases().div_ceil(tools.len() as u32);
+    for real in tools {
+        let bus = Bus::new();
+        bus.install(&PermissionGate::new(PermissionMode::Ask)).unwrap();
+        let questions = Arc::new(Questions::new());
+        bus.scope("host").provide_service(questions.clone());
+        let (shown, ran) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let approving = runtime.spawn(approve_all(questions.attach(), shown.clone()));
+        let schema = real.spec().schema.clone();
+        let mut runner = TestRunner::new(Config { cases: each, ..Config::default() });
+        runner
+            .run(&arguments(&schema), |args| {
+                runtime.block_on(call(&bus, &real, &ran, &args));
+                let (shown, ran) = (shown.lock().unwrap().pop(), ran.lock().unwrap().pop());
+                prop_assert_eq!(shown.as_ref(), Some(&args), "{}", real.spec().name);
+                prop_assert_eq!(ran, shown);
+                Ok(())
+            })
+            .unwrap();
+        approving.abort();
+    }
+}
+
+/// Takes one call through its gate and runs it.
+async fn call(bus: &Bus, real: &Arc<dyn Tool>, ran: &Arc<Mutex<Vec<Value>>>, args: &Value) {
+    let tool: Arc<dyn Tool> = Arc::new(RecordsArgs { real: real.clone(), ran: ran.clone() });
+    let name = real.spec().name.clone();
+    let call =
+        Arc::new(CallRef { turn_id: "t".into(), call_id: "c".into(), display_name: name.clone(), name });
+    let place = CallPlace { cx: bus.cx(), cwd: ".".into() };
+    let gate = ToolGate::new(call, args.clone(), Some(tool.clone()), place);
+    let Passed::Approved(approved) = gate.pass(&bus.cx()).await.unwrap() else { return };
+    tool.call(&approved, &ToolCx::new(bus.cx(), ".")).await.unwrap();
+}
