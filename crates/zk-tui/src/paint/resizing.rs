@@ -68,8 +68,11 @@ impl InlineScreen {
     /// Whether that is the width that the process was told last.
     fn is_told(&self, (rows, columns): (usize, usize)) -> bool {
         let Size { width, height } = self.size;
-        // tmux up to 3.3 answers with the columns first.
-        columns == width || (self.abilities.tmux && (rows, columns) == (width, height))
+        if !self.abilities.tmux {
+            return columns == width;
+        }
+        // tmux up to 3.3 answers with the columns first, so one of both says nothing.
+        [(height, width), (width, height)].contains(&(rows, columns))
     }
 
     /// The terminal answered what it is, and all that it was asked before.

@@ -282,6 +282,29 @@ fn a_line_that_is_broken_when_the_terminal_gets_narrower_is_whole_again_when_it_
 }
 
 #[test]
+fn what_tmux_answers_with_its_columns_first_is_taken_for_what_it_is() {
+    use zk_tui::{Abilities, Caret, InlineScreen, Row, Style};
+
+    // Told of 30 columns, while the terminal has become 90 columns wide and 30 rows high again: not the width it was told.
+    let size = Size::new(90, 30);
+    let tmux = Abilities { reflows: true, tmux: true, ..Abilities::PLAIN };
+    for (told, reported, is_settled) in [
+        (Size::new(30, 10), (90, 30), false),
+        (Size::new(30, 10), (30, 90), false),
+        (Size::new(30, 10), (30, 10), true),
+        (Size::new(30, 10), (10, 30), true),
+    ] {
+        let mut screen = InlineScreen::new(size, tmux.clone());
+        let row = Row::of(Style::PLAIN, &"x".repeat(60));
+        let _ = screen.frame(&[], &[row.clone(), row], Some(Caret { row: 1, column: 0 }));
+        assert!(screen.resize(told).contains("\u{1b}[18t"));
+        screen.set_reported_size(reported.0, reported.1);
+        screen.end_answer();
+        assert_eq!(!screen.is_asking(), is_settled, "{told:?} {reported:?}");
+    }
+}
+
+#[test]
 fn what_stood_there_before_stays_when_the_caret_stands_behind_a_row_that_fills_the_narrower_terminal() {
     use zk_tui::{Abilities, Caret, InlineScreen, Row, Style};
 
