@@ -278,11 +278,14 @@ fn commands_that_leave_a_run_as_it_is_are_done_beside_it() {
     assert_eq!(server.violations(), []);
 }
 
+/// What a model says.
+type Says = fn() -> Turn;
+
 #[test]
 fn escape_under_a_flood_ends_the_run_and_the_screen_answers() {
     let words = || Turn::new().chunks((0..400_000).map(|n| format!("word {n} "))).hang();
     let command = || Turn::new().call("shell", json!({"command": "yes flood of output"}));
-    let floods: [(fn() -> Turn, &str); 2] = [(words, "word 100"), (command, "flood of output")];
+    let floods: [(Says, &str); 2] = [(words, "word 100"), (command, "flood of output")];
     for screen in ["inline", "full"] {
         for (flood, sign) in floods {
             let server = server(Script::answering(move |_| flood()));

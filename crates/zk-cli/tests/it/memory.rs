@@ -62,6 +62,9 @@ fn run(person: &Person) -> (u64, String) {
     (most, hearing.join().unwrap())
 }
 
+/// What a model says.
+type Says = fn() -> Turn;
+
 #[test]
 fn the_whole_process_stays_below_128_mb_whatever_a_model_sends_or_asks_for() {
     if !std::path::Path::new("/proc/self/status").exists() {
@@ -82,7 +85,7 @@ fn the_whole_process_stays_below_128_mb_whatever_a_model_sends_or_asks_for() {
     let reads = || {
         (0..20).fold(Turn::new(), |turn, _| turn.call("read_file", json!({"path": "long", "max_bytes": 0})))
     };
-    let cases: [(&str, fn() -> Turn); 5] = [
+    let cases: [(&str, Says); 5] = [
         ("an answer", answer),
         ("reasoning", thinking),
         ("arguments", arguments),
