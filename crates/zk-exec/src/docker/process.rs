@@ -24,14 +24,18 @@ const END_OF_FILE: u8 = 4;
 /// How long after `TERM` what is dropped gets `KILL`.
 const GRACE: Duration = Duration::from_millis(1_750);
 
-/// Finds and signals the processes of a command, from inside: the engine has no means for that.
-const SCRIPT: &str = r#"for file in $(grep -lsF -e "$1" /proc/[0-9]*/environ); do
-  pid=${file#/proc/}; pid=${pid%/environ}
-  case "$(cat /proc/$pid/stat 2>/dev/null)" in *") Z "*|"") continue;; esac
+/// Finds and signals the processes of a command, from inside: the engine has no means for that. The environment is cut
+/// into lines first, since busybox's `grep` reads no further than the first NUL. Its last line says that it could look.
+const SCRIPT: &str = r#"command -v cat >/dev/null && command -v grep >/dev/null && command -v tr >/dev/null || exit 0
+for dir in /proc/[0-9]*; do
+  tr '\0' '\n' 2>/dev/null < "$dir/environ" | grep -qxF -e "$1" || continue
+  pid=${dir#/proc/}
+  case "$(cat "$dir/stat" 2>/dev/null)" in *") Z "*|"") continue;; esac
   [ "$pid" = $$ ] && continue
   if [ -n "$2" ]; then kill "-$2" "$pid" 2>/dev/null; [ "$2" = TERM ] && kill -CONT "$pid" 2>/dev/null; fi
   echo "$pid"
-done"#;
+done
+echo looked"#;
 
 /// Where the processes of one command are.
 #[derive(Clone, Debug)]
@@ -66,7 +70,13 @@ impl Containered {
         while let Some((_, bytes)) = frames.next().await {
             text.extend(bytes);
         }
-        Ok(String::from_utf8_lossy(&text).lines().filter_map(|line| line.trim().parse().ok()).collect())
+        let text = String::from_utf8_lossy(&text);
+        if text.lines().next_back() != Some("looked") {
+            let lacks =
+                "the processes of a command cannot be found: the image needs `sh`, `cat`, `grep` and `tr`";
+            return Err(io::Error::other(lacks));
+        }
+        Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
     /// How the command ended, if it has.

@@ -17,9 +17,27 @@ use engine::FakeEngine;
 
 const IMAGE: &str = "debian:stable";
 
+#[expect(clippy::disallowed_methods, reason = "the environment says which engine and image there are")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn docker(engine: &FakeEngine, workspace: &Path) -> DockerExec {
     let options = DockerOptions { socket: engine.socket(), ..DockerOptions::new(IMAGE, workspace) };
     DockerExec::new(options)
+}
+
+/// A command that writes to both streams and to a file, and fails.
+async fn keeps_streams_apart(exec: &DockerExec, work: &Path) {
+    let mut streams = Vec::new();
+    let mut sink = |stream: OutputStream, bytes: &[u8]| streams.push((stream, bytes.to_vec()));
+    let request = ExecRequest::shell("echo out; sleep 0.1; echo err >&2; pwd > here; exit 3", work);
+    let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
+    assert_eq!(outcome.exit, Exit::Code(3));
+    assert_eq!(
+        streams,
+        [(OutputStream::Stdout, b"out\n".to_vec()), (OutputStream::Stderr, b"err\n".to_vec())]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,15 +46,7 @@ async fn commands_run_in_one_container_with_their_streams_apart_and_their_exits(
     std::fs::create_dir_all(work.path().join(".git/hooks")).unwrap();
     let exec = docker(&engine, work.path());
     assert_eq!(engine.asked("POST /containers/create"), 0, "nothing is made before it is needed");
-    let mut streams = Vec::new();
-    let mut sink = |stream: OutputStream, bytes: &[u8]| streams.push((stream, bytes.to_vec()));
-    let request = ExecRequest::shell("echo out; sleep 0.1; echo err >&2; pwd > here; exit 3", work.path());
-    let outcome = exec.run(request, &mut sink, &CancellationToken::new()).await.unwrap();
-    assert_eq!(outcome.exit, Exit::Code(3));
-    assert_eq!(
-        streams,
-        [(OutputStream::Stdout, b"out\n".to_vec()), (OutputStream::Stderr, b"err\n".to_vec()),]
-    );
+    keeps_streams_apart(&exec, work.path()).await;
     let (killed, _) = bash_in(&exec, "kill -9 $$", work.path(), None).await;
     assert_eq!(killed.unwrap().exit, Exit::Signal(9));
     assert_eq!(engine.asked("POST /containers/create"), 1);
@@ -167,4 +177,52 @@ async fn the_limits_of_a_container_are_the_engines_and_that_of_output_is_zks() {
         (&made["HostConfig"]["Memory"], &made["HostConfig"]["PidsLimit"]),
         (&json!(67_108_864), &json!(50))
     );
+}
+
+/// With the engine at the usual socket or the one of `DOCKER_HOST`, and the image with `bash` that `ZK_DOCKER_IMAGE`
+/// names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_engine_does_the_same() {
+    let Some(image) = variable("ZK_DOCKER_IMAGE") else {
+        println!("skipped: ZK_DOCKER_IMAGE names no image");
+        return;
+    };
+    let socket = variable("DOCKER_HOST").and_then(|host| Some(host.strip_prefix("unix://")?.to_owned()));
+    let work = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(work.path().join(".git/hooks")).unwrap();
+    let options = DockerOptions::new(image, work.path());
+    let socket = socket.map_or(options.socket.clone(), Into::into);
+    let exec = DockerExec::new(DockerOptions { socket, ..options });
+    exec.check().unwrap();
+
+    keeps_streams_apart(&exec, work.path()).await;
+    let here = std::fs::read_to_string(work.path().join("here")).unwrap();
+    assert_eq!(Path::new(here.trim_end()), work.path());
+
+    let hook = "touch .git/hooks/pre-commit || echo refused";
+    let (_, out) = bash_in(&exec, hook, work.path(), None).await;
+    assert!(out.contains("refused") && !work.path().join(".git/hooks/pre-commit").exists(), "{out}");
+    let (_, out) = bash_in(&exec, "echo < /dev/tcp/127.0.0.1/1; ls /sys/class/net", work.path(), None).await;
+    assert!(out.trim_end().ends_with("lo"), "only its own loopback: {out}");
+
+    let request = ExecRequest { input: Input::Piped, ..ExecRequest::shell("sort", work.path()) };
+    let mut sorted = exec.spawn(request).await.unwrap();
+    sorted.write(b"b\na\n").await.unwrap();
+    sorted.close_input().await.unwrap();
+    let mut out = Vec::new();
+    while let Some(event) = sorted.next().await.unwrap() {
+        if let ProcessEvent::Output(_, bytes) = event {
+            out.extend(bytes);
+        }
+    }
+    assert_eq!(out, b"a\nb\n");
+
+    let leave = "setsid sleep 543 & wait";
+    let (late, _) = bash_in(&exec, leave, work.path(), Some(Duration::from_secs(1))).await;
+    let late = late.unwrap();
+    assert_eq!((late.exit, late.survivors), (Exit::TimedOut, vec![]));
+    let left = "grep -l '^sleep' /proc/[0-9]*/cmdline";
+    let (_, out) = bash_in(&exec, left, work.path(), None).await;
+    assert_eq!(out, "", "what it started ended with it");
+    exec.close().await;
 }
