@@ -82,17 +82,32 @@ fn siblings_do_not_know_each_other() {
 }
 
 #[test]
-fn sign_in_is_known_to_those_who_need_a_token() {
-    for (name, is_allowed) in
-        [("zk-providers", true), ("zk-mcp", true), ("zk-tools", true), ("zk-skills", false)]
-    {
+fn who_may_know_a_sibling() {
+    for (name, sibling, is_allowed) in [
+        ("zk-providers", "zk-auth", true),
+        ("zk-mcp", "zk-auth", true),
+        ("zk-tools", "zk-auth", true),
+        ("zk-skills", "zk-auth", false),
+        ("zk-tui", "zk-view", true),
+        ("zk-agent", "zk-view", false),
+        ("zk-view", "zk-tui", false),
+        ("zk-agent", "zk-compaction", false),
+        ("zk-compaction", "zk-agent", false),
+        ("zk-tools", "zk-permission", false),
+        ("zk-mcp", "zk-exec", false),
+        ("zk-skills", "zk-mcp", false),
+        ("zk-tui", "zk-testkit", false),
+        ("zk-agent", "zk-cli", false),
+        ("zk-cli", "zk-tui", true),
+    ] {
         let dir = clean();
         let manifest = MANIFEST.replace("NAME", name);
-        let manifest = manifest + "[dependencies]\nzk-auth.workspace = true\n";
+        let manifest = format!("{manifest}[dependencies]\n{sibling}.workspace = true\n");
         put(&dir, &format!("crates/{name}/Cargo.toml"), &manifest);
         put(&dir, &format!("crates/{name}/src/lib.rs"), "//! Nothing yet.\n");
-        let refused = errors(&dir).iter().any(|error| error.contains("may not depend on zk-auth"));
-        assert_eq!(refused, !is_allowed, "{name}: {:?}", errors(&dir));
+        let refused = format!("{name} may not depend on {sibling}");
+        let is_refused = errors(&dir).iter().any(|error| error.contains(&refused));
+        assert_eq!(is_refused, !is_allowed, "{name} and {sibling}: {:?}", errors(&dir));
     }
 }
 
