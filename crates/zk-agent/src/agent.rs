@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use tokio_util::sync::CancellationToken;
-use zk_core::events::{Cause, ModelSelect, ThinkingSelect};
+use zk_core::events::{AgentWarmUp, Cause, ModelSelect, ThinkingSelect};
 use zk_core::kernel::{Bus, Scope};
 use zk_core::model::{AgentError, Message, Model, Role, SessionId, ThinkingRequest};
 use zk_core::service::{ContextId, Entry, OpenedSession, Provider, TurnEnv};
@@ -67,6 +67,8 @@ pub(crate) struct AgentInner {
     state: Mutex<AgentState>,
     running: AtomicBool,
     idle: Notify,
+    /// Set once the agent was warmed up.
+    warm: OnceCell<()>,
 }
 
 pub(crate) struct AgentState {
@@ -87,11 +89,22 @@ pub(crate) struct AgentState {
     pub(crate) listed: BTreeMap<String, Vec<Model>>,
     /// What happened but could not be stored: announced again before anything else happens.
     pub(crate) unstored: Vec<Commit>,
+    /// What joins the conversation before the next prompt.
+    pub(crate) next_prompt: Vec<Message>,
     pub(crate) current: Weak<RunShared>,
     /// The tools of the last request.
     pub(crate) tools: ToolMemory,
     /// The last request.
     pub(crate) prefix: PrefixGuard,
+}
+
+impl AgentState {
+    /// Adds a message to the conversation, to be stored when its next run begins.
+    fn inject(&mut self, message: Message) {
+        let message = message.identified().shared();
+        self.history.push(message.clone());
+        self.unstored.push(Commit::injected(message));
+    }
 }
 
 impl fmt::Debug for Agent {
@@ -108,6 +121,15 @@ impl fmt::Debug for Agent {
 impl AgentInner {
     pub(crate) fn state(&self) -> MutexGuard<'_, AgentState> {
         lock(&self.state)
+    }
+
+    async fn warm_up(&self) -> Result<(), AgentError> {
+        let warm = async {
+            self.bus.warm_up();
+            let model = self.state().model.reference();
+            Ok(self.bus.cx().emit(AgentWarmUp { model }).await?)
+        };
+        self.warm.get_or_try_init(|| warm).await.map(|&()| ())
     }
 
     /// Keeps what was registered for the agent until it is closed.
@@ -185,12 +207,14 @@ impl Agent {
                     restored: config.restored,
                     listed: BTreeMap::new(),
                     unstored: Vec::new(),
+                    next_prompt: Vec::new(),
                     current: Weak::new(),
                     tools: ToolMemory::default(),
                     prefix: PrefixGuard::default(),
                 }),
                 running: AtomicBool::new(false),
                 idle: Notify::new(),
+                warm: OnceCell::new(),
             }),
         }
     }
@@ -225,13 +249,41 @@ impl Agent {
         let busy = Busy::new(&self.inner, &shared).ok_or_else(|| {
             AgentError::Usage("this agent is running: steer the run, or wait for it to end".into())
         })?;
-        self.inner.state().current = Arc::downgrade(&shared);
+        {
+            let mut state = self.inner.state();
+            state.current = Arc::downgrade(&shared);
+            if options.prompt.is_some() {
+                for message in std::mem::take(&mut state.next_prompt) {
+                    state.inject(message);
+                }
+            }
+        }
         let driver = Driver::new(self.inner.clone(), shared.clone(), options, lineage);
         Ok(Run::new(shared, self.inner.bus.clone(), async move {
             let outcome = driver.run().await;
             drop(busy);
             outcome
         }))
+    }
+
+    /// Has the plugins connect to what they need, such as servers of tools, and waits for them; a run does that by
+    /// itself. Later calls do nothing, and those made meanwhile wait with the first.
+    ///
+    /// # Errors
+    /// [`AgentError::Hook`] when a handler that must not fail does; the next call tries again.
+    pub async fn warm_up(&self) -> Result<(), AgentError> {
+        self.inner.warm_up().await
+    }
+
+    /// Warms up in a task of `scope`, unless the agent is gone by then.
+    pub(crate) fn warm_up_in_background(&self, scope: &Scope) {
+        let agent = Arc::downgrade(&self.inner);
+        scope.spawn(async move {
+            if let Some(agent) = agent.upgrade() {
+                // A run meets the same failure and says so.
+                let _ = agent.warm_up().await;
+            }
+        });
     }
 
     /// The conversation so far, as stored: canonical names, nothing repaired or left out.
@@ -313,10 +365,7 @@ impl Agent {
         if self.is_running() {
             return Err(AgentError::Usage("this agent is running: steer the run instead".into()));
         }
-        let mut state = self.inner.state();
-        let message = message.identified().shared();
-        state.history.push(message.clone());
-        state.unstored.push(Commit::injected(message));
+        self.inner.state().inject(message);
         Ok(())
     }
 
@@ -338,6 +387,7 @@ impl Agent {
         state.context = ContextId::fresh();
         state.restored = Some(Arc::from([]));
         state.unstored.clear();
+        state.next_prompt.clear();
         state.tools = ToolMemory::default();
         state.prefix.forget();
         self.inner.dedup.clear();

@@ -35,6 +35,7 @@ pub struct AgentBuilder {
     plugins: Vec<Arc<dyn Plugin>>,
     local_tools: Vec<Arc<dyn Tool>>,
     spawn: Option<SpawnOptions>,
+    eager: bool,
 }
 
 impl fmt::Debug for AgentBuilder {
@@ -69,6 +70,7 @@ impl AgentBuilder {
             plugins: Vec::new(),
             local_tools: Vec::new(),
             spawn: None,
+            eager: false,
         }
     }
 
@@ -192,6 +194,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Warms the agent up in the background as soon as it is built ([`Agent::warm_up`]); without a runtime, when its
+    /// first run begins. Not done unless set.
+    pub fn eager(mut self) -> Self {
+        self.eager = true;
+        self
+    }
+
     /// The agent.
     ///
     /// # Errors
@@ -245,6 +254,9 @@ impl AgentBuilder {
         models::offer(&agent, &scope);
         if let Some(options) = self.spawn {
             spawn::offer(&agent, options, &scope)?;
+        }
+        if self.eager {
+            agent.warm_up_in_background(&scope);
         }
         agent.inner.keep(std::mem::take(&mut installed.0));
         Ok(agent)

@@ -103,6 +103,10 @@ impl RunControl for Control {
         self.shared.queue(SteerKind::FollowUp, message)
     }
 
+    fn next_prompt(&self, message: Message) {
+        self.agent.state().next_prompt.push(message);
+    }
+
     fn abort(&self, reason: &str) {
         self.shared.abort(Some(reason));
     }

@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use zk_core::events::{
-    SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree,
-    SessionSwitch, SteerKind,
+    CompactionTrigger, SessionBeforeCompact, SessionBeforeFork, SessionBeforeReply, SessionBeforeSwitch,
+    SessionBeforeTree, SessionSwitch, SteerKind,
 };
-use zk_core::kernel::{Plugin, Scope};
-use zk_core::model::{AgentError, Block, Message, SessionId};
+use zk_core::kernel::{Cx, Plugin, Scope};
+use zk_core::model::{AgentError, Block, Message, RunId, SessionId};
 use zk_core::service::{
-    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, OpenedSession,
-    QuestionDigest, QuestionId, Questions, RunEnded, SessionOpener, Submitted, SwitchTarget, TurnEnv,
-    UiAnswer,
+    AnswerError, ContextWindow, Conversation, ConversationError, ConversationState, Delivery, OpenedSession,
+    QuestionDigest, QuestionId, Questions, Reduction, RunEnded, SessionOpener, Submitted, SwitchTarget,
+    TurnCwd, TurnEnv, UiAnswer,
 };
 
 use crate::shared::{RunShared, lock};
@@ -142,6 +142,15 @@ impl AgentConversation {
         self.inner.agent.run(options)
     }
 
+    /// The context that a [`Command`](zk_core::service::Command) of this conversation runs with: it has the
+    /// [`Conversation`], the identity of its context window and its directory as services, beside those of the bus.
+    #[must_use]
+    pub fn command_cx(&self) -> Cx {
+        let cx = self.inner.agent.bus().cx().with_service::<dyn Conversation>(Arc::new(self.clone()));
+        let cwd = TurnCwd(self.inner.agent.inner.state().cwd.clone());
+        cx.with_service(Arc::new(self.inner.agent.context())).with_service(Arc::new(cwd))
+    }
+
     /// Stops the run, closes what belongs to the session, and then the agent.
     pub async fn close(&self) {
         self.inner.agent.stop_and_wait().await;
@@ -161,6 +170,31 @@ impl AgentConversation {
     fn current(&self) -> Option<Arc<RunShared>> {
         let current = self.inner.agent.inner.state().current.upgrade();
         current.filter(|_| self.inner.agent.is_running())
+    }
+
+    /// Has the run that works take `message`. Gives the message back when no run works any more.
+    async fn queue(&self, kind: SteerKind, message: Message) -> Result<RunId, Message> {
+        let Some(run) = self.current() else { return Err(message) };
+        if run.queue(kind, message.clone()).is_ok() {
+            return Ok(run.id.clone());
+        }
+        // It takes no more and is about to end.
+        self.inner.agent.wait_for_idle().await;
+        Err(message)
+    }
+
+    /// Begins a run that goes on by itself.
+    fn start_run(&self, options: RunOptions) -> Result<Submitted, ConversationError> {
+        let mut run = self.inner.agent.run(options)?;
+        run.start();
+        let (id, inner) = (run.id().clone(), Arc::downgrade(&self.inner));
+        *lock(&self.inner.watching) = Some(tokio::spawn(async move {
+            let outcome = run.wait().await;
+            if let Some(inner) = inner.upgrade() {
+                lock(&inner.unsent).extend(outcome.unsent);
+            }
+        }));
+        Ok(Submitted::Started(id))
     }
 
     fn install(&self, scopes: &mut Vec<Scope>, plugins: &[Arc<dyn Plugin>]) -> Result<(), ConversationError> {
@@ -265,24 +299,30 @@ impl Conversation for AgentConversation {
 
     async fn submit(&self, prompt: Vec<Block>) -> Result<Submitted, ConversationError> {
         let _not_meanwhile = self.inner.session.lock().await;
-        if let Some(run) = self.current() {
-            let message = Message { injected_by: Some("follow-up".into()), ..Message::user(prompt.clone()) };
-            if run.queue(SteerKind::FollowUp, message).is_ok() {
-                return Ok(Submitted::Queued(run.id.clone()));
-            }
-            // It takes no more and is about to end.
-            self.inner.agent.wait_for_idle().await;
+        let message = Message { injected_by: Some("follow-up".into()), ..Message::user(prompt.clone()) };
+        match self.queue(SteerKind::FollowUp, message).await {
+            Ok(run) => Ok(Submitted::Queued(run)),
+            Err(_) => self.start_run(RunOptions::prompt(prompt)),
         }
-        let mut run = self.inner.agent.run(RunOptions::prompt(prompt))?;
-        run.start();
-        let (id, inner) = (run.id().clone(), Arc::downgrade(&self.inner));
-        *lock(&self.inner.watching) = Some(tokio::spawn(async move {
-            let outcome = run.wait().await;
-            if let Some(inner) = inner.upgrade() {
-                lock(&inner.unsent).extend(outcome.unsent);
+    }
+
+    async fn deliver(&self, message: Message, delivery: Delivery) -> Result<Submitted, ConversationError> {
+        let kind = match delivery {
+            Delivery::Steer => SteerKind::Steer,
+            Delivery::FollowUp => SteerKind::FollowUp,
+            Delivery::NextPrompt => {
+                self.inner.agent.inner.state().next_prompt.push(message);
+                return Ok(Submitted::Waiting);
             }
-        }));
-        Ok(Submitted::Started(id))
+        };
+        let _not_meanwhile = self.inner.session.lock().await;
+        match self.queue(kind, message).await {
+            Ok(run) => Ok(Submitted::Queued(run)),
+            Err(message) => {
+                self.inner.agent.inject(message)?;
+                self.start_run(RunOptions::resume())
+            }
+        }
     }
 
     fn steer(&self, message: Message) -> Result<(), RunEnded> {
@@ -348,13 +388,19 @@ impl Conversation for AgentConversation {
         let tokens = window.fill(&context).and_then(|fill| fill.tokens).unwrap_or_default();
         let reply = bus
             .cx()
-            .emit(SessionBeforeCompact { session_id, tokens, instructions: instructions.clone() })
+            .emit(SessionBeforeCompact {
+                session_id,
+                tokens,
+                instructions: instructions.clone(),
+                trigger: CompactionTrigger::Manual,
+            })
             .await?;
         allow(reply.as_ref(), || "a smaller conversation".to_owned())?;
-        if reply.is_some_and(|reply| reply.data.is_some()) {
-            return Err(unsupported("a plugin gave its own summary, which nothing can use yet"));
-        }
-        window.reduce(&context, instructions);
+        let summary = match reply.as_ref().map(SessionBeforeReply::summary).transpose() {
+            Ok(summary) => summary.flatten().map(str::to_owned),
+            Err(error) => return Err(unsupported(&error.to_string())),
+        };
+        window.reduce(&context, Reduction { instructions, summary });
         self.inner.agent.prepare_context().await?;
         Ok(())
     }

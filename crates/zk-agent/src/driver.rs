@@ -7,7 +7,7 @@ use zk_core::events::{
 };
 use zk_core::kernel::{Cx, ScopeGuard};
 use zk_core::model::{AgentError, Message, Model, ModelRef, SessionId, ThinkingRequest};
-use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus};
+use zk_core::service::{CustomEntry, QUERY_CONTEXT, RunStatus, TurnCwd};
 
 use crate::agent::AgentInner;
 use crate::budget::{Estimator, Ledger, Purse};
@@ -83,6 +83,7 @@ impl Driver {
         let control = Control::new(agent.clone(), shared.clone(), model.clone(), tools, purse.clone());
         let cx =
             control.run_cx(context).with_service(Arc::new(lineage)).with_service(Arc::new(purse.clone()));
+        let cx = cx.with_service(Arc::new(TurnCwd(cwd.clone())));
         Self {
             toolbox: Toolbox::default(),
             agent,

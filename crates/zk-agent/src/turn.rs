@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zk_core::events::{MessageEnd, MessagesCause, TurnBefore};
 use zk_core::kernel::Cx;
 use zk_core::model::{AgentError, Block, Message, StopReason, TurnId, TurnUsage, Usage};
-use zk_core::service::{Provider, Request};
+use zk_core::service::{Provider, Request, TurnCwd};
 
 use crate::accounts::Attempts;
 use crate::driver::Driver;
@@ -32,7 +32,8 @@ impl Driver {
             self.cwd.clone_from(&state.cwd);
             state.env.clone()
         };
-        let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env), id, number };
+        let cwd = Arc::new(TurnCwd(self.cwd.clone()));
+        let turn = Turn { cx: self.cx.for_turn(id.shared()).with_service(env).with_service(cwd), id, number };
         self.refresh_tools(&turn).await?;
         let messages = self.context(&turn).await?;
         let mut request = self.request(&turn, &messages).await?;

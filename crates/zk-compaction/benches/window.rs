@@ -15,7 +15,7 @@ use zk_compaction::{LazyCounter, Rolling, Shorten, Tail, TokenCounter, Window};
 use zk_core::events::ContextTransform;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Block, Message, MessageId, ToolCall};
-use zk_core::service::{ContextId, ContextWindow};
+use zk_core::service::{ContextId, ContextWindow, Reduction};
 
 fn main() {
     divan::main();
@@ -123,7 +123,7 @@ fn compact_10_000_turns_without_a_model(bencher: Bencher<'_, '_>) {
                 bus.install(&Rolling).unwrap();
                 bus.install(&Shorten).unwrap();
             });
-            rig.bus.service::<dyn ContextWindow>().unwrap().reduce(&rig.context, None);
+            rig.bus.service::<dyn ContextWindow>().unwrap().reduce(&rig.context, Reduction::default());
             let event = rig.event(history.clone());
             (rig, event)
         })

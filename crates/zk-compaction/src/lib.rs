@@ -19,6 +19,7 @@
 //! No provider, no store, no tool. It sees messages and may have the run ask its model, and nothing it does
 //! changes a stored message.
 
+mod before;
 mod budget;
 mod count;
 mod cut;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use zk_core::events::{AgentStart, ContextOverflow, ModelSelect, SessionLoaded, SystemSections, TurnAfter};
 use zk_core::kernel::{BoxError, Cx, Scope};
 use zk_core::model::{Message, TurnId};
-use zk_core::service::{Clock, ContextId, ContextWindow, SessionLog, WindowFill};
+use zk_core::service::{Clock, ContextId, ContextWindow, Reduction, SessionLog, WindowFill};
 
 use crate::budget::Budget;
 use crate::count::{TokenCounter, count_message};
@@ -151,7 +151,7 @@ impl Owner {
         *talk = Talk {
             model: talk.model.take(),
             trigger: talk.trigger.clone(),
-            instructions: talk.instructions.take(),
+            asked: std::mem::take(&mut talk.asked),
             restored_usage: restored.usage,
             ..Talk::default()
         };
@@ -202,10 +202,10 @@ impl ContextWindow for Owner {
         (!view.is_whole()).then(|| view.sent(history).into_owned())
     }
 
-    fn reduce(&self, context: &ContextId, instructions: Option<String>) {
+    fn reduce(&self, context: &ContextId, how: Reduction) {
         let mut state = self.lock();
         let talk = state.talk(Some(context));
-        talk.instructions = instructions;
+        talk.asked = how;
         talk.trigger.ask();
     }
 

@@ -7,7 +7,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Block, Message, MessageId, Role};
 use zk_core::service::{RunControl, SideCall, WindowCause, WindowPlan, WindowStrategy, WindowView};
 
-use crate::results::is_skill;
+use crate::results::{answer_before, is_skill};
 use crate::window;
 
 /// Results of the newest turns that nobody summarises.
@@ -95,27 +95,29 @@ impl Pairs {
             return;
         }
         let Some(run) = cx.service::<dyn RunControl>() else { return };
-        let batch: Vec<(MessageId, Arc<Message>)> = {
+        let batch: Vec<(MessageId, usize, Arc<Message>)> = {
             let mut state = lock(&self.state);
             if state.at_work {
                 return;
             }
-            let untried = old_results(view.messages).filter_map(|(_, message)| {
+            let untried = old_results(view.messages).filter_map(|(at, message)| {
                 let id = message.id.clone().filter(|id| !state.tried.contains(id))?;
-                Some((id, message.clone()))
+                Some((id, at, message.clone()))
             });
             let batch: Vec<_> = untried.take(AT_ONCE).collect();
-            state.tried.extend(batch.iter().map(|(id, _)| id.clone()));
+            state.tried.extend(batch.iter().map(|(id, _, _)| id.clone()));
             state.at_work = !batch.is_empty();
             batch
         };
         if batch.is_empty() {
             return;
         }
+        let answer_of = |at: usize| at.checked_sub(1).and_then(|before| view.messages.get(before)).cloned();
+        let batch: Vec<_> = batch.into_iter().map(|(id, at, message)| (id, answer_of(at), message)).collect();
         let state = self.state.clone();
         self.scope.spawn(async move {
-            for (id, message) in batch {
-                if let Some(summaries) = summarise(&*run, &message).await {
+            for (id, answer, message) in batch {
+                if let Some(summaries) = summarise(&*run, &message, answer.as_deref()).await {
                     lock(&state).ready.insert(id, summaries);
                 }
             }
@@ -125,11 +127,11 @@ impl Pairs {
 }
 
 /// A summary of each result in a message; nothing if one failed.
-async fn summarise(run: &dyn RunControl, message: &Message) -> Option<Vec<String>> {
+async fn summarise(run: &dyn RunControl, message: &Message, answer: Option<&Message>) -> Option<Vec<String>> {
     let mut summaries = Vec::new();
     for result in message.results() {
         let mut text = result.content.to_text();
-        if text.len() < LEAST || is_skill(&result.content) {
+        if text.len() < LEAST || is_skill(result, answer) {
             summaries.push(text);
             continue;
         }
@@ -154,11 +156,12 @@ async fn summarise(run: &dyn RunControl, message: &Message) -> Option<Vec<String
 fn old_results(messages: &[Arc<Message>]) -> impl Iterator<Item = (usize, &Arc<Message>)> {
     let turns = messages.iter().filter(|message| message.role == Role::Assistant).count();
     let mut seen = 0;
-    messages.iter().enumerate().filter(move |(_, message)| {
+    messages.iter().enumerate().filter(move |(at, message)| {
         seen += usize::from(message.role == Role::Assistant);
+        let answer = answer_before(messages, *at);
         let large = message
             .results()
-            .any(|result| result.content.to_text().len() >= LEAST && !is_skill(&result.content));
+            .any(|result| result.content.to_text().len() >= LEAST && !is_skill(result, answer));
         seen + KEEP_TURNS <= turns && large
     })
 }

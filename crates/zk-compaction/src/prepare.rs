@@ -14,9 +14,11 @@ use zk_core::events::{
 use zk_core::kernel::{Answer, BoxError, Cx, EmitError, Handler, Item};
 use zk_core::model::{Message, TurnId, context_size};
 use zk_core::service::{
-    Compacted, ContextId, RunTools, WindowCause, WindowLevel, WindowPlan, WindowStrategy, WindowView,
+    Compacted, ContextId, Reduction, RunTools, WindowCause, WindowLevel, WindowPlan, WindowStrategy,
+    WindowView,
 };
 
+use crate::before;
 use crate::budget::Budget;
 use crate::owner::{Owner, now_ms};
 use crate::pins;
@@ -31,24 +33,44 @@ use crate::trigger::Came;
 const PREPARATION: Duration = Duration::from_secs(30);
 
 /// What is known and decided when a preparation begins.
-struct Begun<'a> {
+pub(crate) struct Begun<'a> {
     sent: Cow<'a, [Arc<Message>]>,
+    /// How large that is.
+    bytes: usize,
     left_out: usize,
     was_whole: bool,
     /// Why the request is made smaller, if it is.
-    trigger: Option<CompactionTrigger>,
+    pub(crate) trigger: Option<CompactionTrigger>,
     target: usize,
     keep: usize,
-    before: Size,
+    pub(crate) before: Size,
     instructions: Option<String>,
+    /// What stands for the messages that leave, where a plugin supplied that.
+    pub(crate) summary: Option<String>,
     fill: (u64, WindowLevel),
 }
 
 /// What a request takes.
 #[derive(Clone, Copy)]
-struct Size {
-    tokens: u64,
+pub(crate) struct Size {
+    pub(crate) tokens: u64,
     bytes: usize,
+}
+
+impl Begun<'_> {
+    /// The conversation as a strategy sees it.
+    fn view(&self, window: Option<u64>, cause: WindowCause, target: usize) -> WindowView<'_> {
+        WindowView {
+            cause,
+            messages: &self.sent,
+            bytes: self.bytes,
+            left_out: self.left_out,
+            window,
+            target,
+            keep: self.keep,
+            instructions: self.instructions.as_deref(),
+        }
+    }
 }
 
 /// What a plan left to be sent.
@@ -74,6 +96,11 @@ impl Handler<ContextTransform> for Owner {
             strategies: strategies.to_vec(),
             note,
         };
+        if let Some(reason) = self.ask_plugins(context, &mut begun, cx).await? {
+            cx.emit(stage(CompactionStage::Cancelled, &begun, begun.before.tokens, &[], Some(reason)))
+                .await?;
+            begun.trigger = None;
+        }
         let is_full = begun.trigger.is_some_and(|trigger| trigger != CompactionTrigger::Soft);
         if is_full {
             cx.emit(stage(CompactionStage::Began, &begun, begun.before.tokens, &[], None)).await?;
@@ -148,17 +175,22 @@ impl Owner {
             overflow.is_some(),
         );
         let target = overflow.unwrap_or_else(|| budget.target(event.window, before.bytes));
+        let asked = match trigger {
+            Some(CompactionTrigger::Manual) => std::mem::take(&mut talk.asked),
+            Some(CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow) | None => {
+                Reduction::default()
+            }
+        };
         Begun {
+            bytes: before.bytes,
             left_out: talk.view.left_out(&event.messages),
             was_whole: talk.view.is_whole(),
             trigger,
             target,
             keep: budget.keep(target),
             before,
-            instructions: trigger.and_then(|trigger| match trigger {
-                CompactionTrigger::Manual => talk.instructions.take(),
-                CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow => None,
-            }),
+            instructions: asked.instructions,
+            summary: asked.summary,
             fill,
             sent,
         }
@@ -194,25 +226,29 @@ impl Owner {
         let target = if cause == WindowCause::Full { begun.target } else { usize::MAX };
         let preparation = tokio::time::Instant::now() + PREPARATION;
         let mut left_something_out = Vec::new();
-        let mut size = begun.before.bytes;
+        if cause == WindowCause::Full
+            && let Some(summary) = begun.summary.take()
+        {
+            let plan = before::plan(&begun.view(event.window, cause, target), &summary);
+            let carry_out = |plan| self.carry_out(event, context, before::GIVEN, begun.trigger, plan);
+            match plan.and_then(|plan| plan.map(carry_out).transpose()) {
+                Ok(Some(reduced)) => {
+                    self.tell_reduced(event, before::GIVEN, reduced, begun, cx).await?;
+                    left_something_out.push(before::GIVEN.to_owned());
+                }
+                Ok(None) => {}
+                Err(error) => self.leave_out_summary(&error, cx).await?,
+            }
+        }
         for (_, strategy) in strategies {
-            if cause == WindowCause::Full && size <= target {
+            if cause == WindowCause::Full && begun.bytes <= target {
                 break;
             }
             let until = match cause {
                 WindowCause::Turn | WindowCause::Soft => preparation,
                 WindowCause::Full => tokio::time::Instant::now() + self.options.limit(),
             };
-            let view = WindowView {
-                cause,
-                messages: &begun.sent,
-                bytes: size,
-                left_out: begun.left_out,
-                window: event.window,
-                target,
-                keep: begun.keep,
-                instructions: begun.instructions.as_deref(),
-            };
+            let view = begun.view(event.window, cause, target);
             let asked = match self.ask(&strategy, &view, until, cx).await {
                 Ok(Some(plan)) => {
                     self.carry_out(event, context, &strategy.name, begun.trigger, plan).map(Some)
@@ -223,26 +259,38 @@ impl Owner {
             match asked {
                 Ok(None) => {}
                 Ok(Some(reduced)) => {
-                    let after = context_size(&reduced.sent);
-                    let reduction = ContextReduced {
-                        turn_id: event.turn_id.clone(),
-                        strategy: strategy.name.to_string(),
-                        results: reduced.results,
-                        messages: reduced.left_out.saturating_sub(begun.left_out),
-                        before: size,
-                        after,
-                    };
-                    (begun.sent, begun.left_out) = (Cow::Owned(reduced.sent), reduced.left_out);
+                    self.tell_reduced(event, &strategy.name, reduced, begun, cx).await?;
                     left_something_out.push(strategy.name.to_string());
-                    if after < size {
-                        cx.emit(reduction).await?;
-                    }
-                    size = after;
                 }
                 Err(error) => self.leave_out(&strategy.name, strategy.source.as_str(), &error, cx).await?,
             }
         }
         Ok(left_something_out)
+    }
+
+    /// Goes on with what a plan left to be sent, and announces it.
+    async fn tell_reduced(
+        &self,
+        event: &ContextTransform,
+        strategy: &str,
+        reduced: Reduced,
+        begun: &mut Begun<'_>,
+        cx: &Cx,
+    ) -> Result<(), EmitError> {
+        let reduction = ContextReduced {
+            turn_id: event.turn_id.clone(),
+            strategy: strategy.to_owned(),
+            results: reduced.results,
+            messages: reduced.left_out.saturating_sub(begun.left_out),
+            before: begun.bytes,
+            after: context_size(&reduced.sent),
+        };
+        begun.bytes = reduction.after;
+        (begun.sent, begun.left_out) = (Cow::Owned(reduced.sent), reduced.left_out);
+        if reduction.after < reduction.before {
+            cx.emit(reduction).await?;
+        }
+        Ok(())
     }
 
     /// A strategy's plan.
@@ -385,7 +433,13 @@ impl Owner {
         )
     }
 
-    async fn leave_out(&self, name: &str, source: &str, error: &BoxError, cx: &Cx) -> Result<(), EmitError> {
+    pub(crate) async fn leave_out(
+        &self,
+        name: &str,
+        source: &str,
+        error: &BoxError,
+        cx: &Cx,
+    ) -> Result<(), EmitError> {
         let left_out = PartLeftOut {
             kind: PartKind::WindowStrategy,
             name: name.to_owned(),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use zk_core::model::{Block, Message, ToolContent, output_bytes};
+use zk_core::model::{Block, Message, ToolContent, ToolResult, output_bytes};
+
+use crate::report::SKILL;
 
 /// What stands in for a result that was left out.
 pub(crate) const STUB: &str =
@@ -11,27 +13,38 @@ pub(crate) const STUB: &str =
 /// The most bytes of a skill that stays whatever its age.
 const MOST_OF_SKILL: usize = 64_000;
 
-/// Whether a tool result is the text of a skill: it is not stubbed for its age, since it holds while the skill is active. When
-/// its message is compacted, the skill is attached again.
-pub(crate) fn is_skill(content: &ToolContent) -> bool {
-    match content {
-        ToolContent::Text(text) => text.len() <= MOST_OF_SKILL && text.starts_with("<skill_content "),
+/// The message before the one at `at`: the answer whose calls its results belong to.
+pub(crate) fn answer_before(messages: &[Arc<Message>], at: usize) -> Option<&Message> {
+    at.checked_sub(1).and_then(|before| messages.get(before)).map(|message| &**message)
+}
+
+/// Whether a result of a call in `answer` is the text of a skill: it is not stubbed for its age, since it holds while the
+/// skill is active. When its message is compacted, the skill is attached again. The call says it, and not the text, which
+/// any tool may print.
+pub(crate) fn is_skill(result: &ToolResult, answer: Option<&Message>) -> bool {
+    let mut calls = answer.into_iter().flat_map(Message::calls);
+    match &result.content {
+        ToolContent::Text(text) => {
+            text.len() <= MOST_OF_SKILL && calls.any(|call| call.id == result.call_id && call.name == SKILL)
+        }
         ToolContent::Blocks(_) => false,
     }
 }
 
-/// The bytes of the results in a message that could still be left out.
-pub(crate) fn result_bytes(message: &Message) -> usize {
-    let results = message.results().filter(|result| !is_skill(&result.content));
+/// The bytes of the results in the message at `at` that could still be left out.
+pub(crate) fn result_bytes(messages: &[Arc<Message>], at: usize) -> usize {
+    let answer = answer_before(messages, at);
+    let results = messages.get(at).into_iter().flat_map(|message| message.results());
+    let results = results.filter(|result| !is_skill(result, answer));
     results.map(|result| output_bytes(&result.content)).filter(|bytes| *bytes > STUB.len()).sum()
 }
 
-/// The message without its results, and how many they are; nothing if none would become shorter.
-pub(crate) fn without_results(message: &Message) -> Option<(Arc<Message>, usize)> {
-    change(message, |content| {
-        let saves = output_bytes(content) > STUB.len() && !is_skill(content);
+/// The message, which follows `answer`, without its results, and how many they are; nothing if none would become shorter.
+pub(crate) fn without_results(message: &Message, answer: Option<&Message>) -> Option<(Arc<Message>, usize)> {
+    change(message, |result| {
+        let saves = output_bytes(&result.content) > STUB.len() && !is_skill(result, answer);
         if saves {
-            *content = STUB.into();
+            result.content = STUB.into();
         }
         saves
     })
@@ -39,7 +52,7 @@ pub(crate) fn without_results(message: &Message) -> Option<(Arc<Message>, usize)
 
 /// The message with the middle of results left out whose text is longer than `bytes`, and how many they are.
 pub(crate) fn clipped(message: &Message, bytes: usize) -> Option<(Arc<Message>, usize)> {
-    change(message, |content| match content {
+    change(message, |result| match &mut result.content {
         ToolContent::Text(text) => clip(text, bytes),
         ToolContent::Blocks(blocks) => blocks.iter_mut().fold(false, |clipped, block| match block {
             Block::Text(text) => clip(&mut text.text, bytes) || clipped,
@@ -54,13 +67,13 @@ pub(crate) fn clipped(message: &Message, bytes: usize) -> Option<(Arc<Message>, 
     })
 }
 
-fn change(message: &Message, change: impl Fn(&mut ToolContent) -> bool) -> Option<(Arc<Message>, usize)> {
+fn change(message: &Message, change: impl Fn(&mut ToolResult) -> bool) -> Option<(Arc<Message>, usize)> {
     message.results().next()?;
     let mut message = message.clone();
     let mut changed = 0;
     for block in &mut message.content {
         if let Block::ToolResult(result) = block {
-            changed += usize::from(change(&mut result.content));
+            changed += usize::from(change(result));
         }
     }
     (changed > 0).then(|| (message.shared(), changed))

@@ -6,7 +6,7 @@ use zk_core::model::{Message, Role};
 use zk_core::service::{WindowCause, WindowPlan, WindowStrategy, WindowView};
 
 use crate::cut::is_prompt;
-use crate::results::{clipped, without_results};
+use crate::results::{answer_before, clipped, without_results};
 use crate::summary::summary_of;
 use crate::window;
 
@@ -71,7 +71,7 @@ fn shortened(view: &WindowView<'_>) -> WindowPlan {
         if size <= target {
             break;
         }
-        if let Some(new) = without_results(message) {
+        if let Some(new) = without_results(message, answer_before(view.messages, at)) {
             size = size.saturating_sub(message.size().saturating_sub(new.0.size()));
             replace(at, message, new);
         }

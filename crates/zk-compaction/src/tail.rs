@@ -6,7 +6,7 @@ use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
 use zk_core::model::{Message, Role};
 use zk_core::service::{ContextId, WindowPlan, WindowStrategy, WindowView};
 
-use crate::results::{result_bytes, without_results};
+use crate::results::{answer_before, result_bytes, without_results};
 use crate::window;
 
 /// Leaves old tool results out of what is sent once all results together exceed a threshold; the newest turns
@@ -70,7 +70,7 @@ impl Tail {
             end.is_some_and(|end| Arc::ptr_eq(end, &known.last))
         });
         let (count, bytes) = known.map_or((0, 0), |known| (known.count, known.bytes));
-        let bytes = bytes + messages.iter().skip(count).map(|message| result_bytes(message)).sum::<usize>();
+        let bytes = bytes + (count..messages.len()).map(|at| result_bytes(messages, at)).sum::<usize>();
         if summed.len() >= SUMMED {
             summed.clear();
         }
@@ -106,13 +106,13 @@ impl WindowStrategy for Tail {
             return Ok(None);
         }
         self.forget(cx);
-        let bytes: usize = view.messages.iter().map(|message| result_bytes(message)).sum();
+        let bytes: usize = (0..view.messages.len()).map(|at| result_bytes(view.messages, at)).sum();
         if bytes <= self.threshold {
             return Ok(None);
         }
         let mut plan = WindowPlan::default();
         for (at, message) in old_results(view.messages, self.keep_turns) {
-            if let Some((new, results)) = without_results(message) {
+            if let Some((new, results)) = without_results(message, answer_before(view.messages, at)) {
                 plan.results += results;
                 plan.replace.push((at, new));
             }
@@ -125,11 +125,11 @@ impl WindowStrategy for Tail {
 fn old_results(messages: &[Arc<Message>], keep: usize) -> impl Iterator<Item = (usize, &Arc<Message>)> {
     let turns = messages.iter().filter(|message| message.role == Role::Assistant).count();
     let mut seen = 0;
-    messages.iter().enumerate().filter(move |(_, message)| {
+    messages.iter().enumerate().filter(move |(at, message)| {
         if message.role == Role::Assistant {
             seen += 1;
         }
-        seen + keep <= turns && result_bytes(message) > 0
+        seen + keep <= turns && result_bytes(messages, *at) > 0
     })
 }
 
@@ -196,10 +196,16 @@ mod tests {
         let mut messages = history(5, 101);
         let skill = format!("<skill_content name=\"pdf\">\n{}</skill_content>", "Do it. ".repeat(100));
         let given = Block::result("c0", skill.as_str(), false);
-        messages[2] = Message::user(vec![Block::text("note"), given]).shared();
-        let sent = sent(&bus(350), &messages).await;
-        assert_eq!(left_out(&sent), 2, "those of the other old turns");
-        assert!(Arc::ptr_eq(&sent[2], &messages[2]));
+        let result = Message::user(vec![Block::text("note"), given]).shared();
+        let asked = Block::ToolCall(ToolCall::new("c0", "skills_use", json!({"skill": "pdf"})));
+        let call = std::mem::replace(&mut messages[1], Message::assistant(vec![asked]).shared());
+        messages[2] = result.clone();
+        let kept = sent(&bus(350), &messages).await;
+        assert_eq!(left_out(&kept), 2, "those of the other old turns");
+        assert!(Arc::ptr_eq(&kept[2], &messages[2]));
+        // The same text from another tool is no skill.
+        (messages[1], messages[2]) = (call, Message::clone(&result).shared());
+        assert_eq!(left_out(&sent(&bus(350), &messages).await), 3);
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use zk_core::model::{Message, ModelRef, TurnId, Usage, context_size};
-use zk_core::service::{WindowFill, WindowLevel};
+use zk_core::service::{Reduction, WindowFill, WindowLevel};
 
 use crate::budget::Budget;
 use crate::count::{ByteCounter, TokenCounter, count_message};
@@ -17,8 +17,8 @@ pub(crate) struct Talk {
     pub(crate) view: View,
     pub(crate) ledger: Ledger,
     pub(crate) trigger: Trigger,
-    /// What a person asked the next compaction to heed.
-    pub(crate) instructions: Option<String>,
+    /// How the next compaction is to be, where somebody asked for it.
+    pub(crate) asked: Reduction,
     pub(crate) fill: WindowFill,
     /// Why the present request must not be sent.
     pub(crate) refusal: Option<String>,

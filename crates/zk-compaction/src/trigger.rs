@@ -38,6 +38,11 @@ impl Trigger {
         self.held = true;
     }
 
+    /// Leaves the conversation as it is for as long as after a compaction.
+    pub(crate) fn pause(&mut self, options: &WindowOptions) {
+        self.rest = options.cooldown;
+    }
+
     /// Begins anew: what was tried was tried for another model.
     pub(crate) fn reset(&mut self) {
         *self = Self { asked: self.asked, ..Self::default() };

@@ -252,6 +252,34 @@ impl ServerConfig {
         Ok(servers.iter().map(|(name, definition)| Self::read(name, definition)).collect())
     }
 
+    /// The keys that a definition may have.
+    pub const KEYS: [&str; 18] = [
+        "alwaysLoad",
+        "args",
+        "command",
+        "cwd",
+        "disabled",
+        "disclosure",
+        "enabled",
+        "env",
+        "headers",
+        "oauth",
+        "pin",
+        "read_only",
+        "sampling",
+        "skills",
+        "start_timeout",
+        "timeout",
+        "type",
+        "url",
+    ];
+
+    /// The keys of the definition that are none of those: they have no effect.
+    pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
+        let keys = self.definition.as_object().into_iter().flat_map(Map::keys);
+        keys.map(String::as_str).filter(|key| !Self::KEYS.contains(key))
+    }
+
     /// The definition as it was written, as canonical JSON: what a person approves.
     #[must_use]
     pub fn definition(&self) -> Vec<u8> {

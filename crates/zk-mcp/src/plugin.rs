@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
-use zk_core::events::SessionStart;
+use zk_core::events::{AgentWarmUp, SessionStart};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope, Stage};
 use zk_core::service::{Command, Exec, PromptSection};
 
@@ -26,6 +26,9 @@ const STARTS: usize = 4;
 
 /// How long the end of all programs is waited for.
 const GONE: Duration = Duration::from_secs(3);
+
+/// How long a host that warms up its agent waits for servers; no handler of an event has more than 30 s.
+const WARM_UP: Duration = Duration::from_secs(25);
 
 /// The tools of MCP servers as tools of the agent.
 ///
@@ -278,6 +281,10 @@ impl McpPlugin {
                 // It failed at first, and nobody has to know that by now.
                 news.waiting.remove(server);
             }
+        });
+        // A host that asks for it waits for the servers, however long a run would.
+        scope.on_async_with(servers.clone(), async |servers: &McpServers, _: &AgentWarmUp, _: &Cx| {
+            servers.warm_up(WARM_UP).await;
         });
         // Before the system prompt is put together, so that it has what the servers add to it; and before whatever else
         // a run begins with, which may be about their skills.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use zk_core::events::{
-    AgentBeforeStart, BeforeStart, ContextReduced, SessionBeforeCompact, SessionBeforeFork,
+    AgentBeforeStart, AgentDone, BeforeStart, ContextReduced, SessionBeforeCompact, SessionBeforeFork,
     SessionBeforeSwitch, SessionBeforeTree, SessionLoaded,
 };
 use zk_core::kernel::{BoxError, Cx, Plugin, Reach, Scope};
@@ -12,6 +12,7 @@ use crate::guidance::ToolGuidance;
 use crate::jobs::RunningJobs;
 use crate::options::ASKING;
 use crate::policy::ResultCaps;
+use crate::read_state::reader;
 use crate::{
     AskUser, Edit, Glob, Grep, Jobs, JobsTool, ListFiles, MultiEdit, NAMES, PresentPlan, ReadFile, ReadState,
     Recall, Shell, TodoRead, TodoWrite, Todos, ToolsOptions, WriteFile, todo,
@@ -119,6 +120,13 @@ impl ToolsPlugin {
         scope.on_sync_at(Reach::Own, move |_: &SessionLoaded, _| {
             one.forget();
             jobs.forget();
+        });
+        // A sub-agent has one run.
+        let one = state();
+        scope.on_sync_at(reach, move |_: &AgentDone, cx: &Cx| {
+            if cx.origin().depth > 0 {
+                one.forget_reader(&reader(cx));
+            }
         });
         let one = state();
         scope.on_sync_at(reach, move |_: &SessionBeforeCompact, _| one.forget_shown());

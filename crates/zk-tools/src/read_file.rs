@@ -133,6 +133,7 @@ impl Tool for ReadFile {
                     return Ok(ToolOutput::text(text.clone()).with_display(Display::Line { text }));
                 }
             };
+            page.check(&at.shown, slice)?;
             let text = page.render(numbers);
             let mut shown = page.shown();
             // What is taken out of the result, or made visible in it, the model does not know as it is.
@@ -142,7 +143,6 @@ impl Tool for ReadFile {
             if repeats && dedup {
                 return Ok(unchanged());
             }
-            page.check(&at.shown, slice)?;
             let lines = count(usize::try_from(page.lines).unwrap_or(usize::MAX), "line");
             let line = Display::Line { text: format!("read {lines} of {}", at.shown) };
             Ok(ToolOutput::text(text).with_display(line))
@@ -414,7 +414,11 @@ impl Page {
     fn shown(&self) -> Shown {
         Shown {
             lines: (self.lines > 0).then(|| (self.first, self.last())),
-            to_the_end: self.total.is_some_and(|total| self.last() >= total) && !self.cut,
+            // A page behind the end shows nothing of the file.
+            to_the_end: self
+                .total
+                .is_some_and(|total| self.last() >= total && (self.lines > 0 || total == 0))
+                && !self.cut,
             faithful: self.faithful,
         }
     }

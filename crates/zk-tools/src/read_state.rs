@@ -95,6 +95,11 @@ impl ReadState {
         self.files().clear();
     }
 
+    /// Forgets what one agent saw, because it ended.
+    pub(crate) fn forget_reader(&self, reader: &str) {
+        self.files().retain(|(of, _), _| of != reader);
+    }
+
     /// Notes a read; says whether it repeats one.
     pub(crate) fn note_read(
         &self,

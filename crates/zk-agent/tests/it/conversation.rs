@@ -14,8 +14,8 @@ use zk_core::events::{
 use zk_core::kernel::{BoxError, Cx, Plugin, plugin_fn};
 use zk_core::model::{Block, Message, SessionId, ToolOutput};
 use zk_core::service::{
-    ContextId, ContextWindow, Conversation, ConversationError, OpenedSession, SessionOpener, Submitted,
-    SwitchTarget, TurnEnv, WindowFill,
+    ContextId, ContextWindow, Conversation, ConversationError, OpenedSession, Reduction, SessionOpener,
+    Submitted, SwitchTarget, TurnEnv, WindowFill,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -337,7 +337,7 @@ impl ContextWindow for Window {
         None
     }
 
-    fn reduce(&self, context: &ContextId, _: Option<String>) {
+    fn reduce(&self, context: &ContextId, _: Reduction) {
         self.0.lock().unwrap().push(context.clone());
     }
 

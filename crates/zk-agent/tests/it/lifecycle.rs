@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use zk_agent::{Agent, RunOptions};
-use zk_core::events::{AgentBeforeStart, BeforeStart, Input, InputReply, ModelSelect, TurnAfter};
+use zk_core::events::{
+    AgentBeforeStart, AgentWarmUp, BeforeStart, Input, InputReply, ModelSelect, TurnAfter,
+};
 use zk_core::kernel::{BoxError, Bus, Cx, Plugin, plugin_fn};
 use zk_core::model::{AgentError, Block, Image, Message, Model, ToolOutput};
 use zk_core::service::{ContextId, Provider};
@@ -31,6 +33,58 @@ async fn a_second_run_while_one_is_going_on_is_an_error() {
     assert!(is_usage(&rig.agent.inject(Message::user_text("x")).unwrap_err(), "is running"));
     run.wait().await.result.unwrap();
     rig.run("now").await.result.unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_connects_to_nothing_until_it_is_warmed_up_and_then_once() {
+    let connected: Arc<Mutex<usize>> = Arc::default();
+    let plugin = |count: Arc<Mutex<usize>>| {
+        plugin_fn("server", move |scope| {
+            let count = count.clone();
+            scope.on_async_with(count, async |count: &Arc<Mutex<usize>>, warm: &AgentWarmUp, _: &Cx| {
+                assert_eq!(&*warm.model.provider, "scripted");
+                tokio::task::yield_now().await;
+                *count.lock().unwrap() += 1;
+            });
+            Ok(())
+        })
+    };
+    let build = |eager: bool| {
+        let builder = Agent::builder(Arc::new(ScriptedProvider::new(chatty())));
+        let builder = builder.plugin(plugin(connected.clone()));
+        if eager { builder.eager() } else { builder }.build().unwrap()
+    };
+    let agent = build(false);
+    tokio::task::yield_now().await;
+    assert_eq!(*connected.lock().unwrap(), 0);
+    let (first, second) = tokio::join!(agent.warm_up(), agent.warm_up());
+    assert!(first.is_ok() && second.is_ok());
+    agent.warm_up().await.unwrap();
+    assert_eq!(*connected.lock().unwrap(), 1);
+    // One that is to be warm from the start does not wait for it, and joins what has begun.
+    let eager = build(true);
+    assert_eq!(*connected.lock().unwrap(), 1);
+    eager.warm_up().await.unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!(*connected.lock().unwrap(), 2);
+    agent.close().await;
+    eager.close().await;
+}
+
+#[test]
+fn an_agent_that_was_built_without_a_runtime_is_warmed_up_by_its_first_run() {
+    let warm: Arc<Mutex<bool>> = Arc::default();
+    let seen = warm.clone();
+    let plugin = plugin_fn("server", move |scope| {
+        let seen = seen.clone();
+        scope.on_sync(move |_: &AgentWarmUp, _: &Cx| *seen.lock().unwrap() = true);
+        Ok(())
+    });
+    let provider = ScriptedProvider::new(chatty());
+    let agent = Agent::builder(Arc::new(provider)).plugin(plugin).eager().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { agent.run("go").unwrap().wait().await.result.unwrap() });
+    assert!(*warm.lock().unwrap());
 }
 
 // A prompt is required unless the history ends with the user; then there is no `session:messages`.

@@ -11,6 +11,7 @@ mod aliases;
 mod budgets;
 mod call_order;
 mod cancel;
+mod commands;
 mod commits;
 mod context;
 mod control;

@@ -9,7 +9,7 @@ use zk_core::kernel::{BoxError, Bus, Cx, OnError};
 use zk_core::model::{
     Block, Capabilities, Display, Image, Message, Model, StopReason, ToolContent, ToolOutput, wire,
 };
-use zk_core::service::{ContextId, ContextWindow, WindowFill};
+use zk_core::service::{ContextId, ContextWindow, Reduction, WindowFill};
 use zk_testkit::{Script, ScriptedProvider};
 
 use crate::support::{TestTool, rig, rig_on, rig_with, told};
@@ -202,7 +202,7 @@ impl ContextWindow for Nearly {
         None
     }
 
-    fn reduce(&self, _: &ContextId, _: Option<String>) {}
+    fn reduce(&self, _: &ContextId, _: Reduction) {}
 
     async fn restore(&self, _: &ContextId, _: &Cx) -> Result<bool, BoxError> {
         Ok(false)

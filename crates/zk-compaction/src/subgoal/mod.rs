@@ -22,7 +22,7 @@ use self::registry::{Registry, Tier};
 use self::score::Block;
 use self::stored::Record;
 use crate::cut::{self, is_prompt};
-use crate::results::without_results;
+use crate::results::{answer_before, without_results};
 use crate::summary::{self, is_from_before};
 use crate::window;
 
@@ -229,7 +229,7 @@ impl Subgoals {
                 break;
             }
             if let Some(message) = messages.get(index)
-                && let Some((new, results)) = without_results(message)
+                && let Some((new, results)) = without_results(message, answer_before(messages, index))
             {
                 size = size.saturating_sub(message.size().saturating_sub(new.size()));
                 plan.results += results;

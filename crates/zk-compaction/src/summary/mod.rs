@@ -128,7 +128,16 @@ pub(crate) async fn of(
         summary.push_str(&prefix_summary);
     }
     files.append_to(&mut summary);
-    let tokens_before = view.messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
+    marker(view.messages, gone, &summary).map(Some)
+}
+
+/// The message that stands for `gone` of `messages`, with `summary`.
+pub(crate) fn marker(
+    messages: &[Arc<Message>],
+    gone: &[Arc<Message>],
+    summary: &str,
+) -> Result<Arc<Message>, BoxError> {
+    let tokens_before = messages.iter().map(|message| message.size() as u64).sum::<u64>() / 4;
     let marker = Block::Compaction(Compaction { summary: summary.trim().to_owned(), tokens_before });
     let message = Message { injected_by: Some(SUMMARY.to_owned()), ..Message::user(vec![marker]) };
     let stands_for: usize = gone.iter().map(|message| message.size()).sum();
@@ -139,7 +148,7 @@ pub(crate) async fn of(
         );
         return Err(text.into());
     }
-    Ok(Some(message.shared()))
+    Ok(message.shared())
 }
 
 /// What the model of the run answers, if it is a summary of `source` bytes.

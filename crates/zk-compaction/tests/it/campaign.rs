@@ -49,6 +49,8 @@ impl RunControl for Run {
         Err(RunEnded { message: message.shared() })
     }
 
+    fn next_prompt(&self, _: Message) {}
+
     fn abort(&self, _: &str) {}
 
     async fn side_call(&self, call: SideCall) -> Result<SideAnswer, AgentError> {

@@ -6,7 +6,7 @@ use zk_compaction::{Focus, Shorten, Window, WindowOptions};
 use zk_core::events::ContextTransform;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Block, Message};
-use zk_core::service::{ContextId, ContextWindow};
+use zk_core::service::{ContextId, ContextWindow, Reduction};
 
 struct Rig {
     bus: Bus,
@@ -45,7 +45,7 @@ impl Rig {
     }
 
     fn reduce(&self) {
-        self.bus.service::<dyn ContextWindow>().unwrap().reduce(&self.context, None);
+        self.bus.service::<dyn ContextWindow>().unwrap().reduce(&self.context, Reduction::default());
     }
 }
 

@@ -6,6 +6,7 @@ mod focus;
 mod never_twice;
 mod overflow;
 mod pairs;
+mod plugins_asked;
 mod replay;
 mod soundness;
 mod stored;

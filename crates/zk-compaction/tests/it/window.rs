@@ -7,7 +7,7 @@ use zk_core::events::{ContextReduced, PartKind, PartLeftOut, TurnAfter};
 use zk_core::kernel::{BoxError, Bus, Cx};
 use zk_core::model::{Message, Model, Usage};
 use zk_core::service::{
-    ContextId, ContextWindow, Provider, WindowCause, WindowPlan, WindowStrategy, WindowView,
+    ContextId, ContextWindow, Provider, Reduction, WindowCause, WindowPlan, WindowStrategy, WindowView,
 };
 use zk_testkit::{Script, ScriptedProvider, Turn};
 
@@ -104,7 +104,7 @@ async fn the_owner_knows_how_full_a_window_is_and_makes_it_smaller_when_asked() 
     let fill = rig.window().fill(&rig.context()).unwrap();
     assert_eq!((fill.tokens, fill.window), (Some(1000), Some(8000)));
     assert!(fill.bytes > 500, "{}", fill.bytes);
-    rig.window().reduce(&rig.context(), None);
+    rig.window().reduce(&rig.context(), Reduction::default());
     assert_eq!(rig.run("three").await, 1, "the note and the prompt, as one message");
     assert_eq!(rig.run("four").await, 3, "what left stays away, what came since is sent");
     assert_eq!(*rig.log.lock().unwrap(), ["newest left 4 out"]);
@@ -122,7 +122,7 @@ async fn a_strategy_that_fails_hangs_or_plans_nonsense_is_left_out_by_name_and_t
     ]);
     rig.run("one").await;
     rig.log.lock().unwrap().clear();
-    rig.window().reduce(&rig.context(), None);
+    rig.window().reduce(&rig.context(), Reduction::default());
     assert_eq!(rig.run("two").await, 1);
     let expected = [
         "0-hangs: it took longer than 120 s",

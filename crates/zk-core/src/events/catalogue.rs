@@ -107,7 +107,7 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    Agent: SystemSections, AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect,
+    Agent: AgentWarmUp, SystemSections, AgentBeforeStart, SystemBefore, AgentStart, AgentAbort, AgentDone, ModelSelect,
         ThinkingSelect, ModelsQuery, ModelsChanged, PartLeftOut;
     Session: SessionLoaded, SessionStart, SessionMessages, SessionOpenTurn, SessionEntry, SessionBeforeEnd, SessionEnd, SessionSwitch, SessionBeforeSwitch, SessionBeforeFork,
         SessionBeforeTree, SessionBeforeCompact;

@@ -145,4 +145,6 @@ pub enum CompactionStage {
     Failed,
     /// It freed too little twice in a row: no more is tried until a person does something.
     Stopped,
+    /// A plugin kept the conversation as it is.
+    Cancelled,
 }

@@ -50,13 +50,13 @@ pub use provider::{
 };
 pub use resources::{Resources, ResourcesDiscover};
 pub use run::{
-    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, BeforeStart, Cause, ModelSelect, SectionSize,
-    SystemBefore, SystemSections, ThinkingSelect,
+    AgentAbort, AgentBeforeStart, AgentDone, AgentStart, AgentWarmUp, BeforeStart, Cause, ModelSelect,
+    SectionSize, SystemBefore, SystemSections, ThinkingSelect,
 };
 pub use session::{
-    MessagesCause, SessionBeforeCompact, SessionBeforeEnd, SessionBeforeFork, SessionBeforeReply,
-    SessionBeforeSwitch, SessionBeforeTree, SessionEnd, SessionEntry, SessionLoaded, SessionMessages,
-    SessionOpenTurn, SessionStart, SessionSwitch,
+    MessagesCause, NotASummary, SessionBeforeCompact, SessionBeforeEnd, SessionBeforeFork,
+    SessionBeforeReply, SessionBeforeSwitch, SessionBeforeTree, SessionEnd, SessionEntry, SessionLoaded,
+    SessionMessages, SessionOpenTurn, SessionStart, SessionSwitch,
 };
 pub use spawn::{SpawnBefore, SpawnComplete, SpawnError};
 pub use stream::{
@@ -78,7 +78,7 @@ pub use view::ViewBlock;
 
 /// The version of what events say of themselves as data, as `stream-json` prints it: the second part grows with what is
 /// added, the first with what a reader of the old shape would miss.
-pub const EVENTS_VERSION: &str = "1.10";
+pub const EVENTS_VERSION: &str = "1.11";
 
 /// How long a watcher may keep a run waiting.
 const WATCHER_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);

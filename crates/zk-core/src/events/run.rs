@@ -80,6 +80,16 @@ pub struct SystemBefore {
 }
 notify!(SystemBefore, "system:before");
 
+/// The agent is to be made ready before its first run: plugins connect to what they need then. Announced once, and only
+/// where the host asks for it; a run makes ready what was not.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
+pub struct AgentWarmUp {
+    /// The model that the first run will ask.
+    pub model: ModelRef,
+}
+notify!(AgentWarmUp, "agent:warm-up");
+
 /// A run begins.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

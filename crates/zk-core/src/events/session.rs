@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::notify;
+use super::{CompactionTrigger, notify};
 use crate::kernel::{Absorb, BoxError, Event, Fold, LastOrStop, OnError, Source, Stops, WireReply};
 use crate::model::{EntryId, Message, RunId, SessionId, TurnId, TurnUsage};
 use crate::service::{CustomEntry, Entry, NewEntry, RunStatus};
@@ -171,6 +171,26 @@ pub struct SessionBeforeReply {
     pub data: Option<Value>,
 }
 
+impl SessionBeforeReply {
+    /// The summary that a handler of `session:before-compact` supplies: `data` is its text, or an object with it as
+    /// `summary`.
+    ///
+    /// # Errors
+    /// [`NotASummary`] when `data` is something else, or blank.
+    pub fn summary(&self) -> Result<Option<&str>, NotASummary> {
+        let Some(data) = &self.data else { return Ok(None) };
+        let text = data.as_str().or_else(|| data.get("summary")?.as_str());
+        text.filter(|text| !text.trim().is_empty()).map(Some).ok_or(NotASummary)
+    }
+}
+
+/// A plugin supplied something that cannot stand for a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the summary that a plugin supplied is no text: `data` is a text, or an object with the text as `summary`"
+)]
+pub struct NotASummary;
+
 impl WireReply for SessionBeforeReply {
     fn from_json(value: Value) -> Result<Self, BoxError> {
         Ok(serde_json::from_value(value)?)
@@ -233,8 +253,9 @@ impl Event for SessionBeforeTree {
     type Mode = LastOrStop;
 }
 
-/// The context is about to be compacted. The last answer wins unless one cancels; `data` may be the whole
-/// summary.
+/// The context is about to be compacted: somebody asked for it, or a request exceeds the upper threshold or did not
+/// fit. The last answer wins unless one cancels; `data` may be the whole summary, and no strategy is asked for one
+/// then. What came of it is a [`ContextCompaction`](super::ContextCompaction).
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SessionBeforeCompact {
@@ -244,6 +265,8 @@ pub struct SessionBeforeCompact {
     pub tokens: u64,
     /// What the person asked the summary to heed.
     pub instructions: Option<String>,
+    /// Why.
+    pub trigger: CompactionTrigger,
 }
 
 impl Event for SessionBeforeCompact {

@@ -327,6 +327,12 @@ impl From<ProviderError> for AgentError {
 }
 
 impl AgentError {
+    /// Whether the same run may end well later, without anything being changed for it.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.provider().is_some_and(ProviderError::is_retryable)
+    }
+
     /// The provider's error behind it, if one is.
     #[must_use]
     pub fn provider(&self) -> Option<&ProviderError> {
@@ -364,6 +370,21 @@ mod tests {
             let error = ProviderError { request_id: id.map(str::to_owned), ..error(message) };
             assert_eq!(error.to_string(), format!("{start}{rest}"));
         }
+    }
+
+    #[test]
+    fn an_error_is_transient_if_waiting_may_help() {
+        let of = |kind| AgentError::from(ProviderError { kind, ..error("x") });
+        for kind in [ErrorKind::Rate, ErrorKind::Overloaded, ErrorKind::Transport, ErrorKind::Stalled] {
+            assert!(of(kind).is_transient(), "{kind:?}");
+        }
+        for kind in [ErrorKind::Quota, ErrorKind::ContextExceeded, ErrorKind::Auth, ErrorKind::Aborted] {
+            assert!(!of(kind).is_transient(), "{kind:?}");
+        }
+        assert!(!AgentError::TurnLimit { turns: 3 }.is_transient());
+        // What the provider itself says outranks the class.
+        let said = ProviderError { should_retry: Some(true), ..error("x") };
+        assert!(AgentError::from(said).is_transient());
     }
 
     #[test]

@@ -202,7 +202,24 @@ pub enum ToolErrorKind {
     Aborted,
 }
 
+impl ToolErrorKind {
+    /// Whether the same call may succeed later, without anything being changed for it.
+    #[must_use]
+    pub fn is_transient(self) -> bool {
+        match self {
+            Self::TimedOut => true,
+            Self::InvalidArgs | Self::NotFound | Self::Denied | Self::Failed | Self::Aborted => false,
+        }
+    }
+}
+
 impl ToolError {
+    /// Whether the same call may succeed later, without anything being changed for it.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.kind.is_transient()
+    }
+
     /// An error of class `kind`.
     pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), display: None }

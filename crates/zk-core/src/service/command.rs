@@ -3,6 +3,38 @@ use async_trait::async_trait;
 use crate::kernel::{BoxError, Cx};
 
 /// Something a person can ask the program for by name: `/name arguments`. A registry item under its name.
+///
+/// In a conversation it finds that as a service of its context, which handlers of events do not: they would wait for
+/// the end of a run that waits for them.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use zk_core::kernel::{BoxError, Cx};
+/// use zk_core::model::Block;
+/// use zk_core::service::{Command, CommandOutcome, Conversation, SwitchTarget};
+///
+/// /// Begins a new session that reviews what was done in this one.
+/// struct Review;
+///
+/// #[async_trait]
+/// impl Command for Review {
+///     fn name(&self) -> &str {
+///         "review"
+///     }
+///
+///     fn help(&self) -> &str {
+///         "have a new session look at the changes"
+///     }
+///
+///     async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+///         let conversation = cx.service::<dyn Conversation>().ok_or("this needs a conversation")?;
+///         conversation.idle().await;
+///         conversation.switch(SwitchTarget::New).await?;
+///         conversation.submit(vec![Block::text(format!("Review the changes in git. {args}"))]).await?;
+///         Ok(CommandOutcome::Done)
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait Command: Send + Sync {
     /// The name, without the slash.

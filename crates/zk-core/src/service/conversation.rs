@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{AnswerError, Entry, QuestionDigest, QuestionId, RunEnded, StoreError, UiAnswer};
-use crate::kernel::{BoxError, EmitError, Plugin};
+use crate::kernel::{BoxError, Cx, EmitError, Plugin};
 use crate::model::{AgentError, Block, EntryId, Message, Model, RunId, SessionId, ThinkingLevel};
 
 /// A conversation of a person with an agent, as a front-end has it: what is said in it, and which session it is.
@@ -31,6 +31,13 @@ pub trait Conversation: Send + Sync {
     /// # Errors
     /// [`RunEnded`] with the message when no run takes it.
     fn steer(&self, message: Message) -> Result<(), RunEnded>;
+
+    /// Sends a message that no person typed, as of a command or a plugin; it should say whose it is
+    /// ([`Message::injected_by`]).
+    ///
+    /// # Errors
+    /// [`ConversationError::Agent`] when a run cannot begin.
+    async fn deliver(&self, message: Message, delivery: Delivery) -> Result<Submitted, ConversationError>;
 
     /// Answers a pending question, as it was shown.
     ///
@@ -76,6 +83,19 @@ pub trait Conversation: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnEnv(pub BTreeMap<String, String>);
 
+/// The directory that tools work in during a turn: `cx.service::<TurnCwd>()`. Commands of a conversation find where it is
+/// now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnCwd(pub PathBuf);
+
+impl TurnCwd {
+    /// Where `cx` works, if that is known as an absolute path.
+    #[must_use]
+    pub fn of(cx: &Cx) -> Option<PathBuf> {
+        cx.service::<Self>().map(|cwd| cwd.0.clone()).filter(|cwd| cwd.is_absolute())
+    }
+}
+
 /// Which conversation it is, and what it is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationState {
@@ -96,8 +116,23 @@ pub struct ConversationState {
 pub enum Submitted {
     /// A run began with it.
     Started(RunId),
-    /// The run that works gets it when the model is done.
+    /// The run that works gets it: after the present call where it is to interrupt, otherwise when the model is done.
     Queued(RunId),
+    /// It joins the conversation with the next prompt.
+    Waiting,
+}
+
+/// When a message joins a conversation ([`Conversation::deliver`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// After the present call of the run that works. While none does, a run begins with it.
+    Steer,
+    /// When the model is done. While no run works, one begins with it.
+    FollowUp,
+    /// Before the person's next prompt. It begins no run, and the run that works does not see it.
+    NextPrompt,
 }
 
 /// What to switch a conversation to.

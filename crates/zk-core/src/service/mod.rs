@@ -39,8 +39,8 @@ pub use context_producer::{
     ContextMode, ContextProducer, DYNAMIC_CONTEXT, QUERY_CONTEXT, is_dynamic_context,
 };
 pub use conversation::{
-    Conversation, ConversationError, ConversationState, OpenedSession, SessionOpener, Submitted,
-    SwitchTarget, TurnEnv,
+    Conversation, ConversationError, ConversationState, Delivery, OpenedSession, SessionOpener, Submitted,
+    SwitchTarget, TurnCwd, TurnEnv,
 };
 pub use debug_dump::DebugDump;
 pub use exec::{
@@ -72,6 +72,6 @@ pub use tool::{CallPlace, Progress, Tool, ToolCx};
 pub use trust::{Trust, TrustError, TrustItem};
 pub use ui::Ui;
 pub use window::{
-    Compacted, ContextWindow, PinnedContext, WindowCause, WindowFill, WindowLevel, WindowPlan,
+    Compacted, ContextWindow, PinnedContext, Reduction, WindowCause, WindowFill, WindowLevel, WindowPlan,
     WindowStrategy, WindowView,
 };

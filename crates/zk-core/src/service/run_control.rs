@@ -45,6 +45,10 @@ pub trait RunControl: Send + Sync {
     /// [`RunEnded`] with the message when the run takes no messages any more.
     fn follow_up(&self, message: Message) -> Result<(), RunEnded>;
 
+    /// Queues a message for the person's next prompt: it joins the conversation before that, and this run does not
+    /// see it.
+    fn next_prompt(&self, message: Message);
+
     /// Stops the run. It ends as aborted; `agent:abort`, `agent:done` and the outcome of the run tell the first
     /// reason that was given.
     fn abort(&self, reason: &str);

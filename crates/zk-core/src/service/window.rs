@@ -20,9 +20,8 @@ pub trait ContextWindow: Send + Sync {
     /// What is sent of `history` now, the messages of a conversation; nothing where all of it is.
     fn sent(&self, context: &ContextId, history: &[Arc<Message>]) -> Option<Vec<Arc<Message>>>;
 
-    /// Has the next request of a conversation made smaller, as if it had not fitted. A strategy that asks a model heeds
-    /// `instructions`.
-    fn reduce(&self, context: &ContextId, instructions: Option<String>);
+    /// Has the next request of a conversation made smaller, as if it had not fitted.
+    fn reduce(&self, context: &ContextId, how: Reduction);
 
     /// Sends again what the last compaction of a conversation left out, from the next request on. Gives whether there
     /// was one.
@@ -34,6 +33,15 @@ pub trait ContextWindow: Send + Sync {
     /// Why the request that was just put together must not be sent, told once: what was tried to make it smaller did not
     /// help.
     fn take_refusal(&self, context: &ContextId) -> Option<String>;
+}
+
+/// How a conversation is to be made smaller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reduction {
+    /// What a strategy that asks a model heeds.
+    pub instructions: Option<String>,
+    /// What stands for the messages that leave. Strategies are asked only for what it does not free.
+    pub summary: Option<String>,
 }
 
 /// How full a window is.

@@ -105,6 +105,7 @@ fn agent(all: &mut Vec<Box<dyn AnyEvent>>) {
             body: Display::Line { text: "[x] look".into() },
             last: false,
         },
+        AgentWarmUp { model: model() },
         PartLeftOut {
             kind: PartKind::PromptSection,
             name: "skills".into(),
@@ -156,7 +157,12 @@ fn session(all: &mut Vec<Box<dyn AnyEvent>>) {
         SessionBeforeSwitch { from: Some("s_1".into()), to: None },
         SessionBeforeFork { session_id: "s_1".into(), entry: "e_1".into() },
         SessionBeforeTree { session_id: "s_1".into(), from: None, to: "e_1".into() },
-        SessionBeforeCompact { session_id: None, tokens: 100, instructions: Some("keep names".into()) },
+        SessionBeforeCompact {
+            session_id: None,
+            tokens: 100,
+            instructions: Some("keep names".into()),
+            trigger: CompactionTrigger::Manual,
+        },
     );
 }
 

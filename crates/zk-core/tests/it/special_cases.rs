@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use zk_core::events::{
-    AgentBeforeStart, BashOutput, BeforeStart, CallRef, ContextTransform, Decision, Input, InputReply,
-    MessageEnd, ProviderPayload, ProviderRequest, RequestPatch, Resources, ResourcesDiscover, ResultPatch,
-    Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolPrepare, ToolTransform, UserBash,
+    AgentBeforeStart, BashOutput, BeforeStart, CallRef, CompactionTrigger, ContextTransform, Decision, Input,
+    InputReply, MessageEnd, ProviderPayload, ProviderRequest, RequestPatch, Resources, ResourcesDiscover,
+    ResultPatch, Ruling, SessionBeforeCompact, SessionBeforeReply, ToolGate, ToolPrepare, ToolTransform,
+    UserBash,
 };
 use zk_core::kernel::{Bus, Cx, EmitError, Scope, Stage};
 use zk_core::model::{Block, Message, ModelRef, Role, ThinkingRequest, ToolContent, ToolOutput, TurnId};
@@ -256,13 +257,20 @@ async fn request_patches_and_payloads_are_chained() {
 #[tokio::test]
 async fn a_compaction_takes_the_last_summary_unless_one_cancels() {
     let (bus, scope, _) = setup();
-    let compact = || SessionBeforeCompact { session_id: None, tokens: 9, instructions: None };
+    let trigger = CompactionTrigger::Hard;
+    let compact = || SessionBeforeCompact { session_id: None, tokens: 9, instructions: None, trigger };
     for text in ["first", "second"] {
         scope.on_sync(move |_: &SessionBeforeCompact, _: &Cx| {
             Some(SessionBeforeReply { data: Some(json!(text)), ..SessionBeforeReply::default() })
         });
     }
-    assert_eq!(bus.cx().emit(compact()).await.unwrap().unwrap().data, Some(json!("second")));
+    let reply = bus.cx().emit(compact()).await.unwrap().unwrap();
+    assert_eq!(reply.summary().unwrap(), Some("second"));
+    let given = |data| SessionBeforeReply { data: Some(data), ..SessionBeforeReply::default() };
+    assert_eq!(given(json!({"summary": "short", "kept": 4})).summary().unwrap(), Some("short"));
+    for no_text in [json!(7), json!({"text": "short"}), json!(" \n")] {
+        assert!(given(no_text.clone()).summary().is_err(), "{no_text}");
+    }
     scope.on_sync_at(Stage::Early, |_: &SessionBeforeCompact, _: &Cx| {
         Some(SessionBeforeReply { cancel: true, ..SessionBeforeReply::default() })
     });

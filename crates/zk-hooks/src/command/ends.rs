@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::timeout;
-use zk_core::events::{AgentDone, ContextReduced, SessionBeforeCompact, SessionBeforeReply, TurnAfter};
+use zk_core::events::{
+    AgentDone, CompactionTrigger, ContextReduced, SessionBeforeCompact, SessionBeforeReply, TurnAfter,
+};
 use zk_core::kernel::{Answer, Cx, Handler, HookOptions, Reach, Scope};
 use zk_core::model::{Message, StopReason};
 use zk_core::service::RunControl;
@@ -26,7 +28,8 @@ pub(super) fn register(scope: &Scope, runner: &Arc<Runner>) {
     let has = |event| runner.set.hooks.iter().any(|hook| hook.event == event);
     let limit = |events: &[E]| HookOptions { time_limit: runner.limit(events), ..HookOptions::default() };
     let everywhere = |at| HookOptions { reach: Some(Reach::Descendants), ..at };
-    let ends = Arc::new(Ends { runner: runner.clone(), continued: Mutex::default() });
+    let ends =
+        Arc::new(Ends { runner: runner.clone(), continued: Mutex::default(), asked_about: Mutex::default() });
     if has(E::Stop) || has(E::SubagentStop) {
         let at = everywhere(limit(&[E::Stop, E::SubagentStop]));
         scope.handle_at::<TurnAfter, _>(at, ends.clone());
@@ -52,11 +55,17 @@ struct Ends {
     runner: Arc<Runner>,
     /// How often hooks had each run go on.
     continued: Mutex<HashMap<String, u32>>,
+    /// The turn before whose compaction they were asked last.
+    asked_about: Mutex<Option<String>>,
 }
 
 impl Ends {
     fn continued(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
         self.continued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asked_about(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.asked_about.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,7 +116,11 @@ impl Handler<TurnAfter> for Ends {
 
 impl Handler<SessionBeforeCompact> for Ends {
     async fn call(&self, compact: &SessionBeforeCompact, cx: &Cx) -> Answer<SessionBeforeCompact> {
-        let trigger = "manual";
+        let trigger = match compact.trigger {
+            CompactionTrigger::Manual => "manual",
+            CompactionTrigger::Soft | CompactionTrigger::Hard | CompactionTrigger::Overflow => "auto",
+        };
+        *self.asked_about() = Some(cx.turn_id().to_owned()).filter(|turn| !turn.is_empty());
         let chosen = self.runner.for_word(HookEvent::PreCompact, trigger);
         let fields = json!({"trigger": trigger, "custom_instructions": compact.instructions});
         for (_, answer) in self.runner.run(chosen, cx, |_| fields.clone()).await {
@@ -131,7 +144,11 @@ impl Handler<SessionBeforeCompact> for Ends {
 }
 
 impl Handler<ContextReduced> for Ends {
-    async fn call(&self, _: &ContextReduced, cx: &Cx) -> Answer<ContextReduced> {
+    async fn call(&self, reduced: &ContextReduced, cx: &Cx) -> Answer<ContextReduced> {
+        // They had their say before it.
+        if self.asked_about().as_deref() == Some(reduced.turn_id.as_str()) {
+            return Ok(None);
+        }
         let trigger = "auto";
         let chosen = self.runner.for_word(HookEvent::PreCompact, trigger);
         let fields = json!({"trigger": trigger, "custom_instructions": ""});

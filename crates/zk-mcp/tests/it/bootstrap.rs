@@ -87,6 +87,20 @@ async fn a_server_that_failed_is_tried_again_by_the_next_warm_up() {
 }
 
 #[tokio::test]
+async fn an_agent_that_was_warmed_up_has_the_tools_of_its_servers() {
+    let host = Host::of([config("fake", &FakeMcpScript::default())]);
+    let provider = zk_testkit::ScriptedProvider::new(zk_testkit::Script::new());
+    let agent =
+        zk_agent::Agent::builder(std::sync::Arc::new(provider)).bus(host.bus.clone()).build().unwrap();
+    assert!(host.names().is_empty());
+    agent.warm_up().await.unwrap();
+    assert!(matches!(host.state(), ServerState::Ready { .. }), "{:?}", host.state());
+    assert!(!host.names().is_empty());
+    agent.close().await;
+    host.bus.close().await;
+}
+
+#[tokio::test]
 async fn a_disabled_server_is_not_started() {
     let mut definition = fake(&FakeMcpScript::default());
     definition["enabled"] = json!(false);

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::normal::Normal;
+use super::normal::{Form, Normal};
 
 /// Bigger files are matched as they are or not at all.
 const TOLERANT_UP_TO: usize = 8 * 1024 * 1024;
@@ -10,7 +10,7 @@ const TOLERANT_UP_TO: usize = 8 * 1024 * 1024;
 pub(super) enum How {
     /// Byte for byte.
     Exact,
-    /// Without regard to white space at line ends, line ends, and typographic characters.
+    /// Without regard to white space at line ends, line ends, typographic characters, and how Unicode writes one.
     Tolerant,
 }
 
@@ -48,7 +48,13 @@ pub(super) fn find(text: &[u8], old: &str, new: &str) -> Option<Found> {
     if text.len() > TOLERANT_UP_TO {
         return None;
     }
-    let (hay, needle) = (Normal::of(text), Normal::of(old.as_bytes()));
+    let is_ascii = text.is_ascii() && old.is_ascii();
+    find_tolerant(text, old, new, Form::Typographic)
+        .or_else(|| if is_ascii { None } else { find_tolerant(text, old, new, Form::Compatible) })
+}
+
+fn find_tolerant(text: &[u8], old: &str, new: &str, form: Form) -> Option<Found> {
+    let (hay, needle) = (Normal::of(text, form), Normal::of(old.as_bytes(), form));
     if needle.bytes.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
@@ -61,6 +67,8 @@ pub(super) fn find(text: &[u8], old: &str, new: &str) -> Option<Found> {
             let after = hay.bytes.get(at + needle.bytes.len());
             !needle.trimmed || after.is_none_or(u8::is_ascii_whitespace)
         })
+        // A part of a character is no match.
+        .filter(|at| hay.is_boundary(*at) && hay.is_boundary(at + needle.bytes.len()))
         .filter_map(|at| kept.place(&hay, at, needle.bytes.len(), new))
         .collect();
     if places.is_empty() { None } else { Some(Found { how: How::Tolerant, places }) }
@@ -122,8 +130,11 @@ struct Kept {
 
 impl Kept {
     fn between(old: &str, new: &str, needle: &Normal) -> Self {
-        let head: usize =
+        let mut head: usize =
             old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        if let Some(unit) = needle.unit_around(head) {
+            head = unit.start;
+        }
         let room = old.len().min(new.len()) - head;
         let mut tail = 0;
         for (a, b) in old.chars().rev().zip(new.chars().rev()) {
@@ -131,6 +142,9 @@ impl Kept {
                 break;
             }
             tail += a.len_utf8();
+        }
+        if let Some(unit) = needle.unit_around(old.len() - tail) {
+            tail = old.len() - unit.end;
         }
         let total = needle.bytes.len();
         let in_head = needle.count_before(head);
@@ -140,14 +154,17 @@ impl Kept {
 
     fn place(&self, hay: &Normal, at: usize, len: usize, new: &str) -> Option<Place> {
         let matched = hay.start(at)?..hay.end(at + len - 1)?;
-        let start = match self.head.1 {
+        // Where the file has one character for what agrees and what does not, all of it is replaced.
+        let head = if hay.is_boundary(at + self.head.1) { self.head } else { (0, 0) };
+        let tail = if hay.is_boundary(at + len - self.tail.1) { self.tail } else { (0, 0) };
+        let start = match head.1 {
             0 => matched.start,
             kept => hay.end(at + kept - 1)?,
         };
-        let end = match self.tail.1 {
+        let end = match tail.1 {
             0 => matched.end,
             kept => hay.start(at + len - kept)?,
         };
-        Some(Place { matched, replaced: start..end.max(start), by: self.head.0..new.len() - self.tail.0 })
+        Some(Place { matched, replaced: start..end.max(start), by: head.0..new.len() - tail.0 })
     }
 }

@@ -1,7 +1,21 @@
 use std::ops::Range;
 
+use unicode_normalization::{
+    IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfkc_quick,
+};
+
+/// How far a text is put into one form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// White space at line ends, line ends, typographic quotes, dashes and spaces.
+    Typographic,
+    /// That, and what Unicode holds for the same character (NFKC): an accent of its own, a ligature, a full-width letter.
+    Compatible,
+}
+
 /// A text as tolerant matching sees it: line ends are LF, white space before them is gone, typographic
-/// quotes, dashes and spaces are plain. Every byte knows where it comes from.
+/// quotes, dashes and spaces are plain. Every byte knows where it comes from: bytes that come from the same characters
+/// have the same range, and are one unit.
 #[derive(Debug, Default)]
 pub(super) struct Normal {
     pub(super) bytes: Vec<u8>,
@@ -12,14 +26,19 @@ pub(super) struct Normal {
 
 impl Normal {
     /// Of a text below 4 GB.
-    pub(super) fn of(text: &[u8]) -> Self {
+    pub(super) fn of(text: &[u8], form: Form) -> Self {
         let mut this = Self { bytes: Vec::with_capacity(text.len()), ..Self::default() };
         let mut at = 0_usize;
         for chunk in text.utf8_chunks() {
-            for char in chunk.valid().chars() {
-                this.push_char(char, at);
-                at += char.len_utf8();
+            match form {
+                Form::Typographic => {
+                    for (offset, char) in chunk.valid().char_indices() {
+                        this.push_char(char, at + offset..at + offset + char.len_utf8());
+                    }
+                }
+                Form::Compatible => this.push_compatible(chunk.valid(), at),
             }
+            at += chunk.valid().len();
             for byte in chunk.invalid() {
                 this.push(*byte, at..at + 1);
                 at += 1;
@@ -29,8 +48,28 @@ impl Normal {
         this
     }
 
-    fn push_char(&mut self, char: char, at: usize) {
-        let from = at..at + char.len_utf8();
+    /// Puts each run of characters that normalise together into their NFKC form.
+    fn push_compatible(&mut self, text: &str, at: usize) {
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let start = at + text.len() - rest.len();
+            let mut after = rest.char_indices().skip(1);
+            let end = match first {
+                '\n' => 1,
+                _ => after.find(|(_, char)| begins_unit(*char)).map_or(rest.len(), |(offset, _)| offset),
+            };
+            let (unit, next) = rest.split_at(end);
+            let from = start..start + end;
+            if end == first.len_utf8() && (first.is_ascii() || is_typographic(first)) {
+                self.push_char(first, from);
+            } else {
+                unit.nfkc().for_each(|char| self.push_char(char, from.clone()));
+            }
+            rest = next;
+        }
+    }
+
+    fn push_char(&mut self, char: char, from: Range<usize>) {
         match char {
             '\n' => {
                 let after_cr = self.bytes.last() == Some(&b'\r');
@@ -38,18 +77,15 @@ impl Normal {
                 // The CR of a CR LF belongs to the line end.
                 self.push(b'\n', if after_cr { from.start - 1..from.end } else { from });
             }
-            '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' => self.push(b'\'', from),
-            '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' | '\u{2033}' => self.push(b'"', from),
-            '\u{2010}'..='\u{2015}' | '\u{2212}' => self.push(b'-', from),
-            '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
-                self.push(b' ', from)
-            }
-            other => {
-                let mut buffer = [0_u8; 4];
-                for byte in other.encode_utf8(&mut buffer).bytes() {
-                    self.push(byte, from.clone());
+            other => match plain(other) {
+                Some(plain) => self.push(plain, from),
+                None => {
+                    let mut buffer = [0_u8; 4];
+                    for byte in other.encode_utf8(&mut buffer).bytes() {
+                        self.push(byte, from.clone());
+                    }
                 }
-            }
+            },
         }
     }
 
@@ -68,6 +104,20 @@ impl Normal {
         dropped
     }
 
+    /// Whether the text may be cut before the byte at `index`: what is on both sides does not come from the same
+    /// characters.
+    pub(super) fn is_boundary(&self, index: usize) -> bool {
+        let before = index.checked_sub(1).and_then(|before| self.from.get(before));
+        before.is_none() || before != self.from.get(index)
+    }
+
+    /// Where the unit around the byte of the text at `at` begins and ends, if the text cannot be cut there.
+    pub(super) fn unit_around(&self, at: usize) -> Option<Range<usize>> {
+        let unit = self.from.get(self.count_before(at))?;
+        let unit = unit.start as usize..unit.end as usize;
+        (unit.start < at && at < unit.end).then_some(unit)
+    }
+
     /// Where the byte at `index` begins in the text.
     pub(super) fn start(&self, index: usize) -> Option<usize> {
         self.from.get(index).map(|from| from.start as usize)
@@ -82,4 +132,28 @@ impl Normal {
     pub(super) fn count_before(&self, len: usize) -> usize {
         self.from.partition_point(|from| (from.end as usize) <= len)
     }
+}
+
+/// What a typographic character stands for.
+fn plain(char: char) -> Option<u8> {
+    match char {
+        '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' => Some(b'\''),
+        '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{201f}' | '\u{2033}' => Some(b'"'),
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => Some(b'-'),
+        '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(b' '),
+        _ => None,
+    }
+}
+
+fn is_typographic(char: char) -> bool {
+    plain(char).is_some()
+}
+
+/// Whether a character never joins with those before it, in any form.
+fn begins_unit(char: char) -> bool {
+    if char.is_ascii() {
+        return true;
+    }
+    let first = std::iter::once(char).nfkd().next().unwrap_or(char);
+    canonical_combining_class(first) == 0 && is_nfkc_quick(std::iter::once(first)) != IsNormalized::Maybe
 }

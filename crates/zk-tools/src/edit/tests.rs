@@ -1,4 +1,5 @@
 use fastrand::Rng;
+use unicode_normalization::UnicodeNormalization;
 
 use super::change::{Failure, Replacement, apply};
 use super::matching::{How, find, without_numbers};
@@ -66,6 +67,32 @@ fn typographic_characters_match_plain_ones_and_stay_where_nothing_changes() {
 }
 
 #[test]
+fn what_unicode_writes_in_several_ways_matches_and_stays_where_nothing_changes() {
+    for (content, old, new, expected) in [
+        // An accent of its own, in the file or in the call.
+        ("let cafe\u{301} = 1;\n", "let caf\u{e9} = 1;", "let caf\u{e9} = 2;", "let cafe\u{301} = 2;\n"),
+        ("let caf\u{e9} = 1;\n", "let cafe\u{301} = 1;", "let cafe\u{301} = 2;", "let caf\u{e9} = 2;\n"),
+        // A ligature is one character: it stays whole, or goes whole.
+        ("of\u{fb01}ce hours\n", "office hours", "office days", "of\u{fb01}ce days\n"),
+        ("a \u{fb01}x\n", "a fix", "a fox", "a fox\n"),
+        ("\u{ff21}\u{ff22}\u{ff23}(1)", "ABC(1)", "ABC(2)", "\u{ff21}\u{ff22}\u{ff23}(2)"),
+        ("wait\u{2026} 5\u{a0}\u{33a1}", "wait... 5 m2", "wait... 6 m2", "wait\u{2026} 6\u{a0}\u{33a1}"),
+        ("\u{1112}\u{1161}\u{11ab} a", "\u{d55c} a", "\u{d55c} b", "\u{1112}\u{1161}\u{11ab} b"),
+        // Where the accent is what changes, the letter goes with it.
+        ("e\u{301}t\u{e9}", "\u{e9}t\u{e9}", "\u{e8}t\u{e9}", "\u{e8}t\u{e9}"),
+        ("cafe\u{301} \u{fb01}", "cafe\u{301} fi", "cafe\u{300} fi", "cafe\u{300} \u{fb01}"),
+    ] {
+        let made = changed(content.as_bytes(), old, new);
+        assert_eq!(String::from_utf8(made).unwrap(), expected, "{content:?} {old:?} {new:?}");
+    }
+    // Half of a character is not there, and what is there twice is still ambiguous.
+    assert!(matches!(apply("\u{fb01}".as_bytes(), &edit("i", "x")), Err(Failure::Missing(_))));
+    assert!(matches!(apply("cafe\u{301}".as_bytes(), &edit("caf\u{e9}s", "x")), Err(Failure::Missing(_))));
+    let twice = "\u{ff21} \n\u{ff21}\n".as_bytes();
+    assert_eq!(apply(twice, &edit("A", "b")).unwrap_err(), Failure::Ambiguous(vec![1, 2]));
+}
+
+#[test]
 fn an_addition_keeps_what_it_is_added_to() {
     let content = b"one  \r\ntwo\t\r\nthree\r\n";
     assert_eq!(changed(content, "one\ntwo", "one\ntwo\nmore"), b"one  \r\ntwo\r\nmore\t\r\nthree\r\n");
@@ -124,7 +151,7 @@ fn a_big_file_is_searched_for_likeness_in_bounded_time() {
 }
 
 /// Pieces files are made of: ordinary ones, and every kind that has been damaged by an editor before.
-const PIECES: [&[u8]; 20] = [
+const PIECES: [&[u8]; 27] = [
     b"a",
     b"b",
     b"ab",
@@ -145,6 +172,13 @@ const PIECES: [&[u8]; 20] = [
     "\u{a0}".as_bytes(),
     b"1\t",
     b"\xc3",
+    "\u{301}".as_bytes(),
+    "e\u{301}".as_bytes(),
+    "\u{fb01}".as_bytes(),
+    "\u{2026}".as_bytes(),
+    "\u{1112}\u{1161}\u{11ab}".as_bytes(),
+    "\u{ff8a}\u{ff9f}".as_bytes(),
+    "\u{b4}".as_bytes(),
 ];
 
 fn bytes(rng: &mut Rng, most: usize) -> Vec<u8> {
@@ -200,15 +234,43 @@ fn a_tolerant_edit_changes_nothing_outside_its_match() {
         let mut rng = Rng::with_seed(seed);
         let (old, new) = (string(&mut rng, 5), string(&mut rng, 4));
         // The file has the text in another dress than the model remembers.
-        let (old, dressed) = match rng.u8(0..4) {
+        let (old, dressed) = match rng.u8(0..6) {
             0 => (old.clone(), old.replace("\r\n", "\n").replace('\n', "\r\n")),
             1 => (old.clone(), old.replace('\n', "  \t\n")),
-            2 => (old.replace('\u{2019}', "'"), old.replace('\u{201c}', "\"")),
+            2 => (old.nfkc().collect(), old.clone()),
+            3 => (old.clone(), old.nfkd().collect()),
+            4 => (old.replace('\u{2019}', "'"), old.replace('\u{201c}', "\"")),
             _ => (old.clone(), old.replace("\r\n", "\n")),
         };
         let content = [&bytes(&mut rng, 5), dressed.as_bytes(), &bytes(&mut rng, 5)].concat();
         outside_is_untouched(&content, &old, &new, false);
     }
+}
+
+/// Whatever form a file has, it says after an edit what it said before with the new text in the place of the old one.
+#[test]
+fn an_edit_of_a_text_in_another_form_is_that_edit() {
+    const LETTERS: [&str; 10] =
+        ["a", "e", "fi", "\u{e9}", "e\u{301}", "\u{fb01}", "\u{1e9b}\u{323}", "\u{ff9f}", "\u{d55c}", "1"];
+    let mut made = 0;
+    for seed in 0..20_000 {
+        let mut rng = Rng::with_seed(seed);
+        let word =
+            |rng: &mut Rng| (0..rng.usize(1..6)).map(|_| LETTERS[rng.usize(..LETTERS.len())]).collect();
+        let (old, new): (String, String) = (word(&mut rng), word(&mut rng));
+        let dressed: String = match rng.u8(0..3) {
+            0 => old.nfd().collect(),
+            1 => old.nfkd().collect(),
+            _ => old.nfc().collect(),
+        };
+        let content = format!("x {dressed}.");
+        let Ok(done) = apply(content.as_bytes(), &edit(&old, &new)) else { continue };
+        let said: String = String::from_utf8(done.content).unwrap().nfkc().collect();
+        let expected: String = format!("x {}.", new).nfkc().collect();
+        assert_eq!(said, expected, "{content:?} {old:?} {new:?}");
+        made += usize::from(done.how == How::Tolerant);
+    }
+    assert!(made > 3_000, "{made}");
 }
 
 /// The other half of the rule: what is in the place of the match is the new text, in the file's line ends.

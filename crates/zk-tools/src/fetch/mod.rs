@@ -155,7 +155,12 @@ impl Tool for Fetch {
                 });
                 let raw = raw == Some(true);
                 // A page of megabytes takes a while to convert.
-                let content = tokio::task::spawn_blocking(move || body::content(&page, raw)).await;
+                let converted = tokio::task::spawn_blocking(move || body::content(&page, raw));
+                let content = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return Err(stopped()),
+                    content = converted => content,
+                };
                 let content = content
                     .unwrap_or_else(|error| Err(ToolError::failed(format!("the page broke: {error}"))))?;
                 Ok(ToolOutput {

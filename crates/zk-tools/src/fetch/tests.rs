@@ -23,6 +23,7 @@ use super::{Fetch, FetchOptions};
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    open: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -30,12 +31,16 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
-        let (count, answer) = (connections.clone(), Arc::new(answer));
+        let open = Arc::new(AtomicUsize::new(0));
+        let (count, now_open, answer) = (connections.clone(), open.clone(), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
                 let answer = answer.clone();
+                let now_open = now_open.clone();
+                now_open.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
+                    let _closed = Closed(now_open);
                     let mut head = Vec::new();
                     let mut buffer = [0; 4096];
                     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -48,14 +53,36 @@ impl Server {
                     let path = head.split(' ').nth(1).unwrap_or("/").to_owned();
                     let _ = stream.write_all(&answer(&path)).await;
                     let _ = stream.shutdown().await;
+                    // The other side hangs up.
+                    while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
                 });
             }
         });
-        Self { address, connections }
+        Self { address, connections, open }
+    }
+
+    /// Waits until no connection is open any more.
+    async fn all_hung_up(&self) {
+        for _ in 0..1_000 {
+            if self.open.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(self.open.load(Ordering::SeqCst), 0, "connections stay open");
     }
 
     fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts one connection less when it is dropped.
+struct Closed(Arc<AtomicUsize>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -517,4 +544,54 @@ async fn a_call_that_is_stopped_ends_at_once_and_its_connection_with_it() {
     };
     let (result, ()) = tokio::join!(tool.call(&approved, &cx), connected);
     assert_eq!(result.unwrap_err().kind, ToolErrorKind::Aborted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_ends_at_any_await_and_leaves_no_connection() {
+    // A page of two parts, after a redirect.
+    let body = "<p>word</p>".repeat(20_000);
+    let server = Server::serving(move |path| match path {
+        "/start" => moved("/page"),
+        _ => page("text/html", &body),
+    })
+    .await;
+    let tool = reaching(&server, Names::of(&[("page.test", &[&["127.0.0.1"]])]));
+    let url = format!("http://page.test:{}/start", server.address.port());
+    for is_dropped in [false, true] {
+        let (mut whole, mut most) = (false, 0);
+        for n in 0..400 {
+            let stop = tokio_util::sync::CancellationToken::new();
+            let cx = ToolCx::new(Bus::new().cx().with_stop(stop.clone()), "/");
+            let shared: Arc<dyn Tool> = Arc::new(Fetch::new(&FetchOptions::default()));
+            let approved = cx.approve(shared, json!({ "url": url })).await.unwrap();
+            let mut call = tool.call(&approved, &cx);
+            let (mut polls, mut reached) = (0, false);
+            let result = std::future::poll_fn(|task| {
+                if polls == n {
+                    reached = true;
+                    stop.cancel();
+                    if is_dropped {
+                        return std::task::Poll::Ready(None);
+                    }
+                }
+                polls += 1;
+                call.as_mut().poll(task).map(Some)
+            })
+            .await;
+            drop(call);
+            most = most.max(polls);
+            match result {
+                Some(Ok(output)) => {
+                    assert!(!reached, "{n}");
+                    assert!(output.content.to_text().contains("word"));
+                    whole = true;
+                    break;
+                }
+                Some(Err(error)) => assert_eq!(error.kind, ToolErrorKind::Aborted, "{n}: {error}"),
+                None => assert!(is_dropped),
+            }
+        }
+        assert!(whole && most > 1, "{most} polls");
+        server.all_hung_up().await;
+    }
 }

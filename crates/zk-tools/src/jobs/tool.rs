@@ -113,7 +113,11 @@ impl Tool for JobsTool {
                 let job = self.find(args.id.as_deref())?;
                 let _awaited = Awaited::new(&job);
                 job.kill();
-                job.ended().await;
+                // What is deaf to the first signal takes a while to end, with or without this call.
+                tokio::select! {
+                    _ = job.ended() => {}
+                    () = cx.cx.stop_token().cancelled() => return Err(stopped()),
+                }
                 self.report(&job)
             }
         };

@@ -162,3 +162,70 @@ async fn a_tool_that_is_dropped_at_any_await_leaves_nothing_behind() {
         }
     }
 }
+
+/// A desk where `job-1` sleeps in the background; a deaf one hears only the second signal that is to end it.
+async fn desk_with_job(seconds: &str, is_deaf: bool) -> Desk {
+    let desk = desk();
+    let trap = if is_deaf { "trap '' TERM; " } else { "" };
+    let command = format!("{trap}echo begun; sleep {seconds} & wait; wait");
+    desk.ok("shell", json!({ "command": command, "background": true })).await;
+    for _ in 0..1_000 {
+        if is_sleeping(seconds) {
+            return desk;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    desk
+}
+
+/// What is done with a job, by what is there: a call for each action, and one that starts another.
+fn job_calls(seconds: &str) -> [(&'static str, &'static str, Value); 4] {
+    let start = json!({ "command": format!("sleep {seconds}"), "background": true });
+    [
+        ("jobs", "tail", json!({ "action": "tail", "id": "job-1" })),
+        ("jobs", "wait", json!({ "action": "wait", "id": "job-1", "timeout_ms": 60_000 })),
+        ("jobs", "kill", json!({ "action": "kill", "id": "job-1" })),
+        ("shell", "start", start),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_with_jobs_ends_at_any_await_and_the_jobs_with_the_conversation() {
+    for is_dropped in [false, true] {
+        let seconds = seconds(if is_dropped { 4 } else { 3 });
+        for (name, action, args) in job_calls(&seconds) {
+            for n in 0..MOST {
+                let mut desk = desk_with_job(&seconds, action == "kill" && n == 1).await;
+                let (stop, what) = (desk.stop.clone(), format!("{action} at {n}, dropped: {is_dropped}"));
+                let mut reached = false;
+                let result = at_await(n, desk.output(name, args.clone()), || {
+                    reached = true;
+                    stop.cancel();
+                    !is_dropped
+                })
+                .await;
+                match &result {
+                    Some(Err(error)) => assert_eq!(error.kind, ToolErrorKind::Aborted, "{what}"),
+                    // A wait whose job goes on has no answer of its own.
+                    Some(Ok(_)) => assert!(!reached || action != "wait", "{what}"),
+                    None => assert!(is_dropped, "{what}"),
+                }
+                // The list is not locked, and what was started is in it.
+                desk.stop = CancellationToken::new();
+                let list = desk.ok("jobs", json!({ "action": "list" })).await;
+                assert!(list.starts_with("job-1  "), "{what}: {list}");
+                if action == "start" && matches!(result, Some(Ok(_))) {
+                    assert!(list.contains("\njob-2  "), "{what}: {list}");
+                }
+                let args = json!({ "path": "a.txt", "content": "two\n" });
+                desk.ok("read_file", json!({ "path": "a.txt" })).await;
+                desk.ok("write_file", args).await;
+                desk.bus.close().await;
+                check(&desk, &seconds, &what).await;
+                if !reached {
+                    break;
+                }
+            }
+        }
+    }
+}

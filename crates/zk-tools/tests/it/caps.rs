@@ -7,7 +7,7 @@ use serde_json::json;
 use zk_core::events::ToolTransform;
 use zk_core::kernel::{BoxError, Cx};
 use zk_core::model::{CallRef, Message, ToolContent};
-use zk_core::service::{ContextId, ContextWindow, WindowFill};
+use zk_core::service::{ContextId, ContextWindow, Reduction, WindowFill};
 
 use zk_tools::ToolsOptions;
 
@@ -144,7 +144,7 @@ impl ContextWindow for Window {
         None
     }
 
-    fn reduce(&self, _: &ContextId, _: Option<String>) {}
+    fn reduce(&self, _: &ContextId, _: Reduction) {}
 
     async fn restore(&self, _: &ContextId, _: &Cx) -> Result<bool, BoxError> {
         Ok(false)

@@ -95,27 +95,41 @@ async fn edits_in_a_row_are_no_drift() {
     assert_eq!(desk.get("a.txt"), "edited\n");
 }
 
+/// How many files are edited in parallel: the variable says it for the whole promise, 1000.
+#[expect(clippy::disallowed_methods, reason = "the size of a campaign is set from outside")]
+fn rounds() -> u64 {
+    std::env::var("ZK_PARALLEL_EDITS").ok().and_then(|text| text.parse().ok()).unwrap_or(50)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_edits_of_one_file_are_all_made() {
-    let desk = std::sync::Arc::new(Desk::new());
-    for round in 0..20 {
-        let path = format!("{round}.txt");
-        desk.put(&path, (0..8).map(|n| format!("<{n}>\n")).collect::<String>());
-        std::os::unix::fs::symlink(&path, desk.root.join(format!("{round}.link"))).unwrap();
-        let edits: Vec<_> = (0..8)
+    for seed in 0..rounds() {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let desk = std::sync::Arc::new(Desk::new());
+        let end = if rng.bool() { "\n" } else { "\r\n" };
+        let indent = "-".repeat(rng.usize(..40));
+        let line = |text: String| format!("{indent}{text}{end}");
+        desk.put("a.txt", (0..8).map(|n| line(format!("<{n}>"))).collect::<String>());
+        std::os::unix::fs::symlink("a.txt", desk.root.join("link")).unwrap();
+        desk.ok("read_file", json!({ "path": "a.txt" })).await;
+        let new: Vec<String> = (0..8).map(|n| format!("[{n}]").repeat(rng.usize(1..30))).collect();
+        let mut order: Vec<usize> = (0..8).collect();
+        rng.shuffle(&mut order);
+        let edits: Vec<_> = order
+            .into_iter()
             .map(|n| {
-                let desk = desk.clone();
-                let path = if n % 2 == 0 { format!("{round}.txt") } else { format!("{round}.link") };
-                tokio::spawn(async move {
-                    let args =
-                        json!({ "path": path, "old_string": format!("<{n}>"), "new_string": format!("[{n}]") });
-                    desk.ok("edit", args).await
-                })
+                let (desk, new) = (desk.clone(), new[n].clone());
+                let path = if rng.bool() { "a.txt" } else { "link" };
+                let edit = json!({ "old_string": format!("<{n}>"), "new_string": new });
+                let (tool, mut args) =
+                    if rng.bool() { ("multi_edit", json!({ "edits": [edit] })) } else { ("edit", edit) };
+                args["path"] = json!(path);
+                tokio::spawn(async move { desk.ok(tool, args).await })
             })
             .collect();
         for edit in edits {
             edit.await.unwrap();
         }
-        assert_eq!(desk.get(&path), (0..8).map(|n| format!("[{n}]\n")).collect::<String>());
+        assert_eq!(desk.get("a.txt"), new.into_iter().map(line).collect::<String>(), "seed {seed}");
     }
 }

@@ -3,9 +3,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use zk_core::events::{ContextReduced, SessionBeforeCompact, SessionLoaded};
-use zk_core::model::ToolErrorKind;
-use zk_core::service::ContextId;
+use zk_core::events::{AgentDone, CompactionTrigger, ContextReduced, SessionBeforeCompact, SessionLoaded};
+use zk_core::kernel::Bus;
+use zk_core::model::{Stats, ToolErrorKind};
+use zk_core::service::{ContextId, RunStatus};
 use zk_tools::ToolsOptions;
 
 use crate::support::{Desk, MEMORY, memory};
@@ -166,7 +167,12 @@ async fn a_read_is_repeated_for_another_agent_and_after_a_compaction() {
     let child = desk.bus.child("helper");
     let text = desk.output_of(&child, "read_file", args.clone()).await.unwrap().content.to_text();
     assert_eq!(text, "1\tone\n");
-    let event = SessionBeforeCompact { session_id: None, tokens: 1, instructions: None };
+    let event = SessionBeforeCompact {
+        session_id: None,
+        tokens: 1,
+        instructions: None,
+        trigger: CompactionTrigger::Manual,
+    };
     desk.bus.cx().emit(event).await.unwrap();
     assert_eq!(desk.ok("read_file", args.clone()).await, "1\tone\n");
     let event = ContextReduced {
@@ -179,6 +185,31 @@ async fn a_read_is_repeated_for_another_agent_and_after_a_compaction() {
     };
     desk.bus.cx().emit(event).await.unwrap();
     assert_eq!(desk.ok("read_file", args).await, "1\tone\n");
+}
+
+#[tokio::test]
+async fn what_a_sub_agent_read_is_forgotten_when_it_ends() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\n");
+    let (args, child) = (json!({ "path": "a.txt" }), desk.bus.child("helper"));
+    let read =
+        async |bus: &Bus| desk.output_of(bus, "read_file", args.clone()).await.unwrap().content.to_text();
+    for bus in [&desk.bus, &child] {
+        assert_eq!(read(bus).await, "1\tone\n");
+        assert!(read(bus).await.contains("unchanged"));
+    }
+    let done = AgentDone {
+        run_id: "r_1".into(),
+        status: RunStatus::Completed,
+        error: None,
+        text: String::new(),
+        stats: Stats::default(),
+    };
+    child.cx().emit(done.clone()).await.unwrap();
+    assert_eq!(read(&child).await, "1\tone\n", "nothing is known of it any more");
+    // The conversation itself goes on after a run.
+    desk.bus.cx().emit(done).await.unwrap();
+    assert!(read(&desk.bus).await.contains("unchanged"));
 }
 
 #[tokio::test]

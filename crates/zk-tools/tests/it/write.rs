@@ -64,6 +64,23 @@ async fn a_file_known_only_in_part_is_not_overwritten() {
 }
 
 #[tokio::test]
+async fn a_read_behind_the_end_of_a_file_shows_nothing_of_it() {
+    let desk = Desk::new();
+    desk.put("a.txt", "one\ntwo\n");
+    for _ in 0..2 {
+        let error = desk.err("read_file", json!({ "path": "a.txt", "offset": 3 })).await;
+        assert!(error.message.contains("has 2 lines; there is no line 3"), "{error}");
+    }
+    desk.ok("read_file", json!({ "path": "a.txt", "limit": 1 })).await;
+    desk.err("read_file", json!({ "path": "a.txt", "offset": 9 })).await;
+    let error = desk.err("write_file", json!({ "path": "a.txt", "content": "new\n" })).await;
+    assert!(error.message.contains("seen only a part of it"), "{error}");
+    desk.put("empty.txt", "");
+    desk.ok("read_file", json!({ "path": "empty.txt" })).await;
+    desk.ok("write_file", json!({ "path": "empty.txt", "content": "new\n" })).await;
+}
+
+#[tokio::test]
 async fn a_file_never_read_may_be_replaced_unless_the_option_says_no() {
     let args = json!({ "path": "a.txt", "content": "new\n" });
     let desk = Desk::new();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zk_core::events::{PermissionReply, PermissionRequest, SessionBeforeCompact, SessionSwitch, ToolPrepare};
+use zk_core::events::{
+    CompactionTrigger, PermissionReply, PermissionRequest, SessionBeforeCompact, SessionSwitch, ToolPrepare,
+};
 use zk_core::kernel::Cx;
 use zk_core::model::{CallId, CallRef, Effects, SessionId, TurnId};
 use zk_hooks::{CommandHooks, HookSet, HookSource};
@@ -253,7 +255,8 @@ async fn conversations_that_begin_and_end_are_told_with_their_ids() {
 
 #[tokio::test]
 async fn a_hook_can_keep_a_conversation_as_long_as_it_is() {
-    let compact = || SessionBeforeCompact { session_id: None, tokens: 5, instructions: None };
+    let trigger = CompactionTrigger::Manual;
+    let compact = || SessionBeforeCompact { session_id: None, tokens: 5, instructions: None, trigger };
     for (command, cancels) in [("exit 0", false), ("echo not yet >&2; exit 2", true), ("exit 1", true)] {
         let scene = Scene::new();
         let set = HookSet::read(&hook("PreCompact", command), scene.source.clone()).unwrap();
@@ -304,8 +307,22 @@ async fn what_is_left_out_of_requests_by_itself_is_told() {
         before: 9,
         after: 5,
     };
-    scene.bus.cx().emit(reduced).await.unwrap();
+    scene.bus.cx().emit(reduced.clone()).await.unwrap();
     assert_eq!(scene.inputs("compact")[0]["trigger"], "auto");
+    // Hooks that were asked beforehand are not told once more.
+    let before = SessionBeforeCompact {
+        session_id: None,
+        tokens: 5,
+        instructions: None,
+        trigger: CompactionTrigger::Hard,
+    };
+    let cx = scene.bus.cx().for_turn("t9");
+    assert_eq!(cx.emit(before).await.unwrap(), None);
+    let reduced = zk_core::events::ContextReduced { turn_id: TurnId::from("t9"), ..reduced };
+    cx.emit(reduced).await.unwrap();
+    let triggers: Vec<_> =
+        scene.inputs("compact").into_iter().map(|input| input["trigger"].clone()).collect();
+    assert_eq!(triggers, ["auto", "auto"]);
 }
 
 #[tokio::test]

@@ -15,18 +15,19 @@ struct Recorded {
     needed: fn(&str) -> bool,
 }
 
-/// How many outputs are recorded: `ZK_RECORDED_OUTPUTS` of them, else a few of each kind.
+/// How many outputs are recorded: `ZK_RECORDED_OUTPUTS` of them, else a few of each kind, which takes seconds.
 #[expect(clippy::disallowed_methods, reason = "the size of a campaign")]
 fn wanted() -> usize {
-    std::env::var("ZK_RECORDED_OUTPUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(KINDS.len())
+    std::env::var("ZK_RECORDED_OUTPUTS").ok().and_then(|count| count.parse().ok()).unwrap_or(5 * KINDS.len())
 }
 
 type Kind = fn(&Path, &mut Rng) -> Option<Recorded>;
 
-/// The quick ones; `cargo` takes seconds for each, so that it comes in with the full size only.
+/// The quick ones.
 const KINDS: [Kind; 10] =
     [git_status, git_log, git_diff, list, find, grep, python_tests, node_tests, make_build, npm_install];
 
+/// `cargo` takes a second or more for each.
 const SLOW: [Kind; 2] = [cargo_build, cargo_test];
 
 #[expect(clippy::disallowed_methods, reason = "real outputs come from real programs")]

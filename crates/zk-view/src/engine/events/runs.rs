@@ -227,8 +227,11 @@ impl Reduce for ContextCompaction {
             CompactionStage::Failed if origin.depth == 0 => {
                 engine.note(NoteLevel::Warning, &format!("compaction freed too little: {note}"));
             }
-            // It ends the run, which says so.
-            CompactionStage::Failed | CompactionStage::Stopped => {}
+            CompactionStage::Cancelled if origin.depth == 0 => {
+                engine.note(NoteLevel::Warning, &format!("the conversation was not made smaller: {note}"));
+            }
+            // What stopped ends the run, which says so.
+            CompactionStage::Failed | CompactionStage::Stopped | CompactionStage::Cancelled => {}
         }
     }
 }
