@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zk_core::events::{Input, InputReply};
 use zk_core::kernel::{BoxError, Cx, Plugin, Scope};
-use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, match_command};
+use zk_core::service::{Command, HostFiles, HostRead, ToolCx, Trust, TrustItem, TurnCwd, match_command};
 
 use crate::prompt_command::PromptCommand;
 use crate::skill::{Manifest, SkillSource, frontmatter, is_own};
@@ -203,7 +203,11 @@ impl CommandFilesPlugin {
             prompt.push_str(&format!("\n\n{}", given.trim()));
         }
         if self.may_run(&command, &bytes, cx) {
-            prompt = interpolate::interpolate(&prompt, &ToolCx::new(cx.clone(), self.cwd.clone())).await;
+            prompt = interpolate::interpolate(
+                &prompt,
+                &ToolCx::new(cx.clone(), TurnCwd::of(cx).unwrap_or_else(|| self.cwd.clone())),
+            )
+            .await;
         }
         Ok(Some(prompt))
     }

@@ -1,7 +1,9 @@
 //! What happens to skills, as events of zk's bus.
 
+use std::ops::ControlFlow;
+
 use serde::Serialize;
-use zk_core::kernel::{Event, Notify};
+use zk_core::kernel::{Absorb, Event, Fold, Notify, Source};
 
 /// The skills of a conversation were looked for, at its first run or because files changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -14,6 +16,29 @@ pub struct SkillsResolved {
     pub broken: Vec<String>,
     /// Whether others were there before.
     pub reloaded: bool,
+}
+
+/// The section of the system prompt about the skills that were just found. A handler answers with the whole text to use
+/// instead. The text stays the same until other skills are found, as every request begins with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SkillsCatalog {
+    /// The skills that can be used, by name.
+    pub skills: Vec<String>,
+    /// The text so far; empty where no model is to be told of a skill.
+    pub text: String,
+}
+
+impl Event for SkillsCatalog {
+    const NAME: &'static str = "skills:catalog";
+    type Reply = String;
+    type Mode = Fold;
+}
+
+impl Absorb for SkillsCatalog {
+    fn absorb(&mut self, reply: String, _: &Source) -> ControlFlow<()> {
+        self.text = reply;
+        ControlFlow::Continue(())
+    }
 }
 
 /// A skill is used from here on.

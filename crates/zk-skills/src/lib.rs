@@ -46,7 +46,9 @@ pub use context::{BudgetPart, ContextStreams, EnvironmentPart, GitPart, date};
 pub use discover::{
     BrokenSkill, SkillApproval, SkillRoots, SkillSet, TRUST_FILES, TRUST_HEAD, discover, place,
 };
-pub use events::{ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsResolved};
+pub use events::{
+    ActivatedBy, DeactivatedBecause, SkillActivated, SkillDeactivated, SkillsCatalog, SkillsResolved,
+};
 pub use fields::{MarkdownFields, tool_names};
 pub use instructions::{
     Instruction, Instructions, InstructionsLoaded, InstructionsPlugin, MAX_BYTES, Project, Skipped,

@@ -14,7 +14,7 @@ use zk_core::service::{ContextId, HostFiles, Trust};
 
 use crate::catalog::catalog;
 use crate::discover::{SkillApproval, SkillRoots, SkillSet, dirs, discover};
-use crate::events::SkillsResolved;
+use crate::events::{SkillsCatalog, SkillsResolved};
 use crate::served::served;
 use crate::skill::{Skill, SkillSource};
 
@@ -191,7 +191,9 @@ impl Skills {
                 }
             }
         };
-        let names = |skills: &[Arc<Skill>]| skills.iter().map(|skill| skill.name().to_owned()).collect();
+        let names = |skills: &[Arc<Skill>]| -> Vec<String> {
+            skills.iter().map(|skill| skill.name().to_owned()).collect()
+        };
         let broken = set.broken.iter();
         cx.emit(SkillsResolved {
             skills: names(&set.skills),
@@ -202,6 +204,9 @@ impl Skills {
             reloaded,
         })
         .await?;
+        let made = SkillsCatalog { skills: names(&set.skills), text: catalog(&set) };
+        let text = cx.emit(made).await?.text;
+        self.state().catalog = Some((set.clone(), text.into()));
         Ok(set)
     }
 

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, HostRead, SystemClock};
+use zk_core::service::{Clock, ContextMode, ContextProducer, HostFiles, HostRead, SystemClock, TurnCwd};
 
 /// Where the agent works: directory, operating system and date.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct EnvironmentPart {
 }
 
 impl EnvironmentPart {
-    /// Work in `cwd`.
+    /// Work in `cwd`, unless a run works elsewhere by now.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self { cwd: cwd.into() }
@@ -29,9 +29,10 @@ impl ContextProducer for EnvironmentPart {
     async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
         let clock = cx.service::<dyn Clock>().unwrap_or_else(|| Arc::new(SystemClock));
         let seconds = clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let cwd = TurnCwd::of(cx);
         Ok(Some(format!(
             "Working directory: {}. Operating system: {} ({}). Date: {} (UTC).",
-            self.cwd.display(),
+            cwd.as_ref().unwrap_or(&self.cwd).display(),
             std::env::consts::OS,
             std::env::consts::ARCH,
             date(seconds)

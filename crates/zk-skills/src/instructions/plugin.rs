@@ -7,7 +7,7 @@ use serde::Serialize;
 use zk_core::events::{ContextReduced, ResultPatch, SessionLoaded, ToolBegin, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, Scope};
 use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
-use zk_core::service::{ContextId, HostFiles, PromptSection, section_order};
+use zk_core::service::{ContextId, HostFiles, PromptSection, TurnCwd, section_order};
 
 use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own};
 use crate::catalog::escape;
@@ -67,7 +67,7 @@ impl Event for InstructionsLoaded {
 }
 
 impl InstructionsPlugin {
-    /// The instructions for work in `cwd` of the project `root`, and of the person in the file `own`.
+    /// The instructions for work in `cwd`, or where a run works by now, of the project `root`, and of the person in the file `own`.
     #[must_use]
     pub fn new(cwd: &Path, root: &Path, own: Option<PathBuf>) -> Self {
         Self { cwd: cwd.to_path_buf(), root: root.to_path_buf(), own, told: Arc::default() }
@@ -77,9 +77,14 @@ impl InstructionsPlugin {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files. Calls block for as long as the file system does.
-    fn read(&self, files: &dyn HostFiles) -> Instructions {
-        let mut found = instructions(&self.cwd, &self.root, files);
+    /// Where the run of `cx` works.
+    fn cwd(&self, cx: &Cx) -> PathBuf {
+        TurnCwd::of(cx).unwrap_or_else(|| self.cwd.clone())
+    }
+
+    /// Reads the files for work in `cwd`. Calls block for as long as the file system does.
+    fn read(&self, cwd: &Path, files: &dyn HostFiles) -> Instructions {
+        let mut found = instructions(cwd, &self.root, files);
         let Some(path) = &self.own else { return found };
         match own(path, files) {
             Ok(None) => {}
@@ -117,19 +122,20 @@ impl InstructionsPlugin {
     }
 
     /// Remembers where a call works, if that is below the working directory.
-    fn begin(&self, begin: &ToolBegin) {
+    fn begin(&self, begin: &ToolBegin, cx: &Cx) {
+        let cwd = self.cwd(cx);
         let Effects::Known { list } = &begin.effects else { return };
         let mut dirs = Vec::new();
         for effect in list {
             let (Effect::Reads { paths } | Effect::Writes { paths }) = effect else { continue };
             for path in paths {
-                let mut path = self.cwd.join(path);
+                let mut path = cwd.join(path);
                 // A name with an extension is a file's. The instructions of a directory with such a name come with the
                 // first file in it.
                 if path.extension().is_some() {
                     path.pop();
                 }
-                let is_below = path.starts_with(&self.cwd) && path != self.cwd;
+                let is_below = path.starts_with(&cwd) && path != cwd;
                 // What is above a place counts as much as its own.
                 dirs.extend(is_below.then_some(path));
             }
@@ -156,7 +162,7 @@ impl InstructionsPlugin {
             dirs
         };
         let Some(files) = cx.service::<dyn HostFiles>().filter(|_| !dirs.is_empty()) else { return Ok(None) };
-        let (cwd, root) = (self.cwd.clone(), self.root.clone());
+        let (cwd, root) = (self.cwd(cx), self.root.clone());
         let find = move || (nearest(&dirs, &cwd, &root, &*files), dirs);
         let (found, dirs) = tokio::task::spawn_blocking(find).await?;
         let mut told = self.told();
@@ -209,8 +215,8 @@ impl PromptSection for InstructionsPlugin {
 
     async fn text(&self, cx: &Cx) -> Result<String, BoxError> {
         let files = cx.service::<dyn HostFiles>().ok_or("nothing here reads files")?;
-        let reader = self.clone();
-        let found = tokio::task::spawn_blocking(move || reader.read(&*files)).await?;
+        let (reader, cwd) = (self.clone(), self.cwd(cx));
+        let found = tokio::task::spawn_blocking(move || reader.read(&cwd, &*files)).await?;
         let (text, news) = self.section(&found);
         if let Some(news) = news {
             cx.emit(news).await?;
@@ -228,7 +234,7 @@ impl Plugin for InstructionsPlugin {
         scope.provide::<dyn PromptSection>("instructions", Arc::new(self.clone()))?;
         let everywhere = HookOptions { reach: Some(Reach::Descendants), ..HookOptions::default() };
         let plugin = self.clone();
-        scope.on_sync_at(everywhere, move |begin: &ToolBegin, _: &Cx| plugin.begin(begin));
+        scope.on_sync_at(everywhere, move |begin: &ToolBegin, cx: &Cx| plugin.begin(begin, cx));
         scope.on_async_with_at(
             everywhere,
             self.clone(),

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use zk_agent::Agent;
 use zk_core::events::{Resources, ResourcesDiscover, Ruling, ToolGate, ToolPrepare};
 use zk_core::kernel::{Bus, Cx};
-use zk_core::model::{Effect, Model};
-use zk_core::service::{Tool, Trust};
+use zk_core::model::{Effect, EntryId, Message, Model, ThinkingLevel};
+use zk_core::service::{Entry, EntryKind, Tool, Trust};
 use zk_exec::{Environment, LocalPlugin, WorkspaceFiles};
-use zk_skills::{SkillFiles, SkillRoots, Skills, SkillsOptions, SkillsPlugin};
+use zk_skills::{SkillFiles, SkillRoots, Skills, SkillsCatalog, SkillsOptions, SkillsPlugin};
 use zk_testkit::{Recorder, Script, ScriptedProvider};
 use zk_tools::{ToolsOptions, ToolsPlugin};
 
@@ -366,6 +366,103 @@ async fn skills_are_looked_for_once() {
     rig.run("Hello").await;
     rig.run("Hello").await;
     assert_eq!(rig.recorder.named("skills:resolved").len(), 1);
+}
+
+#[tokio::test]
+async fn a_plugin_changes_what_models_are_told_of_skills_once_for_all_requests() {
+    let script = Script::new().turn(|turn| turn.text("Hi.")).turn(|turn| turn.text("Hi."));
+    let (rig, _at) = rig(with_skill(PDF), script);
+    rig.bus.scope("advice").on_sync(|catalog: &SkillsCatalog, _: &Cx| {
+        assert_eq!(catalog.skills, ["pdf"]);
+        Some(format!("{}\nPrefer pdf to guessing.", catalog.text))
+    });
+    rig.run("Hello").await;
+    rig.run("Hello").await;
+    let systems: Vec<String> = rig.provider.requests().iter().map(|asked| asked.system.to_string()).collect();
+    assert!(systems[0].contains("Reads PDF files.") && systems[0].contains("Prefer pdf to guessing."));
+    assert_eq!(systems[0], systems[1]);
+    let found: Vec<_> = rig.recorder.names().into_iter().filter(|name| name.starts_with("skills:")).collect();
+    assert_eq!(found, ["skills:resolved", "skills:catalog"]);
+}
+
+#[tokio::test]
+async fn skills_of_a_conversation_that_goes_on_are_in_use_again_for_its_first_run() {
+    let text = "---\nname: pdf\ndescription: Reads.\nallowed-tools: Read\n---\nDo it.\n";
+    let script = calls(&[("skills_use", json!({ "skill": "pdf" }))])
+        .turn(|turn| turn.call("shell", json!({ "command": "true" })))
+        .turn(|turn| turn.text("Refused."))
+        .turn(|turn| turn.call("shell", json!({ "command": "true" })))
+        .turn(|turn| turn.text("Ran."));
+    let (rig, at) = rig(with_skill(text), script);
+    rig.run("Use it").await;
+    assert!(rig.skills.active(&rig.bus.cx()).is_empty());
+    let history = rig.agent.history();
+    let entry = |message: &Arc<Message>| Entry {
+        id: EntryId::fresh(),
+        parent: None,
+        time_ms: 0,
+        kind: EntryKind::Message { message: message.clone(), usage: None },
+    };
+    let entries: Vec<Entry> = history.iter().map(entry).collect();
+    let again = Agent::builder(Arc::new(rig.provider.clone()))
+        .bus(rig.bus.clone())
+        .cwd(at.path("project"))
+        .history(history)
+        .restored(entries)
+        .build()
+        .unwrap();
+    rig.recorder.clear();
+    again.run("Go on").unwrap().wait().await.result.unwrap();
+    let [activated] = &rig.recorder.named("skills:activated")[..] else { panic!("one skill") };
+    let expected = (json!("pdf"), json!("resume"), json!(false));
+    assert_eq!(
+        (activated["name"].clone(), activated["via"].clone(), activated["delivered"].clone()),
+        expected
+    );
+    assert_eq!(rig.recorder.named("tool:blocked").len(), 1, "its list of tools holds");
+    assert_eq!(rig.recorder.named("skills:deactivated")[0]["reason"], "run_end");
+    again.run("And on").unwrap().wait().await.result.unwrap();
+    assert_eq!(rig.recorder.named("skills:activated").len(), 1, "once");
+    assert_eq!(rig.recorder.named("tool:blocked").len(), 1);
+}
+
+#[tokio::test]
+async fn skills_in_use_say_how_much_the_model_thinks_the_one_that_asks_for_most_counts() {
+    let skill =
+        |name: &str, more: &str| format!("---\nname: {name}\ndescription: Some.\n{more}\n---\nDo it.\n");
+    let at = Place::new();
+    for (name, more) in [("a", "thinking: low"), ("b", "thinking: high"), ("c", "license: MIT")] {
+        at.write(&format!("home/.agents/skills/{name}/SKILL.md"), &skill(name, more));
+    }
+    let uses = ["c", "a", "b"].map(|name| ("skills_use", json!({ "skill": name })));
+    let (rig, _at) = rig(at, calls(&uses).turn(|turn| turn.text("Again.")));
+    rig.run("Use them").await;
+    rig.run("Go on").await;
+    let levels: Vec<ThinkingLevel> =
+        rig.provider.requests().iter().map(|asked| asked.thinking.level).collect();
+    use ThinkingLevel as L;
+    assert_eq!(levels, [L::Off, L::Off, L::Low, L::High, L::Off]);
+}
+
+#[tokio::test]
+async fn two_skills_in_use_allow_the_tools_of_both_and_one_without_a_list_adds_none() {
+    let at = Place::new();
+    for (name, tools) in [("a", "allowed-tools: Read\n"), ("b", "allowed-tools: Glob\n"), ("c", "")] {
+        let text = format!("---\nname: {name}\ndescription: Some.\n{tools}---\nDo it.\n");
+        at.write(&format!("home/.agents/skills/{name}/SKILL.md"), &text);
+    }
+    at.write("project/x", "text");
+    let uses = |name: &str| ("skills_use", json!({ "skill": name }));
+    let (read, glob) = (("read_file", json!({ "path": "x" })), ("glob", json!({ "pattern": "*" })));
+    let grep = ("grep", json!({ "pattern": "text" }));
+    let all = [uses("c"), grep.clone(), uses("a"), glob.clone(), uses("b"), glob, read, grep];
+    let (rig, _at) = rig(at, calls(&all));
+    rig.run("Go").await;
+    let refused: Vec<String> =
+        rig.recorder.named("tool:blocked").iter().map(|blocked| blocked["reason"].to_string()).collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(refused[0].contains("(a, c) allow only these tools: Read\""), "{refused:?}");
+    assert!(refused[1].contains("(a, b, c) allow only these tools: Read, Glob\""), "{refused:?}");
 }
 
 #[tokio::test]
