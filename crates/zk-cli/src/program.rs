@@ -76,7 +76,19 @@ fn usage_hint(error: &clap::Error) -> Option<&'static str> {
 }
 
 fn start(task: Task, additions: Additions) -> Outcome<Exit> {
-    let Task { job, given, base_url, api_key, config, cwd, verbose, add_dirs, trust_mcp, agents } = task;
+    let Task {
+        job,
+        given,
+        base_url,
+        api_key,
+        config,
+        cwd,
+        verbose,
+        add_dirs,
+        trust_mcp,
+        mcp_configs,
+        agents,
+    } = task;
     let env = Env::read();
     let dirs = Dirs::new(&env);
     let cwd = directory(cwd)?;
@@ -97,8 +109,11 @@ fn start(task: Task, additions: Additions) -> Outcome<Exit> {
         extra: config.as_deref(),
         additions,
     };
-    let (mut settings, warnings) = Settings::read(&sources, given)?;
+    let (mut settings, mut warnings) = Settings::read(&sources, given)?;
     settings.trust_mcp_servers(&trust_mcp)?;
+    for file in &mcp_configs {
+        settings.add_mcp_file(file, &host_files, &mut warnings)?;
+    }
     for warning in warnings {
         term::print_stderr(&format!("zk: warning: {warning}"));
     }

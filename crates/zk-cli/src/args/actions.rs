@@ -164,7 +164,8 @@ pub(crate) enum SkillsAction {
     },
     /// Validate skills strictly, by the specification; ends with 1 if one is not valid
     Check {
-        /// Directories of skills, or below which skills are; all that are found here unless named
+        /// Directories of skills or below which skills are, or names of skills; all that are found here unless named
+        #[arg(value_name = "PATH|NAME")]
         paths: Vec<PathBuf>,
         /// One JSON array, an object for each
         #[arg(long)]

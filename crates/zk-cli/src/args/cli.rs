@@ -157,6 +157,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) trust_mcp: Vec<String>,
 
+    /// MCP servers for this once, over those of the settings: a file like .mcp.json; may be repeated
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) mcp_config: Vec<PathBuf>,
+
     /// Write requests, compactions and what had to be repaired to files in this directory, without secrets
     #[arg(long, value_name = "DIR")]
     pub(crate) debug_dump: Option<String>,

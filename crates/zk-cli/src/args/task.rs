@@ -29,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Servers of the project's `.mcp.json` to start although nobody approved them.
     pub(crate) trust_mcp: Vec<String>,
+    /// Files of more servers, which the person named.
+    pub(crate) mcp_configs: Vec<PathBuf>,
     /// The sub-agents of the command line, as they were given.
     pub(crate) agents: Option<String>,
 }
@@ -195,6 +197,7 @@ impl Cli {
             verbose: self.verbose,
             add_dirs: self.add_dir,
             trust_mcp: self.trust_mcp,
+            mcp_configs: self.mcp_config,
             agents: self.agents,
         })
     }

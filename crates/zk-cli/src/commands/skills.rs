@@ -165,9 +165,19 @@ fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
         rows = self::rows(&skills::find(app));
     }
     for path in paths {
-        let dir = app.cwd.join(path);
-        let dir =
-            dir.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        let dir = match app.cwd.join(path).canonicalize() {
+            Ok(dir) => dir,
+            Err(error) => match named(app, path) {
+                Some(row) => {
+                    rows.push(row);
+                    continue;
+                }
+                None => {
+                    let hint = "; there is no skill of that name either, `zk skills list` shows all";
+                    return Err(Failure::usage(format!("{}: {error}{hint}", path.display())));
+                }
+            },
+        };
         let is_skill = ["SKILL.md", "skill.md"].iter().any(|name| dir.join(name).exists());
         // One directory is a skill, or should be; any other is looked through.
         let roots = SkillRoots { configured: vec![dir.clone()], ..SkillRoots::default() };
@@ -205,6 +215,12 @@ fn check(app: &AppContext, paths: &[PathBuf], json: bool) -> Outcome<Exit> {
     }
     print(app, &lines)?;
     Ok(exit)
+}
+
+/// The skill that is found here under a name.
+fn named(app: &AppContext, name: &Path) -> Option<Row> {
+    let all = rows(&skills::find(app));
+    all.into_iter().find(|row| Path::new(&row.name) == name && row.state != "shadowed")
 }
 
 /// The directory of skills to change.

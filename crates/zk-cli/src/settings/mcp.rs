@@ -10,6 +10,7 @@ use super::plugins::to_json;
 use super::{Layer, ProjectFile, Settings, SettingsSources};
 use crate::exit::{Failure, Outcome};
 use crate::mcp::Scripts;
+use crate::suggest::did_you_mean;
 
 /// The file of a project that other programs read too.
 pub(crate) const FILE: &str = ".mcp.json";
@@ -75,15 +76,48 @@ impl Settings {
         self.project_files.push(file);
     }
 
-    /// The servers to start, those of settings before those of the project with the same name; and those that cannot
-    /// be started.
+    /// Adds the servers of a file that the person named: nothing of it needs approval, and all of it has to be right.
+    ///
+    /// # Errors
+    /// A file that cannot be read, has another shape, or has a server that cannot be used.
+    pub(crate) fn add_mcp_file(
+        &mut self,
+        path: &Path,
+        files: &dyn HostFiles,
+        warnings: &mut Vec<String>,
+    ) -> Outcome<()> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            let shape = "{\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}";
+            Failure::usage(format!("--mcp-config {}: {why}; it has the shape {shape}", path.display()))
+        };
+        let file = files.read(path, &HostRead::whole(MAX_BYTES)).map_err(|error| wrong(&error))?;
+        let servers = ServerConfig::read_file(&file.bytes).map_err(|error| wrong(&error))?;
+        for server in servers {
+            let server = server.map_err(|error| wrong(&error))?;
+            for key in server.unknown_keys() {
+                let hint = did_you_mean(key, ServerConfig::KEYS.iter().copied());
+                warnings.push(format!(
+                    "{}: MCP server `{}`: zk does not know `{key}`, so it has no effect{hint}",
+                    path.display(),
+                    server.name
+                ));
+            }
+            self.given_servers.retain(|one| one.name != server.name);
+            self.given_servers.push(server);
+        }
+        Ok(())
+    }
+
+    /// The servers to start: those of the command line, then those of settings, then those of the project, each without
+    /// the names of the ones before; and those that cannot be started.
     pub(crate) fn mcp_servers(&self) -> (Vec<ServerConfig>, Vec<ServerConfigError>) {
         if self.has_no_mcp {
             return (Vec::new(), Vec::new());
         }
         let table = self.table(&["mcp", "servers"]).unwrap_or_default();
-        let (mut servers, mut wrong) = (Vec::new(), Vec::new());
-        for (name, definition) in table {
+        let (mut servers, mut wrong) = (self.given_servers.clone(), Vec::new());
+        let is_given = |name: &String| self.given_servers.iter().any(|given| given.name == *name);
+        for (name, definition) in table.into_iter().filter(|(name, _)| !is_given(name)) {
             match ServerConfig::read(&name, &to_json(definition)) {
                 Ok(server) => servers.push(server),
                 Err(error) => wrong.push(error),

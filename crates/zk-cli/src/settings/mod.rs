@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     hooks: HookSet,
     /// Whether no MCP server is to be started.
     has_no_mcp: bool,
+    /// MCP servers of files that the command line named.
+    given_servers: Vec<ServerConfig>,
 }
 
 /// A settings file of the project, which counts only once a person has approved exactly these bytes.

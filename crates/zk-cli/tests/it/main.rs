@@ -15,6 +15,7 @@ mod composer;
 mod consent;
 #[cfg(test)]
 mod demo;
+mod directory;
 #[cfg(test)]
 mod doctor;
 mod edits;

@@ -114,6 +114,52 @@ fn a_server_of_the_project_starts_only_once_its_exact_definition_is_trusted() {
 }
 
 #[test]
+fn servers_of_a_file_that_the_person_names_are_there_for_this_once_and_win() {
+    let person = Person::new().with("ANTHROPIC_API_KEY", "test-key");
+    let file = |name: &str, mut definition: Value| {
+        definition["enviroment"] = json!({});
+        person.write(name, &json!({"mcpServers": {"fake": definition}}).to_string());
+    };
+    file("given.json", definition(&FakeMcpScript::default()));
+    person.settings("[mcp.servers.fake]\ncommand = \"/nonexistent/server\"\n");
+    let offered = |args: &[&str]| {
+        let server = server(Script::new().turn(|turn| turn.text("Done.")));
+        let url = server.url();
+        let ended = person.run(&[&["-p", "x", "--base-url", &url], args].concat());
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        (server.bodies()[0]["tools"].to_string().contains("mcp_fake_echo"), ended.stderr)
+    };
+    let (is_offered, said) = offered(&["--mcp-config", "given.json"]);
+    assert!(is_offered, "{said}");
+    assert!(said.contains("zk does not know `enviroment`") && !said.contains("not trusted"), "{said}");
+    let listed = person.run(&["mcp", "list", "--mcp-config", "given.json"]);
+    assert!(listed.stdout.contains("ready, 11 tools"), "{}", listed.stdout);
+    assert!(!offered(&[]).0, "that was for once");
+    for (name, text, why) in [
+        ("gone.json", None, "gone.json"),
+        ("broken.json", Some("{"), "invalid JSON"),
+        ("empty.json", Some("{}"), "`mcpServers`"),
+        ("wrong.json", Some(r#"{"mcpServers": {"fake": {"comand": "x"}}}"#), "MCP server `fake`"),
+        (
+            "name.json",
+            Some(r#"{"mcpServers": {"a b": {"command": "x"}}}"#),
+            "a server cannot be called `a b`",
+        ),
+    ] {
+        if let Some(text) = text {
+            person.write(name, text);
+        }
+        let ended = person.run(&["-p", "x", "--mcp-config", name]);
+        assert_eq!(ended.code, 2, "{name}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(why) && ended.stderr.contains("--mcp-config"),
+            "{name}: {}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
 fn tools_that_changed_between_two_runs_wait_for_a_person() {
     let person = Person::new();
     let tool = |about: &str| json!({"name": "echo", "description": about, "inputSchema": {"type": "object"}});

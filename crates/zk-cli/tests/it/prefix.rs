@@ -10,7 +10,7 @@ use zk_core::kernel::{Bus, Cx, plugin_fn};
 use zk_core::model::{Approved, Message, Role, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{Provider, RunControl, Tool, ToolCx};
 use zk_providers::{Connection, Vendor};
-use zk_testkit::{FakeMcpScript, Script, Turn};
+use zk_testkit::{FakeMcpScript, FakeServer, Script, Turn};
 
 use crate::zk::{Person, server};
 
@@ -36,6 +36,24 @@ fn parts(body: &Value) -> (Vec<Value>, Value) {
     let list = ["messages", "contents", "input"].into_iter().find(|name| body[name].is_array()).unwrap();
     let messages = body[list].take();
     (messages.as_array().unwrap().clone(), body)
+}
+
+/// The bodies of the requests for an answer as they were sent, without the marks.
+fn raw_bodies(server: &FakeServer) -> Vec<String> {
+    let answers = server.requests().into_iter().filter(|request| request.number.is_some());
+    let text = answers.map(|request| String::from_utf8(request.body.to_vec()).unwrap());
+    let marks =
+        ["\"cache_control\":{\"type\":\"ephemeral\"},", ",\"cache_control\":{\"type\":\"ephemeral\"}"];
+    text.map(|text| marks.iter().fold(text, |text, mark| text.replace(mark, ""))).collect()
+}
+
+/// Byte by byte: up to the end of its list of messages, `before` is the beginning of `after`.
+fn assert_extends(before: &str, after: &str, what: &str) {
+    let same = before.bytes().zip(after.bytes()).take_while(|(one, other)| one == other).count();
+    let rest =
+        |text: &str| String::from_utf8_lossy(&text.as_bytes()[same..]).chars().take(80).collect::<String>();
+    let (was, is) = (rest(before), rest(after));
+    assert!(was.starts_with(']') && is.starts_with(','), "{what}: {was:?} became {is:?}");
 }
 
 #[test]
@@ -87,6 +105,9 @@ fn every_request_of_a_session_begins_as_the_one_before_it_in_every_dialect() {
                 at + 2
             );
             assert_eq!(before[..], after[..before.len()], "{name}, request {}", at + 2);
+        }
+        for (at, pair) in raw_bodies(&server).windows(2).enumerate() {
+            assert_extends(&pair[0], &pair[1], &format!("{name}, request {}", at + 2));
         }
         let first = format!("{:?}", bodies[0]);
         assert!(first.contains("Root."), "{name}: {first}");

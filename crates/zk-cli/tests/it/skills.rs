@@ -83,6 +83,10 @@ fn skills_are_made_checked_copied_listed_shown_and_removed() {
     let made = person.run(&["skills", "new", "my-skill", "--project"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     assert_eq!(person.run(&["skills", "check", ".agents/skills/my-skill"]).code, 0);
+    let named = person.run(&["skills", "check", "my-skill"]);
+    assert!(named.code == 0 && named.stdout.contains("my-skill: valid"), "{}{}", named.stdout, named.stderr);
+    let unknown = person.run(&["skills", "check", "your-skill"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("no skill of that name"), "{}", unknown.stderr);
     assert_eq!(person.run(&["skills", "new", "My Skill"]).code, 2);
     let added = person.run(&["skills", "add", ".agents/skills/my-skill"]);
     assert!(added.stdout.contains("my-skill is now in"), "{}{}", added.stdout, added.stderr);

@@ -230,3 +230,68 @@ fn the_output_of_a_command_reaches_the_model_without_its_noise_unless_that_is_of
     let text = person.run(&["-p", "x", "--allow-all"]).stdout;
     assert!(text.contains("case_77 ... ok"), "{text}");
 }
+
+/// A setting that a text of the last of some calls depends on.
+struct Reaches {
+    /// What is set besides, with it and without.
+    beside: &'static str,
+    setting: &'static str,
+    calls: Vec<(&'static str, Value)>,
+    text: &'static str,
+    /// Whether the text is there with the setting, and otherwise without.
+    is_there: bool,
+}
+
+#[test]
+fn each_setting_reaches_the_tool_it_names() {
+    let read = || ("read_file", json!({ "path": "lines.txt" }));
+    let shell = |command: &str| ("shell", json!({ "command": command }));
+    let patient = ("shell", json!({ "command": "sleep 2", "timeout_ms": 60_000 }));
+    let glob = || ("glob", json!({ "pattern": "f*.txt" }));
+    let grep = || ("grep", json!({ "pattern": "needle" }));
+    let row = |beside, setting, calls: Vec<(&'static str, Value)>, text, is_there| Reaches {
+        beside,
+        setting,
+        calls,
+        text,
+        is_there,
+    };
+    let lines = "seq -f 'line %g' 400";
+    let rows = [
+        row("", "read_lines = 3", vec![read()], "lines 1-3 of 400", true),
+        row("", "read_bytes = 64", vec![read()], "line 300", false),
+        row("", "line_numbers = false", vec![read()], "7\tline 7", false),
+        row("", "dedup_reads = false", vec![read(), read()], "unchanged since you read", false),
+        row("", "shell_bytes = 200", vec![shell(lines)], "line 200\n", false),
+        row("", "shell_footer = false", vec![shell("echo made")], "exit 0", false),
+        row("", "shell_seconds = 1", vec![shell("sleep 2")], "took longer than 1000ms", true),
+        row("shell_seconds = 1", "shell_seconds_max = 1", vec![patient], "took longer than 1000ms", true),
+        row("shell_bytes = 500", "output_file_mb = 1", vec![shell("seq 300000")], "first 1.0 MB", true),
+        row("", "grep_results = 2", vec![grep()], "f9.txt", false),
+        row("", "glob_results = 2", vec![glob()], "2 newest of 9", true),
+        row("", "spill_bytes = 300", vec![shell(lines)], "line 200\n", false),
+        row("spill_bytes = 300", "spill_except = [\"shell\"]", vec![shell(lines)], "line 200\n", true),
+        row("", "output_budget = 300", vec![read()], "line 200", false),
+        row("budgets.glob = 1", "over_budget = \"steer\"", vec![glob(), glob()], "its limit is 1", false),
+        row("", "budgets.glob = 1", vec![glob(), glob()], "its limit is 1", true),
+    ];
+    for Reaches { beside, setting, calls, text, is_there } in rows {
+        for (settings, is_expected) in [(String::new(), !is_there), (format!("{setting}\n"), is_there)] {
+            let calls = calls.clone();
+            let script = Script::answering(move |asked| match calls.get(asked.number - 1) {
+                Some((name, args)) => Turn::new().call(*name, args.clone()),
+                None => Turn::new().text(asked.results().last().unwrap().text.clone()),
+            });
+            let server = server(script);
+            let person = Person::asking(&server);
+            person.write("lines.txt", &(1..=400).map(|n| format!("line {n}\n")).collect::<String>());
+            for n in 1..10 {
+                person.write(&format!("f{n}.txt"), "needle\n");
+            }
+            person.settings(&format!("[tools]\n{beside}\n{settings}"));
+            let ended = person.run(&["-p", "x", "--allow-all"]);
+            assert_eq!(ended.code, 0, "{setting}: {}", ended.stderr);
+            assert_eq!(ended.stdout.contains(text), is_expected, "{settings:?}: {}", ended.stdout);
+        }
+    }
+}

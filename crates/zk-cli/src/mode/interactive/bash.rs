@@ -1,7 +1,7 @@
 use tokio_util::sync::CancellationToken;
 use zk_core::events::{BashOutput, UserBash};
 use zk_core::model::Message;
-use zk_core::service::{Exec, ExecRequest, Exit, OutputStream, OutsideExec};
+use zk_core::service::{Conversation, Exec, ExecRequest, Exit, OutputStream, OutsideExec};
 
 use super::chat::{Chat, LineOutcome};
 use crate::term::{Style, Utf8Decoder};
@@ -67,7 +67,7 @@ async fn execute(chat: &Chat, command: &str, stop: &CancellationToken) -> Result
             kept.drain(..kept.len() - KEPT);
         }
     };
-    let request = ExecRequest::shell(command, chat.cwd.clone());
+    let request = ExecRequest::shell(command, chat.conversation.state().cwd);
     let outcome = exec.run(request, &mut sink, stop).await.map_err(|error| error.to_string())?;
     chat.screen.lock().stream(&(stdout.finish() + &stderr.finish()));
     chat.screen.end_line();

@@ -6,8 +6,8 @@ use zk_core::service::{Command, CommandOutcome, match_command};
 use super::worker::{Note, Opened};
 
 /// Commands that only show something, and change at most how the conversation is drawn and what runs without asking.
-const HARMLESS: [&str; 9] =
-    ["context", "help", "history", "models", "permissions", "screen", "sessions", "show", "tools"];
+const HARMLESS: [&str; 10] =
+    ["cd", "context", "help", "history", "models", "permissions", "screen", "sessions", "show", "tools"];
 
 /// Commands that show something unless they are told more.
 const HARMLESS_ALONE: [&str; 4] = ["jobs", "model", "provider", "thinking"];
@@ -21,7 +21,7 @@ pub(super) fn is_harmless(line: &str) -> bool {
 
 /// Runs such a command, and tells the screen what it says.
 pub(super) fn run(opened: &Opened, line: String, notes: UnboundedSender<Note>) {
-    let cx = opened.agent.bus().cx();
+    let cx = opened.conversation.command_cx();
     let rest = line.trim_start_matches('/').to_owned();
     let running = async move {
         let text = match match_command(&rest, |name| cx.item::<dyn Command>(name)) {
@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn only_what_leaves_the_run_as_it_is_runs_beside_it() {
-        for line in ["/help", "/show 3", "/screen plain", "/permissions auto", "/model", "/jobs "] {
+        for line in ["/cd src", "/help", "/show 3", "/screen plain", "/permissions auto", "/model", "/jobs "]
+        {
             assert!(is_harmless(line), "{line}");
         }
         for line in ["/compact", "/new", "/model opus", "/jobs kill j1", "!ls", "help", "/helpless", "/"] {

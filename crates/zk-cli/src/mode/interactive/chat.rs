@@ -10,7 +10,7 @@ use super::keyboard::Keyboard;
 use super::line_editor::LineEditor;
 use super::question::TerminalUi;
 use super::screen_kind::WantedScreen;
-use super::{builtins, job_commands, session_commands, trust_question};
+use super::{builtins, directory, job_commands, session_commands, trust_question};
 use crate::app::AppContext;
 use crate::args::Prompt;
 use crate::commands::window_commands;
@@ -40,7 +40,6 @@ pub(super) struct Chat {
     pub(super) attachments: Attachments,
     /// The screen to go on with.
     pub(super) wanted: WantedScreen,
-    pub(super) cwd: std::path::PathBuf,
 }
 
 /// What came of one line.
@@ -101,7 +100,8 @@ impl Chat {
         let mut commands = builtins::all(&agent, &app, &view, &wanted);
         commands.extend(session_commands::all(&conversation, &sessions, &app, &view, &keyboard, &wanted));
         commands.extend(window_commands(&conversation));
-        commands.push(job_commands::command(app.cwd.clone()));
+        commands.push(job_commands::command());
+        commands.push(directory::command());
         let scope = bus.scope("commands");
         for command in commands {
             // A file cannot take the name of one of zk's own.
@@ -111,7 +111,6 @@ impl Chat {
             let screen = screen.clone();
             keyboard.on_back_tab(move || show_next_mode(&modes, &screen));
         }
-        let cwd = app.cwd.clone();
         let chat = Self {
             agent,
             conversation,
@@ -125,7 +124,6 @@ impl Chat {
             _following: following,
             attachments: Attachments::default(),
             wanted,
-            cwd,
         };
         Ok((chat, app))
     }

@@ -1,24 +1,21 @@
 //! `/jobs`: the commands that run in the background, for the person.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use zk_core::kernel::{BoxError, Cx};
-use zk_core::service::{Command, CommandOutcome, Exec, OutsideExec};
+use zk_core::service::{Command, CommandOutcome, Exec, OutsideExec, TurnCwd};
 use zk_tools::{JobInfo, JobPhase, Jobs};
 
 /// How much of a job's output is shown, in bytes.
 const TAIL: usize = 8 * 1024;
 
-/// The command, for a conversation that works in `cwd`.
-pub(super) fn command(cwd: PathBuf) -> Arc<dyn Command> {
-    Arc::new(JobsCommand { cwd })
+/// The command.
+pub(super) fn command() -> Arc<dyn Command> {
+    Arc::new(JobsCommand)
 }
 
-struct JobsCommand {
-    cwd: PathBuf,
-}
+struct JobsCommand;
 
 #[async_trait]
 impl Command for JobsCommand {
@@ -42,7 +39,8 @@ impl Command for JobsCommand {
                 let outside = cx.service::<OutsideExec>().map(|outside| outside.0.clone());
                 let exec = outside.or_else(|| cx.service::<dyn Exec>());
                 let exec = exec.ok_or("nothing here can run commands")?;
-                let id = jobs.start_command(&*exec, command, self.cwd.clone()).await?;
+                let cwd = TurnCwd::of(cx).ok_or("this conversation has no directory to run it in")?;
+                let id = jobs.start_command(&*exec, command, cwd).await?;
                 format!("{id} started; it ends with this conversation")
             }
             ("tail", id) => tail(&jobs, id)?,

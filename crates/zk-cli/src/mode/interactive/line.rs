@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zk_agent::RunOptions;
 use zk_core::model::{AgentError, Block, Message, Role};
-use zk_core::service::{Command, CommandOutcome, match_command};
+use zk_core::service::{Command, CommandOutcome, Conversation, match_command};
 use zk_skills::{CommandFilesPlugin, Skills};
 use zk_view::{BlockId, Effect, Intent, ViewDriver, body_of};
 
-use super::bash;
 use super::chat::{Chat, LineOutcome};
+use super::{bash, session_commands};
 use crate::exit::Exit;
 use crate::mode::summary;
 use crate::session_switch::SessionSwitch;
@@ -106,7 +106,7 @@ impl Chat {
     /// Runs `/name arguments`; nothing when the line is a prompt.
     async fn command(&self, line: &str) -> Result<Option<CommandOutcome>, LineOutcome> {
         let Some(rest) = line.strip_prefix('/') else { return Ok(None) };
-        let cx = self.agent.bus().cx();
+        let cx = self.conversation.command_cx();
         // One that was trusted a moment ago may not have been looked for yet.
         if rest.starts_with("skill:")
             && let Some(skills) = cx.service::<Skills>()
@@ -138,6 +138,7 @@ impl Chat {
             if ran.is_none() {
                 self.screen.line(Style::Yellow, "stopped");
             }
+            self.end_of_run(&stop).await;
             ran
         };
         Ok(match self.interruptible(run).await? {
@@ -145,6 +146,23 @@ impl Chat {
             Some(Err(error)) => Some(CommandOutcome::Show(error.to_string())),
             None => return Err(LineOutcome::Failed),
         })
+    }
+
+    /// Waits for a run that a command began, and tells which sessions it left.
+    async fn end_of_run(&self, stop: &CancellationToken) {
+        if self.conversation.state().run.is_some() {
+            if stop.run_until_cancelled(self.agent.wait_for_idle()).await.is_none() {
+                self.stop().await;
+            }
+            // The view gives back what was typed; what a plugin sent goes with the run.
+            let _ = self.conversation.idle().await;
+            self.flush().await;
+        }
+        for left in self.sessions.take_left() {
+            if let Some(line) = session_commands::describe_left(&left, "/resume") {
+                self.screen.line(Style::Dim, &line);
+            }
+        }
     }
 
     /// One run.

@@ -9,6 +9,7 @@ mod builtins;
 mod chat;
 mod completions;
 mod desk;
+mod directory;
 mod drafts;
 mod editor;
 mod help;

@@ -1,0 +1,54 @@
+//! `/cd`: where the conversation works.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use zk_core::kernel::{BoxError, Cx};
+use zk_core::service::{Command, CommandOutcome, Conversation, FileKind, Files, PathError};
+
+/// The command.
+pub(super) fn command() -> Arc<dyn Command> {
+    Arc::new(DirectoryCommand)
+}
+
+struct DirectoryCommand;
+
+#[async_trait]
+impl Command for DirectoryCommand {
+    fn name(&self) -> &'static str {
+        "cd"
+    }
+
+    fn help(&self) -> &'static str {
+        "show the directory that tools work in, or go on in another one: /cd DIR"
+    }
+
+    async fn run(&self, args: &str, cx: &Cx) -> Result<CommandOutcome, BoxError> {
+        let conversation = cx.service::<dyn Conversation>().ok_or("there is no conversation to move")?;
+        let now = conversation.state().cwd;
+        if args.is_empty() {
+            return Ok(CommandOutcome::Show(now.display().to_string()));
+        }
+        let files = cx.service::<dyn Files>().ok_or("this conversation has no files")?;
+        let wanted = args.to_owned();
+        let found = tokio::task::spawn_blocking(move || directory(&*files, &now, &wanted)).await?;
+        let dir = found.map_err(|error| match error {
+            PathError::Outside { .. } => format!("{error}; `zk --add-dir DIR` adds one"),
+            error => error.to_string(),
+        })?;
+        let text = format!("tools and commands work in {} from the next turn on", dir.display());
+        conversation.set_cwd(dir);
+        Ok(CommandOutcome::Show(text))
+    }
+}
+
+/// The directory that is called `wanted` in `now`, if tools may work there.
+fn directory(files: &dyn Files, now: &Path, wanted: &str) -> Result<PathBuf, PathError> {
+    let at = files.resolve(now, wanted)?;
+    if files.stat(&at)?.kind != FileKind::Directory {
+        let (path, what) = (wanted.to_owned(), "something else".into());
+        return Err(PathError::Kind { path, what, wanted: "a directory".into() });
+    }
+    Ok(at.path)
+}

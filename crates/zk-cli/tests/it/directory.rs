@@ -1,0 +1,52 @@
+//! `/cd` moves a conversation to another directory of the workspace.
+
+use serde_json::json;
+use zk_testkit::{Script, Turn};
+
+use crate::terminal::Terminal;
+use crate::zk::{Person, server};
+
+#[test]
+fn a_conversation_moves_to_another_directory_and_no_further_than_it_may_work() {
+    let script = Script::answering(|asked| match asked.results().len() {
+        0 => Turn::new().call("list_files", json!({})),
+        _ => Turn::new().text("Looked around."),
+    });
+    let server = server(script);
+    let person = Person::asking(&server);
+    person.write("inner/deeper/here.txt", "x");
+    person.write("inner/deeper/AGENTS.md", "Speak softly here.");
+    let Some(mut terminal) = Terminal::open(&person, "") else { return };
+    terminal.expect("› ");
+    for (wanted, said) in [
+        ("nowhere", "`nowhere` does not exist"),
+        ("inner/deeper/here.txt", "not a directory"),
+        ("../..", "outside the allowed directories"),
+    ] {
+        terminal.keys(&format!("/cd {wanted}\r"));
+        terminal.expect(said);
+        terminal.expect("› ");
+    }
+    terminal.keys("/cd inner\r");
+    terminal.expect("work in ");
+    terminal.expect("› ");
+    terminal.keys("/cd deeper\r");
+    terminal.expect("inner/deeper from the next turn on");
+    terminal.expect("› ");
+    terminal.keys("!ls\r");
+    terminal.expect("here.txt");
+    terminal.expect("› ");
+    terminal.keys("look\r");
+    terminal.expect("Looked around.");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+    let bodies = server.bodies();
+    let (first, last) = (bodies[0].to_string(), bodies.last().unwrap()["messages"].to_string());
+    assert!(
+        first.contains("Speak softly here.") && first.contains("inner/deeper. Operating system"),
+        "{first}"
+    );
+    assert!(last.contains("here.txt") && !last.contains("deeper/here.txt"), "{last}");
+    assert_eq!(server.violations(), []);
+}
