@@ -157,6 +157,7 @@ impl Owner {
         };
         if !restored.plans.is_empty() {
             talk.number = restored.plans.iter().map(|plan| plan.number).max().unwrap_or_default();
+            talk.fill.compactions = record::compactions(&restored.plans);
             record::replay(&restored.plans, &mut talk.view, &record::messages(&event.entries));
             talk.plans = restored.plans;
         }

@@ -338,6 +338,10 @@ impl Owner {
         cx: &Cx,
     ) -> Result<(), EmitError> {
         let history = &event.messages;
+        // Whoever pins something takes it for sent.
+        if !self.lock().talk(context).view.has_cut(history) {
+            return Ok(());
+        }
         let (pinned, failed) = pins::collect(history, &begun.sent, cx).await;
         {
             let mut state = self.lock();

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,18 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         restored.usage = None;
     }
     restored
+}
+
+/// How often a conversation was compacted. What was prepared beforehand, and thresholds of strategies, are no compactions.
+pub(crate) fn compactions(plans: &[Planned]) -> u32 {
+    let is_compaction = |plan: &&Planned| {
+        plan.trigger.is_some_and(|trigger| match trigger {
+            CompactionTrigger::Soft => false,
+            CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual => true,
+        })
+    };
+    let numbers: BTreeSet<u32> = plans.iter().filter(is_compaction).map(|plan| plan.number).collect();
+    u32::try_from(numbers.len()).unwrap_or(u32::MAX)
 }
 
 /// Takes the plans of the last compaction away.

@@ -226,6 +226,11 @@ impl View {
         self.cuts.push(new);
     }
 
+    /// Whether something stands for the beginning of `history`.
+    pub(crate) fn has_cut(&self, history: &[Arc<Message>]) -> bool {
+        self.cut_of(history).is_some()
+    }
+
     /// Adds to what stands for the beginning of `history`; nothing if it has no such beginning.
     pub(crate) fn pin(&mut self, history: &[Arc<Message>], pinned: &[Arc<Message>]) -> Option<Change> {
         let (at, _) = self.cut_of(history)?;

@@ -1,15 +1,17 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::canonical::{canonical, sha256_hex};
 use crate::expand::expand;
+use crate::exposure::{ServerTrust, ToolFilter};
 use crate::names::is_server_name;
+use crate::secret_values::SecretValues;
+use crate::transport::ServerTransport;
 
-/// How long a server may take from its start to its list of tools, unless its settings say otherwise.
-const START: Duration = Duration::from_secs(30);
 /// How long a request may be without an answer and without progress, unless its settings say otherwise.
 const REQUEST: Duration = Duration::from_secs(120);
 
@@ -38,6 +40,10 @@ pub struct ServerConfig {
     pub disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
     pub pin: bool,
+    /// How far it is trusted.
+    pub trust: ServerTrust,
+    /// Which of its tools are used.
+    pub tools: ToolFilter,
     /// Whether it may ask the model in the middle of a call.
     pub sampling: ServerPermission,
     /// Whether its skills may be taken into use.
@@ -48,11 +54,21 @@ pub struct ServerConfig {
     /// How to sign in to it, for a server that is reached by HTTP.
     pub oauth: OAuthConfig,
     /// The definition as it was written, before variables are expanded: what a person approves.
-    definition: Value,
+    definition: Definition,
     /// [`ServerConfig::identity`] of that.
     identity: String,
     /// Whether its definition says that it speaks the transport of revision 2024-11-05.
     pub(crate) is_event_stream: bool,
+}
+
+/// A definition as it was written, which may have keys in it.
+#[derive(Clone, PartialEq)]
+struct Definition(Value);
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(not shown)")
+    }
 }
 
 /// When the model is told of the tools of a server.
@@ -99,57 +115,9 @@ pub struct OAuthConfig {
     pub client_metadata_url: Option<String>,
 }
 
-impl std::fmt::Debug for OAuthConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for OAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuthConfig").field("client_id", &self.client_id).finish_non_exhaustive()
-    }
-}
-
-/// How a server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerTransport {
-    /// A program of this machine that speaks on its standard input and output.
-    Stdio {
-        /// The program.
-        command: String,
-        /// Its arguments.
-        args: Vec<String>,
-        /// Variables it is given beside the allow-listed ones.
-        env: BTreeMap<String, String>,
-        /// Where it runs, if not in the project.
-        cwd: Option<String>,
-    },
-    /// Streamable HTTP, or the transport with a stream of events that was there before it.
-    Http {
-        /// The address.
-        url: String,
-        /// Headers of every request.
-        headers: BTreeMap<String, String>,
-    },
-}
-
-impl ServerTransport {
-    /// Its name: `stdio` or `http`.
-    #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Stdio { .. } => "stdio",
-            Self::Http { .. } => "http",
-        }
-    }
-
-    fn identity(&self) -> String {
-        let what = match self {
-            Self::Stdio { command, args, env, cwd } => {
-                let names: Vec<&String> = env.keys().collect();
-                json!({ "command": command, "args": args, "env": names, "cwd": cwd })
-            }
-            Self::Http { url, headers } => {
-                let names: Vec<&String> = headers.keys().collect();
-                json!({ "url": url, "headers": names })
-            }
-        };
-        sha256_hex(canonical(&what).as_bytes())
     }
 }
 
@@ -197,6 +165,11 @@ struct Written {
     always_load: Option<bool>,
     pin: Option<bool>,
     #[serde(default)]
+    trust: ServerTrust,
+    allow_tools: Option<Vec<String>>,
+    #[serde(default)]
+    deny_tools: Vec<String>,
+    #[serde(default)]
     sampling: ServerPermission,
     #[serde(default)]
     skills: ServerPermission,
@@ -216,6 +189,9 @@ impl ServerConfig {
         if !is_server_name(name) {
             return Err(ServerConfigError::Name { name: name.to_owned() });
         }
+        if let Some(key) = key_that_is_no_table_of_texts(definition) {
+            return Err(shape(format!("its `{key}` must be a table of texts")));
+        }
         let written: Written =
             serde_json::from_value(definition.clone()).map_err(|error| shape(error.to_string()))?;
         let transport = written.transport().map_err(|why| shape(why.to_owned()))?;
@@ -223,19 +199,30 @@ impl ServerConfig {
         let millis =
             |said: Option<u64>, usual| said.filter(|ms| *ms > 0).map_or(usual, Duration::from_millis);
         let always = written.always_load.filter(|always| *always).map(|_| ServerDisclosure::Eager);
+        let only_trusted = |permission| match written.trust {
+            ServerTrust::Trusted => permission,
+            ServerTrust::Untrusted | ServerTrust::Sandboxed => ServerPermission::Deny,
+        };
+        let skills = match written.trust {
+            ServerTrust::Untrusted => ServerPermission::Deny,
+            ServerTrust::Trusted | ServerTrust::Sandboxed => written.skills,
+        };
+        let start_cap = millis(written.start_timeout, transport.usual_start());
         Ok(Self {
             name: name.to_owned(),
             transport,
             enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
-            start_cap: millis(written.start_timeout, START),
+            start_cap,
             request_idle: millis(written.timeout, REQUEST),
             disclosure: written.disclosure.or(always),
             pin: written.pin.unwrap_or(true),
-            sampling: written.sampling,
-            skills: written.skills,
+            trust: written.trust,
+            sampling: only_trusted(written.sampling),
+            tools: ToolFilter { allow: written.allow_tools, deny: written.deny_tools },
+            skills,
             read_only: written.read_only,
             oauth: written.oauth,
-            definition: definition.clone(),
+            definition: Definition(definition.clone()),
             identity,
             is_event_stream: written.kind.as_deref() == Some("sse"),
         })
@@ -283,7 +270,7 @@ impl ServerConfig {
     /// The definition as it was written, as canonical JSON: what a person approves.
     #[must_use]
     pub fn definition(&self) -> Vec<u8> {
-        canonical(&self.definition).into_bytes()
+        canonical(&self.definition.0).into_bytes()
     }
 
     /// What makes it the same server whatever it is called: its program and arguments, or its address, as they are
@@ -293,12 +280,17 @@ impl ServerConfig {
         &self.identity
     }
 
+    /// What its accepted list of tools is kept by: its name and its identity. Two servers of one command may be given other
+    /// variables, and have other tools then.
+    #[must_use]
+    pub fn pin_key(&self) -> String {
+        sha256_hex(canonical(&json!({ "name": self.name, "server": self.identity })).as_bytes())
+    }
+
     /// This server with the variables in it expanded; one that is not set stays as it is written.
     #[must_use]
     pub fn expanded(mut self, lookup: &dyn Fn(&str) -> Option<String>) -> Self {
-        let texts = |texts: &mut BTreeMap<String, String>| {
-            texts.values_mut().for_each(|text| *text = expand(text, lookup));
-        };
+        let texts = |texts: &mut SecretValues| texts.replace(|text| expand(text, lookup));
         match &mut self.transport {
             ServerTransport::Stdio { command, args, env, cwd } => {
                 *command = expand(command, lookup);
@@ -326,8 +318,8 @@ impl ServerConfig {
             ServerTransport::Stdio { env, .. } => (Some(env), None),
             ServerTransport::Http { headers, .. } => (None, Some(headers)),
         };
-        let named = named.into_iter().flatten().filter(move |(name, _)| is_secret(name));
-        let all = named.chain(headers.into_iter().flatten());
+        let named = named.into_iter().flat_map(SecretValues::iter).filter(move |(name, _)| is_secret(name));
+        let all = named.chain(headers.into_iter().flat_map(SecretValues::iter));
         let values = all.map(|(_, value)| value.strip_prefix("Bearer ").unwrap_or(value));
         values.chain(self.oauth.client_secret.as_deref())
     }
@@ -338,7 +330,7 @@ impl ServerConfig {
         match &self.transport {
             ServerTransport::Stdio { .. } => false,
             ServerTransport::Http { headers, .. } => {
-                headers.keys().all(|name| !name.eq_ignore_ascii_case("authorization"))
+                headers.names().all(|name| !name.eq_ignore_ascii_case("authorization"))
             }
         }
     }
@@ -364,12 +356,13 @@ impl Written {
                 Ok(ServerTransport::Stdio {
                     command: command.clone(),
                     args: self.args.clone(),
-                    env: self.env.clone(),
+                    env: self.env.clone().into_iter().collect(),
                     cwd: self.cwd.clone(),
                 })
             }
             (None | Some("http" | "streamable-http" | "streamableHttp" | "sse"), None, Some(url)) => {
-                Ok(ServerTransport::Http { url: url.clone(), headers: self.headers.clone() })
+                let headers = self.headers.clone().into_iter().collect();
+                Ok(ServerTransport::Http { url: url.clone(), headers })
             }
             (_, Some(_), Some(_)) => Err("it has both a `command` and a `url`; keep one of them"),
             (_, None, None) => Err("it needs a `command` (a program) or a `url` (an address)"),
@@ -378,30 +371,13 @@ impl Written {
     }
 }
 
-/// A definition for settings and `.mcp.json`.
-#[must_use]
-pub fn definition_of(transport: &ServerTransport) -> Map<String, Value> {
-    let mut definition = Map::new();
-    match transport {
-        ServerTransport::Stdio { command, args, env, cwd } => {
-            definition.insert("command".into(), json!(command));
-            if !args.is_empty() {
-                definition.insert("args".into(), json!(args));
-            }
-            if !env.is_empty() {
-                definition.insert("env".into(), json!(env));
-            }
-            definition.extend(cwd.iter().map(|cwd| ("cwd".to_owned(), json!(cwd))));
-        }
-        ServerTransport::Http { url, headers } => {
-            definition.insert("type".into(), json!("http"));
-            definition.insert("url".into(), json!(url));
-            if !headers.is_empty() {
-                definition.insert("headers".into(), json!(headers));
-            }
-        }
-    }
-    definition
+/// The values of `env` or `headers` are left out of what is said of a wrong one: they may be keys.
+fn key_that_is_no_table_of_texts(definition: &Value) -> Option<&'static str> {
+    ["env", "headers"].into_iter().find(|key| {
+        definition.get(key).is_some_and(|value| {
+            !value.as_object().is_some_and(|table| table.values().all(Value::is_string))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -425,6 +401,7 @@ mod tests {
             (json!({"type": "sse", "command": "b"}), "`sse` with a `url`"),
             (json!({"type": "pigeon", "url": "b"}), "must be `stdio`"),
             (json!({"command": 1}), "invalid type"),
+            (json!({"command": "a", "trust": "blindly"}), "`trusted`, `untrusted`, `sandboxed`"),
         ] {
             let error = read(&wrong).unwrap_err().to_string();
             assert!(error.contains(part), "{wrong}: {error}");
@@ -441,12 +418,12 @@ mod tests {
             panic!()
         };
         assert_eq!((command.as_str(), args[0].as_str(), args[1].as_str()), ("secret", "secret", "${NO}"));
-        assert_eq!(env["K"], "asecret");
+        assert_eq!(env.get("K"), Some("asecret"));
         let server = read(&json!({"url": "http://${H:-host}", "headers": {"A": "Bearer ${T}"}}));
         let ServerTransport::Http { url, headers } = server.unwrap().expanded(&lookup).transport else {
             panic!()
         };
-        assert_eq!((url.as_str(), headers["A"].as_str()), ("http://host", "Bearer secret"));
+        assert_eq!((url.as_str(), headers.get("A")), ("http://host", Some("Bearer secret")));
     }
 
     #[test]
@@ -458,6 +435,54 @@ mod tests {
         assert_eq!(server.identity(), other.identity());
         let changed = read(&json!({"command": "a", "args": ["x"], "env": {"K": "x"}})).unwrap();
         assert_ne!(changed.identity(), other.identity());
+    }
+
+    #[test]
+    fn what_was_accepted_of_one_server_holds_for_no_other_name_and_for_new_values_of_its_variables() {
+        let key = |name: &str, definition: Value| ServerConfig::read(name, &definition).unwrap().pin_key();
+        let one = json!({"command": "a", "env": {"K": "x"}});
+        assert_eq!(key("one", one.clone()), key("one", json!({"command": "a", "env": {"K": "renewed"}})));
+        assert_ne!(key("one", one.clone()), key("two", one.clone()));
+        assert_ne!(key("one", one), key("one", json!({"command": "a", "env": {"L": "x"}})));
+    }
+
+    #[test]
+    fn the_values_of_variables_headers_and_secrets_are_in_no_debug_text_and_no_error() {
+        let canary = "sk-canary";
+        let program = json!({"command": "a", "env": {"K": "${T}", "L": canary}});
+        let far = json!({"url": "http://h", "headers": {"A": canary}, "oauth": {"client_secret": canary}});
+        for definition in [program, far] {
+            let server = read(&definition).unwrap().expanded(&|_| Some(canary.to_owned()));
+            let shown = format!("{server:?} {:?} {}", server.transport, server.summary());
+            assert!(!shown.contains(canary), "{shown}");
+            assert!(server.definition().windows(canary.len()).any(|part| part == canary.as_bytes()));
+        }
+        for wrong in [json!({"command": "a", "env": canary}), json!({"url": "h", "headers": [canary]})] {
+            let error = read(&wrong).unwrap_err().to_string();
+            assert!(error.contains("must be a table of texts") && !error.contains(canary), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_program_has_longer_to_start_than_an_address_and_the_definition_has_the_last_word() {
+        let seconds = |definition: Value| read(&definition).unwrap().start_cap.as_secs();
+        assert_eq!(seconds(json!({"command": "a"})), 30);
+        assert_eq!(seconds(json!({"url": "http://h"})), 10);
+        assert_eq!(seconds(json!({"url": "http://h", "start_timeout": 60_000})), 60);
+        assert_eq!(seconds(json!({"command": "a", "start_timeout": 5_000})), 5);
+    }
+
+    #[test]
+    fn a_server_that_is_not_trusted_cannot_ask_the_model_whatever_else_is_set() {
+        for (trust, sampling, skills) in [
+            ("trusted", ServerPermission::Allow, ServerPermission::Allow),
+            ("untrusted", ServerPermission::Deny, ServerPermission::Deny),
+            ("sandboxed", ServerPermission::Deny, ServerPermission::Allow),
+        ] {
+            let definition = json!({"command": "a", "trust": trust, "sampling": "allow", "skills": "allow"});
+            let server = read(&definition).unwrap();
+            assert_eq!((server.sampling, server.skills), (sampling, skills), "{trust}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
@@ -8,6 +8,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use zk_auth::Http;
 
 use crate::auth::{Authorised, ServerAuth};
+use crate::secret_values::SecretValues;
 
 /// The largest answer, in bytes.
 pub(crate) const LARGEST: usize = 16 << 20;
@@ -24,7 +25,7 @@ impl Place {
     pub(crate) fn new(
         http: &Http,
         url: &str,
-        headers: &BTreeMap<String, String>,
+        headers: &SecretValues,
         auth: Option<Arc<ServerAuth>>,
     ) -> Result<Self, String> {
         let parsed = Url::parse(url).map_err(|error| format!("`{url}` is no address: {error}"))?;
@@ -33,7 +34,7 @@ impl Place {
         }
         let client = http.client(&parsed).map_err(|error| error.to_string())?;
         let mut custom = HashMap::new();
-        for (name, value) in headers {
+        for (name, value) in headers.iter() {
             let known = HeaderName::from_bytes(name.as_bytes());
             let known = known.map_err(|_| format!("`{name}` cannot be the name of a header"))?;
             let mut value = HeaderValue::from_str(value)

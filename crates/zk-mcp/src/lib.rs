@@ -6,7 +6,8 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `config`, `expand` | the definition of a server, as settings and `.mcp.json` have it |
+//! | `config`, `transport`, `expand`, `secret_values` | the definition of a server, as settings and `.mcp.json` have it |
+//! | `exposure` | how far a server is trusted, and which of its tools are used |
 //! | `server/` | one server: attempts, its tools, what follows its end |
 //! | `servers` | all servers of a plugin, for a host |
 //! | `client/`, `era` | one connection: eras, calls, progress, cancellation, what a server asks |
@@ -37,6 +38,7 @@ mod era;
 mod event_stream;
 mod events;
 mod expand;
+mod exposure;
 mod forms;
 #[cfg(feature = "http")]
 mod http;
@@ -48,6 +50,7 @@ mod resources;
 mod sampling;
 mod sanitize;
 mod search;
+mod secret_values;
 #[cfg(feature = "serve")]
 mod serve;
 mod server;
@@ -57,22 +60,25 @@ mod status;
 mod status_command;
 mod stdio;
 mod tool;
+mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
 pub use config::{
-    OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission, ServerTransport,
-    definition_of,
+    OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission,
 };
 pub use era::{EraStore, MemoryEras, ServerEra};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
     McpConnect, McpError, McpQuarantine, McpSkills,
 };
+pub use exposure::{ServerTrust, ToolFilter};
 pub use pin::{MemoryPins, PinStore};
 pub use plugin::McpPlugin;
+pub use secret_values::SecretValues;
 #[cfg(feature = "serve")]
 pub use serve::{McpServer, ServeToken, ServedCall, ServedTool, ServedTools};
 pub use servers::McpServers;
 pub use skills::{RemoteFile, RemoteSkill};
 pub use status::{FailureStage, ServerFailure, ServerState, ServerStatus};
+pub use transport::{ServerTransport, definition_of};

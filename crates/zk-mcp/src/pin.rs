@@ -13,19 +13,21 @@ const SHOWN: usize = 300;
 /// How much of what stayed the same is shown around it.
 const AROUND: usize = 24;
 
-/// Where accepted lists of tools are kept, by the [identity](crate::ServerConfig::identity) of their server.
+/// Where accepted lists of tools are kept, by the [`pin_key`](crate::ServerConfig::pin_key) of their server. A list that is kept by
+/// the [`identity`](crate::ServerConfig::identity) alone, as earlier versions kept it, is compared once, with the first list of each
+/// server of that identity.
 pub trait PinStore: Send + Sync {
     /// The list that was accepted last; nothing if there never was one.
     ///
     /// # Errors
     /// In words, when that cannot be known: the server is not used then.
-    fn load(&self, identity: &str) -> Result<Option<Vec<u8>>, String>;
+    fn load(&self, key: &str) -> Result<Option<Vec<u8>>, String>;
 
     /// Accepts a list in the place of an earlier one.
     ///
     /// # Errors
     /// In words, when it cannot be stored.
-    fn save(&self, identity: &str, listing: &[u8]) -> Result<(), String>;
+    fn save(&self, key: &str, listing: &[u8]) -> Result<(), String>;
 }
 
 /// Accepted lists that are forgotten with the process.
@@ -33,13 +35,13 @@ pub trait PinStore: Send + Sync {
 pub struct MemoryPins(Mutex<BTreeMap<String, Vec<u8>>>);
 
 impl PinStore for MemoryPins {
-    fn load(&self, identity: &str) -> Result<Option<Vec<u8>>, String> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(identity).cloned())
+    fn load(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned())
     }
 
-    fn save(&self, identity: &str, listing: &[u8]) -> Result<(), String> {
+    fn save(&self, key: &str, listing: &[u8]) -> Result<(), String> {
         let mut pins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pins.insert(identity.to_owned(), listing.to_vec());
+        pins.insert(key.to_owned(), listing.to_vec());
         Ok(())
     }
 }

@@ -53,6 +53,7 @@ pub struct McpPlugin {
     project: PathBuf,
     roots: Option<Vec<PathBuf>>,
     exec: Option<Arc<dyn Exec>>,
+    sandbox: Option<Arc<dyn Exec>>,
     pins: Arc<dyn PinStore>,
     eras: Arc<dyn EraStore>,
     check: Option<StartCheck>,
@@ -80,6 +81,7 @@ impl McpPlugin {
             project: project.into(),
             roots: None,
             exec: None,
+            sandbox: None,
             pins: Arc::new(MemoryPins::default()),
             eras: Arc::new(MemoryEras::default()),
             check: None,
@@ -103,6 +105,12 @@ impl McpPlugin {
     /// Starts programs with `exec`, such as one outside of the sandbox that the bus has for the model's commands.
     pub fn exec(mut self, exec: Arc<dyn Exec>) -> Self {
         self.exec = Some(exec);
+        self
+    }
+
+    /// Starts the programs of sandboxed servers with `exec`; without it they are not started.
+    pub fn sandbox(mut self, exec: Arc<dyn Exec>) -> Self {
+        self.sandbox = Some(exec);
         self
     }
 
@@ -198,6 +206,7 @@ impl Plugin for McpPlugin {
             project: self.project.clone(),
             roots: self.roots.clone().unwrap_or_else(|| vec![self.project.clone()]).into(),
             exec,
+            sandbox: self.sandbox.clone(),
             #[cfg(feature = "http")]
             http: zk_auth::Http::new(),
             #[cfg(feature = "http")]

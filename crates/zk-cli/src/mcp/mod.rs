@@ -14,10 +14,14 @@ use zk_auth::FileStore;
 use zk_core::kernel::{Bus, Cx, Plugin, Scope};
 use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
-use zk_mcp::{McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig, ServerDisclosure};
+use zk_mcp::{
+    McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig, ServerDisclosure, ServerTransport,
+    ServerTrust,
+};
 
 use crate::app::AppContext;
 use crate::exit::{Failure, Outcome};
+use crate::sandbox;
 
 pub(crate) use eras::FileEras;
 pub(crate) use pins::FilePins;
@@ -60,11 +64,15 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
     let lookup = |name: &str| app.env.text(name).map(str::to_owned);
     let check = unchanged(app, &servers);
     let servers: Vec<ServerConfig> = servers.into_iter().map(|server| server.expanded(&lookup)).collect();
+    let sandbox = sandbox_of(app, &servers);
     for secret in servers.iter().flat_map(ServerConfig::secrets) {
         app.redactor.learn(secret);
     }
     let roots = std::iter::once(app.project.clone()).chain(app.add_dirs.iter().cloned());
     let mut plugin = McpPlugin::new(servers, &app.project).roots(roots).checking(check);
+    if let Some(sandbox) = sandbox {
+        plugin = plugin.sandbox(sandbox);
+    }
     match app.settings.text("mcp.disclosure") {
         Some("lazy") => plugin = plugin.disclosure(ServerDisclosure::Lazy),
         Some("eager") => plugin = plugin.disclosure(ServerDisclosure::Eager),
@@ -85,6 +93,25 @@ fn make(app: &AppContext, servers: Vec<ServerConfig>) -> McpPlugin {
         plugin = plugin.logging(move |server, bytes| records.log(server, bytes));
     }
     plugin
+}
+
+/// The sandbox of the programs of sandboxed servers, if there are any. It is the one of the settings, wherever commands run.
+fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec>> {
+    let is_sandboxed = |server: &ServerConfig| {
+        server.enabled
+            && server.trust == ServerTrust::Sandboxed
+            && matches!(server.transport, ServerTransport::Stdio { .. })
+    };
+    if !servers.iter().any(is_sandboxed) {
+        return None;
+    }
+    match sandbox::start(app, Environment::filtered(app.env.all().clone())) {
+        Ok(exec) => Some(Arc::new(exec)),
+        Err(failure) => {
+            app.notices.show(&format!("warning: MCP servers with trust = \"sandboxed\": {}", failure.message));
+            None
+        }
+    }
 }
 
 /// Whether the scripts of a server of the project are still those that were approved: one that ended may be started again

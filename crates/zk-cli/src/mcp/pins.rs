@@ -25,14 +25,14 @@ impl FilePins {
         Self { dir, files }
     }
 
-    fn path(&self, identity: &str) -> PathBuf {
-        self.dir.join(format!("{identity}.json"))
+    fn path(&self, key: &str) -> PathBuf {
+        self.dir.join(format!("{key}.json"))
     }
 }
 
 impl PinStore for FilePins {
-    fn load(&self, identity: &str) -> Result<Option<Vec<u8>>, String> {
-        let path = self.path(identity);
+    fn load(&self, key: &str) -> Result<Option<Vec<u8>>, String> {
+        let path = self.path(key);
         let unusable = |why: String| format!("{}: {why}; repair or remove it", path.display());
         match std::fs::symlink_metadata(&path) {
             Ok(found) if found.mode() & 0o022 != 0 => {
@@ -46,8 +46,8 @@ impl PinStore for FilePins {
         file.map(|file| Some(file.bytes)).map_err(|error| unusable(error.to_string()))
     }
 
-    fn save(&self, identity: &str, listing: &[u8]) -> Result<(), String> {
-        let path = self.path(identity);
+    fn save(&self, key: &str, listing: &[u8]) -> Result<(), String> {
+        let path = self.path(key);
         let kept = make_private(&self.dir).and_then(|()| write_atomically(&path, &self.dir, listing));
         kept.map_err(|error| format!("cannot write {}: {error}", path.display()))
     }

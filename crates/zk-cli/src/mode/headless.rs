@@ -265,6 +265,14 @@ impl Headless {
         }
         if let Some(error) = error {
             print_stderr(&format!("zk: {error}"));
+            let saved = match &kept {
+                Some(Kept::All(id) | Kept::Part { id, .. }) => Some(id.as_str()),
+                Some(Kept::Nothing) | None => None,
+            };
+            let failed = outcome.result.as_ref().err();
+            if let Some(choices) = failed.and_then(|error| summary::choices_without_a_person(error, saved)) {
+                print_stderr(&format!("zk: {choices}"));
+            }
             match kept {
                 Some(Kept::All(id)) if exit != Exit::Auth => {
                     print_stderr(&format!("zk: session saved: zk --resume {id}"));

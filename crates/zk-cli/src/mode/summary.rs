@@ -53,6 +53,26 @@ pub(crate) fn run_error(error: &AgentError) -> String {
     }
 }
 
+/// What a person can do in a conversation after a run that ended for want of room; nothing after any other.
+pub(crate) fn choices(error: &AgentError) -> Option<&'static str> {
+    matches!(error, AgentError::ContextExceeded(_)).then_some(
+        "choose: /context shows what fills the window; /compact WORDS makes the conversation smaller and keeps what your words \
+         say; /uncompact takes the last compaction back; /model NAME goes on with a larger window; /new begins anew",
+    )
+}
+
+/// The same without a conversation on a terminal, where the session is stored or not.
+pub(crate) fn choices_without_a_person(error: &AgentError, session: Option<&str>) -> Option<String> {
+    choices(error)?;
+    Some(match session {
+        Some(id) => format!(
+            "`zk context {id}` shows what fills the window; go on with `zk -p --resume {id}` and --model NAME of a larger \
+             window, or with `/compact WORDS` in `zk --resume {id}`; or begin anew"
+        ),
+        None => "choose a --model NAME with a larger window, or begin anew with less".to_owned(),
+    })
+}
+
 /// What a handler that stopped a run reports; that of the store means that the session is not saved.
 fn hook_error(error: &EmitError) -> String {
     if let EmitError::Hook(HookError { cause: Cause::Failed(cause), .. }) = error

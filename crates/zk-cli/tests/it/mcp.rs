@@ -300,6 +300,114 @@ fn servers_are_added_listed_called_and_removed() {
 }
 
 #[test]
+fn tools_that_the_settings_or_the_project_deny_are_neither_listed_nor_called() {
+    let mut definition = definition(&FakeMcpScript::default());
+    (definition["allow_tools"], definition["deny_tools"]) = (json!(["e*", "add"]), json!(["env"]));
+    let person = Person::new();
+    person.write(".mcp.json", &json!({"mcpServers": {"fake": definition}}).to_string());
+    assert_eq!(person.run(&["trust", "add"]).code, 0);
+    let of_settings = |keys: &str| {
+        settings(&FakeMcpScript::default())
+            .replace("[mcp.servers.fake]\n", &format!("[mcp.servers.fake]\n{keys}\n"))
+    };
+    let with_settings = Person::new();
+    with_settings.settings(&of_settings("allow_tools = [\"e*\", \"add\"]\ndeny_tools = [\"env\"]"));
+    for person in [person, with_settings] {
+        let listed = person.run(&["mcp", "tools", "fake"]);
+        let names: Vec<&str> =
+            listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names, ["mcp_fake_add", "mcp_fake_echo"], "{}", listed.stderr);
+        let called = person.run(&["mcp", "call", "fake", "env", "{}"]);
+        assert!(called.code == 2 && called.stderr.contains("has no tool `env`"), "{}", called.stderr);
+        assert_eq!(person.run(&["mcp", "call", "fake", "echo", "{\"text\": \"x\"}"]).stdout, "x\n");
+    }
+    let person = Person::new();
+    person.settings(&of_settings("trust = \"blindly\""));
+    let listed = person.run(&["mcp", "tools"]);
+    assert!(listed.code != 0 && listed.stderr.contains("trust"), "{}", listed.stderr);
+}
+
+/// A server as a script, which writes to two files first.
+fn shell_server(outside: &std::path::Path) -> String {
+    let results = [
+        ("initialize", r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}"#),
+        ("tools/list", r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#),
+        ("tools/call", r#"{"content":[{"type":"text","text":"x"}]}"#),
+    ];
+    let cases: String =
+        results.iter().map(|(method, result)| format!("*'\"{method}\"'*) result='{result}' ;;\n")).collect();
+    format!(
+        "echo x > inside\necho x > {}\nwhile read -r line; do\n\
+         id=$(printf '%s' \"$line\" | sed -n 's/.*\"id\":\\([0-9]*\\).*/\\1/p')\n\
+         [ -n \"$id\" ] || continue\nresult=\ncase $line in\n{cases}esac\n\
+         if [ -n \"$result\" ]; then printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}}\\n' \"$id\" \"$result\"\n\
+         else printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{{\"code\":-32601,\"message\":\"no\"}}}}\\n' \"$id\"\n\
+         fi\ndone\n",
+        outside.display()
+    )
+}
+
+#[test]
+fn a_sandboxed_server_writes_nothing_outside_of_the_project() {
+    let person = Person::new();
+    let outside = person.home().join("written");
+    person.write("server.sh", &shell_server(&outside));
+    for (trust, is_written) in [("sandboxed", false), ("trusted", true)] {
+        let server = json!({"command": "/bin/sh", "args": ["server.sh"], "trust": trust});
+        person.write(".mcp.json", &json!({"mcpServers": {"sh": server}}).to_string());
+        assert_eq!(person.run(&["trust", "add"]).code, 0);
+        let called = person.run(&["mcp", "call", "sh", "echo", "{}"]);
+        if called.stdout.contains("there is no sandbox here") {
+            println!("skipped: this machine has no sandbox: {}", called.stderr);
+            return;
+        }
+        assert_eq!(called.stdout, "x\n", "{trust}: {}", called.stderr);
+        assert!(person.project().join("inside").exists(), "{trust}");
+        assert_eq!(outside.exists(), is_written, "{trust}");
+    }
+}
+
+#[test]
+fn the_keys_of_a_server_are_in_nothing_that_is_shown_or_written() {
+    let server = server(Script::answering(|asked| match asked.number {
+        1 => Turn::new().call("mcp_fake_echo", json!({"text": "x"})),
+        _ => Turn::new().text("Done."),
+    }));
+    let person = Person::asking(&server);
+    let script = settings(&FakeMcpScript::default());
+    person.settings(&format!(
+        "{script}SEED = \"canary-of-a-seed\"\n[mcp.servers.far]\nurl = \"http://127.0.0.1:1/\"\n\
+         headers = {{ Authorization = \"Bearer canary-of-a-header\" }}\n"
+    ));
+    let mut shown = String::new();
+    for args in [
+        &["-p", "Echo it.", "--allow-all", "--debug-dump", "dumps", "--output-format", "stream-json"][..],
+        &["config", "show", "--origin"],
+        &["mcp", "list"],
+        &["mcp", "tools"],
+        &["mcp", "logs", "fake"],
+        &["doctor"],
+    ] {
+        let ended = person.run(args);
+        shown.push_str(&ended.stdout);
+        shown.push_str(&ended.stderr);
+    }
+    assert!(shown.contains("mcp_fake_echo") && !shown.contains("canary"), "{shown}");
+    let mut folders = vec![person.project(), person.home()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with("settings.toml") && path.is_file() {
+                let bytes = std::fs::read(&path).unwrap();
+                assert!(!String::from_utf8_lossy(&bytes).contains("canary"), "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
 fn a_server_that_cannot_start_is_named_and_stops_nothing() {
     let server = server(Script::new().turn(|turn| turn.text("Done.")));
     let person = Person::asking(&server);

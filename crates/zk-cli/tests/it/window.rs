@@ -1,5 +1,7 @@
 //! What fills the context window, and how a person has a conversation made smaller.
 
+use serde_json::json;
+use zk_core::model::ErrorKind;
 use zk_testkit::{Script, Turn};
 
 use crate::terminal::Terminal;
@@ -117,4 +119,96 @@ fn what_happens_inside_is_written_to_private_files_where_somebody_asks_for_it() 
     assert!(std::fs::read_to_string(dir.join("0002-request.txt")).unwrap().contains("again"));
     let nothing = person.run(&["-p", "hello"]);
     assert_eq!((nothing.code, std::fs::read_dir(&dir).unwrap().count()), (0, 2));
+}
+
+#[test]
+fn instructions_of_a_subdirectory_outlive_a_compaction_byte_for_byte_and_are_not_told_twice() {
+    let server = server(Script::answering(|asked| match asked.number {
+        1 => Turn::new().call("read_file", json!({"path": "sub/a.txt"})),
+        9 => Turn::new().call("read_file", json!({"path": "sub/b.txt"})),
+        _ => Turn::new().text(format!("{}END", "word ".repeat(600))),
+    }));
+    let person = Person::asking(&server);
+    person.settings("[compaction]\nstrategy = \"shorten\"\n");
+    let rule = "Use  two blanks,\tünd a tab.\n\n* & <so> on";
+    person.write("sub/AGENTS.md", rule).write("sub/a.txt", "a").write("sub/b.txt", "b");
+    let Some(mut terminal) = Terminal::open(&person, "first") else { return };
+    let told = |text: &str| {
+        let body = server.bodies().pop().unwrap();
+        let frame = serde_json::to_string(&format!("\n{text}\n</project_instructions>")).unwrap();
+        body["messages"].to_string().matches(frame.trim_matches('"')).count()
+    };
+    terminal.expect("END");
+    terminal.expect("› ");
+    assert_eq!(told(rule), 1, "{}", server.bodies().pop().unwrap()["messages"]);
+    for prompt in ["second", "third", "fourth", "fifth"] {
+        terminal.keys(&format!("{prompt}\r"));
+        terminal.expect("END");
+        terminal.expect("› ");
+    }
+    for _ in 0..2 {
+        terminal.keys("/compact\r");
+        terminal.expect("compacted: about ");
+        terminal.expect("› ");
+        terminal.keys("more\r");
+        terminal.expect("END");
+        terminal.expect("› ");
+        let body = server.bodies().pop().unwrap()["messages"].to_string();
+        assert!(!body.contains("first"), "{body}");
+        assert_eq!(told(rule), 1, "{body}");
+    }
+    // Work there again: it is known.
+    terminal.keys("again\r");
+    terminal.expect("END");
+    terminal.expect("› ");
+    assert_eq!(told(rule), 1);
+    terminal.keys("/quit\r");
+    terminal.rest();
+    assert_eq!(server.violations(), []);
+}
+
+#[test]
+fn a_run_that_ends_for_want_of_room_says_what_can_be_done_in_a_conversation_and_without_one() {
+    let too_long = || Script::answering(|_| Turn::new().error(ErrorKind::ContextExceeded, "too long"));
+    let fake = server(too_long());
+    let ended = Person::asking(&fake).run(&["-p", "hello"]);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("with a larger window, or begin anew"), "{}", ended.stderr);
+
+    let fake = server(too_long());
+    let Some(mut terminal) = Terminal::open(&Person::asking(&fake), "hello") else { return };
+    for part in ["choose: /context shows", "/compact WORDS", "/uncompact", "/model NAME", "/new"] {
+        terminal.expect(part);
+    }
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
+}
+
+#[test]
+fn a_conversation_that_no_compaction_helps_stops_once_with_what_fills_it_and_what_can_be_done() {
+    let server = server(Script::answering(|_| Turn::new().text(format!("{}END", "word ".repeat(3000)))));
+    let person = Person::asking(&server);
+    person.settings(
+        "[compaction]\nstrategy = \"shorten\"\n[plugins.context-window]\nleast_freed = 0.99\ncooldown = 0\nsoft = 0.01\n\
+         hard = 0.05\n",
+    );
+    let Some(mut terminal) = Terminal::open(&person, "first") else { return };
+    let mut is_stopped = false;
+    for number in 0..12 {
+        let said = terminal.until("› ");
+        if said.contains("too little twice in a row") {
+            assert!(said.contains("answers") && said.contains("choose: /context shows"), "{said}");
+            is_stopped = true;
+            break;
+        }
+        terminal.keys(&format!("prompt {number}\r"));
+        terminal.expect(&format!("prompt {number}"));
+    }
+    assert!(is_stopped);
+    terminal.keys("a new prompt goes on\r");
+    terminal.expect("END");
+    terminal.expect("› ");
+    terminal.keys("/quit\r");
+    terminal.rest();
 }

@@ -12,16 +12,17 @@ use zk_core::events::{CompactionStage, ContextCompaction, ContextOverflow, Conte
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::wire::Repair;
 use zk_core::model::{
-    AgentError, Block, Message, MessageId, ModelRef, Role, RunId, ToolCall, TurnUsage, Usage, WireReady,
-    WireRules, context_size,
+    AgentError, Block, Message, MessageId, ModelRef, Role, RunId, Thinking, ToolCall, TurnUsage, Usage,
+    WireReady, WireRules, context_size,
 };
 use zk_core::service::{
     ContextId, ContextWindow, RunControl, RunEnded, RunState, SideAnswer, SideCall, WindowLevel,
 };
 
-/// How many strategies there are, and the one that prepares what it does beside the conversation.
-const STRATEGIES: usize = 9;
+/// How many strategies there are, the one that prepares what it does beside the conversation, and the one of the provider.
+const STRATEGIES: usize = 10;
 const PAIRS: usize = 6;
+const SERVER: usize = 9;
 
 /// Bytes that may be sent where the window is not known.
 const FALLBACK: usize = 100_000;
@@ -135,14 +136,32 @@ fn bus(case: &Case) -> Bus {
             bus.install(&Tail::default().threshold(20_000).keep_turns(2)).unwrap();
             bus.install(&Summary).unwrap();
         }
-        _ => drop(bus.install(&Focus::default().auto_consolidate_min_window(1)).unwrap()),
+        8 => drop(bus.install(&Focus::default().auto_consolidate_min_window(1)).unwrap()),
+        // Nothing here: what the provider sent stands in the answers.
+        _ => {}
     }
     bus.install(&Shorten).unwrap();
     bus
 }
 
+/// What a provider put there when it compacted its context itself.
+fn provider_compaction(number: usize) -> Block {
+    let data = json!({"type": "compaction", "content": format!("before turn {number}:  ünd\t")});
+    Block::provider("context compacted", &ModelRef::new("p", "m"), data)
+}
+
+/// Reasoning with the provider's proof, which holds for exactly these bytes.
+fn thinking(number: usize) -> Block {
+    Block::Thinking(Thinking {
+        text: format!("hm  {number}\t"),
+        signature: Some(format!("proof-{number}=")),
+        origin: Some(ModelRef::new("p", "m")),
+        ..Thinking::default()
+    })
+}
+
 /// What the turn adds to a conversation.
-fn messages(number: usize, (said, results): &TurnSizes) -> Vec<Arc<Message>> {
+fn messages(case: &Case, number: usize, (said, results): &TurnSizes) -> Vec<Arc<Message>> {
     let id = |what: &str| Some(MessageId::from(format!("m{number}{what}")));
     let mut all = Vec::new();
     if let Some(bytes) = said {
@@ -150,7 +169,11 @@ fn messages(number: usize, (said, results): &TurnSizes) -> Vec<Arc<Message>> {
         all.push(Message { id: id("p"), ..Message::user_text(text) }.shared());
     }
     let call = |at: usize| format!("c{number}_{at}");
-    let mut answer = vec![Block::text("well")];
+    let mut answer = vec![thinking(number), Block::text("well")];
+    // The provider compacted what came before, now and then, and wants its block back as it was.
+    if case.strategy == SERVER && number % 5 == 4 {
+        answer.insert(0, provider_compaction(number));
+    }
     answer.extend(
         (0..results.len()).map(|at| Block::ToolCall(ToolCall::new(call(at), "ls", json!({"path": "a"})))),
     );
@@ -170,6 +193,9 @@ fn check_sent(case: &Case, history: &[Arc<Message>], sent: &[Arc<Message>]) -> R
         .iter()
         .find(|repair| matches!(repair, Repair::MissingResult { .. } | Repair::OrphanResult { .. }));
     prop_assert!(torn.is_none(), "{torn:?} in {case:?}");
+    for answer in sent.iter().filter(|message| message.role == Role::Assistant) {
+        prop_assert!(history.contains(answer), "an answer is another one: {answer:?} in {case:?}");
+    }
     let newest = |all: &[Arc<Message>]| all.last().map(|last| (last.role, last.content.len()));
     prop_assert_eq!(newest(sent), newest(history));
     let has_line = |all: &[Arc<Message>]| all.iter().any(|message| message.text().contains(PINNED));
@@ -202,7 +228,7 @@ async fn run(case: &Case) -> Result<(), TestCaseError> {
         cx.emit(event).await.unwrap().messages
     };
     for (number, turn) in case.turns.iter().enumerate() {
-        history.extend(messages(number, turn));
+        history.extend(messages(case, number, turn));
         let stored = history.clone();
         let id = format!("t{number}");
         let mut sent = emit(&history, &id).await;

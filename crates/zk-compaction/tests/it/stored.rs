@@ -101,6 +101,8 @@ async fn a_resumed_conversation_is_the_compacted_one_and_the_original_messages_s
     assert!(again.starts_with(&sent), "byte for byte as it was sent before");
     assert_eq!(resumed.conversation.agent().history().len(), 20);
     assert!(resumed.log.0.lock().unwrap().is_empty(), "nothing is decided anew");
+    let fill = resumed.window().fill(&resumed.conversation.agent().context()).unwrap();
+    assert_eq!(fill.compactions, 1, "it is known to be compacted: {fill:?}");
 }
 
 #[tokio::test]

@@ -160,6 +160,78 @@ async fn whatever_a_summariser_does_the_conversation_goes_on_and_nothing_of_it_i
     }
 }
 
+/// A tool that gives 3 KB, for a prompt that asks for it again and again.
+fn working(summarise: impl Fn(&Asked) -> Turn + Send + Sync + 'static) -> Rig {
+    let mut rig = rig_with(|bus| drop(bus.install(&Summary).unwrap()), |_| Turn::new());
+    let bus = Bus::new();
+    bus.install(&Window::with(WindowOptions { keep: 2000, ..WindowOptions::default() })).unwrap();
+    bus.install(&Summary).unwrap();
+    bus.install(&Shorten).unwrap();
+    let script = Script::answering(move |asked| {
+        if is_summariser(asked) {
+            return summarise(asked);
+        }
+        // The summariser's requests count, too.
+        match asked.number {
+            1..=8 => Turn::new()
+                .signed_thinking(format!("step  {}\t", asked.number), format!("proof-{}=", asked.number))
+                .call("read_file", json!({"path": format!("src/{}.rs", asked.number)})),
+            _ => Turn::new().text("Done."),
+        }
+    });
+    rig.provider = ScriptedProvider::new(script);
+    let model = Model { window: Some(100_000), ..rig.provider.model("scripted") };
+    let spec = ToolSpec::new("read_file", "Reads.", json!({"type": "object"}));
+    let tool = crate::tools::Fixed(spec, ToolOutput::text("line\n".repeat(600)));
+    let agent = Agent::builder(Arc::new(rig.provider.clone()))
+        .bus(bus)
+        .model(model)
+        .tool(Arc::new(tool))
+        .build()
+        .unwrap();
+    rig.conversation = AgentConversation::new(agent);
+    rig
+}
+
+#[tokio::test]
+async fn a_turn_that_the_cut_goes_through_is_summed_up_apart_and_the_reasoning_that_stays_is_verbatim() {
+    let rig = working(|asked| {
+        let text = asked.last_user_text();
+        let is_prefix = text.contains("beginning of a turn");
+        Turn::new().text(if is_prefix { "It read the files one to six." } else { SUMMARY })
+    });
+    rig.say("Read them all, please").await;
+    rig.conversation.compact(None).await.unwrap();
+    let sent = rig.say("and now?").await;
+    let text = format!("{sent:?}");
+    for part in ["## The present request so far", "> Read them all, please", "It read the files one to six."] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let history = rig.conversation.agent().history();
+    let kept: Vec<&Arc<Message>> = sent.iter().filter(|message| message.has_calls()).collect();
+    assert!(!kept.is_empty() && kept.len() < 8, "{}", kept.len());
+    for message in kept {
+        let Block::Thinking(thinking) = &message.content[0] else { panic!("{message:?}") };
+        assert!(thinking.signature.is_some());
+        assert!(history.contains(message), "{message:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_request_for_a_summary_fits_the_window_however_much_leaves() {
+    let rig = rig(|_| Turn::new().text(SUMMARY));
+    for number in 0..60 {
+        rig.say(&format!("{number} {}", "words ".repeat(2000))).await;
+    }
+    rig.conversation.compact(None).await.unwrap();
+    let asked = rig.summariser_asked();
+    assert!(asked.len() >= 2, "{}", asked.len());
+    let bytes = |asked: &Asked| asked.system.len() + asked.last_user_text().len();
+    let largest = asked.iter().map(bytes).max().unwrap();
+    assert!((100_000..210_000).contains(&largest), "{largest} bytes for a window of 100000 tokens");
+    assert!(rig.strategies().iter().all(|name| name == "summary"));
+}
+
 #[tokio::test]
 async fn lines_take_the_place_of_what_leaves_without_a_model_and_the_model_looks_back() {
     let rig = rig_with(|bus| drop(bus.install(&Rolling).unwrap()), |_| Turn::new().text("never asked"));

@@ -92,9 +92,11 @@ pub struct Compacted {
 }
 
 /// Text that outlives compactions: a registry item. After each, the owner of the window asks for it and sends it,
-/// byte for byte, behind what is left of the conversation's beginning.
+/// byte for byte, behind what is left of the conversation's beginning. Where all that left was within results, nothing is
+/// asked for.
 ///
-/// For what governs the work and is not in the system prompt: open to-dos, sub-agents that run, loaded skills.
+/// For what governs the work and is not in the system prompt: open to-dos, sub-agents that run, loaded skills,
+/// instructions of subdirectories.
 #[async_trait]
 pub trait PinnedContext: Send + Sync {
     /// The text; nothing when there is none now.

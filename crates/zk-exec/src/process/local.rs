@@ -34,6 +34,8 @@ pub(super) struct LocalProcess {
     terminal: Option<std::os::fd::OwnedFd>,
     /// Until it is released: dropping it ends everything.
     tree: Option<Tree>,
+    /// Whether it was asked to end.
+    is_ending: bool,
     limits: Limits,
     printed: u64,
     /// The end of what it printed, if that can tell which limit it met.
@@ -52,6 +54,7 @@ impl LocalProcess {
             stderr: Pipe { reader: stderr, buffer: Vec::new() },
             terminal,
             tree: Some(started.tree),
+            is_ending: false,
             limits,
             printed: 0,
             tail: Vec::new(),
@@ -140,6 +143,7 @@ impl Process for LocalProcess {
     }
 
     async fn kill(&mut self, signal: KillSignal) -> Result<(), ExecError> {
+        self.is_ending = true;
         if let Some(tree) = &self.tree {
             tree.signal(match signal {
                 KillSignal::Terminate => Ask::End,
@@ -152,7 +156,8 @@ impl Process for LocalProcess {
 
     async fn members(&mut self) -> Result<Vec<u32>, ExecError> {
         match &self.tree {
-            Some(tree) if tree.may_live() => Ok(tree.members().await),
+            // What left its process group can outlive that: whoever ends it is told the truth, whatever the look costs.
+            Some(tree) if self.is_ending || tree.may_live() => Ok(tree.members().await),
             Some(_) | None => Ok(Vec::new()),
         }
     }

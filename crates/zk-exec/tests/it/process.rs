@@ -356,6 +356,42 @@ async fn a_process_that_is_killed_or_dropped_is_gone_with_all_it_started() {
     }
 }
 
+/// Ends by `TERM`, and leaves something in a session of its own that does not.
+const LEAVES_DEAF: &str = "(trap '' TERM; exec setsid sleep 1000) & echo $! > inner; \
+                           until grep -qs sleep /proc/$!/comm; do sleep 0.01; done; echo up; wait";
+
+#[tokio::test]
+async fn what_left_the_group_of_a_killed_command_counts_until_it_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let mut process = exec.spawn(ExecRequest::shell(LEAVES_DEAF, dir.path())).await.unwrap();
+    assert!(matches!(process.next().await.unwrap(), Some(ProcessEvent::Output(..))));
+    process.kill(KillSignal::Terminate).await.unwrap();
+    assert_eq!(process.wait().await.unwrap(), Exit::Signal(15));
+    let inner = pid_in(&dir.path().join("inner"));
+    assert_eq!(process.members().await.unwrap(), [inner]);
+    process.kill(KillSignal::Kill).await.unwrap();
+    while !process.members().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!runs(inner));
+    exec.close().await;
+}
+
+#[tokio::test]
+async fn a_stopped_run_ends_what_left_the_group_of_its_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let exec = exec();
+    let stop = CancellationToken::new();
+    let mut sink = |_: OutputStream, _: &[u8]| stop.cancel();
+    let outcome = exec.run(ExecRequest::shell(LEAVES_DEAF, dir.path()), &mut sink, &stop).await.unwrap();
+    assert_eq!(outcome.exit, Exit::Stopped);
+    let inner = pid_in(&dir.path().join("inner"));
+    assert!(outcome.survivors == [inner], "{:?}", outcome.survivors);
+    eventually("its end", || !runs(inner));
+    exec.close().await;
+}
+
 #[tokio::test]
 async fn an_environment_is_inherited_only_from_a_host_that_hands_it_over() {
     let request = || ExecRequest { environment: EnvPolicy::Inherit, ..ExecRequest::shell("echo $OWN", "/") };

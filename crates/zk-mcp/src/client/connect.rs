@@ -21,7 +21,9 @@ use tokio_util::task::TaskTracker;
 use zk_core::service::Exec;
 
 use super::handler::{Handler, ListChanged};
-use crate::config::{ServerConfig, ServerTransport};
+use crate::config::ServerConfig;
+use crate::transport::ServerTransport;
+use crate::exposure::ServerTrust;
 use crate::era::ServerEra;
 #[cfg(feature = "http")]
 use crate::event_stream::EventStreamTransport;
@@ -123,7 +125,12 @@ impl Connecting<'_> {
         match &self.server.transport {
             transport @ ServerTransport::Stdio { .. } => {
                 let Some(exec) = &self.exec else {
-                    return Err(ConnectError::start("there is no service that starts programs"));
+                    return Err(ConnectError::start(match self.server.trust {
+                        ServerTrust::Sandboxed => "its `trust` is `sandboxed`, and there is no sandbox here",
+                        ServerTrust::Trusted | ServerTrust::Untrusted => {
+                            "there is no service that starts programs"
+                        }
+                    }));
                 };
                 // A program that runs is not waited for: only starts are few at once.
                 let permit = self.starts.acquire().await.map_err(ConnectError::start)?;

@@ -13,8 +13,9 @@ use zk_core::service::{Command, Tool};
 use super::disclosure::Disclosed;
 use super::{Server, quarantined};
 use crate::client::Connection;
-use crate::config::ServerPermission;
+use crate::config::{ServerConfig, ServerPermission};
 use crate::events::{McpQuarantine, McpSkills};
+use crate::exposure::ServerTrust;
 use crate::names::tool_name;
 use crate::pin::Listing;
 use crate::prompts::PromptCommand;
@@ -29,6 +30,9 @@ use crate::tool::{McpTool, spec_of};
 const LIST: Duration = Duration::from_secs(15);
 /// The most tools of one server, and the most bytes of their list.
 const MOST_TOOLS: usize = 2000;
+/// What is said of a list that was accepted for a command, not for a server.
+const SHARED: &str = "! an earlier version accepted one list for all servers with this command or address, and this server's \
+                      differs from it; each server has its own from now on";
 /// The most prompts of one server.
 const MOST_PROMPTS: usize = 200;
 const MOST_BYTES: usize = 8 << 20;
@@ -95,15 +99,21 @@ impl Server {
         if !self.config.pin {
             return Ok(());
         }
-        let pins = &self.shared.pins;
+        let (pins, key) = (&self.shared.pins, self.config.pin_key());
         let cannot = |why: String| vec![format!("! which tools were accepted cannot be known: {why}")];
-        match pins.load(self.config.identity()).map_err(cannot)? {
-            None => pins.save(self.config.identity(), &listing.bytes()).map_err(cannot),
-            Some(accepted) => {
-                let changes = listing.changes_since(&accepted).map_err(cannot)?;
-                if changes.is_empty() { Ok(()) } else { Err(changes) }
+        if let Some(accepted) = pins.load(&key).map_err(cannot)? {
+            let changes = listing.changes_since(&accepted).map_err(cannot)?;
+            return if changes.is_empty() { Ok(()) } else { Err(changes) };
+        }
+        // Earlier versions kept one list for all servers of a command, whatever their names and variables.
+        if let Some(shared) = pins.load(self.config.identity()).map_err(cannot)? {
+            let mut changes = listing.changes_since(&shared).map_err(cannot)?;
+            if !changes.is_empty() {
+                changes.insert(0, SHARED.to_owned());
+                return Err(changes);
             }
         }
+        pins.save(&key, &listing.bytes()).map_err(cannot)
     }
 
     /// Lists again if the server said that its tools are others.
@@ -158,7 +168,7 @@ impl Server {
             }
         };
         let Some((listing, tools)) = waiting else { return Ok(()) };
-        self.shared.pins.save(self.config.identity(), &listing.bytes())?;
+        self.shared.pins.save(&self.config.pin_key(), &listing.bytes())?;
         self.register(&tools).await;
         let connection = self.live.borrow().connection.clone();
         let protocol = connection.as_ref().map_or(String::new(), |connection| connection.protocol());
@@ -171,8 +181,13 @@ impl Server {
 
     /// Offers the tools for the resources of all servers, once one has any.
     fn offer_resources(&self, connection: &Connection) {
-        if connection.has_resources() && self.shared.has_resources.set(()).is_ok() {
+        if connection.has_resources()
+            && self.config.trust != ServerTrust::Untrusted
+            && self.shared.has_resources.set(()).is_ok() {
             let all = self.shared.all.get().cloned().unwrap_or_default();
+            let is_trusted = |one: &Server| one.config.trust != ServerTrust::Untrusted;
+            let all = all.iter().filter(|one| one.upgrade().is_some_and(|one| is_trusted(&one))).cloned();
+            let all = Arc::new(all.collect::<Vec<_>>());
             let tools: [Arc<dyn Tool>; 2] =
                 [Arc::new(ListResources::new(all.clone())), Arc::new(ReadResource::new(all))];
             for tool in tools {
@@ -215,6 +230,9 @@ impl Server {
         if is_known {
             return;
         }
+        if self.config.trust == ServerTrust::Untrusted {
+            return;
+        }
         let Ok(Ok(prompts)) = timeout(LIST, connection.prompts()).await else { return };
         let scope = bus.scope(format!("mcp:{}", self.name()));
         let mut taken = BTreeSet::new();
@@ -239,6 +257,8 @@ impl Server {
     async fn register(&self, tools: &[rmcp::model::Tool]) {
         // One server after the other: they share a budget.
         let _registering = self.shared.registering.lock().await;
+        let used = self.used(tools);
+        let tools = &*used;
         let Disclosed { own, others } = self.shared.disclosures.decide(&self.config, size(tools));
         if (own == Disclosure::Lazy || !others.is_empty())
             && self.shared.has_search
@@ -255,6 +275,15 @@ impl Server {
             let lazy = lazy.map(|(name, tool)| (name, Arc::new(tool.disclosed(Disclosure::Lazy)))).collect();
             server.publish(lazy).await;
         }
+    }
+
+    /// The tools that the person lets the model have.
+    fn used(&self, tools: &[rmcp::model::Tool]) -> Vec<rmcp::model::Tool> {
+        let ServerConfig { tools: filter, trust, .. } = &self.config;
+        if *trust == ServerTrust::Untrusted && filter.allow.is_none() {
+            self.note("it is not trusted and has no `allow_tools`: none of its tools is used");
+        }
+        tools.iter().filter(|tool| filter.allows(&tool.name, *trust)).cloned().collect()
     }
 
     /// The tools by their canonical names.

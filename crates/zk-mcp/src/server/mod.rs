@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     /// The directories that servers are told of.
     pub(crate) roots: Arc<[PathBuf]>,
     pub(crate) exec: Option<Arc<dyn Exec>>,
+    /// Where the programs of sandboxed servers run.
+    pub(crate) sandbox: Option<Arc<dyn Exec>>,
     #[cfg(feature = "http")]
     pub(crate) http: zk_auth::Http,
     /// Where tokens are.

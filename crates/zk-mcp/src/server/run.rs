@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Server;
 use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, OpenQuestions, Watched};
+use crate::exposure::ServerTrust;
 use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
 use crate::status::{FailureStage, ServerFailure, ServerState};
 use crate::stdio::LogSink;
@@ -145,6 +146,7 @@ impl Server {
             let name = self.config.name.clone();
             Arc::new(move |bytes: &[u8]| log(&name, bytes)) as LogSink
         });
+        let is_sandboxed = self.config.trust == ServerTrust::Sandboxed;
         let handler = Handler {
             server: self.config.name.clone(),
             roots: self.shared.roots.clone(),
@@ -153,13 +155,14 @@ impl Server {
             changed: Arc::new(ListChanged::default()),
             watched: Watched::default(),
             questions: OpenQuestions::default(),
-            answers: self.shared.answers.clone(),
+            answers: self.shared.answers.clone().filter(|_| !is_sandboxed),
             log: log.clone(),
         };
+        let exec = if is_sandboxed { &self.shared.sandbox } else { &self.shared.exec };
         Connecting {
             server: &self.config,
             project: &self.shared.project,
-            exec: self.shared.exec.clone(),
+            exec: exec.clone(),
             #[cfg(feature = "http")]
             http: &self.shared.http,
             #[cfg(feature = "http")]

@@ -19,7 +19,8 @@ mod with_http {
     use super::super::{Server, Shared};
     use super::MOST;
     use crate::auth::{ServerAuth, SignInError, SignInOptions, SignInPage, sign_in};
-    use crate::config::{ServerConfig, ServerTransport};
+    use crate::config::ServerConfig;
+    use crate::transport::ServerTransport;
     use crate::events::{McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl};
 
     /// The sign-in of a server that can want one.

@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 use zk_core::service::{Exec, ExecError, ExecRequest, Input};
 
-use crate::config::ServerTransport;
+use crate::secret_values::SecretValues;
+use crate::transport::ServerTransport;
 use pump::{Order, Pump};
 
 /// How many messages wait between the program and whoever reads them.
@@ -102,7 +103,8 @@ fn request(server: &ServerTransport, project: &Path) -> ExecRequest {
     for name in ["CLAUDE_PROJECT_DIR", "ZK_PROJECT_DIR"] {
         request.env.insert(name.into(), project.into());
     }
-    request.env.extend(env.into_iter().flatten().map(|(name, value)| (name.into(), value.into())));
+    let env = env.into_iter().flat_map(SecretValues::iter);
+    request.env.extend(env.map(|(name, value)| (name.into(), value.into())));
     request
 }
 

@@ -8,7 +8,7 @@ use zk_core::service::{Command, CommandOutcome, Progress, Question, Questions, T
 use zk_mcp::{ServerConfig, ServerState};
 use zk_testkit::{FakeMcpEra, FakeMcpFault, FakeMcpScript};
 
-use crate::support::{Host, LONG, config, fake};
+use crate::support::{Host, LONG, PANICS, config, fake};
 
 #[tokio::test]
 async fn tools_of_a_program_can_be_called_under_names_with_its_own() {
@@ -119,6 +119,19 @@ async fn a_server_that_crashed_is_started_again_and_its_tools_stay() {
     let errors = host.events("mcp:error");
     assert!(errors[0]["error"].as_str().unwrap().contains("fake server is up"), "{errors:?}");
     assert!(errors[0]["retry_in_ms"].is_u64(), "{errors:?}");
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_panics_in_the_middle_of_a_call_fails_that_call_and_is_started_again() {
+    let script = FakeMcpScript { instructions: Some(PANICS.to_owned()), ..FakeMcpScript::default() };
+    let host = Host::ready(&script).await;
+    let error = host.call("mcp_fake_crash", json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ToolErrorKind::Failed);
+    assert!(error.message.contains("exit code 101"), "{error}");
+    assert_eq!(host.text("mcp_fake_echo", json!({"text": "again"})).await, "again");
+    let errors = host.events("mcp:error");
+    assert!(errors[0]["error"].as_str().unwrap().contains("the fake server broke"), "{errors:?}");
     host.bus.close().await;
 }
 

@@ -7,13 +7,18 @@ use zk_core::events::SystemSections;
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{Approved, Disclosure, ToolError, ToolOutput, ToolSpec};
 use zk_core::service::{PromptSection, Tool, ToolCx};
-use zk_mcp::{McpPlugin, McpServers, ServerConfig};
+use zk_mcp::{McpPlugin, McpServers, ServerConfig, ServerDisclosure};
 use zk_testkit::{Asked, FakeMcpScript, Script, ScriptedProvider, Turn};
 
 use crate::support::{Host, LONG, exec, fake};
 
 /// What a model with a lazy server was asked, as it went through `turns`.
 async fn asked(turns: fn(usize) -> Turn) -> Vec<Asked> {
+    asked_as(&[], turns).await
+}
+
+/// The same, with other names for tools on the wire.
+async fn asked_as(aliases: &[(&str, &str)], turns: fn(usize) -> Turn) -> Vec<Asked> {
     let mut definition = fake(&FakeMcpScript::default());
     definition["disclosure"] = json!("lazy");
     let server = ServerConfig::read("fake", &definition).unwrap();
@@ -25,8 +30,11 @@ async fn asked(turns: fn(usize) -> Turn) -> Vec<Asked> {
         turns(asked.number)
     });
     let provider = Arc::new(ScriptedProvider::new(script));
-    let agent =
-        Agent::builder(provider).bus(host.bus.clone()).spawn(SpawnOptions::default()).build().unwrap();
+    let mut agent = Agent::builder(provider).bus(host.bus.clone()).spawn(SpawnOptions::default());
+    for (name, wire) in aliases {
+        agent = agent.alias(*name, *wire);
+    }
+    let agent = agent.build().unwrap();
     let sections: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = sections.clone();
     host.bus.scope("test").on_sync(move |event: &SystemSections, _: &Cx| {
@@ -72,6 +80,40 @@ async fn a_lazy_tool_that_was_not_searched_for_is_refused() {
 }
 
 #[tokio::test]
+async fn the_refusal_of_a_lazy_tool_names_it_and_the_search_as_the_model_knows_them() {
+    let aliases = [("mcp_fake_echo", "say_back"), ("tool_search", "find_tools")];
+    let asked = asked_as(&aliases, |number| match number {
+        1 => Turn::new().call("say_back", json!({"text": "guessed"})),
+        2 => Turn::new().call("find_tools", json!({"names": ["mcp_fake_echo"]})),
+        3 => Turn::new().call("say_back", json!({"text": "found"})),
+        _ => Turn::new().text("Done."),
+    })
+    .await;
+    let refused = &asked[1].results()[0];
+    assert!(refused.is_error && refused.text.contains("`say_back` is not among the tools"), "{refused:?}");
+    assert!(refused.text.contains("search for it first with `find_tools`"), "{refused:?}");
+    assert!(!asked[0].tools.contains(&"say_back".to_owned()), "{:?}", asked[0].tools);
+    assert!(asked[2].tools.contains(&"say_back".to_owned()), "{:?}", asked[2].tools);
+    assert_eq!(asked[3].results()[0].text, "found");
+}
+
+#[tokio::test]
+async fn a_server_that_says_always_load_is_told_of_at_once_where_others_are_lazy() {
+    let server = |name: &str, always: bool| {
+        let mut definition = fake(&FakeMcpScript::default());
+        definition["alwaysLoad"] = json!(always);
+        ServerConfig::read(name, &definition).unwrap()
+    };
+    let plugin = McpPlugin::new([server("one", true), server("two", false)], "/");
+    let host = Host::new(plugin.disclosure(ServerDisclosure::Lazy));
+    host.servers.warm_up(LONG).await;
+    let disclosed = |name: &str| host.bus.item::<dyn Tool>(name).unwrap().spec().disclosure;
+    assert_eq!(disclosed("mcp_one_echo"), Disclosure::Always);
+    assert_eq!(disclosed("mcp_two_echo"), Disclosure::Lazy);
+    host.bus.close().await;
+}
+
+#[tokio::test]
 async fn a_sub_agent_is_told_of_the_lazy_tools_too() {
     let asked = asked(|number| match number {
         1 => Turn::new().call("spawn", json!({"task": "Echo it."})),
@@ -98,10 +140,7 @@ fn large() -> Vec<ServerConfig> {
     };
     let script = |server| FakeMcpScript { tools: Some(tools(server)), ..FakeMcpScript::default() };
     let config = |server: usize| {
-        let mut definition = fake(&script(server));
-        // What was accepted of a program's tools holds for the same command.
-        definition["args"].as_array_mut().unwrap().push(json!(format!("s{server}")));
-        ServerConfig::read(&format!("s{server}"), &definition).unwrap()
+        ServerConfig::read(&format!("s{server}"), &fake(&script(server))).unwrap()
     };
     (0..4).map(config).collect()
 }

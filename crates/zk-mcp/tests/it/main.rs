@@ -15,6 +15,8 @@ mod eras;
 #[cfg(test)]
 mod event_stream;
 #[cfg(test)]
+mod exposure;
+#[cfg(test)]
 mod headers;
 #[cfg(test)]
 mod http;

@@ -100,6 +100,51 @@ async fn another_order_and_another_process_are_no_change_and_other_tools_at_the_
     host.bus.close().await;
 }
 
+#[tokio::test]
+async fn servers_of_one_command_with_other_names_and_variables_have_accepted_lists_of_their_own() {
+    let server = |name: &str, tools: Vec<Value>| {
+        config(name, &FakeMcpScript { tools: Some(tools), ..FakeMcpScript::default() })
+    };
+    let few = vec![tools().remove(0)];
+    let (one, two) = (server("one", tools()), server("two", few));
+    assert_eq!(one.identity(), two.identity(), "only names and values differ");
+    let host = Host::of([one, two]);
+    host.servers.warm_up(LONG).await;
+    for status in host.servers.status() {
+        assert!(matches!(status.state, ServerState::Ready { .. }), "{status:?}");
+    }
+    assert!(host.names().contains(&"mcp_one_mutate".to_owned()), "{:?}", host.names());
+    assert!(!host.names().contains(&"mcp_two_mutate".to_owned()), "{:?}", host.names());
+    host.bus.close().await;
+}
+
+#[tokio::test]
+async fn a_list_that_an_earlier_version_accepted_for_a_command_still_counts() {
+    let pins = Arc::new(MemoryPins::default());
+    let key = config("fake", &FakeMcpScript { tools: Some(tools()), ..FakeMcpScript::default() }).pin_key();
+    met(&pins, tools()).await.bus.close().await;
+    let accepted = pins.load(&key).unwrap().unwrap();
+    // As it was kept then.
+    let pins = Arc::new(MemoryPins::default());
+    let identity = config("fake", &FakeMcpScript::default()).identity().to_owned();
+    pins.save(&identity, &accepted).unwrap();
+    let host = met(&pins, vec![tools().remove(0)]).await;
+    let ServerState::Quarantined { changes, digest } = host.state() else { panic!("{:?}", host.state()) };
+    assert!(changes[0].contains("one list for all servers with this command"), "{changes:?}");
+    assert_eq!(changes[1..], ["- tool mutate"]);
+    host.servers.accept("fake", &digest).await.unwrap();
+    host.bus.close().await;
+    let host = met(&pins, vec![tools().remove(0)]).await;
+    assert!(matches!(host.state(), ServerState::Ready { .. }), "{:?}", host.state());
+    host.bus.close().await;
+    let pins = Arc::new(MemoryPins::default());
+    pins.save(&identity, &accepted).unwrap();
+    let host = met(&pins, tools()).await;
+    assert!(matches!(host.state(), ServerState::Ready { .. }), "{:?}", host.state());
+    assert_eq!(pins.load(&key).unwrap().unwrap(), accepted, "it is the server's own now");
+    host.bus.close().await;
+}
+
 /// A store that somebody damaged.
 struct Damaged;
 

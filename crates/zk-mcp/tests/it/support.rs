@@ -13,6 +13,9 @@ use zk_testkit::{FakeMcpEnd, FakeMcpScript, FakeMcpServer};
 /// The variable that makes this program the fake server.
 const ROLE: &str = "ZK_FAKE_MCP";
 
+/// The instructions of a server that panics where others crash.
+pub(crate) const PANICS: &str = "I panic";
+
 /// Long enough for anything, on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
@@ -23,12 +26,14 @@ fn fake_server() {
     let Ok(script) = std::env::var(ROLE) else { return };
     let script: FakeMcpScript = serde_json::from_str(&script).unwrap();
     let vars = std::env::vars().map(|(name, _)| name).collect();
+    let panics = script.instructions.as_deref() == Some(PANICS);
     let server = FakeMcpServer::new(script, vars, BufReader::new(stdin()), stdout());
     eprintln!("fake server is up");
     // Behind what the test harness began to print.
     println!();
     match server.serve() {
         Ok(FakeMcpEnd::Input) => std::process::exit(0),
+        Ok(FakeMcpEnd::Crash) if panics => panic!("the fake server broke"),
         Ok(FakeMcpEnd::Crash) | Err(_) => std::process::exit(3),
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,9 @@ use serde::Serialize;
 use zk_core::events::{ContextReduced, ResultPatch, SessionLoaded, ToolBegin, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, Scope};
 use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
-use zk_core::service::{ContextId, HostFiles, PromptSection, TurnCwd, section_order};
+use zk_core::service::{
+    ContextId, HostFiles, PinnedContext, PromptSection, TurnCwd, section_order,
+};
 
 use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own};
 use crate::catalog::escape;
@@ -16,7 +18,7 @@ use crate::catalog::escape;
 const MAX_CALLS: usize = 64;
 
 /// Instructions of the person and of the project: a section of the system prompt, read anew for every run, and those of
-/// a subdirectory with the first result of a call that works there.
+/// a subdirectory with the first result of a call that works there. A compaction keeps those.
 ///
 /// It reads with the `dyn HostFiles` of the bus.
 #[derive(Clone, Debug)]
@@ -42,8 +44,12 @@ struct Told {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Files that came with a result, canonical.
-    files: BTreeSet<PathBuf>,
+    /// Files that came with a result, canonical, and that the model sees there, with what came.
+    files: BTreeMap<PathBuf, String>,
+    /// Those that it may not see any more: it is told again, unless they are pinned first.
+    left: BTreeMap<PathBuf, String>,
+    /// Those that are sent with every request since a compaction, as they came.
+    pinned: BTreeMap<PathBuf, String>,
     /// Directories looked at since the run began: nobody looks again for every file in them.
     looked: BTreeSet<PathBuf>,
 }
@@ -151,7 +157,7 @@ impl InstructionsPlugin {
 
     /// The instructions that come with the result of a call, if it is the first one there.
     async fn news(&self, call: &CallId, cx: &Cx) -> Result<Option<String>, BoxError> {
-        let context = cx.service::<ContextId>().map(|id| (*id).clone());
+        let context = context_of(cx);
         let dirs = {
             let mut told = self.told();
             let Some(at) = told.calls.iter().position(|(id, _)| id == call) else { return Ok(None) };
@@ -169,15 +175,35 @@ impl InstructionsPlugin {
         let Told { prompt, results, .. } = &mut *told;
         let known = results.entry(context).or_default();
         known.looked.extend(dirs);
-        let is_news =
-            |file: &&(PathBuf, Instruction)| !prompt.contains(&file.0) && known.files.insert(file.0.clone());
-        let texts: Vec<String> = found.iter().filter(is_news).map(|(_, file)| frame(file)).collect();
+        let mut texts = Vec::new();
+        for (path, file) in found {
+            if prompt.contains(&path) || known.files.contains_key(&path) || known.pinned.contains_key(&path) {
+                continue;
+            }
+            let text = frame(&file);
+            known.left.remove(&path);
+            known.files.insert(path, text.clone());
+            texts.push(text);
+        }
         Ok((!texts.is_empty()).then(|| texts.join("\n")))
     }
 
-    fn forget(&self, cx: &Cx) {
-        self.told().results.remove(&cx.service::<ContextId>().map(|id| (*id).clone()));
+    /// Results left the context: what came with them is told again by the next one, or pinned.
+    fn lose_results(&self, cx: &Cx) {
+        if let Some(known) = self.told().results.get_mut(&context_of(cx)) {
+            let files = std::mem::take(&mut known.files);
+            known.left.extend(files);
+            known.looked.clear();
+        }
     }
+
+    fn forget(&self, cx: &Cx) {
+        self.told().results.remove(&context_of(cx));
+    }
+}
+
+fn context_of(cx: &Cx) -> Option<ContextId> {
+    cx.service::<ContextId>().map(|id| (*id).clone())
 }
 
 /// A file as the system prompt has it.
@@ -225,6 +251,19 @@ impl PromptSection for InstructionsPlugin {
     }
 }
 
+/// The instructions of subdirectories that came with results, byte for byte: they hold for the work there, whatever left.
+#[async_trait]
+impl PinnedContext for InstructionsPlugin {
+    async fn text(&self, cx: &Cx) -> Result<Option<String>, BoxError> {
+        let mut told = self.told();
+        let Some(known) = told.results.get_mut(&context_of(cx)) else { return Ok(None) };
+        let (left, files) = (std::mem::take(&mut known.left), std::mem::take(&mut known.files));
+        known.pinned.extend(left.into_iter().chain(files));
+        let texts: Vec<&str> = known.pinned.values().map(String::as_str).collect();
+        Ok((!texts.is_empty()).then(|| texts.join("\n")))
+    }
+}
+
 impl Plugin for InstructionsPlugin {
     fn name(&self) -> &'static str {
         "instructions"
@@ -247,9 +286,9 @@ impl Plugin for InstructionsPlugin {
                 Ok(content.map(|content| ResultPatch { content: Some(content), ..ResultPatch::default() }))
             },
         );
-        // What left the context is told again.
+        scope.provide::<dyn PinnedContext>("instructions", Arc::new(self.clone()))?;
         let plugin = self.clone();
-        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.forget(cx));
+        scope.on_sync_at(everywhere, move |_: &ContextReduced, cx: &Cx| plugin.lose_results(cx));
         let plugin = self.clone();
         scope.on_sync(move |_: &SessionLoaded, cx: &Cx| plugin.forget(cx));
         Ok(())

@@ -15,6 +15,8 @@ mod jobs;
 mod media;
 mod no_search;
 mod outside;
+#[cfg(test)]
+mod path_corpus;
 mod permission;
 #[cfg(test)]
 mod permission_faults;

@@ -1,10 +1,9 @@
 //! Adds servers to the person's settings and takes them out, leaving everything else in the file as it is.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use zk_mcp::{ServerConfig, ServerTransport, definition_of};
+use zk_mcp::{SecretValues, ServerConfig, ServerTransport, definition_of};
 
 use super::super::print;
 use crate::app::AppContext;
@@ -78,7 +77,7 @@ pub(super) fn remove(app: &AppContext, name: &str) -> Outcome<Exit> {
     print(app, &[format!("MCP server {name} is no longer in {}", path.display())])
 }
 
-fn pairs(given: &[String], between: char, like: &str) -> Outcome<BTreeMap<String, String>> {
+fn pairs(given: &[String], between: char, like: &str) -> Outcome<SecretValues> {
     let pair = |text: &String| {
         let (name, value) = text.split_once(between)?;
         Some((name.trim().to_owned(), value.trim().to_owned())).filter(|(name, _)| !name.is_empty())

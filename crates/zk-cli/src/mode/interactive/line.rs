@@ -206,6 +206,9 @@ impl Chat {
                 Err(AgentError::Aborted) => self.screen.line(Style::Yellow, "stopped"),
                 Err(error) => self.screen.line(Style::Red, &summary::run_error(error)),
             }
+            if let Some(choices) = outcome.result.as_ref().err().and_then(summary::choices) {
+                self.screen.line(Style::Yellow, choices);
+            }
             self.sessions.current().print_notices();
             let failed = matches!(&outcome.result, Err(error) if !matches!(error, AgentError::Aborted));
             if failed && self.is_unanswered(prompt) {
