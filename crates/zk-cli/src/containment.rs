@@ -106,7 +106,7 @@ impl Containment {
 }
 
 /// The mode that somebody named.
-fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option<Mode>> {
+pub(crate) fn named_mode(settings: &Settings, allow_all: bool) -> Outcome<Option<Mode>> {
     let named: Option<Mode> = settings
         .text("permissions.mode")
         .map(str::parse)

@@ -374,9 +374,9 @@ impl Written {
 /// The values of `env` or `headers` are left out of what is said of a wrong one: they may be keys.
 fn key_that_is_no_table_of_texts(definition: &Value) -> Option<&'static str> {
     ["env", "headers"].into_iter().find(|key| {
-        definition.get(key).is_some_and(|value| {
-            !value.as_object().is_some_and(|table| table.values().all(Value::is_string))
-        })
+        definition
+            .get(key)
+            .is_some_and(|value| !value.as_object().is_some_and(|table| table.values().all(Value::is_string)))
     })
 }
 

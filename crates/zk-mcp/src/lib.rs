@@ -64,9 +64,7 @@ mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
-pub use config::{
-    OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission,
-};
+pub use config::{OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
 pub use era::{EraStore, MemoryEras, ServerEra};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,

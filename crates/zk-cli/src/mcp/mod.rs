@@ -15,8 +15,8 @@ use zk_core::kernel::{Bus, Cx, Plugin, Scope};
 use zk_core::service::{Exec, visible_line, visible_lines};
 use zk_exec::{Environment, ProcessExec, Supervision};
 use zk_mcp::{
-    McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig, ServerDisclosure, ServerTransport,
-    ServerTrust,
+    McpConnect, McpError, McpPlugin, McpQuarantine, McpServers, ServerConfig, ServerDisclosure,
+    ServerTransport, ServerTrust,
 };
 
 use crate::app::AppContext;
@@ -108,7 +108,8 @@ fn sandbox_of(app: &AppContext, servers: &[ServerConfig]) -> Option<Arc<dyn Exec
     match sandbox::start(app, Environment::filtered(app.env.all().clone())) {
         Ok(exec) => Some(Arc::new(exec)),
         Err(failure) => {
-            app.notices.show(&format!("warning: MCP servers with trust = \"sandboxed\": {}", failure.message));
+            app.notices
+                .show(&format!("warning: MCP servers with trust = \"sandboxed\": {}", failure.message));
             None
         }
     }

@@ -98,3 +98,37 @@ pub(crate) fn explain(mode: Mode) -> &'static str {
         Mode::All => "everything runs that no rule forbids",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use zk_permission::{HostSurroundings, Rules};
+    use zk_tools::PermissionGate;
+
+    use super::*;
+
+    #[test]
+    fn no_way_leads_beyond_the_widest_mode() {
+        for widest in Mode::ALL {
+            let around = Arc::new(HostSurroundings::new(&["/".into()], None, &[]));
+            let judge = PermissionJudge::new(Mode::ReadOnly, Rules::default(), "/", around).contained();
+            let modes =
+                PermissionModes::new(judge, PermissionGate::new(PermissionMode::Ask).control(), widest);
+            for mode in Mode::ALL {
+                let chosen = modes.choose(mode);
+                assert_eq!(chosen.is_ok(), mode <= widest, "{mode} where {widest} is the widest");
+                let said = chosen.err().unwrap_or_default();
+                assert!(said.is_empty() || said.contains(&format!("no mode beyond {widest}")), "{said}");
+                assert!(modes.chosen() <= widest);
+            }
+            for _ in 0..2 * Mode::ALL.len() {
+                assert!(modes.cycle() <= widest);
+            }
+            for way in 0..4 {
+                let _ = PlanModes::choose(&modes, way);
+                assert!(modes.chosen() <= widest, "a plan in {widest}");
+            }
+        }
+    }
+}

@@ -118,6 +118,64 @@ fn managed_settings_outrank_the_command_line() {
     assert!(warnings[0].contains("overrules --allow-all"), "{warnings:?}");
 }
 
+/// Settings of an administrator, above those of a person and the flags.
+fn managed(text: &str, user: &str, flags: LayerValues) -> (Settings, Vec<String>) {
+    let (mut settings, mut warnings) = (Settings::default(), Vec::new());
+    let temp = tempfile::tempdir().unwrap();
+    let files = zk_exec::LocalHostFiles::new();
+    for (layer, text) in [(Layer::User, user), (Layer::Managed, text)] {
+        let path = temp.path().join("settings.toml");
+        fs::write(&path, text).unwrap();
+        settings.file(&files, layer, &path, false, &mut warnings).unwrap();
+        if layer == Layer::User {
+            settings.give(Layer::CommandLine, flags.clone(), &mut warnings).unwrap();
+        }
+    }
+    (settings, warnings)
+}
+
+#[test]
+fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
+    use crate::containment::{named_mode, widest_mode};
+    use zk_permission::Mode;
+    let flags = |mode: &str, allow_all: Option<bool>| {
+        let mut given = LayerValues::default();
+        given.text("permissions.mode", "--permission-mode", Some(mode.to_owned()));
+        given.flag("permissions.allow_all", "--allow-all", allow_all);
+        given
+    };
+    let user = "[permissions]\nmode = \"all\"\n";
+    for (mode, expected) in
+        [("read-only", Mode::ReadOnly), ("ask", Mode::Ask), ("accept-edits", Mode::AcceptEdits)]
+    {
+        let text = format!("[permissions]\nmode = \"{mode}\"\n");
+        let (settings, warnings) = managed(&text, user, flags("all", Some(true)));
+        // What `--allow-all` asks for loses to whoever administers the machine.
+        assert_eq!(named_mode(&settings, true).unwrap(), Some(expected), "{mode}");
+        assert_eq!(widest_mode(&settings), expected, "{mode}");
+        assert!(
+            warnings.iter().any(|warning| warning.contains("overrules --permission-mode")),
+            "{warnings:?}"
+        );
+    }
+    let (settings, _) = managed("[permissions]\nallow_all = false\n", user, flags("all", Some(true)));
+    assert_eq!(named_mode(&settings, settings.flag("permissions.allow_all")).unwrap(), Some(Mode::Ask));
+    assert_eq!(widest_mode(&settings), Mode::Auto, "only what asks about nothing is forbidden");
+    let (settings, _) = managed("", user, LayerValues::default());
+    assert_eq!(widest_mode(&settings), Mode::All, "a person's own settings bound nobody");
+}
+
+#[test]
+fn a_mode_that_does_not_exist_is_refused_also_in_the_settings_of_an_administrator() {
+    let mut settings = Settings::default();
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("managed.toml");
+    fs::write(&path, "[permissions]\nmode = \"yolo\"\n").unwrap();
+    let files = zk_exec::LocalHostFiles::new();
+    let error = settings.file(&files, Layer::Managed, &path, false, &mut Vec::new()).unwrap_err();
+    assert!(error.message.contains("permissions.mode") && error.message.contains("yolo"), "{error}");
+}
+
 #[test]
 fn a_project_cannot_redirect_requests_or_grant_permissions() {
     let home = Home::new();

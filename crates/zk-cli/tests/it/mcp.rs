@@ -330,7 +330,10 @@ fn tools_that_the_settings_or_the_project_deny_are_neither_listed_nor_called() {
 /// A server as a script, which writes to two files first.
 fn shell_server(outside: &std::path::Path) -> String {
     let results = [
-        ("initialize", r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}"#),
+        (
+            "initialize",
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}"#,
+        ),
         ("tools/list", r#"{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}"#),
         ("tools/call", r#"{"content":[{"type":"text","text":"x"}]}"#),
     ];

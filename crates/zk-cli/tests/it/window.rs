@@ -1,7 +1,7 @@
 //! What fills the context window, and how a person has a conversation made smaller.
 
 use serde_json::json;
-use zk_core::model::ErrorKind;
+use zk_core::model::{ErrorKind, Usage};
 use zk_testkit::{Script, Turn};
 
 use crate::terminal::Terminal;
@@ -176,7 +176,8 @@ fn a_run_that_ends_for_want_of_room_says_what_can_be_done_in_a_conversation_and_
     assert!(ended.stderr.contains("with a larger window, or begin anew"), "{}", ended.stderr);
 
     let fake = server(too_long());
-    let Some(mut terminal) = Terminal::open(&Person::asking(&fake), "hello") else { return };
+    let person = Person::asking(&fake);
+    let Some(mut terminal) = Terminal::open(&person, "hello") else { return };
     for part in ["choose: /context shows", "/compact WORDS", "/uncompact", "/model NAME", "/new"] {
         terminal.expect(part);
     }
@@ -187,16 +188,18 @@ fn a_run_that_ends_for_want_of_room_says_what_can_be_done_in_a_conversation_and_
 
 #[test]
 fn a_conversation_that_no_compaction_helps_stops_once_with_what_fills_it_and_what_can_be_done() {
-    let server = server(Script::answering(|_| Turn::new().text(format!("{}END", "word ".repeat(3000)))));
+    // The provider counts nearly all of the window.
+    let usage = Usage { input: 190_000, output: 10, ..Usage::default() };
+    let server = server(Script::answering(move |_| Turn::new().text("word END").usage(usage)));
     let person = Person::asking(&server);
     person.settings(
-        "[compaction]\nstrategy = \"shorten\"\n[plugins.context-window]\nleast_freed = 0.99\ncooldown = 0\nsoft = 0.01\n\
-         hard = 0.05\n",
+        "[compaction]\nstrategy = \"shorten\"\n[plugins.context-window]\nleast_freed = 0.99\ncooldown = 0\n",
     );
     let Some(mut terminal) = Terminal::open(&person, "first") else { return };
-    let mut is_stopped = false;
+    let (mut is_stopped, mut all) = (false, String::new());
     for number in 0..12 {
         let said = terminal.until("› ");
+        all.push_str(&said);
         if said.contains("too little twice in a row") {
             assert!(said.contains("answers") && said.contains("choose: /context shows"), "{said}");
             is_stopped = true;
@@ -205,7 +208,7 @@ fn a_conversation_that_no_compaction_helps_stops_once_with_what_fills_it_and_wha
         terminal.keys(&format!("prompt {number}\r"));
         terminal.expect(&format!("prompt {number}"));
     }
-    assert!(is_stopped);
+    assert!(is_stopped, "{all}");
     terminal.keys("a new prompt goes on\r");
     terminal.expect("END");
     terminal.expect("› ");

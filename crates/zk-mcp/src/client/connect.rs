@@ -22,13 +22,13 @@ use zk_core::service::Exec;
 
 use super::handler::{Handler, ListChanged};
 use crate::config::ServerConfig;
-use crate::transport::ServerTransport;
-use crate::exposure::ServerTrust;
 use crate::era::ServerEra;
 #[cfg(feature = "http")]
 use crate::event_stream::EventStreamTransport;
+use crate::exposure::ServerTrust;
 use crate::status::FailureStage;
 use crate::stdio::{LogSink, Said, StdioTransport};
+use crate::transport::ServerTransport;
 
 /// How long the end of a connection is waited for: a program gets less than that to end by itself.
 const CLOSING: Duration = Duration::from_millis(1800);

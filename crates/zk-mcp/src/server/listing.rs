@@ -44,11 +44,18 @@ pub(super) struct Listed {
     scope: Option<Scope>,
     /// A listing that waits for a person.
     pending: Option<(Listing, Vec<rmcp::model::Tool>)>,
+    /// That of the last listing, in use or not.
+    digest: String,
 }
 
 impl Listed {
     pub(super) fn names(&self) -> Vec<String> {
         self.tools.keys().cloned().collect()
+    }
+
+    /// What another listing than the last one differs in.
+    pub(super) fn digest(&self) -> String {
+        self.digest.clone()
     }
 }
 
@@ -68,6 +75,7 @@ impl Server {
                 listing.bytes().len()
             ));
         }
+        self.listed().digest = listing.digest();
         match self.check(&listing) {
             Ok(()) => {
                 self.offer_resources(connection);
@@ -183,7 +191,8 @@ impl Server {
     fn offer_resources(&self, connection: &Connection) {
         if connection.has_resources()
             && self.config.trust != ServerTrust::Untrusted
-            && self.shared.has_resources.set(()).is_ok() {
+            && self.shared.has_resources.set(()).is_ok()
+        {
             let all = self.shared.all.get().cloned().unwrap_or_default();
             let is_trusted = |one: &Server| one.config.trust != ServerTrust::Untrusted;
             let all = all.iter().filter(|one| one.upgrade().is_some_and(|one| is_trusted(&one))).cloned();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::ServerNotification;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Server;
 use crate::client::{Callers, Connecting, Connection, Handler, ListChanged, OpenQuestions, Watched};
-use crate::exposure::ServerTrust;
 use crate::events::{McpBootstrapEnd, McpBootstrapStart, McpConnect, McpError};
+use crate::exposure::ServerTrust;
 use crate::status::{FailureStage, ServerFailure, ServerState};
 use crate::stdio::LogSink;
 
@@ -21,6 +21,8 @@ const ATTEMPTS: u32 = 5;
 /// How long a server has to be quiet about its lists before they are listed again, and how long it is waited for that.
 const QUIET: Duration = Duration::from_millis(250);
 const LONGEST_QUIET: Duration = Duration::from_secs(2);
+/// How long a server that says again and again that a list is another one, which it is not, waits to be asked for it.
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Starts the server, and again when it fails or ends. Never returns before the server is closed.
@@ -180,11 +182,19 @@ impl Server {
         let watch = async {
             self.offer(connection).await;
             self.has_offered.send_replace(true);
+            let mut rest = Duration::ZERO;
             loop {
+                let began = Instant::now();
                 quiet(connection.changed()).await;
+                // One that says so now and then is heard at once; a call asks for the tools before it in any case.
+                if began.elapsed() < LONGEST_REST {
+                    sleep(rest).await;
+                }
+                let before = self.listed().digest();
                 self.refresh(connection).await;
                 self.offer_skills(connection).await;
                 self.offer(connection).await;
+                rest = next_rest(rest, self.listed().digest() != before);
             }
         };
         let subscribed = async {
@@ -218,6 +228,12 @@ async fn quiet(changed: &ListChanged) {
     while Instant::now() < until && timeout(QUIET, changed.told()).await.is_ok() {}
 }
 
+/// How long the lists of a server rest that it says are others, after they were or were not: asking for them can be what
+/// makes it say so.
+fn next_rest(rest: Duration, was_another: bool) -> Duration {
+    if was_another { Duration::ZERO } else { (rest * 2).clamp(QUIET, LONGEST_REST) }
+}
+
 /// The pause after so many failures in a row: twice as long each time, and never the same for two servers.
 fn pause(failures: u32) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(8));
@@ -236,6 +252,19 @@ mod tests {
             assert!(pauses.iter().all(|one| *one <= longest && *one >= longest.mul_f64(0.75)), "{pauses:?}");
             assert!(pauses.iter().any(|one| *one != pauses[0]), "{failures}");
         }
+    }
+
+    #[test]
+    fn lists_that_are_said_to_be_others_and_are_not_are_asked_for_ever_more_rarely() {
+        let rests = std::iter::successors(Some(Duration::ZERO), |rest| Some(next_rest(*rest, false)));
+        let rests: Vec<u128> = rests.take(12).map(|rest| rest.as_millis()).collect();
+        let expected = [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000];
+        assert_eq!(rests, expected);
+        assert_eq!(
+            next_rest(LONGEST_REST, true),
+            Duration::ZERO,
+            "one that is another one is believed again"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -139,9 +139,7 @@ fn large() -> Vec<ServerConfig> {
         (0..50).map(tool).collect()
     };
     let script = |server| FakeMcpScript { tools: Some(tools(server)), ..FakeMcpScript::default() };
-    let config = |server: usize| {
-        ServerConfig::read(&format!("s{server}"), &fake(&script(server))).unwrap()
-    };
+    let config = |server: usize| ServerConfig::read(&format!("s{server}"), &fake(&script(server))).unwrap();
     (0..4).map(config).collect()
 }
 

@@ -127,9 +127,10 @@ impl Host {
         args: Value,
         cx: &ToolCx,
     ) -> Result<ToolOutput, ToolError> {
-        let tool = self.bus.item::<dyn Tool>(tool).unwrap_or_else(|| panic!("no {tool}: {:?}", self.names()));
-        let approved = cx.approve(tool.clone(), args).await?;
-        tokio::time::timeout(LONG, tool.call(&approved, cx)).await.unwrap()
+        let item = self.bus.item::<dyn Tool>(tool).unwrap_or_else(|| panic!("no {tool}: {:?}", self.names()));
+        let approved = cx.approve(item.clone(), args).await?;
+        let called = tokio::time::timeout(LONG, item.call(&approved, cx)).await;
+        called.unwrap_or_else(|_| panic!("{tool} does not end: {:?}", self.servers.status()))
     }
 
     pub(crate) async fn text(&self, tool: &str, args: Value) -> String {

@@ -91,7 +91,12 @@ impl Trap {
     }
 
     /// Tries every path from every place; `check` looks at what came of each.
-    async fn attempt_all(&self, name: &str, calls: Calls, check: impl Fn(&Value, bool, &Result<String, String>)) {
+    async fn attempt_all(
+        &self,
+        name: &str,
+        calls: Calls,
+        check: impl Fn(&Value, bool, &Result<String, String>),
+    ) {
         let corpus = escapes(&self.root, &self.outside);
         let mut attempts = 0;
         for cwd in self.places() {
