@@ -3,12 +3,13 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::canonical::{canonical, sha256_hex};
 use crate::expand::expand;
 use crate::exposure::{ServerTrust, ToolFilter};
 use crate::names::is_server_name;
+use crate::oauth_config::OAuthConfig;
 use crate::secret_values::SecretValues;
 use crate::transport::ServerTransport;
 
@@ -36,6 +37,8 @@ pub struct ServerConfig {
     pub start_cap: Duration,
     /// How long a request may be without an answer and without progress.
     pub request_idle: Duration,
+    /// The same for calls of some of its tools, by its own names.
+    pub tool_idle: BTreeMap<String, Duration>,
     /// Whether the model is told of its tools at once, or only of those it asks for. Nothing: as for all servers.
     pub disclosure: Option<ServerDisclosure>,
     /// Whether another list of tools than the one that was accepted stops its use until a person accepts it.
@@ -94,33 +97,6 @@ pub enum ServerPermission {
     Deny,
 }
 
-/// What is set about signing in to a server. Most need nothing of it.
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct OAuthConfig {
-    /// The id zk was registered with.
-    #[serde(alias = "clientId")]
-    pub client_id: Option<String>,
-    /// The secret that belongs to that id, if there is one.
-    #[serde(alias = "clientSecret")]
-    pub client_secret: Option<String>,
-    /// The authorisation server that knows this id; the first one it is used at unless set.
-    pub issuer: Option<String>,
-    /// What a token is to be good for, beside what the server asks for.
-    pub scopes: Vec<String>,
-    /// The port of this machine that the browser comes back to; any free one if nothing.
-    #[serde(alias = "callbackPort")]
-    pub port: Option<u16>,
-    /// The address of a document that describes the client, in the place of the host's.
-    pub client_metadata_url: Option<String>,
-}
-
-impl fmt::Debug for OAuthConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuthConfig").field("client_id", &self.client_id).finish_non_exhaustive()
-    }
-}
-
 /// Why the definition of a server cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerConfigError {
@@ -158,6 +134,9 @@ struct Written {
     disabled: Option<bool>,
     /// Milliseconds.
     timeout: Option<u64>,
+    /// Milliseconds, by the tool.
+    #[serde(default)]
+    tool_timeouts: BTreeMap<String, u64>,
     /// Milliseconds.
     start_timeout: Option<u64>,
     disclosure: Option<ServerDisclosure>,
@@ -207,6 +186,12 @@ impl ServerConfig {
             ServerTrust::Untrusted => ServerPermission::Deny,
             ServerTrust::Trusted | ServerTrust::Sandboxed => written.skills,
         };
+        let tool_idle = written
+            .tool_timeouts
+            .into_iter()
+            .filter(|(_, ms)| *ms > 0)
+            .map(|(tool, ms)| (tool, Duration::from_millis(ms)))
+            .collect();
         let start_cap = millis(written.start_timeout, transport.usual_start());
         Ok(Self {
             name: name.to_owned(),
@@ -214,6 +199,7 @@ impl ServerConfig {
             enabled: written.enabled.unwrap_or(true) && !written.disabled.unwrap_or(false),
             start_cap,
             request_idle: millis(written.timeout, REQUEST),
+            tool_idle,
             disclosure: written.disclosure.or(always),
             pin: written.pin.unwrap_or(true),
             trust: written.trust,
@@ -240,11 +226,13 @@ impl ServerConfig {
     }
 
     /// The keys that a definition may have.
-    pub const KEYS: [&str; 18] = [
+    pub const KEYS: [&str; 22] = [
+        "allow_tools",
         "alwaysLoad",
         "args",
         "command",
         "cwd",
+        "deny_tools",
         "disabled",
         "disclosure",
         "enabled",
@@ -257,13 +245,15 @@ impl ServerConfig {
         "skills",
         "start_timeout",
         "timeout",
+        "tool_timeouts",
+        "trust",
         "type",
         "url",
     ];
 
     /// The keys of the definition that are none of those: they have no effect.
     pub fn unknown_keys(&self) -> impl Iterator<Item = &str> {
-        let keys = self.definition.as_object().into_iter().flat_map(Map::keys);
+        let keys = self.definition.0.as_object().into_iter().flat_map(Map::keys);
         keys.map(String::as_str).filter(|key| !Self::KEYS.contains(key))
     }
 

@@ -7,6 +7,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | `config`, `transport`, `expand`, `secret_values` | the definition of a server, as settings and `.mcp.json` have it |
+//! | `oauth_config` | what is set about signing in |
 //! | `exposure` | how far a server is trusted, and which of its tools are used |
 //! | `server/` | one server: attempts, its tools, what follows its end |
 //! | `servers` | all servers of a plugin, for a host |
@@ -43,6 +44,7 @@ mod forms;
 #[cfg(feature = "http")]
 mod http;
 mod names;
+mod oauth_config;
 mod pin;
 mod plugin;
 mod prompts;
@@ -64,13 +66,14 @@ mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{SignInError, SignInOptions, SignInPage};
-pub use config::{OAuthConfig, ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
+pub use config::{ServerConfig, ServerConfigError, ServerDisclosure, ServerPermission};
 pub use era::{EraStore, MemoryEras, ServerEra};
 pub use events::{
     McpAuthError, McpAuthRequired, McpAuthSuccess, McpAuthUrl, McpBootstrapEnd, McpBootstrapStart,
     McpConnect, McpError, McpQuarantine, McpSkills,
 };
 pub use exposure::{ServerTrust, ToolFilter};
+pub use oauth_config::OAuthConfig;
 pub use pin::{MemoryPins, PinStore};
 pub use plugin::McpPlugin;
 pub use secret_values::SecretValues;

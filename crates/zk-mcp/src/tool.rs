@@ -6,6 +6,7 @@ use zk_core::model::{Approved, Concurrency, Disclosure, ToolError, ToolErrorKind
 use zk_core::service::{Tool, ToolCx};
 
 use crate::client::{CallEnd, CallRequest};
+use crate::config::ServerConfig;
 use crate::sanitize::{clean_schema, clean_text};
 use crate::server::Server;
 
@@ -62,13 +63,15 @@ impl Tool for McpTool {
         };
         let mut connection = connection?;
         let args = call.args().as_object().cloned().unwrap_or_default();
+        let ServerConfig { request_idle, tool_idle, .. } = &self.server.config;
+        let idle = *tool_idle.get(&self.name).unwrap_or(request_idle);
         let mut is_repeated = false;
         let result = loop {
             let progress = cx.progress.clone();
             let request = CallRequest {
                 tool: &self.name,
                 args: args.clone(),
-                idle: self.server.config.request_idle,
+                idle,
                 progress: Arc::new(move |text| progress.show(text)),
                 cx: &cx.cx,
             };

@@ -112,6 +112,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new("mcp.servers.*.oauth.client_metadata_url", Kind::Text),
     Key::new("mcp.servers.*.enabled", Kind::Flag),
     Key::new("mcp.servers.*.timeout", Kind::Count),
+    Key::new("mcp.servers.*.tool_timeouts.*", Kind::Count),
     Key::new("mcp.servers.*.start_timeout", Kind::Count),
     Key::new("mcp.servers.*.disclosure", Kind::OneOf(&["eager", "lazy"])),
     Key::new("mcp.servers.*.pin", Kind::Flag).not_by_projects(),

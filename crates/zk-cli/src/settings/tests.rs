@@ -119,7 +119,7 @@ fn managed_settings_outrank_the_command_line() {
 }
 
 /// Settings of an administrator, above those of a person and the flags.
-fn managed(text: &str, user: &str, flags: LayerValues) -> (Settings, Vec<String>) {
+fn managed(text: &str, user: &str, flags: &LayerValues) -> (Settings, Vec<String>) {
     let (mut settings, mut warnings) = (Settings::default(), Vec::new());
     let temp = tempfile::tempdir().unwrap();
     let files = zk_exec::LocalHostFiles::new();
@@ -149,7 +149,7 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
         [("read-only", Mode::ReadOnly), ("ask", Mode::Ask), ("accept-edits", Mode::AcceptEdits)]
     {
         let text = format!("[permissions]\nmode = \"{mode}\"\n");
-        let (settings, warnings) = managed(&text, user, flags("all", Some(true)));
+        let (settings, warnings) = managed(&text, user, &flags("all", Some(true)));
         // What `--allow-all` asks for loses to whoever administers the machine.
         assert_eq!(named_mode(&settings, true).unwrap(), Some(expected), "{mode}");
         assert_eq!(widest_mode(&settings), expected, "{mode}");
@@ -158,10 +158,10 @@ fn nobody_goes_beyond_the_mode_that_an_administrator_sets() {
             "{warnings:?}"
         );
     }
-    let (settings, _) = managed("[permissions]\nallow_all = false\n", user, flags("all", Some(true)));
+    let (settings, _) = managed("[permissions]\nallow_all = false\n", user, &flags("all", Some(true)));
     assert_eq!(named_mode(&settings, settings.flag("permissions.allow_all")).unwrap(), Some(Mode::Ask));
     assert_eq!(widest_mode(&settings), Mode::Auto, "only what asks about nothing is forbidden");
-    let (settings, _) = managed("", user, LayerValues::default());
+    let (settings, _) = managed("", user, &LayerValues::default());
     assert_eq!(widest_mode(&settings), Mode::All, "a person's own settings bound nobody");
 }
 

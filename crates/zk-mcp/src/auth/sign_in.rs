@@ -8,7 +8,7 @@ use super::challenge::Challenge;
 use super::credentials::ServerAuth;
 use super::discovery::{Discovered, discover, shown};
 use super::registration::{Registration, known, register};
-use crate::config::OAuthConfig;
+use crate::oauth_config::OAuthConfig;
 
 /// Where a person signs in: shows the page, and waits for what comes of it.
 #[async_trait]

@@ -275,7 +275,7 @@ mod tests {
             async move {
                 for _ in 0..count {
                     changed.note_tools();
-                    tokio::time::sleep(pause).await;
+                    sleep(pause).await;
                 }
             }
         };

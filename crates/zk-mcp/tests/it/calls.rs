@@ -79,7 +79,7 @@ async fn progress_is_shown_while_a_call_runs() {
 #[tokio::test]
 async fn a_call_that_makes_progress_is_not_given_up_and_one_that_makes_none_is() {
     let mut definition = fake(&FakeMcpScript::default());
-    definition["timeout"] = json!(400);
+    (definition["timeout"], definition["tool_timeouts"]) = (json!(60_000), json!({"slow": 400}));
     let host = Host::of([ServerConfig::read("fake", &definition).unwrap()]);
     host.servers.warm_up(LONG).await;
     let steady = json!({"steps": 12, "step_ms": 60});

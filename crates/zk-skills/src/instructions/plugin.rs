@@ -7,9 +7,7 @@ use serde::Serialize;
 use zk_core::events::{ContextReduced, ResultPatch, SessionLoaded, ToolBegin, ToolTransform};
 use zk_core::kernel::{BoxError, Cx, Event, HookOptions, Notify, Plugin, Reach, Scope};
 use zk_core::model::{Block, CallId, Effect, Effects, ToolContent};
-use zk_core::service::{
-    ContextId, HostFiles, PinnedContext, PromptSection, TurnCwd, section_order,
-};
+use zk_core::service::{ContextId, HostFiles, PinnedContext, PromptSection, TurnCwd, section_order};
 
 use super::{Instruction, Instructions, MAX_BYTES, Skipped, instructions, nearest, own};
 use crate::catalog::escape;

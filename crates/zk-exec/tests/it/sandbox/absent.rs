@@ -98,6 +98,34 @@ async fn what_is_run_later_cannot_be_made_where_it_is_absent() {
     assert_eq!((left, names(&add)), (vec!["add".to_owned()], Vec::new()));
 }
 
+/// Deeper than in a writable directory itself, that is: those that are there.
+#[tokio::test]
+async fn what_is_run_later_is_not_changed_deeper_below_where_it_exists() {
+    let base = tempfile::tempdir().unwrap();
+    let work = base.path().join("work");
+    let names =
+        [".bashrc", ".zshrc", ".profile", ".gitconfig", ".zk/settings.toml", ".git/config", ".git/hooks/x"];
+    let deep: Vec<_> =
+        names.iter().flat_map(|name| [format!("a/{name}"), format!("a/b/c/d/{name}")]).collect();
+    for name in &deep {
+        fs::create_dir_all(work.join(name).parent().unwrap()).unwrap();
+        fs::write(work.join(name), "own").unwrap();
+    }
+    for repository in ["a", "a/b/c/d"] {
+        fs::write(work.join(repository).join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+    let policy = SandboxPolicy::new(&work).state(base.path().join("state"));
+    let Some(exec) = sandboxed(&policy) else { return };
+    for name in &deep {
+        for way in WAYS {
+            let (_, out) = run(&exec, &format!("f={name}; {way}; true"), &work).await;
+            let now = fs::read_to_string(work.join(name));
+            assert_eq!(now.ok().as_deref(), Some("own"), "{name} is another one by {way}: {out}");
+        }
+    }
+    exec.close().await;
+}
+
 #[tokio::test]
 async fn a_conversation_that_runs_no_command_makes_nothing() {
     let base = tempfile::tempdir().unwrap();

@@ -1,0 +1,30 @@
+use std::fmt;
+
+use serde::Deserialize;
+
+/// What is set about signing in to a server. Most need nothing of it.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct OAuthConfig {
+    /// The id zk was registered with.
+    #[serde(alias = "clientId")]
+    pub client_id: Option<String>,
+    /// The secret that belongs to that id, if there is one.
+    #[serde(alias = "clientSecret")]
+    pub client_secret: Option<String>,
+    /// The authorisation server that knows this id; the first one it is used at unless set.
+    pub issuer: Option<String>,
+    /// What a token is to be good for, beside what the server asks for.
+    pub scopes: Vec<String>,
+    /// The port of this machine that the browser comes back to; any free one if nothing.
+    #[serde(alias = "callbackPort")]
+    pub port: Option<u16>,
+    /// The address of a document that describes the client, in the place of the host's.
+    pub client_metadata_url: Option<String>,
+}
+
+impl fmt::Debug for OAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthConfig").field("client_id", &self.client_id).finish_non_exhaustive()
+    }
+}
