@@ -291,3 +291,37 @@ fn a_burst_that_is_typed_while_a_question_comes_up_does_not_answer_it() {
         assert!(!person.project().join("made").exists(), "burst {burst}");
     }
 }
+
+#[test]
+fn a_burst_with_enters_and_pastes_on_a_drawn_screen_does_not_answer_the_question_that_comes_up() {
+    for (burst, screen) in (0..bursts()).flat_map(|burst| [(burst, "inline"), (burst, "full")]) {
+        let server = server(Script::answering(|asked| match asked.messages.len() {
+            1 => Turn::new()
+                .text("Begun …\n")
+                .delay(Duration::from_millis(300))
+                .call("shell", json!({ "command": "touch made" })),
+            _ => Turn::new().text("Told: nothing."),
+        }));
+        let person = Person::asking(&server);
+        let args = format!("--screen {screen} --permission-mode ask 'go'");
+        let Some(mut terminal) = Terminal::open(&person, &args) else { return };
+        terminal.expect("Begun …");
+        pause(burst * 37 % 600);
+        let between = 30 + burst * 13 % 120;
+        for piece in ["y", "e", "s", "\u{1b}[200~y\ry\u{1b}[201~", "s"] {
+            terminal.keys(piece);
+            pause(between);
+        }
+        terminal.see("wants to run");
+        for piece in ["y", "\r", "y", "s", "\r", "\u{1b}[200~y\r\u{1b}[201~", "y", "\r", "a", "y"] {
+            terminal.keys(piece);
+            pause(between);
+        }
+        pause(1200);
+        assert!(!person.project().join("made").exists(), "burst {burst}, {screen}");
+        terminal.keys("\u{1b}");
+        terminal.expect("stopped");
+        assert!(!person.project().join("made").exists(), "burst {burst}, {screen}");
+        drop(terminal);
+    }
+}

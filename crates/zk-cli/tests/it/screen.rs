@@ -210,8 +210,9 @@ fn a_conversation_that_waits_for_a_prompt_neither_wakes_up_nor_writes() {
             (switches(pid), terminal.seen_len()) == before
         };
         until("two seconds without a wake-up", || is_quiet(Duration::from_secs(2)));
-        // And from then on nothing begins again.
-        assert!(is_quiet(Duration::from_secs(seconds)), "it woke up: {screen}, job {has_job}");
+        // What wakes up again and again does so in each of these times; a thread that ends does it once.
+        let is_idle = (0..3).any(|_| is_quiet(Duration::from_secs(seconds)));
+        assert!(is_idle, "it wakes up again and again: {screen}, job {has_job}");
         leave(&mut terminal, screen);
         assert_eq!(terminal.code(), Some(0));
     }

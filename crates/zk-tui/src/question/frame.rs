@@ -207,7 +207,8 @@ fn wrap_words(edge: &str, style: Style, line: &str, width: usize, rows: &mut Vec
     for word in line.split_inclusive(' ') {
         let taken: usize = row.chars().chain(word.trim_end().chars()).map(columns).sum();
         if taken > room && !row.is_empty() {
-            wrap(edge, "", style, &std::mem::take(&mut row), width, rows);
+            // The blank where it is broken needs no room, and no row of its own.
+            wrap(edge, "", style, std::mem::take(&mut row).trim_end(), width, rows);
             edge = CONTINUED;
         }
         row.push_str(word);
@@ -339,6 +340,20 @@ mod tests {
         assert!(frame.body.contains(&plain), "no argument is coloured as a difference");
         let drawn = Display::Line { text: "overwrites a link".to_owned() };
         assert!(shown(&approval(json!({}), Some(drawn))).contains("├ preview\n│   overwrites a link\n"));
+    }
+
+    #[test]
+    fn words_are_broken_at_blanks_without_an_empty_row_at_any_width() {
+        let words = "always allows exactly this call in /a/project, in later sessions too, but nowhere else";
+        for width in 12..100 {
+            let mut rows = Vec::new();
+            wrap_words("├ ", Style::DIM, words, width, &mut rows);
+            let texts: Vec<String> = rows.iter().map(Row::text).collect();
+            let is_blank = |text: &String| text.trim_start_matches(['├', '│', '↪']).trim().is_empty();
+            assert!(!texts.iter().any(is_blank), "{width}: {texts:?}");
+            let letters = |text: &str| text.replace(['├', '│', '↪', ' '], "");
+            assert_eq!(letters(&texts.concat()), letters(words), "{width}");
+        }
     }
 
     #[test]
