@@ -84,6 +84,8 @@ fn is_harmless(config: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{CWD, FileType, mknodat};
+
     use super::*;
 
     const PLAIN: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = \
@@ -131,6 +133,22 @@ mod tests {
         fs::create_dir_all(git.join("hooks")).unwrap();
         assert!(!starts_nothing(dir.path()));
         fs::write(git.join("config"), PLAIN).unwrap();
+        assert!(starts_nothing(dir.path()));
+        // Neither followed, nor waited for, nor read on and on.
+        let (config, plain) = (git.join("config"), git.join("plain"));
+        let others: [&dyn Fn(); 4] = [
+            &|| std::os::unix::fs::symlink("plain", &config).unwrap(),
+            &|| fs::create_dir(&config).unwrap(),
+            &|| mknodat(CWD, &config, FileType::Fifo, Mode::RWXU, 0).unwrap(),
+            &|| fs::write(&config, PLAIN.repeat(MAX_BYTES as usize / PLAIN.len() + 1)).unwrap(),
+        ];
+        for put in others {
+            fs::rename(&config, &plain).unwrap();
+            put();
+            assert!(!starts_nothing(dir.path()));
+            fs::remove_file(&config).or_else(|_| fs::remove_dir(&config)).unwrap();
+            fs::rename(&plain, &config).unwrap();
+        }
         assert!(starts_nothing(dir.path()));
         for name in ["modules", "commondir", "config.worktree", "hooks/post-index-change"] {
             fs::write(git.join(name), "").unwrap();
