@@ -181,8 +181,8 @@ fn a_run_that_ends_for_want_of_room_says_what_can_be_done_in_a_conversation_and_
     for part in ["choose: /context shows", "/compact WORDS", "/uncompact", "/model NAME", "/new"] {
         terminal.expect(part);
     }
-    terminal.expect(" out · ");
-    // The prompt that was not answered stands in the line again.
+    // The prompt that was not answered stands in the line again; before that, no editor hears a key.
+    terminal.expect("\u{1b}[K› hello");
     terminal.keys("\u{15}/quit\r");
     terminal.rest();
 }
@@ -190,7 +190,7 @@ fn a_run_that_ends_for_want_of_room_says_what_can_be_done_in_a_conversation_and_
 #[test]
 fn a_conversation_that_no_compaction_helps_stops_once_with_what_fills_it_and_what_can_be_done() {
     // The provider counts nearly all of the window.
-    let usage = Usage { input: 190_000, output: 10, ..Usage::default() };
+    let usage = Usage { input: 970_000, output: 10, ..Usage::default() };
     let server = server(Script::answering(move |_| Turn::new().text("word END").usage(usage)));
     let person = Person::asking(&server);
     person.settings(
@@ -202,13 +202,14 @@ fn a_conversation_that_no_compaction_helps_stops_once_with_what_fills_it_and_wha
         let said = terminal.until(" out · ");
         all.push_str(&said);
         if said.contains("too little twice in a row") {
-            assert!(said.contains("answers") && said.contains("choose: /context shows"), "{said}");
+            assert!(said.contains(" stay: tools ") && said.contains("choose: /context shows"), "{said}");
             is_stopped = true;
             break;
         }
         terminal.keys(&format!("prompt {number}\r"));
     }
     assert!(is_stopped, "{all}");
+    terminal.expect("\u{1b}[K› prompt");
     let asked = server.requests().len();
     terminal.keys("\u{15}a new prompt goes on\r");
     terminal.expect(" out · ");
