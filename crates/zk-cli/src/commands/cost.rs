@@ -204,7 +204,8 @@ fn why(app: &AppContext, id: &str) -> Outcome<Exit> {
     }
     if lines.len() == answered {
         lines.push(
-            "every request began as the one before it: nothing was read twice that a cache could have kept"
+            "every request began as the one before it, as far as they were compared: the first one after a start or a resume \
+             is compared with none"
                 .to_owned(),
         );
     }
