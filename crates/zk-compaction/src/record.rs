@@ -65,7 +65,9 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
         let Some(data) = custom_of(entry, source, KIND, VERSION) else { continue };
         match Record::deserialize(data) {
             Ok(Record::Plan(plan)) => restored.plans.push(plan),
-            Ok(Record::Undo) => undo(&mut restored.plans),
+            Ok(Record::Undo) => {
+                undo(&mut restored.plans);
+            }
             Ok(Record::Whole) => restored.plans.clear(),
             Err(_) => continue,
         }
@@ -75,23 +77,28 @@ pub(crate) fn read(entries: &[Entry], source: &str) -> Restored {
     restored
 }
 
-/// How often a conversation was compacted. What was prepared beforehand, and thresholds of strategies, are no compactions.
+/// Whether a plan belongs to a compaction. What was prepared beforehand, and thresholds of strategies, are none.
+fn is_compaction(plan: &Planned) -> bool {
+    plan.trigger.is_some_and(|trigger| match trigger {
+        CompactionTrigger::Soft => false,
+        CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual => true,
+    })
+}
+
+/// How often a conversation was compacted.
 pub(crate) fn compactions(plans: &[Planned]) -> u32 {
-    let is_compaction = |plan: &&Planned| {
-        plan.trigger.is_some_and(|trigger| match trigger {
-            CompactionTrigger::Soft => false,
-            CompactionTrigger::Hard | CompactionTrigger::Overflow | CompactionTrigger::Manual => true,
-        })
-    };
-    let numbers: BTreeSet<u32> = plans.iter().filter(is_compaction).map(|plan| plan.number).collect();
+    let numbers: BTreeSet<u32> =
+        plans.iter().filter(|plan| is_compaction(plan)).map(|plan| plan.number).collect();
     u32::try_from(numbers.len()).unwrap_or(u32::MAX)
 }
 
-/// Takes the plans of the last compaction away.
-pub(crate) fn undo(plans: &mut Vec<Planned>) {
-    if let Some(last) = plans.last().map(|plan| plan.number) {
-        plans.retain(|plan| plan.number != last);
-    }
+/// Takes the plans of the last compaction away, and those that were made of what it left. Gives whether there was one.
+pub(crate) fn undo(plans: &mut Vec<Planned>) -> bool {
+    let Some(last) = plans.iter().rev().find(|plan| is_compaction(plan)).map(|plan| plan.number) else {
+        return false;
+    };
+    plans.retain(|plan| plan.number < last);
+    true
 }
 
 /// How a conversation is sent after `plans`.
@@ -144,4 +151,33 @@ pub(crate) fn custom_of<'a>(entry: &'a Entry, source: &str, kind: &str, version:
     let EntryKind::Custom(custom) = &entry.kind else { return None };
     let is_it = custom.source == source && custom.kind == kind && custom.version == version;
     is_it.then_some(&custom.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_is_the_last_compaction_and_what_was_made_of_what_it_left() {
+        let soft = Some(CompactionTrigger::Soft);
+        let plan = |(number, trigger)| Planned {
+            number,
+            strategy: "a".to_owned(),
+            trigger,
+            change: Change::default(),
+        };
+        let undone = |plans: &[(u32, Option<CompactionTrigger>)]| {
+            let mut plans: Vec<Planned> = plans.iter().copied().map(plan).collect();
+            let was_one = undo(&mut plans);
+            (was_one, plans.into_iter().map(|plan| plan.number).collect::<Vec<_>>())
+        };
+        for trigger in [CompactionTrigger::Hard, CompactionTrigger::Overflow, CompactionTrigger::Manual] {
+            let one = Some(trigger);
+            assert_eq!(undone(&[(1, soft), (2, one), (2, one), (3, soft), (4, None)]), (true, vec![1]));
+            assert_eq!(undone(&[(1, one), (2, soft), (3, one)]), (true, vec![1, 2]));
+        }
+        // Shorter results alone are no compaction.
+        assert_eq!(undone(&[(1, soft), (2, None)]), (false, vec![1, 2]));
+        assert_eq!(undone(&[]), (false, vec![]));
+    }
 }

@@ -123,10 +123,11 @@ impl Talk {
 
     /// Takes the last compaction back. Gives whether there was one.
     pub(crate) fn undo(&mut self) -> bool {
-        if self.plans.is_empty() {
+        if !record::undo(&mut self.plans) {
             return false;
         }
-        record::undo(&mut self.plans);
+        self.fill.compactions = record::compactions(&self.plans);
+        self.fill.last = None;
         let messages = self.history.iter().filter_map(|message| Some((message.id.clone()?, message.clone())));
         record::replay(&self.plans, &mut self.view, &messages.collect());
         self.unstored.push(Record::Undo);
