@@ -19,8 +19,8 @@ pub(crate) fn answer_before(messages: &[Arc<Message>], at: usize) -> Option<&Mes
 }
 
 /// Whether a result of a call in `answer` is the text of a skill: it is not stubbed for its age, since it holds while the
-/// skill is active. When its message is compacted, the skill is attached again. The call says it, and not the text, which
-/// any tool may print.
+/// skill is active. When its message is compacted, the skill is attached again. It is recognised by its tool call, not
+/// by its text, which any tool may print.
 pub(crate) fn is_skill(result: &ToolResult, answer: Option<&Message>) -> bool {
     let mut calls = answer.into_iter().flat_map(Message::calls);
     match &result.content {

@@ -24,7 +24,7 @@ A line for each earlier message that left the context, by its number; conversati
 /// What stands for lines that left as well.
 const OLDER: &str = "(older messages have no line here; conversation_recall browses and searches them)\n";
 
-/// Puts a line in the place of each message that leaves, without asking a model. The first prompt stays as it is. The ten
+/// Replaces each message that leaves by a one-line summary, without a model. The first prompt stays as it is. The ten
 /// turns before the newest messages keep their texts and calls, and of long results the beginning and the end. Lines are
 /// only added, until they take a quarter of what may be sent: then those leave that matter least and are oldest, what a
 /// person said last of all. Each has the number under which `conversation_recall` shows the message in full.

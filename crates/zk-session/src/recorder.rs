@@ -33,8 +33,8 @@ use crate::Loaded;
 /// and written, before anything else, with the next append; a message that is announced again is not written
 /// twice.
 ///
-/// Secrets are not stored: where the host offers a [`Redactor`](zk_core::service::Redactor), every entry goes through it first. The
-/// conversation in memory keeps what the person typed.
+/// Secrets are not stored: where the host offers a [`Redactor`](zk_core::service::Redactor), every entry goes
+/// through it first. The conversation in memory keeps what the person typed.
 ///
 /// Sub-agents are not recorded: each has a session of its own.
 ///

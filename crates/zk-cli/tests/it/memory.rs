@@ -16,7 +16,7 @@ const PROCESS: u64 = 128 << 20;
 /// mapped of its file is not counted.
 const PROGRAM: u64 = 16 << 20;
 
-/// What each endless thing has before the test gives up on it.
+/// Bytes that each endless stream sends before the test gives up.
 const ENDLESS: usize = 64 << 20;
 
 /// Pieces of text that are together so long that nobody may keep them.

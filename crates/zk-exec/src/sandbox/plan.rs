@@ -223,7 +223,7 @@ fn protect_below_home(home: &Path, places: &mut Places) {
             ".cargo/config.toml" | ".cargo/env" => {
                 places.placeholders.push(Placeholder::File(path.clone(), ""));
             }
-            // It counts before `config.toml`, also an empty one.
+            // Cargo prefers it to `config.toml`, also when it is empty.
             ".cargo/config" if fs::symlink_metadata(&path).is_err() => {
                 places.limits.push(format!("{} can be created", path.display()));
             }

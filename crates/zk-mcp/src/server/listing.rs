@@ -327,7 +327,7 @@ impl Server {
         next
     }
 
-    /// Registers these tools in the place of those before.
+    /// Registers these tools instead of the previous listing.
     async fn publish(&self, next: BTreeMap<String, Arc<McpTool>>) {
         let Some(bus) = self.scope.bus() else { return };
         let scope = bus.scope(format!("mcp:{}", self.name()));

@@ -63,7 +63,7 @@ pub(crate) struct Shared {
     pub(crate) all: OnceLock<Servers>,
     /// Set once the tools for resources are registered.
     pub(crate) has_resources: OnceLock<()>,
-    /// When the model is told of whose tools.
+    /// Which servers disclose their tools eagerly, and which lazily.
     pub(crate) disclosures: Disclosures,
     /// Held while tools are registered.
     pub(crate) registering: tokio::sync::Mutex<()>,

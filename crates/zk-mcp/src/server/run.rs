@@ -228,8 +228,8 @@ async fn quiet(changed: &ListChanged) {
     while Instant::now() < until && timeout(QUIET, changed.told()).await.is_ok() {}
 }
 
-/// How long the lists of a server rest that it says are others, after they were or were not: asking for them can be what
-/// makes it say so.
+/// Backoff of the next listing after a `list_changed`: none if the listing changed, twice as long if it did not.
+/// Listing can be what makes a server notify.
 fn next_rest(rest: Duration, was_another: bool) -> Duration {
     if was_another { Duration::ZERO } else { (rest * 2).clamp(QUIET, LONGEST_REST) }
 }

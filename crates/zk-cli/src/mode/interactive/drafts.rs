@@ -54,7 +54,7 @@ impl Drafts {
         (!found.is_empty()).then(|| found.join("\n"))
     }
 
-    /// Takes note of what is being typed, and stores it when it is time.
+    /// Keeps the draft, and saves it to the file at intervals.
     pub(super) fn note(&mut self, draft: impl FnOnce() -> String) {
         let draft = draft();
         if draft != self.text {

@@ -33,8 +33,8 @@ use crate::term::{Screen, Style, redacted};
 /// How long the screen waits for what is still to be drawn at the end.
 const LAST: Duration = Duration::from_millis(30);
 
-/// How often it is looked whether the terminal is this process's again: a shell that brings a running process to the
-/// front tells it nothing.
+/// Poll interval for being the foreground process again: a shell that brings a running process to the foreground sends
+/// it no signal.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// Bytes of a line that is not complete after which they are shown.

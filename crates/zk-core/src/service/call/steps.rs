@@ -127,7 +127,8 @@ impl CallSteps {
         CallPlace { cx: self.cx.clone(), cwd: self.cwd.clone() }
     }
 
-    /// The arguments as they will run: valid, coerced, prepared, and valid again if a handler rewrote them.
+    /// Final arguments of the call: coerced, validated against the schema, prepared, and validated again if a handler rewrote
+    /// them.
     ///
     /// # Errors
     /// [`NotRun`] when they do not fit, which counts as a call, or cannot be prepared, or the run was stopped.
