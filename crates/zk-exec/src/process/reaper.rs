@@ -111,7 +111,8 @@ pub(super) fn run(
     tell(&mut socket, say::READY, 0)?;
     let (command, mut bounds) = match start(&mut socket, of_command, cgroup, confinement) {
         Ok((pid, bounds)) => {
-            tell(&mut socket, say::STARTED, pid)?;
+            // Nobody may listen any more: the command runs, and has to be ended all the same.
+            let _ = tell(&mut socket, say::STARTED, pid);
             (pid, bounds)
         }
         Err(error) => {
@@ -141,7 +142,12 @@ pub(super) fn run(
         }
         phase.enforce();
         let patience = phase.patience().or_else(|| bounds.as_ref().map(Bounds::patience));
-        let asked = wait_for(&[&children, life, &socket.as_fd()], connected, patience)?;
+        let Ok(asked) = wait_for(&[&children, life, &socket.as_fd()], connected, patience) else {
+            // What cannot be watched any more is ended: this process must not leave before it.
+            phase = Phase::Killing;
+            std::thread::sleep(KILL_ROUND);
+            continue;
+        };
         if asked.first {
             signals::drain(&children);
         }

@@ -266,11 +266,13 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let exec = exec();
     for micros in (0..4_000).step_by(50) {
-        let running = bash(&exec, "echo $$ >> pids; exec sleep 100", dir.path(), None);
+        // The child is not tied to the life of what watches over the command.
+        let command = "sleep 100 & echo $! >> pids; echo $$ >> pids; exec sleep 100";
+        let running = bash(&exec, command, dir.path(), None);
         let _ = tokio::time::timeout(Duration::from_micros(micros), running).await;
         if micros % 1_000 == 0 {
             // The runtime is busy elsewhere, and finds the command started and the wait over.
-            let late = bash(&exec, "echo $$ >> pids; exec sleep 100", dir.path(), None);
+            let late = bash(&exec, command, dir.path(), None);
             tokio::select! {
                 biased;
                 () = async { tokio::task::yield_now().await; std::thread::sleep(Duration::from_millis(20)) } => {}
