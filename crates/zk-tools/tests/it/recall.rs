@@ -73,3 +73,24 @@ async fn a_blob_is_recalled_by_its_id() {
     assert_eq!(text, "1\tof a blob\n(the end; 1 lines in all)");
     assert_eq!(desk.err("recall", json!({ "handle": "two" })).await.kind, ToolErrorKind::NotFound);
 }
+
+#[tokio::test]
+async fn a_line_is_searched_whole_and_shown_in_parts() {
+    let desk = Desk::new();
+    let line = format!("{}error: E42{}", "a".repeat(100_000), "b".repeat(9_000));
+    desk.put("outputs/one.json", format!("first\n{line}\nlast\n"));
+    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
+    let found = desk.ok("recall", json!({ "handle": "one.json", "query": "ERROR: e42" })).await;
+    assert!(found.starts_with("2@99600\t…aaa") && found.contains("error: E42bbb"), "{found}");
+    assert!(
+        found.ends_with("…\n(the end; 3 lines in all; a long line is shown in part, offset=2 with at=101600 goes on in it)"),
+        "{found}"
+    );
+    let rest =
+        desk.ok("recall", json!({ "handle": "one.json", "offset": 2, "at": 101_600, "limit": 1 })).await;
+    assert!(rest.starts_with("2@101600\t…bbb"), "{rest}");
+    let none = desk
+        .ok("recall", json!({ "handle": "one.json", "query": "error: e42", "offset": 2, "at": 101_600 }))
+        .await;
+    assert_eq!(none, "(no line with it from line 2 on; there are 3)");
+}

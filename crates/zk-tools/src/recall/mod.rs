@@ -1,4 +1,6 @@
-use std::io::{BufRead, BufReader, Read};
+mod line;
+
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,18 +15,16 @@ use zk_core::model::{
 };
 use zk_core::service::{BlobId, Blobs, CallPlace, Tool, ToolCx};
 
-use crate::text::{count, head, one_line};
+use crate::text::{count, one_line};
 use crate::work::{blocking, go_on, io_error};
 use crate::{OutputDir, args};
+use line::Line;
 
 /// Lines of one answer, unless the call says otherwise.
 const LINES: u64 = 200;
 
 /// Bytes of one answer: less than what is moved to files.
 const BYTES: usize = 32 * 1024;
-
-/// Bytes of a line that is shown.
-const LINE: usize = 2_000;
 
 /// Shows parts of results that were too large to be given whole: by lines, or those lines that contain a text.
 ///
@@ -50,6 +50,8 @@ struct Args {
     offset: Option<u64>,
     /// Lines, default 200
     limit: Option<u64>,
+    /// Byte of the first line to begin at
+    at: Option<u64>,
 }
 
 impl Default for Recall {
@@ -154,55 +156,45 @@ fn page(kept: Box<dyn Read>, args: &Args, stop: &CancellationToken) -> Result<St
     let most = args.limit.filter(|limit| *limit > 0).unwrap_or(LINES);
     let query = args.query.as_deref().filter(|query| !query.is_empty()).map(str::to_lowercase);
     let mut reader = BufReader::new(kept);
-    let (mut text, mut line, mut number, mut shown) = (String::new(), Vec::new(), 0_u64, 0_u64);
-    let mut next = None;
+    let (mut text, mut number, mut shown) = (String::new(), 0_u64, 0_u64);
+    let (mut next, mut cut) = (None, None);
     loop {
         go_on(stop)?;
-        line.clear();
-        if !read_line(&mut reader, &mut line).map_err(|error| io_error("read", &args.handle, &error))? {
+        let mut line = Line::new(if number + 1 == from { args.at.unwrap_or(0) } else { 0 });
+        // What is not shown is not looked at.
+        let wanted = if number + 1 < from { None } else { query.as_deref() };
+        if !line.read(&mut reader, wanted, stop).map_err(|error| io_error("read", &args.handle, &error))? {
+            go_on(stop)?;
             break;
         }
         number += 1;
         if number < from {
             continue;
         }
-        let found = String::from_utf8_lossy(&line);
-        if query.as_ref().is_some_and(|query| !found.to_lowercase().contains(query)) {
-            continue;
-        }
-        if shown == most || text.len() + found.len().min(LINE) > BYTES {
+        let Some(part) = line.part(wanted) else { continue };
+        if shown == most || text.len() + part.text.len() > BYTES {
             next = Some(number);
             break;
         }
         shown += 1;
-        let cut = if line.len() > LINE { "…" } else { "" };
-        text.push_str(&format!("{number}\t{}{cut}\n", head(&found, LINE)));
+        let (place, before) = match part.from {
+            0 => (String::new(), ""),
+            from => (format!("@{from}"), "…"),
+        };
+        let after = if part.to < line.length() { "…" } else { "" };
+        if part.to < line.length() {
+            cut.get_or_insert((number, part.to));
+        }
+        text.push_str(&format!("{number}{place}\t{before}{}{after}\n", part.text));
     }
     let what = query.as_ref().map_or("", |_| " with it");
+    let rest = cut.map_or_else(String::new, |(line, byte)| {
+        format!("; a long line is shown in part, offset={line} with at={byte} goes on in it")
+    });
     text.push_str(&match next {
-        Some(next) => format!("(more lines{what} follow; continue with offset={next})"),
+        Some(next) => format!("(more lines{what} follow; continue with offset={next}{rest})"),
         None if shown == 0 => format!("(no line{what} from line {from} on; there are {number})"),
-        None => format!("(the end; {number} lines in all)"),
+        None => format!("(the end; {number} lines in all{rest})"),
     });
     Ok(text)
-}
-
-/// Reads a line without its end, no more of it than is shown. Gives whether there was one.
-fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
-    let mut is_line = false;
-    loop {
-        let piece = reader.fill_buf()?;
-        if piece.is_empty() {
-            return Ok(is_line);
-        }
-        is_line = true;
-        let end = piece.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(piece.len());
-        let room = (LINE + 1).saturating_sub(line.len()).min(taken);
-        line.extend_from_slice(piece.get(..room).unwrap_or_default());
-        reader.consume(taken + usize::from(end.is_some()));
-        if end.is_some() {
-            return Ok(true);
-        }
-    }
 }
