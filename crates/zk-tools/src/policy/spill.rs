@@ -20,7 +20,7 @@ const TAIL: usize = 512;
 /// what writes such files itself, as [`OutputDir`].
 ///
 /// The stub is what goes into the history, so it is paid for once and stays the same. Results of `read_file`
-/// are left alone: they have a limit of their own, and reading a spilled file must not spill again. If the
+/// and `recall` are left alone: they have a limit of their own, and reading a spilled file must not spill again. If the
 /// file cannot be written, the result is cut all the same and says so.
 ///
 /// The model can read the file only if the path service lets it: let it read `dir`.
@@ -42,7 +42,11 @@ impl Spill {
     /// Spills to files in `dir`, which is made when needed.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), threshold: THRESHOLD, except: vec!["read_file".to_owned()] }
+        Self {
+            dir: dir.into(),
+            threshold: THRESHOLD,
+            except: ["read_file", "recall"].map(str::to_owned).to_vec(),
+        }
     }
 
     /// The size in bytes above which a text is moved; 64 KiB unless set.

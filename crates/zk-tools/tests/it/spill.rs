@@ -45,7 +45,7 @@ async fn what_is_small_or_excepted_is_left_alone() {
     let bus = Bus::new();
     bus.install(&Spill::new(dir.path()).threshold(4_000).except("grep")).unwrap();
     let big = ToolContent::from("x".repeat(4_001));
-    for tool in ["read_file", "grep"] {
+    for tool in ["read_file", "recall", "grep"] {
         assert_eq!(transformed(&bus, tool, big.clone()).await, big, "{tool}");
     }
     let small = ToolContent::from("x".repeat(4_000));
