@@ -146,6 +146,14 @@ impl Output {
         }
     }
 
+    /// The file that has all of it, if there is one.
+    pub(crate) fn whole_file(&self) -> Option<&Path> {
+        match &self.spill {
+            Spilled::To(file) if !file.is_cut && file.failed.is_none() => Some(&file.path),
+            Spilled::To(_) | Spilled::Failed(_) | Spilled::Not(_) => None,
+        }
+    }
+
     /// Where all of it is, as the model is told.
     pub(crate) fn whereabouts(&self) -> Option<String> {
         match &self.spill {

@@ -15,7 +15,7 @@ use zk_core::service::{CallPlace, DeniedAct, Exit, Tool, ToolCx};
 use super::{Job, JobInfo, JobPhase, Jobs, read_new};
 use crate::text::{count, one_line, size};
 use crate::work::stopped;
-use crate::{ToolsOptions, args};
+use crate::{Compression, ToolsOptions, args};
 
 /// How long a wait takes unless the call says otherwise.
 const WAIT: Duration = Duration::from_secs(30);
@@ -73,7 +73,11 @@ impl JobsTool {
         })
     }
 
-    fn report(&self, job: &Job) -> String {
+    /// What the job printed since the last report, and its state.
+    fn report(&self, job: &Job, cx: &ToolCx) -> String {
+        if let Some(compression) = cx.cx.service::<Compression>() {
+            compression.note_command(&cx.call_id, &job.command);
+        }
         let max = match self.options.shell_bytes {
             0 => crate::caps::RESULT_BYTES,
             max => max,
@@ -98,7 +102,7 @@ impl Tool for JobsTool {
                 let jobs = self.jobs.list();
                 return Ok(ToolOutput::text(list(&jobs)).with_display(table(&jobs)));
             }
-            Action::Tail => self.report(&*self.find(args.id.as_deref())?),
+            Action::Tail => self.report(&*self.find(args.id.as_deref())?, cx),
             Action::Wait => {
                 let job = self.find(args.id.as_deref())?;
                 let _awaited = Awaited::new(&job);
@@ -107,7 +111,7 @@ impl Tool for JobsTool {
                     _ = timeout(patience.min(self.options.shell_timeout_max), job.ended()) => {}
                     () = cx.cx.stop_token().cancelled() => return Err(stopped()),
                 }
-                self.report(&job)
+                self.report(&job, cx)
             }
             Action::Kill => {
                 let job = self.find(args.id.as_deref())?;
@@ -118,7 +122,7 @@ impl Tool for JobsTool {
                     _ = job.ended() => {}
                     () = cx.cx.stop_token().cancelled() => return Err(stopped()),
                 }
-                self.report(&job)
+                self.report(&job, cx)
             }
         };
         let display = Display::Lines { lines: text.lines().map(str::to_owned).collect() };

@@ -6,6 +6,7 @@ mod result_caps;
 mod spill;
 mod tags;
 
+pub(crate) use compress::CutOutput;
 pub use compress::{Compress, Compression, OutputCompressed};
 pub use handles::OutputHandles;
 pub use permission::{PermissionControl, PermissionGate, PermissionMode};

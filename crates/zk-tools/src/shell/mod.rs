@@ -21,9 +21,10 @@ use zk_core::service::{
 
 use crate::jobs::{JobStart, Jobs};
 use crate::output::OutputPlace;
+use crate::policy::CutOutput;
 use crate::text::one_line;
 use crate::work::exec;
-use crate::{ToolsOptions, args};
+use crate::{Compression, ToolsOptions, args};
 use tail::{Printed, Tail};
 
 /// Runs a command with bash and gives back the end of what it printed.
@@ -218,7 +219,7 @@ impl Tool for Shell {
             let note = format!("({denial}; do it in smaller parts, or raise `[limits]` in the settings)\n");
             tail.write(OutputStream::Stderr, note.as_bytes());
         }
-        let Printed { text: output, mut lines, mut total_lines } = tail.finish();
+        let Printed { text: output, mut lines, mut total_lines, cut } = tail.finish();
         // The person sees what was denied; the footer tells the model, with what to do next.
         for denial in outcome.denials.iter().filter(|denial| denial.act != DeniedAct::Exceed) {
             lines.push(format!("({denial})"));
@@ -233,8 +234,15 @@ impl Tool for Shell {
         let display = Display::Command { lines, total_lines, exit };
         let footer = self.footer(&outcome);
         let text = join(&output, &footer);
+        let note_cut = |text: &str| {
+            if let (Some(cut), Some(compression)) = (cut, cx.cx.service::<Compression>()) {
+                let footer = text.get(output.len()..).unwrap_or_default().to_owned();
+                compression.note_cut(&cx.call_id, CutOutput { footer, ..cut });
+            }
+        };
         let failed = match outcome.exit {
             Exit::Code(0) => {
+                note_cut(&text);
                 let text = if text.is_empty() { "(no output)".to_owned() } else { text };
                 return Ok(ToolOutput::text(text).with_display(display));
             }
@@ -263,6 +271,7 @@ impl Tool for Shell {
                 ToolError::new(ToolErrorKind::Aborted, join(&output, &note))
             }
         };
+        note_cut(&failed.message);
         Err(ToolError { display: Some(display), ..failed })
     }
 

@@ -1,7 +1,10 @@
+use std::path::Path;
+
 use zk_core::service::{OutputSink, OutputStream, Progress};
 
 use crate::caps::{RESULT_BYTES, WATCHED_BYTES};
 use crate::output::{Output, OutputPlace, Since};
+use crate::policy::CutOutput;
 
 /// How many bytes of an output are kept for a result of `max`; as many as a result may have if 0.
 pub(super) fn memory(max: usize) -> usize {
@@ -12,6 +15,7 @@ pub(super) fn memory(max: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Tail {
     output: Output,
+    limit: usize,
     /// Line ends among them.
     line_ends: u64,
     last: Option<OutputStream>,
@@ -26,6 +30,7 @@ impl Tail {
     pub(super) fn new(max: usize, place: Option<OutputPlace>, progress: Progress) -> Self {
         Self {
             output: Output::new(memory(max), place),
+            limit: memory(max),
             line_ends: 0,
             last: None,
             progress,
@@ -63,12 +68,15 @@ impl Tail {
         self.output.flush();
         let Since { cut, text: kept } = self.output.since(0);
         let lines = kept.lines().map(str::to_owned).collect();
-        let text = match (cut, self.output.whereabouts()) {
-            (0, _) => kept,
-            (cut, None) => format!("…({cut} bytes truncated from head)…\n{kept}"),
-            (cut, Some(place)) => format!("…({cut} bytes truncated from head; {place})…\n{kept}"),
+        let head = match (cut, self.output.whereabouts()) {
+            (0, _) => String::new(),
+            (cut, None) => format!("…({cut} bytes truncated from head)…\n"),
+            (cut, Some(place)) => format!("…({cut} bytes truncated from head; {place})…\n"),
         };
-        Printed { text, lines, total_lines }
+        let text = format!("{head}{kept}");
+        let file = self.output.whole_file().map(Path::to_path_buf);
+        let cut = (cut > 0).then_some(CutOutput { head, footer: String::new(), file, limit: self.limit });
+        Printed { text, lines, total_lines, cut }
     }
 }
 
@@ -80,6 +88,8 @@ pub(super) struct Printed {
     pub(super) lines: Vec<String>,
     /// How many lines it printed in all.
     pub(super) total_lines: u64,
+    /// Where all of it is, if the text lacks its beginning.
+    pub(super) cut: Option<CutOutput>,
 }
 
 /// How many bytes at the end may be the beginning of a character.

@@ -66,6 +66,12 @@ impl Desk {
         tool.call(&cx.approve(tool.clone(), args).await?, &cx).await
     }
 
+    /// The text that the model gets of a whole call, with everything that transforms results; its error as well.
+    pub(crate) async fn whole(&self, tool: &str, args: Value) -> String {
+        let cx = ToolCx::new(self.bus.cx().with_stop(self.stop.clone()), &self.root);
+        cx.run(self.tool(tool), args).await.unwrap().result.content.to_text()
+    }
+
     /// The text of a call that works.
     pub(crate) async fn ok(&self, tool: &str, args: Value) -> String {
         self.output(tool, args).await.unwrap().content.to_text()

@@ -1,6 +1,7 @@
 //! Outputs of commands without their noise.
 
 mod command;
+mod cut;
 mod filter;
 mod rules;
 mod summary;
@@ -21,7 +22,9 @@ use zk_core::model::{CallId, CallRef, ToolContent};
 
 use crate::OutputDir;
 use crate::policy::spill;
-use crate::text::size;
+use crate::text::{count, size};
+pub(crate) use cut::CutOutput;
+use cut::fit;
 use filter::compress;
 
 /// Lines below which nothing is compressed.
@@ -61,6 +64,10 @@ struct Shared {
 #[derive(Clone, Debug, Default)]
 struct Running {
     command: String,
+    /// The whole output, where the result has its end only.
+    cut: Option<CutOutput>,
+    /// Whether the result has only a part of what the command printed.
+    is_part: bool,
     /// A person let exactly this call run, and wants to see what the model sees.
     is_confirmed: bool,
 }
@@ -74,6 +81,24 @@ impl Compression {
     #[must_use]
     pub fn bytes(&self) -> (u64, u64) {
         (self.0.before.load(Ordering::Relaxed), self.0.after.load(Ordering::Relaxed))
+    }
+
+    /// Takes note that the result of a call has the end of its output only.
+    pub(crate) fn note_cut(&self, call: &CallId, cut: CutOutput) {
+        self.0.running(|running| {
+            let running = running.entry(call.clone()).or_default();
+            running.is_part = true;
+            running.cut = Some(cut);
+        });
+    }
+
+    /// Takes note that the result of a call has new output of this command.
+    pub(crate) fn note_command(&self, call: &CallId, command: &str) {
+        self.0.running(|running| {
+            let running = running.entry(call.clone()).or_default();
+            running.is_part = true;
+            command.clone_into(&mut running.command);
+        });
     }
 }
 
@@ -160,10 +185,16 @@ impl Handler<ToolTransform> for Compress {
         let running = self.shared.running(|running| running.get(&event.call.call_id).cloned());
         let (Some(running), ToolContent::Text(text)) = (running, &event.content) else { return Ok(None) };
         let Some(dir) = cx.service::<OutputDir>() else { return Ok(None) };
-        if text.lines().count() < LEAST_LINES {
+        if running.command.is_empty() || text.lines().count() < LEAST_LINES {
             return Ok(None);
         }
-        let compressed = compress(&running.command, text);
+        let (cut, command, given) = (running.cut, running.command.clone(), text.clone());
+        let work = tokio::task::spawn_blocking(move || {
+            let whole = cut.and_then(|cut| cut.whole(&given));
+            let compressed = compress(&command, whole.as_ref().map_or(&given, |whole| &whole.text));
+            (whole, compressed)
+        });
+        let (whole, compressed) = work.await?;
         let (mut shorter, mut what) = (compressed.text.clone(), compressed.describe());
         if self.asks_model
             && !running.is_confirmed
@@ -171,19 +202,37 @@ impl Handler<ToolTransform> for Compress {
         {
             (shorter, what) = (summary, "a model wrote down what matters".to_owned());
         }
-        let saved = text.len().saturating_sub(shorter.len());
-        if (saved as f64) < text.len() as f64 * LEAST_SAVED || saved < 400 {
+        let before = whole.as_ref().map_or(text.len(), |whole| whole.bytes);
+        if let Some(whole) = &whole {
+            let fitted = fit(&shorter, whole.limit);
+            if fitted.left_out > 0 {
+                let lines = count(compressed.lines() + fitted.left_out, "line");
+                what = format!("{lines}: its end and the lines before that say what went wrong are here");
+            }
+            shorter = format!("{}{}", fitted.text, whole.footer);
+        }
+        let saved = before.saturating_sub(shorter.len());
+        if (saved as f64) < before as f64 * LEAST_SAVED || saved < 400 {
             return Ok(None);
         }
         // What is left out has to be somewhere.
-        let (dir, tool, whole) = (dir.0.clone(), event.call.name.clone(), text.clone());
-        let saved = tokio::task::spawn_blocking(move || spill::save(&dir, &tool, whole.as_bytes())).await?;
-        let Ok(place) = saved else { return Ok(None) };
-        let (before, after) = (text.len(), shorter.len());
-        self.shared.before.fetch_add(before as u64, Ordering::Relaxed);
-        self.shared.after.fetch_add(after as u64, Ordering::Relaxed);
+        let (place, name) = match whole {
+            Some(whole) => (whole.file, "the whole of it"),
+            None => {
+                let (dir, tool, bytes) = (dir.0.clone(), event.call.name.clone(), text.clone());
+                let saved =
+                    tokio::task::spawn_blocking(move || spill::save(&dir, &tool, bytes.as_bytes())).await?;
+                let Ok(place) = saved else { return Ok(None) };
+                // Its first line says what it is a part of.
+                (place, if running.is_part { "this part" } else { "the whole of it" })
+            }
+        };
+        let after = shorter.len();
+        // What the model would have got without this.
+        self.shared.before.fetch_add(text.len() as u64, Ordering::Relaxed);
+        self.shared.after.fetch_add(after.min(text.len()) as u64, Ordering::Relaxed);
         let note = format!(
-            "[{} became {}: {what}; the whole of it is in {}{}]",
+            "[{} became {}: {what}; {name} is in {}{}]",
             size(before as u64),
             size(after as u64),
             place.display(),
@@ -191,7 +240,7 @@ impl Handler<ToolTransform> for Compress {
         );
         let separator = if shorter.ends_with('\n') { "" } else { "\n" };
         let content = ToolContent::Text(format!("{shorter}{separator}{note}"));
-        let percent = (before - after) * 100 / before.max(1);
+        let percent = saved * 100 / before.max(1);
         let text = format!(
             "the model sees {} of {}, {percent} % less: {what}",
             size(after as u64),

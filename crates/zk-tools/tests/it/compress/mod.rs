@@ -11,7 +11,9 @@ use serde_json::json;
 use zk_core::events::{CallRef, ToolBegin, ToolRemark, ToolTransform};
 use zk_core::kernel::{Bus, Cx};
 use zk_core::model::{CallId, Effects, RunId, ToolContent, TurnId};
-use zk_tools::{Compress, Compression, OutputDir};
+use zk_tools::{Compress, Compression, OutputDir, Spill};
+
+use crate::support::Desk;
 
 struct Bench {
     bus: Bus,
@@ -198,4 +200,55 @@ proptest! {
             prop_assert!(text.lines().any(|one| one == *line), "{line:?} was never printed");
         }
     }
+}
+
+/// A project whose script prints what a test run prints: 200 KB, and a failure early in it.
+fn failing_desk() -> Desk {
+    let desk = Desk::new();
+    desk.bus.install(&Compress::new()).unwrap();
+    desk.bus.install(&Spill::new(desk.root.join("outputs"))).unwrap();
+    let passed: String = (0..6_000).map(|n| format!("test module::case_{n} ... ok\n")).collect();
+    desk.put(
+        "log",
+        format!("test module::early ... FAILED\n{passed}test result: FAILED. 6000 passed; 1 failed\n"),
+    );
+    desk.put("cargo", "#!/bin/sh\ncat log\nexit 101\n");
+    desk.put(
+        "other.log",
+        format!("error: the disk is full\n{}", "nothing that a rule knows\nor else\n".repeat(6_000)),
+    );
+    desk
+}
+
+#[tokio::test]
+async fn an_early_failure_in_a_long_output_is_still_there() {
+    let desk = failing_desk();
+    let result = desk.whole("shell", json!({ "command": "cargo() { sh ./cargo; }\ncargo test" })).await;
+    assert!(
+        result.starts_with("test module::early ... FAILED\n[… 5999 lines left out: passed tests]\n"),
+        "{result}"
+    );
+    assert!(result.contains("test result: FAILED") && result.contains("(exit 101, "), "{result}");
+    let note = result.lines().last().unwrap();
+    assert!(note.contains("; the whole of it is in "), "{note}");
+    let path = note.split(" is in ").nth(1).unwrap().split("; `").next().unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap(), desk.get("log"));
+    assert_eq!(std::fs::read_dir(desk.root.join("outputs")).unwrap().count(), 1, "it is kept once");
+    // What no rule makes shorter keeps its end, and what went wrong before that.
+    let result = desk.whole("shell", json!({ "command": "cat other.log" })).await;
+    assert!(result.starts_with("error: the disk is full\n[… "), "{}", &result[..200]);
+    assert!(result.len() < 33 * 1024 && result.contains("or else\n(exit 0, "), "{}", result.len());
+}
+
+#[tokio::test]
+async fn the_output_of_a_background_command_is_made_shorter_too() {
+    let desk = failing_desk();
+    let args = json!({ "command": "cargo() { head -500 log; }\ncargo test", "background": true });
+    desk.whole("shell", args).await;
+    let result = desk.whole("jobs", json!({ "action": "wait", "id": "job-1" })).await;
+    assert!(
+        result.starts_with("test module::early ... FAILED\n[… 498 lines left out: passed tests]\n"),
+        "{result}"
+    );
+    assert!(result.contains("(job-1: exit 0 after ") && result.contains("; this part is in "), "{result}");
 }

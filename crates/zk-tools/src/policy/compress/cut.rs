@@ -1,0 +1,152 @@
+//! Outputs whose results have their end only: compressed from the file that has all of them.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::rules::complains;
+use crate::policy::visible_tags;
+use crate::text::{head, size, tail};
+
+/// Bytes of a file that are looked at: half from its beginning, half from its end.
+const LOOKED_AT: u64 = 8 << 20;
+
+/// An output of which a result has the end only.
+#[derive(Clone, Debug)]
+pub(crate) struct CutOutput {
+    /// What stands before that end in the result …
+    pub(crate) head: String,
+    /// … and after it.
+    pub(crate) footer: String,
+    /// The file that has all of it.
+    pub(crate) file: Option<PathBuf>,
+    /// Bytes that a result may have of it.
+    pub(crate) limit: usize,
+}
+
+/// All of an output, as far as it is looked at.
+pub(super) struct Whole {
+    pub(super) text: String,
+    /// Its size on disk.
+    pub(super) bytes: usize,
+    pub(super) file: PathBuf,
+    pub(super) footer: String,
+    pub(super) limit: usize,
+}
+
+impl CutOutput {
+    /// The whole of it, if a file has that and `result` is still what the tool gave.
+    pub(super) fn whole(self, result: &str) -> Option<Whole> {
+        let file = self.file?;
+        if !result.starts_with(&self.head) || !result.ends_with(&self.footer) {
+            return None;
+        }
+        let (text, bytes) = read(&file, LOOKED_AT).ok()?;
+        let text = visible_tags(&text).into_owned();
+        let footer = if self.footer.is_empty() || text.ends_with('\n') || self.footer.starts_with('\n') {
+            self.footer
+        } else {
+            format!("\n{}", self.footer)
+        };
+        Some(Whole { text, bytes, file, footer, limit: self.limit })
+    }
+}
+
+/// The lines of a file, without those in the middle if there are more than `most` bytes; and its size.
+fn read(path: &Path, most: u64) -> io::Result<(String, usize)> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    let mut begin = Vec::new();
+    if length <= most {
+        file.take(most).read_to_end(&mut begin)?;
+        return Ok((String::from_utf8_lossy(&begin).into_owned(), bytes));
+    }
+    let half = most / 2;
+    file.by_ref().take(half).read_to_end(&mut begin)?;
+    file.seek(SeekFrom::Start(length - half))?;
+    let mut end = Vec::new();
+    file.take(half).read_to_end(&mut end)?;
+    let begin = String::from_utf8_lossy(&begin);
+    let begin = begin.rsplit_once('\n').map_or(&*begin, |(lines, _)| lines);
+    let end = String::from_utf8_lossy(&end);
+    let end = end.split_once('\n').map_or(&*end, |(_, lines)| lines);
+    let between = size(length - half * 2);
+    Ok((format!("{begin}\n[… {between} not looked at]\n{end}"), bytes))
+}
+
+/// A text that fits, and how many of its lines were left out for that.
+pub(super) struct Fitted {
+    pub(super) text: String,
+    pub(super) left_out: usize,
+}
+
+/// Shortens a text to `limit` bytes: it keeps its end, and up to a quarter of the room for the lines before that say
+/// what went wrong, the first of them first.
+pub(super) fn fit(text: &str, limit: usize) -> Fitted {
+    if text.len() <= limit {
+        return Fitted { text: text.to_owned(), left_out: 0 };
+    }
+    let early = limit / 4;
+    let end = tail(text, limit - early);
+    let end = end.split_once('\n').map_or(end, |(_, lines)| lines);
+    let before = text.strip_suffix(end).unwrap_or_default();
+    let (mut out, mut left_out, mut gap) = (String::new(), 0, 0);
+    for line in before.lines() {
+        let note = if gap > 0 { gap_note(gap) } else { String::new() };
+        let shown = head(line, 500);
+        // Room for the note of the last gap, too.
+        if complains(line) && out.len() + note.len() + shown.len() + 1 + GAP_NOTE <= early {
+            out.push_str(&note);
+            out.push_str(shown);
+            out.push('\n');
+            gap = 0;
+        } else {
+            gap += 1;
+            left_out += 1;
+        }
+    }
+    if gap > 0 {
+        out.push_str(&gap_note(gap));
+    }
+    out.push_str(end);
+    Fitted { text: out, left_out }
+}
+
+/// The most bytes of a note of a gap.
+const GAP_NOTE: usize = 48;
+
+fn gap_note(lines: usize) -> String {
+    format!("[… {lines} lines left out]\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_keeps_its_end_and_what_went_wrong_before() {
+        let mut text: String = (0..2_000).map(|n| format!("line {n} of a log\n")).collect();
+        text.insert_str(0, "error: the first\n");
+        let fitted = fit(&text, 2_000);
+        assert!(fitted.text.len() <= 2_000, "{}", fitted.text.len());
+        assert!(fitted.text.starts_with("error: the first\n[… 19"), "{}", fitted.text);
+        assert!(fitted.text.ends_with("line 1999 of a log\n"));
+        let kept = fitted.text.lines().filter(|line| !line.starts_with('[')).count();
+        assert_eq!(fitted.left_out + kept, 2_001);
+        assert_eq!(fit("short", 10).text, "short");
+    }
+
+    #[test]
+    fn of_a_huge_file_both_ends_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let text: String = (0..1_000).map(|n| format!("line {n:04}\n")).collect();
+        std::fs::write(&path, &text).unwrap();
+        let (looked, bytes) = read(&path, 100).unwrap();
+        assert_eq!(bytes, 10_000);
+        assert!(looked.starts_with("line 0000\n") && looked.ends_with("line 0999\n"), "{looked}");
+        assert!(looked.contains("\n[… 9.7 KB not looked at]\nline 0996\n"), "{looked}");
+        assert_eq!(read(&path, 10_000).unwrap().0, text);
+    }
+}
